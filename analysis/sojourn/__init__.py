@@ -1,0 +1,41 @@
+"""Slow code, or a queue? Response time behind nginx, split into queueing delay and service time.
+
+    >>> import sojourn
+    >>> result = sojourn.split("access.jsonl")      # doctest: +SKIP
+    >>> print(result.verdict.sentence)              # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.explain.split import SplitResult, split
+    from sojourn.frame import Requests
+    from sojourn.readers.requests import read
+
+try:
+    __version__ = version("sojourn")
+except PackageNotFoundError:  # imported from a checkout that was never installed
+    __version__ = "0+unknown"
+
+__all__ = ["Requests", "SojournError", "SplitResult", "__version__", "read", "split"]
+
+# Loaded on first use: the command line answers --help without starting Polars and DuckDB.
+_HOMES = {
+    "Requests": "sojourn.frame",
+    "SplitResult": "sojourn.explain.split",
+    "read": "sojourn.readers.requests",
+    "split": "sojourn.explain.split",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module  # noqa: PLC0415
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'sojourn' has no attribute {name!r}")

@@ -1,0 +1,67 @@
+"""The command line: one file per verb; errors in words, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import entry_points
+from typing import Annotated
+
+import typer
+
+from sojourn import __version__
+from sojourn.cli import split as split_verb
+from sojourn.errors import SojournError
+
+app = typer.Typer(
+    name="sojourn",
+    help="Slow code, or a queue? Split response time behind nginx into queueing delay and service time.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("split")(split_verb.split)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import duckdb  # noqa: PLC0415
+        import polars  # noqa: PLC0415
+
+        typer.echo(f"sojourn {__version__} (polars {polars.__version__}, duckdb {duckdb.__version__})")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print versions and exit.")
+    ] = False,
+) -> None:
+    """Slow code, or a queue?"""
+
+
+def main() -> None:
+    """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    for plugin in entry_points(group="sojourn.commands"):
+        app.add_typer(plugin.load(), name=plugin.name)
+    try:
+        app()
+    except SojournError as error:
+        print(f"sojourn: {error}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        # The reader of our output has gone (head, less): not an error. Keep the interpreter from flushing into it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except Exception as error:
+        if os.environ.get("SOJOURN_DEBUG"):
+            raise
+        print(  # noqa: T201
+            f"sojourn: this is a fault of sojourn's own: {type(error).__name__}: {str(error).splitlines()[:1]}. "
+            "Set SOJOURN_DEBUG=1 to see where, and please report it.",
+            file=sys.stderr,
+        )
+        raise SystemExit(1) from None

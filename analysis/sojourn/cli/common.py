@@ -1,0 +1,66 @@
+"""What every verb shares: instants, pairs, progress."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import typer
+
+_AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?:\s+ago)?")
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def instant(text: str | None) -> datetime | None:
+    """An instant given by a user: ISO 8601 (UTC where it names no zone), unix seconds, or ``10m`` (that long ago).
+
+    Raises:
+        typer.BadParameter: it is none of these.
+    """
+    if text is None:
+        return None
+    ago = _AGO.fullmatch(text.strip())
+    try:
+        if ago:
+            return datetime.now(UTC) - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
+        if re.fullmatch(r"\d{9,10}(\.\d+)?", text):
+            return datetime.fromtimestamp(float(text), UTC)
+        parsed = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not an instant: give 2026-01-31T12:00:00Z, unix seconds, or 10m for ten minutes ago"
+        ) from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def pairs(texts: list[str], option: str) -> dict[str, str]:
+    """``["a=1", "b=2"]`` as a mapping.
+
+    Raises:
+        typer.BadParameter: one has no ``=``.
+    """
+    for text in texts:
+        if "=" not in text:
+            raise typer.BadParameter(f"{text!r} is not COLUMN=VALUE", param_hint=option)
+    return dict(text.split("=", 1) for text in texts)
+
+
+@contextmanager
+def reading_bar(quiet: bool) -> Iterator[tuple[Callable[[int | None], None], Callable[[int], None]]]:
+    """A progress bar over bytes read, on a terminal's stderr only. Yields (set total, set position)."""
+    if quiet or not sys.stderr.isatty():
+        yield (lambda _: None), (lambda _: None)
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading", total=None)
+        yield (
+            lambda total: progress.update(task, total=total),
+            lambda position: progress.update(task, completed=position),
+        )

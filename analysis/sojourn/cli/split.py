@@ -1,0 +1,125 @@
+"""``sojourn split``: slow code, or a queue?
+
+Measures, per request, the time from nginx building the upstream request (the stamp) to the app's start: the queueing
+delay; and from the app's start to its response headers: the service time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.common import instant, pairs, reading_bar
+from sojourn.errors import SojournError
+
+GROUPS = ("route", "upstream", "worker", "status", "service")
+
+
+def split(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE...", help="Log files (plain, .gz, .zst), globs, -, Parquet files, run folders."),
+    ],
+    spans: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="The app's spans, OTLP/JSON lines. Repeatable.")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="|".join(GROUPS), help="Group by this column. Repeatable. Default: route and upstream."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="T", help="Only requests that arrived at T or later: ISO 8601, unix seconds, 10m.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="T", help="Only requests that arrived before T.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable.")
+    ] = None,
+    slo: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy.")
+    ] = 0.5,
+    html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(metavar="F", help="Write every request with its components.")
+    ] = None,
+    rejects: Annotated[
+        Path | None, typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Split response time into queueing delay and service time, and say which of them it is.
+
+    From the stamp nginx sent to the app's own start: queueing delay. From there to the response headers: service time.
+    """
+    groups = [name for value in by or () for name in value.split(",")] or ["route", "upstream"]
+    for name in groups:
+        if name not in GROUPS:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
+    begin, end = instant(since), instant(until)
+    conditions = _conditions(where or [])
+    from sojourn.explain.split import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+    with contextlib.ExitStack() as stack:
+        refused = stack.enter_context(_writer(rejects)) if rejects else None
+        set_total, set_position = stack.enter_context(reading_bar(quiet))
+        result = run(
+            sources,
+            spans=spans or (),
+            by=groups,
+            since=begin,
+            until=end,
+            where=conditions,
+            slo=slo,
+            all_columns=parquet is not None,
+            rejects_to=refused,
+            on_size=set_total,
+            on_progress=set_position,
+        )
+    if parquet is not None:
+        result.write_parquet(parquet)
+    if html is not None:
+        from sojourn.report import write_html  # noqa: PLC0415
+
+        write_html(result, html)
+    if as_json:
+        json.dump(result.to_dict(), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        from rich.console import Console  # noqa: PLC0415
+
+        from sojourn.tables import split_table  # noqa: PLC0415
+
+        Console().print(split_table(result))
+    if not result.requests:
+        raise SojournError(_nothing(result.records.read, result.records.reasons))
+
+
+def _conditions(where: list[str]) -> dict[str, object]:
+    conditions: dict[str, object] = {**pairs(where, "--where")}
+    if "status" in conditions:
+        try:
+            conditions["status"] = int(str(conditions["status"]))
+        except ValueError:
+            raise typer.BadParameter("status must be a number", param_hint="--where") from None
+    return conditions
+
+
+def _writer(path: Path) -> contextlib.AbstractContextManager:  # type: ignore[type-arg]
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise SojournError(f"{path}: {error.strerror}") from error
+
+
+def _nothing(read: int, reasons: dict[str, int]) -> str:
+    if not read:
+        return "no request: the sources are empty"
+    if not reasons:
+        return "no request is left: none arrived in the window or fits --where"
+    listed = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+    return f"no request could be used: {read} lines read, {sum(reasons.values())} refused ({listed})"

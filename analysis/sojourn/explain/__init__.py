@@ -1,0 +1,1 @@
+"""Analyses: pure functions from the canonical frame to results that tables, plots and reports only format."""

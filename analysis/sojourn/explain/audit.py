@@ -1,0 +1,205 @@
+"""Can the figures be believed? Checks that fail when they should not be.
+
+Little's law, N = lambda R (Little 1961); the utilisation law, U = X S (Denning & Buzen 1978, eq. 3.2); a trend test
+for stationarity (Mann 1945, Kendall's tau against time); and whether the identity closes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from sojourn.explain.components import COMPONENTS, component_sum
+
+TREND_WINDOWS = 20
+TREND_SIGNIFICANCE = 0.01
+TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
+LITTLE_TOLERANCE = 0.05
+IDENTITY_TOLERANCE = 1e-6  # s
+
+
+@dataclass
+class Audit:
+    """What was checked, and what failed.
+
+    Attributes:
+        identity_max_error: largest |sum of components - request_time|, s.
+        negative: component -> requests in which it is below 0.
+        arrival_rate: requests/s over the inner window; mean_in_system: requests, integrated over that window;
+            mean_response: s, of the requests that arrived in it; little_ratio: N / (lambda R).
+        stationary: no trend in arrivals or response time; None when there is too little to tell.
+        trend: what the trend test found, for people.
+        utilisation: one row per backend: upstream, workers, busy (s), utilisation.
+        app_known: share of answered requests whose app said both its delay and its service time.
+        garbled: answers whose headers were not durations.
+        upgraded: connections switched to another protocol (101), left out of the distributions.
+        disagreement: median of (queue by stamp - queue by durations), s: network, and whatever the clocks hide.
+    """
+
+    identity_max_error: float = 0.0
+    negative: dict[str, int] = field(default_factory=dict)
+    arrival_rate: float | None = None
+    mean_in_system: float | None = None
+    mean_response: float | None = None
+    little_ratio: float | None = None
+    stationary: bool | None = None
+    trend: str = "too few requests to tell"
+    utilisation: list[dict[str, Any]] = field(default_factory=list)
+    app_known: float | None = None
+    garbled: int = 0
+    upgraded: int = 0
+    disagreement: float | None = None
+
+    def failures(self) -> list[str]:
+        """Sentences for what failed; empty when everything held."""
+        found = []
+        if self.identity_max_error > IDENTITY_TOLERANCE:
+            found.append(f"the components miss the response time by up to {self.identity_max_error:.6f} s")
+        if self.little_ratio is not None and abs(self.little_ratio - 1) > LITTLE_TOLERANCE:
+            found.append(
+                f"Little's law is off by {self.little_ratio - 1:+.0%}: the window cuts through a change of load"
+            )
+        if self.stationary is False:
+            found.append(f"not stationary: {self.trend}; averages over this window describe no single state")
+        over = [row for row in self.utilisation if row["utilisation"] > 1.02]
+        if over:
+            worst = max(over, key=lambda row: row["utilisation"])
+            found.append(
+                f"{len(over)} of {len(self.utilisation)} backends worked longer than their workers had time "
+                f"({worst['upstream']}: {worst['utilisation']:.0%} of {worst['workers']}): "
+                "the worker values, or the service times, are not what they seem"
+            )
+        return found
+
+    def to_dict(self) -> dict[str, object]:
+        """The ``audit`` object of the JSON output."""
+        return {
+            "identity_max_error": self.identity_max_error,
+            "negative_queue": self.negative.get("queue", 0),
+            "negative": self.negative,
+            "little": {
+                "arrival_rate": self.arrival_rate,
+                "mean_in_system": self.mean_in_system,
+                "mean_response": self.mean_response,
+                "ratio": self.little_ratio,
+            },
+            "stationary": self.stationary,
+            "stationarity": {"test": "Mann-Kendall", "significance": TREND_SIGNIFICANCE, "found": self.trend},
+            "utilisation": self.utilisation,
+            "app_known": self.app_known,
+            "app_headers_garbled": self.garbled,
+            "upgraded": self.upgraded,
+            "stamp_less_duration": self.disagreement,
+            "failures": self.failures(),
+        }
+
+
+def audit(rows: pl.LazyFrame, upgraded: int) -> Audit:
+    """Check a frame that carries the split (without upgraded connections)."""
+    result = Audit(upgraded=upgraded)
+    answered = pl.col("answered")
+    known = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
+    error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
+    differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
+    row = (
+        rows.select(
+            error.alias("error"),
+            *((pl.col(name) < 0).sum().alias(f"negative/{name}") for name in COMPONENTS),
+            known.filter(answered).mean().alias("known"),
+            pl.col("app_garbled").sum().alias("garbled"),
+            differ.median().alias("differ"),
+            pl.col("start").min().alias("first"),
+            pl.col("start").max().alias("last"),
+            pl.col("request_time").quantile(0.99).alias("p99"),
+        )
+        .collect(engine="streaming")
+        .row(0, named=True)
+    )
+    result.identity_max_error = row["error"]
+    result.negative = {name: row[f"negative/{name}"] for name in COMPONENTS if row[f"negative/{name}"]}
+    result.app_known, result.garbled, result.disagreement = row["known"], row["garbled"] or 0, row["differ"]
+    if row["first"] is not None and row["last"] > row["first"]:
+        inner = _inner_window(row["first"], row["last"], row["p99"])
+        _little(rows, inner, result)
+        _trend(rows, inner, result)
+        _utilisation(rows, row["first"], result)
+    return result
+
+
+def _inner_window(first: datetime, last: datetime, p99: float) -> tuple[datetime, datetime]:
+    """Leave out the beginning: requests already in the system when the log (or --since) begins are not in it."""
+    seconds = (last - first).total_seconds()
+    return first + timedelta(seconds=max(0.05 * seconds, min(p99, 0.25 * seconds))), last
+
+
+def _little(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit) -> None:
+    begin, end = (pl.lit(t, pl.Datetime("us", "UTC")) for t in inner)
+    inside = pl.min_horizontal(pl.col("time"), end) - pl.max_horizontal(pl.col("start"), begin)
+    arrived = pl.col("start").is_between(begin, end, closed="left")
+    row = (
+        rows.select(
+            pl.max_horizontal(inside.dt.total_microseconds(), pl.lit(0)).sum().alias("present"),
+            arrived.sum().alias("arrivals"),
+            pl.col("request_time").filter(arrived).mean().alias("response"),
+        )
+        .collect(engine="streaming")
+        .row(0, named=True)
+    )
+    seconds = (inner[1] - inner[0]).total_seconds()
+    if seconds <= 0 or not row["arrivals"] or not row["response"]:
+        return
+    result.arrival_rate = row["arrivals"] / seconds
+    result.mean_in_system = row["present"] / 1e6 / seconds
+    result.mean_response = row["response"]
+    result.little_ratio = result.mean_in_system / (result.arrival_rate * row["response"])
+
+
+def _trend(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit) -> None:
+    from scipy.stats import kendalltau, theilslopes  # noqa: PLC0415 - a second of import, only when it is needed
+
+    width = (inner[1] - inner[0]).total_seconds() * 1e6 / TREND_WINDOWS
+    if width < 1:
+        return
+    window = ((pl.col("start") - pl.lit(inner[0])).dt.total_microseconds() / width).floor().cast(pl.Int64)
+    table = (
+        rows.group_by(window.alias("window"))
+        .agg(pl.len().alias("arrivals"), pl.col("request_time").mean().alias("response time"))
+        .filter(pl.col("window").is_between(0, TREND_WINDOWS - 1))
+        .sort("window")
+        .collect(engine="streaming")
+    )
+    if len(table) < TREND_WINDOWS // 2 or table["arrivals"].sum() < 5 * TREND_WINDOWS:
+        return
+    found = []
+    for name in ("arrivals", "response time"):
+        values = table[name].to_numpy()
+        if values.max() == values.min():
+            continue
+        test = kendalltau(table["window"].to_numpy(), values)
+        change = theilslopes(values, table["window"].to_numpy()).slope * TREND_WINDOWS / abs(values.mean())
+        if test.pvalue < TREND_SIGNIFICANCE and abs(change) > TREND_SIZE:
+            found.append(f"{name} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} (p = {test.pvalue:.2g})")
+    result.stationary = not found
+    result.trend = "; ".join(found) or "no trend in arrivals or response time"
+
+
+def _utilisation(rows: pl.LazyFrame, first: datetime, result: Audit) -> None:
+    span = (pl.col("time").max() - pl.lit(first)).dt.total_microseconds() / 1e6
+    table = (
+        rows.filter(pl.col("proxied"))
+        .with_columns(busy=pl.coalesce("wasted", "service_time"))
+        .group_by("upstream")
+        .agg(pl.col("worker").n_unique() - pl.col("worker").is_null().any(), pl.col("busy").sum(), span.alias("span"))
+        .sort("upstream")
+        .collect(engine="streaming")
+    )
+    seconds = table["span"].max()
+    for upstream, workers, busy, _ in table.iter_rows():
+        if workers and isinstance(seconds, float) and seconds > 0:
+            share = busy / (seconds * workers)
+            result.utilisation.append(
+                {"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share}
+            )

@@ -1,0 +1,103 @@
+"""One plain sentence: is it the queue, the code, the client or the retries?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SLO = 0.5  # s, p99, unless told otherwise
+CAUSE_SHARE = 0.6  # of all seconds: below this no single cause is named
+HEALTHY_QUEUEING = 0.2  # share of queueing that a fast service may have and still be called healthy
+
+CAUSES = {
+    "queueing": ("connect", "queue"),
+    "service": ("service_time",),
+    "client": ("upload", "send", "transfer"),
+    "retries": ("retries",),
+    "unknown": ("unattributed", "network"),
+}
+WORDS = {
+    "queueing": "waiting for a worker",
+    "service": "in the app's own code",
+    "client": "on the way from and to the client",
+    "retries": "in attempts that failed",
+    "unknown": "where the app did not say what it did",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``cause`` is queueing, service, mixed, client, retries, unknown or healthy; ``tail_cause`` that of the slowest 1 %."""
+
+    cause: str
+    sentence: str
+    tail_cause: str
+
+    def to_dict(self) -> dict[str, str]:
+        """The ``verdict`` object of the JSON output."""
+        return {"cause": self.cause, "sentence": self.sentence, "tail_cause": self.tail_cause}
+
+
+def cause_shares(means: dict[str, float]) -> dict[str, float]:
+    """Share of the response time by cause, from component means over all requests; sums to 1."""
+    total = sum(means.values()) or 1.0
+    return {cause: sum(means.get(part, 0.0) for part in parts) / total for cause, parts in CAUSES.items()}
+
+
+def verdict(
+    means: dict[str, float], tail_means: dict[str, float], p99: float, requests: int, slo: float = SLO
+) -> Verdict:
+    """Judge a split.
+
+    Args:
+        means: component -> seconds, averaged over all requests; tail_means: over those at and above p99.
+        p99: of the response time, s.
+        requests: how many.
+        slo: a p99 below this, with little queueing, is healthy, s.
+    """
+    shares, tail = cause_shares(means), cause_shares(tail_means)
+    cause, tail_cause = _cause(shares), _cause(tail)
+    mean = sum(means.values())
+    if p99 <= slo and shares["queueing"] <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing"):
+        sentence = (
+            f"Healthy: 99 % of {requests:,} requests took at most {_time(p99)}, and waiting for a worker was "
+            f"{_percent(shares['queueing'])} of it."
+        )
+        return Verdict("healthy", sentence, tail_cause)
+    sentence = _opening(cause, shares, mean)
+    if tail_cause != cause and tail_cause != "mixed":
+        sentence += (
+            f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went {WORDS[tail_cause]}."
+        )
+    else:
+        sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_percent(tail['queueing'])} was queueing."
+    return Verdict(cause, sentence, tail_cause)
+
+
+def _cause(shares: dict[str, float]) -> str:
+    top = max(shares, key=lambda cause: shares[cause])
+    return top if shares[top] >= CAUSE_SHARE else "mixed"
+
+
+def _opening(cause: str, shares: dict[str, float], mean: float) -> str:
+    if cause == "mixed":
+        first, second = sorted(shares, key=lambda c: -shares[c])[:2]
+        return (
+            f"No single cause: of {_time(mean)} on average, {_percent(shares[first])} went {WORDS[first]} and "
+            f"{_percent(shares[second])} {WORDS[second]}."
+        )
+    beginning = {
+        "queueing": "It is a queue, not the code",
+        "service": "It is the code, not a queue",
+        "client": "It is neither the queue nor the code, but the client",
+        "retries": "It is the retries",
+        "unknown": "It cannot be told",
+    }[cause]
+    return f"{beginning}: of {_time(mean)} on average, {_percent(shares[cause])} went {WORDS[cause]}."
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %" if share >= 0.01 or share <= 0 else "under 1 %"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"

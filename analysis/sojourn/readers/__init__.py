@@ -1,0 +1,1 @@
+"""Readers: everything that turns a source into the canonical frame."""

@@ -1,0 +1,136 @@
+"""Bytes into blocks of whole lines, with a bound on the memory any input can take."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sojourn.readers.sources import LogInput, zstd
+
+BLOCK_BYTES = 16 << 20
+LINE_LIMIT = 1 << 20
+NEWLINE = 10
+
+
+@dataclass
+class Block:
+    """Consecutive whole lines of one input.
+
+    Attributes:
+        lines: Arrow string array, valid UTF-8 (what was not is replaced by U+FFFD), each with its line end.
+        numbers: 1-based number of each line in its input.
+        open_end: the last line had no newline: it may be cut off.
+        refused: (line number, reason, first characters) of lines that are not in ``lines``.
+    """
+
+    lines: pa.StringArray
+    numbers: pa.Int64Array
+    open_end: bool = False
+    refused: list[tuple[int, str, str]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """Lines of the input that this block stands for."""
+        return len(self.lines) + len(self.refused)
+
+
+def _refusal(number: int, reason: str, raw: str) -> Block:
+    return Block(pa.array([], pa.string()), pa.array([], pa.int64()), refused=[(number, reason, raw)])
+
+
+def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: int = LINE_LIMIT) -> Iterator[Block]:
+    """Yield the lines of a log, a block at a time.
+
+    A line longer than ``line_limit`` bytes is refused (``line_too_long``) without being held in memory; a damaged
+    compressed stream yields what came before the damage and then one refusal (``damaged_compression``).
+    """
+    number = 1
+    rest = b""
+    skipping = False  # inside a line over the limit, whose beginning has been refused already
+    for chunk, damage in _chunks(log, block_bytes):
+        if damage is not None:
+            if rest:
+                yield _refusal(number, "incomplete_line", _text(rest))
+                number += 1
+            yield _refusal(number, "damaged_compression", damage)
+            return
+        if skipping:
+            end = chunk.find(b"\n")
+            if end < 0:
+                continue
+            chunk, skipping = chunk[end + 1 :], False  # noqa: PLW2901
+        data = rest + chunk if rest else chunk
+        cut = data.rfind(b"\n") + 1
+        rest = data[cut:]
+        if cut:
+            block = _block(memoryview(data)[:cut], number, line_limit)
+            number += block.count
+            yield block
+        if len(rest) > line_limit:
+            yield _refusal(number, "line_too_long", _text(rest))
+            number += 1
+            rest, skipping = b"", True
+    if rest:
+        block = _block(memoryview(rest + b"\n"), number, line_limit)
+        block.open_end = True
+        yield block
+
+
+def _chunks(log: LogInput, size: int) -> Iterator[tuple[bytes, str | None]]:
+    """Chunks of about ``size`` bytes, then perhaps ``b""`` and the words of what broke the stream."""
+    left = log.limit
+    parts: list[bytes] = []
+    gathered = 0
+    last = b"\n"
+    damage = None
+    while left is None or left > 0:
+        try:
+            part = log.stream.read1(size if left is None else min(size, left))  # type: ignore[attr-defined]
+        except (EOFError, zlib.error, zstd.ZstdError, OSError) as error:
+            damage = str(error)
+            break
+        if not part:
+            break
+        parts.append(part)
+        last = part[-1:]
+        gathered += len(part)
+        left = None if left is None else left - len(part)
+        if gathered >= size:
+            yield b"".join(parts), None
+            parts, gathered = [], 0
+    if left == 0 and last != b"\n":
+        # The last line was half written when the file was opened, and may be whole by now.
+        parts.append(log.stream.readline(LINE_LIMIT))
+    if parts:
+        yield b"".join(parts), None
+    if damage is not None:
+        yield b"", damage
+
+
+def _block(data: memoryview, first: int, line_limit: int) -> Block:
+    bytes_ = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(bytes_ == NEWLINE)
+    offsets = np.empty(len(ends) + 1, np.int32)
+    offsets[0] = 0
+    offsets[1:] = ends + 1
+    lines = pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
+        # nginx passes bytes above 0x7F through as they came, so one client's 0xFF makes the block invalid UTF-8.
+        text = bytes(data).decode("utf-8", "replace")
+        lines = pa.array(text.split("\n")[:-1], pa.string())
+    numbers = np.arange(first, first + len(ends))
+    too_long = np.diff(offsets) > line_limit
+    if not too_long.any():
+        return Block(lines, pa.array(numbers))
+    refused = [(first + int(i), "line_too_long", lines[int(i)].as_py()[:200]) for i in np.flatnonzero(too_long)]
+    return Block(lines.filter(pa.array(~too_long)), pa.array(numbers[~too_long]), refused=refused)
+
+
+def _text(raw: bytes) -> str:
+    return raw[:200].decode("utf-8", "replace")

@@ -1,0 +1,173 @@
+"""The log record (one JSON object a line) and the SQL that reads it, strictly, with a reason for every refusal.
+
+nginx writes every value as a string: a number, ``-``, nothing, or a list with one element per attempt (``,``) and
+internal redirect (``:``). Instants and durations become whole microseconds here, so that sums made of them are exact.
+"""
+
+from __future__ import annotations
+
+TEXT_KEYS = (
+    "request_id", "trace_id", "span_id", "method", "uri", "protocol", "host", "remote_addr",
+)  # fmt: skip
+NAME_KEYS = ("proxy", "service", "route", "worker", "stamp")
+WHOLE_KEYS = ("bytes_sent", "request_length", "connection", "connection_requests")
+LIST_KEYS = (
+    "upstream_addr", "upstream_status", "upstream_connect_time", "upstream_header_time", "upstream_response_time",
+)  # fmt: skip
+KEYS = (
+    "time", "status", "request_time", "request_start", "proxy_start", "queueing_delay", "service_time",
+    *NAME_KEYS, *LIST_KEYS, *TEXT_KEYS, *WHOLE_KEYS,
+)  # fmt: skip
+
+REASONS = {
+    "empty_line": "a line with nothing in it",
+    "line_too_long": "a line of more than 1 MiB",
+    "invalid_json": "not JSON",
+    "incomplete_line": "the last line has no end: it was still being written, or was cut off",
+    "not_an_object": "JSON, but not an object",
+    "missing_time": "no time",
+    "invalid_time": "time is not unix seconds",
+    "missing_request_time": "no request_time",
+    "invalid_request_time": "request_time is not a number of seconds",
+    "missing_status": "no status",
+    "invalid_status": "status is not a number of three digits",
+    "invalid_request_start": "request_start or proxy_start is not unix seconds",
+    "invalid_upstream_time": "an upstream time is neither a number nor -",
+    "upstream_lists_differ": "the upstream lists have different lengths",
+    "damaged_compression": "the compressed stream broke here",
+}
+
+# A number as nginx writes one: digits, a point, a sign. TRY_CAST alone would take 'nan', 'inf' and '1e3' too.
+# 9.2e12 s keeps the product inside 64 bits.
+MACROS = (
+    "CREATE OR REPLACE TEMP MACRO blank(x) AS (x IS NULL OR x = '' OR x = '-')",
+    "CREATE OR REPLACE TEMP MACRO micros(x) AS (CASE WHEN translate(x, '0123456789.-', '') = '' "
+    "THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT) END)",
+    "CREATE OR REPLACE TEMP MACRO garbled(x) AS (NOT blank(x) AND micros(x) IS NULL)",
+    "CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN 1000000000000000 AND 9999999999999999)",
+    "CREATE OR REPLACE TEMP MACRO whole(x) AS (CASE WHEN translate(x, '0123456789', '') = '' "
+    "THEN TRY_CAST(x AS BIGINT) END)",
+    r"CREATE OR REPLACE TEMP MACRO times_of(x) AS (string_split_regex(x, '\s*[,:]\s*'))",
+    r"CREATE OR REPLACE TEMP MACRO addresses_of(x) AS (string_split_regex(x, ',\s*|\s+:\s+'))",
+    "CREATE OR REPLACE TEMP MACRO is_list(x) AS (x IS NOT NULL AND (contains(x, ',') OR contains(x, ':')))",
+    "CREATE OR REPLACE TEMP MACRO last_of(x) AS (CASE WHEN is_list(x) THEN times_of(x)[-1] ELSE x END)",
+    "CREATE OR REPLACE TEMP MACRO times_garbled(x) AS (CASE WHEN is_list(x) "
+    "THEN len(list_filter(times_of(x), lambda e: e = '' OR garbled(e))) > 0 ELSE garbled(x) END)",
+    "CREATE OR REPLACE TEMP MACRO length_of(x) AS (CASE WHEN x IS NULL OR x = '' THEN 0 "
+    "WHEN is_list(x) THEN len(times_of(x)) ELSE 1 END)",
+    # Everything before the last attempt.
+    "CREATE OR REPLACE TEMP MACRO before_last(x) AS (CASE WHEN is_list(x) "
+    "THEN coalesce(list_sum(list_transform(times_of(x)[:-2], lambda e: micros(e))), 0)::BIGINT ELSE 0 END)",
+    "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 "
+    "WHEN contains(a, ',') OR contains(a, ' : ') THEN len(addresses_of(a)) ELSE 1 END)",
+    "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) AND length_of(x) != attempts_of(a))",
+    # A path with the parts that look like identifiers taken out: low cardinality, never the raw URI. RE2 has no
+    # look-ahead, so a part goes by what it contains: three digits in a row, a digit first, eight hex digits first, or
+    # more than 24 characters.
+    "CREATE OR REPLACE TEMP MACRO template_of(u) AS (regexp_replace(split_part(split_part(u, '?', 1), '#', 1), "
+    "'/(?:[^/]*[0-9]{3}[^/]*|[0-9][^/]*|[0-9a-fA-F]{8}[^/]*|[^/]{25,})', '/:id', 'g'))",
+)
+
+
+# Numbers are parsed once, under these names; a list of attempts has no single number and stays NULL here.
+NUMBERS = {
+    "n_time": "micros(r.time)",
+    "n_request_time": "micros(r.request_time)",
+    "n_status": "whole(r.status)",
+    "n_request_start": "micros(r.request_start)",
+    "n_proxy_start": "micros(r.proxy_start)",
+    "n_connect": "micros(r.upstream_connect_time)",
+    "n_header": "micros(r.upstream_header_time)",
+    "n_response": "micros(r.upstream_response_time)",
+    "n_queueing_delay": "micros(r.queueing_delay)",
+    "n_service_time": "micros(r.service_time)",
+}
+TIMES = ("connect", "header", "response")
+ONE_ATTEMPT = "NOT coalesce(contains(r.upstream_addr, ',') OR contains(r.upstream_addr, ' : '), false)"
+
+
+def _sound() -> str:
+    """True for nearly every line, and cheap: only where it is not true is a reason looked for, the slow way."""
+    numbers = " AND ".join(f"(n_{name} IS NOT NULL OR blank(r.upstream_{name}_time))" for name in TIMES)
+    starts = " AND ".join(
+        f"CASE WHEN n_{name} IS NULL THEN blank(r.{name}) ELSE plausible(n_{name}) END"
+        for name in ("request_start", "proxy_start")
+    )
+    return (
+        f"coalesce(plausible(n_time) AND n_request_time >= 0 AND n_status <= 999 AND {starts} AND {numbers} "
+        f"AND {ONE_ATTEMPT}, false)"
+    )
+
+
+def _reason() -> str:
+    garbled = " OR ".join(f"times_garbled(r.upstream_{name}_time)" for name in TIMES)
+    differ = " OR ".join(f"lengths_differ(r.upstream_addr, r.upstream_{name}_time)" for name in TIMES)
+    starts = " OR ".join(
+        f"NOT coalesce(plausible(n_{name}), blank(r.{name}))" for name in ("request_start", "proxy_start")
+    )
+    return f"""CASE WHEN {_sound()} THEN NULL ELSE CASE
+        WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'
+        WHEN NOT json_valid(line) THEN 'invalid_json'
+        WHEN NOT starts_with(ltrim(line, ' \t'), '{{') THEN 'not_an_object'
+        WHEN blank(r.time) THEN 'missing_time'
+        WHEN NOT coalesce(plausible(n_time), false) THEN 'invalid_time'
+        WHEN blank(r.request_time) THEN 'missing_request_time'
+        WHEN coalesce(n_request_time < 0, true) THEN 'invalid_request_time'
+        WHEN blank(r.status) THEN 'missing_status'
+        WHEN coalesce(n_status > 999, true) THEN 'invalid_status'
+        WHEN {starts} THEN 'invalid_request_start'
+        WHEN {garbled} THEN 'invalid_upstream_time'
+        WHEN {differ} THEN 'upstream_lists_differ'
+    END END"""
+
+
+def _last(name: str) -> str:
+    return f"CASE WHEN n_{name} IS NOT NULL THEN n_{name} ELSE micros(last_of(r.upstream_{name}_time)) END"
+
+
+# Canonical column -> SQL. Times in whole microseconds; the reader makes seconds of them.
+EXPRESSIONS: dict[str, str] = {
+    "time": "make_timestamp(n_time)",
+    "start": "make_timestamp(n_time - n_request_time)",
+    "status": "n_status::SMALLINT",
+    "request_time": "n_request_time",
+    "request_start": "make_timestamp(n_request_start)",
+    "proxy_start": "make_timestamp(coalesce(n_proxy_start, n_request_start))",
+    "upstream": "CASE WHEN blank(r.upstream_addr) THEN NULL "
+    f"WHEN {ONE_ATTEMPT} THEN r.upstream_addr ELSE addresses_of(r.upstream_addr)[-1] END",
+    "attempts": "(CASE WHEN r.upstream_addr IS NULL THEN length_of(r.upstream_response_time) "
+    "ELSE attempts_of(r.upstream_addr) END)::SMALLINT",
+    "retries": "CASE WHEN n_response IS NOT NULL THEN 0 ELSE before_last(r.upstream_response_time) END",
+    "connect": _last("connect"),
+    "header": _last("header"),
+    "response": _last("response"),
+    "app_queueing_delay": "n_queueing_delay",
+    "app_service_time": "CASE WHEN n_service_time >= 0 THEN n_service_time END",
+    "app_garbled": "coalesce(n_service_time < 0, NOT blank(r.service_time)) "
+    "OR (n_queueing_delay IS NULL AND NOT blank(r.queueing_delay))",
+    "route": "CASE WHEN blank(r.route) THEN template_of(r.uri) ELSE r.route END",
+    **{key: f"CASE WHEN NOT blank(r.{key}) THEN r.{key} END" for key in NAME_KEYS if key != "route"},
+    **{key: f"r.{key}" for key in TEXT_KEYS},
+    **{key: f"whole(r.{key})" for key in WHOLE_KEYS},
+    **{key: f"r.{key}" for key in LIST_KEYS},
+}
+MICROSECONDS = ("request_time", "retries", "connect", "header", "response", "app_queueing_delay", "app_service_time")
+
+
+def records_query(columns: tuple[str, ...], relation: str) -> str:
+    """SQL that turns ``relation(line, log, number)`` into the canonical ``columns``, ``log``, ``number``, ``reason``, ``raw``.
+
+    ``reason`` is NULL for an accepted record; otherwise the first key of ``REASONS`` that holds, and ``raw`` the line.
+    """
+    selected = ",\n        ".join(f"{EXPRESSIONS[name]} AS {name}" for name in columns)
+    numbers = ", ".join(f"{sql} AS {name}" for name, sql in NUMBERS.items())
+    text = " ".join((selected, numbers, _reason()))
+    struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in KEYS if f"r.{key}" in text) + "}"
+    return f"""
+        WITH parsed AS (SELECT line, log, number, TRY(json_transform(line, '{struct}')) AS r FROM {relation}),
+             numbered AS (SELECT line, log, number, r, {numbers} FROM parsed),
+             judged AS (SELECT *, {_reason()} AS reason FROM numbered)
+        SELECT {selected},
+        log, number, reason,
+        CASE WHEN reason IS NOT NULL THEN rtrim(line, '\r\n') END AS raw
+        FROM judged"""

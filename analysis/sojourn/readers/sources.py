@@ -1,0 +1,159 @@
+"""What the user named on the command line, turned into opened inputs.
+
+Every file is opened before the first byte is read. A log that is renamed while it is being read is then
+neither lost nor counted twice: the descriptor follows the file, and (device, inode) tells one file from another.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sojourn.errors import SojournError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+PARQUET_MAGIC = b"PAR1"
+
+
+@dataclass
+class LogInput:
+    """An opened log: where lines come from.
+
+    Attributes:
+        name: what the user called it.
+        stream: bytes, already decompressed.
+        raw: the file underneath, whose position tells the progress; None for standard input.
+        size: bytes of the file when it was opened; None where there is no such number.
+        limit: stop at this many bytes of the stream, plus the rest of the line it falls into. None: read to the end.
+    """
+
+    name: str
+    stream: BinaryIO
+    raw: BinaryIO | None
+    size: int | None
+    limit: int | None
+
+    def close(self) -> None:
+        """Close the stream and the file under it, standard input excepted."""
+        if self.raw is not None:
+            self.stream.close()
+            self.raw.close()
+
+
+@dataclass
+class Inputs:
+    """All inputs of one reading: logs, Parquet files, and the span files found in run folders."""
+
+    logs: list[LogInput]
+    parquet: list[Path]
+    spans: list[Path]
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all logs as they lie on disk, None when one of them has no size (standard input)."""
+        sizes = [log.size for log in self.logs]
+        return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
+
+    def close(self) -> None:
+        """Close every log."""
+        for log in self.logs:
+            log.close()
+
+
+def opened_inputs(sources: Sequence[str | os.PathLike[str]]) -> Inputs:
+    """Open every source: a log file (plain, gzip, zstd), a glob, ``-``, a Parquet file or a run's folder.
+
+    Raises:
+        SojournError: a source does not exist, matches nothing, cannot be opened, or is of a kind not supported.
+    """
+    if not sources:
+        raise SojournError("no source was given: name a log file, a glob, a run's folder or - for standard input")
+    inputs = Inputs([], [], [])
+    seen: set[tuple[int, int]] = set()
+    try:
+        for source in sources:
+            for path in _expanded(os.fspath(source), inputs.spans):
+                _open_into(inputs, path, seen)
+    except BaseException:
+        inputs.close()
+        raise
+    return inputs
+
+
+def _expanded(source: str, spans: list[Path]) -> list[str]:
+    if "://" in source:
+        raise SojournError(f"{source}: this version reads files and folders, not stores")
+    path = Path(source)
+    if source == "-" or path.is_file():
+        return [source]
+    if path.is_dir():
+        return [str(p) for p in _run_folder(path, spans)]
+    if path.exists():
+        return [source]
+    if glob.has_magic(source):
+        found = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
+        if not found:
+            raise SojournError(f"{source}: no file matches")
+        return found
+    raise SojournError(f"{source}: no such file or folder")
+
+
+def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
+    """A run's raw log comes before its Parquet: figures are always made anew from what nginx wrote."""
+    if folder.name.endswith(".partial"):
+        raise SojournError(f"{folder}: this run did not finish (its folder still ends in .partial)")
+    found = [p for p in (folder / "spans.jsonl", folder / "spans.jsonl.gz") if p.is_file()]
+    for name in ("access.jsonl", "access.jsonl.gz", "access.jsonl.zst", "requests.parquet"):
+        if (folder / name).is_file():
+            spans.extend(found)
+            return [folder / name]
+    raise SojournError(f"{folder}: not a run's folder (it holds neither access.jsonl nor requests.parquet)")
+
+
+def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
+    if path == "-":
+        inputs.logs.append(_log_input("-", sys.stdin.buffer, None))
+        return
+    try:
+        raw = open(path, "rb")  # noqa: SIM115 - closed by Inputs.close
+        status = os.fstat(raw.fileno())
+    except OSError as error:
+        raise SojournError(f"{path}: {error.strerror}") from error
+    if (status.st_dev, status.st_ino) in seen:
+        raw.close()
+        return
+    seen.add((status.st_dev, status.st_ino))
+    if stat.S_ISREG(status.st_mode):
+        if raw.read(4) == PARQUET_MAGIC:
+            raw.close()
+            inputs.parquet.append(Path(path))
+            return
+        raw.seek(0)
+        inputs.logs.append(_log_input(path, raw, status.st_size))
+    else:  # a pipe or a device: read it as it comes
+        inputs.logs.append(_log_input(path, raw, None))
+
+
+def _log_input(name: str, raw: BinaryIO, size: int | None) -> LogInput:
+    buffered = raw if hasattr(raw, "peek") else io.BufferedReader(raw)  # type: ignore[type-var]
+    magic = buffered.peek(4)[:4]  # type: ignore[attr-defined]
+    kept = None if name == "-" else raw
+    if magic[:2] == GZIP_MAGIC:
+        return LogInput(name, gzip.GzipFile(fileobj=buffered), kept, size, None)  # type: ignore[arg-type]
+    if magic == ZSTD_MAGIC:
+        return LogInput(name, zstd.ZstdFile(buffered), kept, size, None)
+    return LogInput(name, buffered, kept, size, size)

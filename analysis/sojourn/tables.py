@@ -1,0 +1,149 @@
+"""The split as a table for a terminal: verdict first, then figures, then what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sojourn.explain.components import COMPONENTS
+from sojourn.explain.split import SplitResult
+from sojourn.explain.statistics import Summary
+from sojourn.words import duration, milliseconds, percent, printable
+
+ROWS_SHOWN = 10
+CAUSE_STYLE = {"healthy": "bold green", "queueing": "bold red", "retries": "bold red"}
+
+
+def split_table(result: SplitResult) -> RenderableType:
+    """Everything ``sojourn split`` prints, as one rich renderable."""
+    return Group(*_parts(result))
+
+
+def _parts(result: SplitResult) -> Iterator[RenderableType]:
+    for failure in result.audit.failures():
+        yield Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow")
+    yield Text(result.verdict.sentence, style=CAUSE_STYLE.get(result.verdict.cause, "bold"))
+    yield Text(read_sentence(result), style="dim")
+    yield Text()
+    yield _components(result)
+    for group, rows in result.by.items():
+        if len(rows) > 1 or (rows and rows[0][group] is not None):
+            yield Text()
+            yield _grouped(result, group, rows)
+    yield Text()
+    yield Text(audit_sentence(result), style="dim")
+    clocks = clock_sentence(result)
+    if clocks:
+        yield Text(clocks, style="dim")
+    for note in result.notes:
+        yield Text(f"NOTE  {printable(note, 600)}", style="yellow")
+
+
+def read_sentence(result: SplitResult) -> str:
+    """What was read, over which time, and what was refused."""
+    records = result.records
+    names = ", ".join(printable(name, 60) for name in result.names[:3])
+    more = f" and {len(result.names) - 3} more" if len(result.names) > 3 else ""
+    text = f"{result.requests:,} requests"
+    if result.window:
+        seconds = (result.window[1] - result.window[0]).total_seconds()
+        text += f" in {duration(seconds)} from {result.window[0]:%Y-%m-%d %H:%M:%S} UTC"
+    text += f" ({names}{more})"
+    if records.rejected:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(records.reasons.items()))
+        text += f"; {records.rejected:,} of {records.read:,} lines refused: {reasons}"
+    return text
+
+
+def audit_sentence(result: SplitResult) -> str:
+    """The checks in one line."""
+    audit = result.audit
+    parts = [f"identity closes to {audit.identity_max_error:.1g} s" if result.requests else "nothing to audit"]
+    if audit.little_ratio is not None:
+        parts.append(f"Little's law N/λR = {audit.little_ratio:.3f}")
+    parts.append({True: "stationary", False: "NOT stationary", None: "stationarity unknown"}[audit.stationary])
+    if audit.negative.get("queue"):
+        parts.append(f"{audit.negative['queue']:,} negative queueing delays")
+    if audit.app_known is not None:
+        parts.append(f"the app spoke for {percent(audit.app_known)} of its answers")
+    if audit.upgraded:
+        parts.append(f"{audit.upgraded:,} upgraded connections (101) left out")
+    if result.wasted:
+        parts.append(f"{duration(result.wasted)} of work for clients already gone")
+    return "Audit: " + "; ".join(parts) + "."
+
+
+def clock_sentence(result: SplitResult) -> str:
+    """Offsets of the app's clocks that matter: larger than what they are known to."""
+    shown = [
+        f"{printable(row['upstream'], 40)} {row['offset'] * 1000:+.1f} ± {row['uncertainty'] * 1000:.1f} ms"
+        for row in result.clock.iter_rows(named=True)
+        if abs(row["offset"]) > row["uncertainty"]
+    ]
+    more = f" and {len(shown) - ROWS_SHOWN} more" if len(shown) > ROWS_SHOWN else ""
+    return "Clocks (app less nginx, corrected for): " + ", ".join(shown[:ROWS_SHOWN]) + more if shown else ""
+
+
+def _components(result: SplitResult) -> Table:
+    table = Table(title="ms", title_justify="left", title_style="dim", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", no_wrap=True)
+    for heading in ("share", "mean", "p50", "p90", "p99", "p99.9", "max", "mean of slowest 1 %"):
+        table.add_column(heading, justify="right", no_wrap=heading[0] == "p")
+    total = sum(result.means.values())
+    tail: dict[str, float] = result.tail["p99"]["components"]  # type: ignore[assignment]
+    table.add_row("response time", *_figures(1.0 if total else None, result.response_time, sum(tail.values())), style="bold")
+    queueing = result.means["connect"] + result.means["queue"]
+    table.add_row(
+        "queueing delay",
+        *_figures(queueing / total if total else None, result.components["queueing_delay"], tail["connect"] + tail["queue"]),
+        style="red",
+    )
+    # Connecting takes no time even under overload (the kernel accepts for the app): then queue is all of the delay.
+    hidden = {"connect", "queue"} if not _worth_a_row(result.components["connect"]) else set()
+    for name in COMPONENTS:
+        summary = result.components[name]
+        if name in hidden or not _worth_a_row(summary):
+            continue
+        style = "cyan" if name == "service_time" else ""
+        label = f"  {name}" if name in ("connect", "queue") else name.replace("_", " ")
+        table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
+    return table
+
+
+def _worth_a_row(summary: Summary) -> bool:
+    """Leave out what is nowhere more than nginx's resolution: a table is read at 3 a.m."""
+    figures = (summary["mean"], summary["p50"], summary["p99"], summary["max"])
+    return any(value is not None and abs(value) > 0.002 for value in figures)
+
+
+def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
+    values = [milliseconds(summary[name]) for name in ("mean", "p50", "p90", "p99", "p999", "max")]
+    return [percent(share), *values, milliseconds(tail)]
+
+
+def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(f"by {group}", max_width=48, no_wrap=True, overflow="ellipsis")
+    for heading in ("requests", "response p50", "p99", "queueing mean", "p99", "service mean", "p99", "queueing share"):
+        table.add_column(heading, justify="right")
+    for row in rows[:ROWS_SHOWN]:
+        response, queueing, service = row["response_time"], row["queueing_delay"], row["service_time"]
+        cells = [
+            f"{row['requests']:,}",
+            milliseconds(response["p50"]), milliseconds(response["p99"]),  # type: ignore[index]
+            milliseconds(queueing["mean"]), milliseconds(queueing["p99"]),  # type: ignore[index]
+            milliseconds(service["mean"]), milliseconds(service["p99"]),  # type: ignore[index]
+            percent(row["queueing_share"]),  # type: ignore[arg-type]
+        ]  # fmt: skip
+        table.add_row(Text(group_name(row[group])), *cells)
+    if result.by_total[group] > ROWS_SHOWN:
+        table.add_row(Text(f"… {result.by_total[group] - ROWS_SHOWN:,} more", style="dim"))
+    return table
+
+
+def group_name(value: object) -> str:
+    """A group's value for a table; a dash for requests that have none."""
+    return "–" if value is None or value == "" else printable(value, 80)

@@ -1,0 +1,47 @@
+"""Numbers and foreign text as people read them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Controls, surrogates, unassigned, and the format characters that reorder or hide text (Cf).
+_UNPRINTABLE = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+
+
+def printable(text: object, limit: int = 120) -> str:
+    """Text that came from a log, safe for a terminal: escape sequences and their like are shown, not obeyed."""
+    shown = "".join(
+        c if unicodedata.category(c) not in _UNPRINTABLE else c.encode("unicode_escape").decode() for c in str(text)
+    )
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Seconds as milliseconds with three digits that matter: 1,204 / 99.8 / 0.31; – for None."""
+    if seconds is None:
+        return "–"
+    ms = seconds * 1000
+    size = abs(ms)
+    digits = 0 if size >= 99.95 or size == 0 else 1 if size >= 9.995 else 2
+    text = f"{ms:,.{digits}f}"
+    return "0" if float(text.replace(",", "")) == 0 else text
+
+
+def percent(share: float | None) -> str:
+    """A share as whole per cent, with one digit below ten; – for None."""
+    if share is None:
+        return "–"
+    value = share * 100
+    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the largest unit that fits: 8.0 s, 2 min 5 s, 3 h 10 min, 4 d 2 h."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for unit, size, lower, small in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size} {unit} {rest} {lower}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
