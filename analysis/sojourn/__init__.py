@@ -1,8 +1,8 @@
 """Slow code, or a queue? Response time behind nginx, split into queueing delay and service time.
 
-    >>> import sojourn
-    >>> result = sojourn.split("access.jsonl")      # doctest: +SKIP
-    >>> print(result.verdict.sentence)              # doctest: +SKIP
+>>> import sojourn
+>>> result = sojourn.split("access.jsonl")      # doctest: +SKIP
+>>> print(result.verdict.sentence)              # doctest: +SKIP
 """
 
 from __future__ import annotations

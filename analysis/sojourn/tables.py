@@ -94,11 +94,19 @@ def _components(result: SplitResult) -> Table:
         table.add_column(heading, justify="right", no_wrap=heading[0] == "p")
     total = sum(result.means.values())
     tail: dict[str, float] = result.tail["p99"]["components"]  # type: ignore[assignment]
-    table.add_row("response time", *_figures(1.0 if total else None, result.response_time, sum(tail.values())), style="bold")
+    table.add_row(
+        "response time",
+        *_figures(1.0 if total else None, result.response_time, sum(tail.values())),
+        style="bold",
+    )
     queueing = result.means["connect"] + result.means["queue"]
     table.add_row(
         "queueing delay",
-        *_figures(queueing / total if total else None, result.components["queueing_delay"], tail["connect"] + tail["queue"]),
+        *_figures(
+            queueing / total if total else None,
+            result.components["queueing_delay"],
+            tail["connect"] + tail["queue"],
+        ),
         style="red",
     )
     # Connecting takes no time even under overload (the kernel accepts for the app): then queue is all of the delay.
@@ -127,7 +135,16 @@ def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
 def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(f"by {group}", max_width=48, no_wrap=True, overflow="ellipsis")
-    for heading in ("requests", "response p50", "p99", "queueing mean", "p99", "service mean", "p99", "queueing share"):
+    for heading in (
+        "requests",
+        "response p50",
+        "p99",
+        "queueing mean",
+        "p99",
+        "service mean",
+        "p99",
+        "queueing share",
+    ):
         table.add_column(heading, justify="right")
     for row in rows[:ROWS_SHOWN]:
         response, queueing, service = row["response_time"], row["queueing_delay"], row["service_time"]

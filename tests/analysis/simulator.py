@@ -83,7 +83,12 @@ def simulated_log(settings: Settings = Settings()) -> tuple[list[dict[str, str]]
             send=end - received, transfer=received - header, response=end - start,
         )  # fmt: skip
         other = addresses[1 - backend]
-        first = {"addr": f"{other}, ", "status": "504, ", "none": "-, ", "time": f"{_between(stamp, attempt)}, "}
+        first = {
+            "addr": f"{other}, ",
+            "status": "504, ",
+            "none": "-, ",
+            "time": f"{_between(stamp, attempt)}, ",
+        }
         before = first if failed else dict.fromkeys(first, "")
         record = {
             "time": _ms(end),
@@ -143,7 +148,10 @@ BAD_LINES: tuple[tuple[bytes, str], ...] = (
     (b'{"time":"1767225600.000","request_time":"1e3","status":"200"}\n', "invalid_request_time"),
     (b'{"time":"1767225600.000","request_time":"0.1"}\n', "missing_status"),
     (b'{"time":"1767225600.000","request_time":"0.1","status":"OK"}\n', "invalid_status"),
-    (b'{"time":"1767225600.000","request_time":"0.1","status":"200","request_start":"t=1"}\n', "invalid_request_start"),
+    (
+        b'{"time":"1767225600.000","request_time":"0.1","status":"200","request_start":"t=1"}\n',
+        "invalid_request_start",
+    ),
     (
         b'{"time":"1767225600.000","request_time":"0.1","status":"200","upstream_addr":"a:1","upstream_response_time":"x"}\n',
         "invalid_upstream_time",
@@ -154,7 +162,8 @@ BAD_LINES: tuple[tuple[bytes, str], ...] = (
         "invalid_upstream_time",
     ),
     (
-        b'{"time":"1767225600.000","request_time":"0.1","status":"200","upstream_addr":"a:1, b:1","upstream_response_time":"0.1"}\n',
+        b'{"time":"1767225600.000","request_time":"0.1","status":"200",'
+        b'"upstream_addr":"a:1, b:1","upstream_response_time":"0.1"}\n',
         "upstream_lists_differ",
     ),
     (b'{"time":"1767225600.000","request_time":"inf","status":"200"}\n', "invalid_request_time"),

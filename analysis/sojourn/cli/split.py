@@ -10,12 +10,15 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sojourn.cli.common import instant, pairs, reading_bar
 from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.frame import Records
 
 GROUPS = ("route", "upstream", "worker", "status", "service")
 
@@ -33,21 +36,23 @@ def split(
         typer.Option(metavar="|".join(GROUPS), help="Group by this column. Repeatable. Default: route and upstream."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="T", help="Only requests that arrived at T or later: ISO 8601, unix seconds, 10m.")
+        str | None,
+        typer.Option(metavar="T", help="Only requests that arrived at T or later: ISO 8601, unix seconds, 10m."),
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="T", help="Only requests that arrived before T.")] = None,
     where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable."),
     ] = None,
     slo: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy."),
     ] = 0.5,
     html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
-    parquet: Annotated[
-        Path | None, typer.Option(metavar="F", help="Write every request with its components.")
-    ] = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request with its components.")] = None,
     rejects: Annotated[
-        Path | None, typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines.")
+        Path | None,
+        typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the table.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
@@ -96,7 +101,7 @@ def split(
 
         Console().print(split_table(result))
     if not result.requests:
-        raise SojournError(_nothing(result.records.read, result.records.reasons))
+        raise SojournError(_nothing(result.records))
 
 
 def _conditions(where: list[str]) -> dict[str, object]:
@@ -116,10 +121,10 @@ def _writer(path: Path) -> contextlib.AbstractContextManager:  # type: ignore[ty
         raise SojournError(f"{path}: {error.strerror}") from error
 
 
-def _nothing(read: int, reasons: dict[str, int]) -> str:
-    if not read:
+def _nothing(records: Records) -> str:
+    if not records.read:
         return "no request: the sources are empty"
-    if not reasons:
+    if records.accepted:
         return "no request is left: none arrived in the window or fits --where"
-    listed = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
-    return f"no request could be used: {read} lines read, {sum(reasons.values())} refused ({listed})"
+    listed = ", ".join(f"{reason} {count}" for reason, count in sorted(records.reasons.items()))
+    return f"no request could be used: {records.read} lines read, {records.rejected} refused ({listed})"

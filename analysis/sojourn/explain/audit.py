@@ -18,6 +18,7 @@ TREND_WINDOWS = 20
 TREND_SIGNIFICANCE = 0.01
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
 LITTLE_TOLERANCE = 0.05
+ENOUGH_ARRIVALS = 100  # fewer, and the ends of the window weigh too much for the law to be a test
 IDENTITY_TOLERANCE = 1e-6  # s
 
 
@@ -28,8 +29,8 @@ class Audit:
     Attributes:
         identity_max_error: largest |sum of components - request_time|, s.
         negative: component -> requests in which it is below 0.
-        arrival_rate: requests/s over the inner window; mean_in_system: requests, integrated over that window;
-            mean_response: s, of the requests that arrived in it; little_ratio: N / (lambda R).
+        arrivals: requests that arrived in the inner window; arrival_rate: requests/s in it; mean_in_system: requests,
+            integrated over it; mean_response: s, of the requests that arrived in it; little_ratio: N / (lambda R).
         stationary: no trend in arrivals or response time; None when there is too little to tell.
         trend: what the trend test found, for people.
         utilisation: one row per backend: upstream, workers, busy (s), utilisation.
@@ -41,6 +42,7 @@ class Audit:
 
     identity_max_error: float = 0.0
     negative: dict[str, int] = field(default_factory=dict)
+    arrivals: int = 0
     arrival_rate: float | None = None
     mean_in_system: float | None = None
     mean_response: float | None = None
@@ -58,7 +60,8 @@ class Audit:
         found = []
         if self.identity_max_error > IDENTITY_TOLERANCE:
             found.append(f"the components miss the response time by up to {self.identity_max_error:.6f} s")
-        if self.little_ratio is not None and abs(self.little_ratio - 1) > LITTLE_TOLERANCE:
+        enough = self.arrivals >= ENOUGH_ARRIVALS
+        if enough and self.little_ratio is not None and abs(self.little_ratio - 1) > LITTLE_TOLERANCE:
             found.append(
                 f"Little's law is off by {self.little_ratio - 1:+.0%}: the window cuts through a change of load"
             )
@@ -151,6 +154,7 @@ def _little(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit)
     seconds = (inner[1] - inner[0]).total_seconds()
     if seconds <= 0 or not row["arrivals"] or not row["response"]:
         return
+    result.arrivals = row["arrivals"]
     result.arrival_rate = row["arrivals"] / seconds
     result.mean_in_system = row["present"] / 1e6 / seconds
     result.mean_response = row["response"]
@@ -192,7 +196,11 @@ def _utilisation(rows: pl.LazyFrame, first: datetime, result: Audit) -> None:
         rows.filter(pl.col("proxied"))
         .with_columns(busy=pl.coalesce("wasted", "service_time"))
         .group_by("upstream")
-        .agg(pl.col("worker").n_unique() - pl.col("worker").is_null().any(), pl.col("busy").sum(), span.alias("span"))
+        .agg(
+            pl.col("worker").n_unique() - pl.col("worker").is_null().any(),
+            pl.col("busy").sum(),
+            span.alias("span"),
+        )
         .sort("upstream")
         .collect(engine="streaming")
     )
@@ -200,6 +208,4 @@ def _utilisation(rows: pl.LazyFrame, first: datetime, result: Audit) -> None:
     for upstream, workers, busy, _ in table.iter_rows():
         if workers and isinstance(seconds, float) and seconds > 0:
             share = busy / (seconds * workers)
-            result.utilisation.append(
-                {"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share}
-            )
+            result.utilisation.append({"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share})

@@ -58,7 +58,11 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
     tick = pl.when("coarse").then(MILLISECOND).otherwise(0.0)
     bounds = bounds.with_columns(lower=pl.col("lower") - tick, tick=tick)
     gap = pl.col("upper") - pl.col("lower")
-    one_way = pl.when(gap <= pl.col("round_trip") + NETWORK_GAP).then(gap / 2).otherwise((pl.col("round_trip") + pl.col("tick")) / 2)
+    one_way = (
+        pl.when(gap <= pl.col("round_trip") + NETWORK_GAP)
+        .then(gap / 2)
+        .otherwise((pl.col("round_trip") + pl.col("tick")) / 2)
+    )
     offset = pl.col("lower") + one_way
     bounds = bounds.with_columns(offset=offset)
     uncertainty = pl.max_horizontal(

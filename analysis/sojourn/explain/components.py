@@ -61,9 +61,7 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     """
     proxied = pl.col("attempts").fill_null(0) > 0
     answered = proxied & pl.col("header").is_not_null()
-    by_stamp = pl.when(answered).then(
-        pl.col("app_queueing_delay") + seconds_between("proxy_start", "request_start")
-    )
+    by_stamp = pl.when(answered).then(pl.col("app_queueing_delay") + seconds_between("proxy_start", "request_start"))
     by_span = pl.when(proxied).then(seconds_between("proxy_start", "span_start"))
     service = pl.coalesce(pl.when(answered).then("app_service_time"), "span_service_time", "span_seconds")
     facts = rows.with_columns(

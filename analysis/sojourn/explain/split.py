@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import polars as pl
 
 from sojourn.errors import SojournError
-from sojourn.explain.audit import Audit, audit
+from sojourn.explain.audit import audit
 from sojourn.explain.clock import clock_offsets, with_clock_offset
 from sojourn.explain.components import (
     COMPONENTS,
@@ -22,9 +20,11 @@ from sojourn.explain.components import (
     with_components,
     with_spans,
 )
-from sojourn.explain.statistics import FIGURES, Summary, summaries, summary_exprs, summary_of
+from sojourn.explain.notes import notes
+from sojourn.explain.result import SplitResult, without_upgraded
+from sojourn.explain.statistics import summaries, summary_exprs, summary_of
 from sojourn.explain.verdict import SLO, Verdict, verdict
-from sojourn.frame import COLUMNS, INSTANT, SPLIT_COLUMNS, Records, Requests, checked
+from sojourn.frame import COLUMNS, INSTANT, SPLIT_COLUMNS, Requests, checked
 from sojourn.readers.requests import Progress, read
 
 GROUPS = ("route", "upstream", "worker", "status", "service")
@@ -33,84 +33,6 @@ GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
 SHOWN = ("queueing_delay", *COMPONENTS)
 
 Source = str | os.PathLike[str]
-
-
-@dataclass
-class SplitResult:
-    """What a split found. Durations in seconds; ``rows`` is the frame with the components of every request.
-
-    Attributes:
-        rows: canonical columns read, plus ``COMPONENTS``, ``queueing_delay``, ``queue_by_duration``, ``queue_source``,
-            ``clock_offset``, ``proxied``, ``answered`` and ``wasted``. Upgraded connections (101) are in it.
-        means: component -> mean over all requests, unknown counted as 0: these sum to the mean response time.
-        tail: "p99" -> requests, threshold, queueing_share and component means at and above it.
-        by: group column -> one row per value, busiest first.
-        sources: queue_source -> requests.
-    """
-
-    rows: pl.LazyFrame
-    records: Records
-    names: tuple[str, ...]
-    window: tuple[datetime, datetime] | None
-    clock: pl.DataFrame
-    response_time: Summary
-    components: dict[str, Summary]
-    means: dict[str, float]
-    queueing_share: float | None
-    tail: dict[str, dict[str, object]]
-    audit: Audit
-    verdict: Verdict
-    by: dict[str, list[dict[str, object]]]
-    by_total: dict[str, int]
-    sources: dict[str, int]
-    wasted: float = 0.0
-    notes: list[str] = field(default_factory=list)
-    requests: int = 0
-    _source: Requests | None = None  # keeps the temporary folder alive as long as the rows
-
-    @property
-    def served(self) -> pl.LazyFrame:
-        """The rows the distributions are made of: without upgraded connections, which last as long as they are used."""
-        return without_upgraded(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn split --json`` prints."""
-        window = None
-        if self.window:
-            seconds = (self.window[1] - self.window[0]).total_seconds()
-            window = {"from": _iso(self.window[0]), "to": _iso(self.window[1]), "seconds": seconds}
-        return rounded({
-            "records": self.records.to_dict(),
-            "requests": self.requests,
-            "window": window,
-            "clock": self.clock.to_dicts(),
-            "response_time": self.response_time,
-            "components": self.components,
-            "means": self.means,
-            "queueing_share": self.queueing_share,
-            "tail": self.tail,
-            "queue_source": self.sources,
-            "wasted_seconds": self.wasted,
-            "audit": self.audit.to_dict(),
-            "verdict": self.verdict.to_dict(),
-            "notes": self.notes,
-            "by": self.by,
-        })
-
-    def write_parquet(self, path: Source) -> None:
-        """Write ``rows`` to a Parquet file, whole or not at all.
-
-        Raises:
-            SojournError: the file cannot be written.
-        """
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        try:
-            self.rows.sink_parquet(partial, compression="zstd")
-            partial.replace(target)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            partial.unlink(missing_ok=True)
-            raise SojournError(f"{target}: cannot be written ({str(error).splitlines()[0]})") from error
 
 
 def split(
@@ -123,8 +45,8 @@ def split(
     where: Mapping[str, object] | None = None,
     slo: float = SLO,
     all_columns: bool = False,
-    rejects_to: object | None = None,
-    on_size: object | None = None,
+    rejects_to: TextIO | None = None,
+    on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
 ) -> SplitResult:
     """Read sources and split every request's response time.
@@ -153,8 +75,8 @@ def split(
         sources,
         spans=spans,
         columns=tuple(dict.fromkeys((*columns, *extra))),
-        rejects_to=rejects_to,  # type: ignore[arg-type]
-        on_size=on_size,  # type: ignore[arg-type]
+        rejects_to=rejects_to,
+        on_size=on_size,
         on_progress=on_progress,
     )
     return split_requests(requests, by=by, since=since, until=until, where=where, slo=slo)
@@ -214,7 +136,7 @@ def split_requests(
     )
     for group in by:
         result.by[group], result.by_total[group] = _grouped(served, group)
-    result.notes = _notes(result)
+    result.notes = notes(result)
     return result
 
 
@@ -245,11 +167,6 @@ def selected_rows(
     return rows
 
 
-def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows but those with status 101: their request time is how long the connection was used."""
-    return rows.filter(pl.col("status") != SWITCHING_PROTOCOLS)
-
-
 def _names_runs(sources: Sequence[Source] | Source) -> bool:
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
     return any(os.path.isdir(s) for s in named)
@@ -261,22 +178,7 @@ def _instant(value: datetime | float) -> datetime:
     return datetime.fromtimestamp(value, UTC)
 
 
-def rounded(value: Any) -> Any:
-    """``value`` with every float in it rounded to a nanosecond's digits: no 0.30000000000000004 reaches a reader."""
-    if isinstance(value, float):
-        return round(value, 9) if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: rounded(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(inner) for inner in value]
-    return value
-
-
-def _iso(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _overall(rows: pl.LazyFrame) -> dict[str, object] | dict[str, int]:  # type: ignore[type-arg]
+def _overall(rows: pl.LazyFrame) -> dict[str, Any]:
     upgraded = pl.col("status") == SWITCHING_PROTOCOLS
     return (
         rows.select(
@@ -320,44 +222,16 @@ def _grouped(rows: pl.LazyFrame, group: str) -> tuple[list[dict[str, object]], i
     )
     found = []
     for row in table.head(GROUP_LIMIT).iter_rows(named=True):
-        named: dict[str, object] = {group: row[group], "requests": row["requests"], "queueing_share": row["share"]}
+        named: dict[str, object] = {
+            group: row[group],
+            "requests": row["requests"],
+            "queueing_share": row["share"],
+        }
         for column in shown:
             key = "response_time" if column == "request_time" else column
             named[key] = summary_of(row, column)
         found.append(named)
     return found, len(table)
-
-
-def _notes(result: SplitResult) -> list[str]:
-    """What the reader must know before believing or despairing, and the step that mends it."""
-    notes = []
-    none = result.sources.get("none", 0)
-    known = result.audit.app_known
-    if known is not None and known < 0.5:
-        notes.append(
-            f"The app said nothing of its own on {1 - known:.0%} of its answers, so waiting and working cannot be told "
-            "apart there. To add it: wrap the app in the middleware (collector/middleware), which answers "
-            "X-Queueing-Delay and X-Service-Time, and include sojourn_proxy.conf where nginx proxies."
-        )
-    elif none and none > 0.01 * result.requests:
-        notes.append(
-            f"{none:,} requests have no answer from the app (504, 499, refused, or never proxied); give --spans to learn what "
-            "its workers did for them."
-        )
-    if result.sources.get("duration"):
-        notes.append(
-            f"{result.sources['duration']:,} queueing delays come from durations alone (header time - service time): no "
-            "valid stamp reached the app. Check that X-Request-Start is sent and passes every hop."
-        )
-    if result.audit.garbled:
-        notes.append(f"{result.audit.garbled:,} answers had timing headers that are not durations; they count as absent.")
-    for row in result.clock.iter_rows(named=True):
-        if row["requests"] >= 100 and row["uncertainty"] > 0.010:
-            notes.append(
-                f"The clock of {row['upstream']} is known to ±{row['uncertainty'] * 1000:.0f} ms only: its queue was "
-                "never seen empty in this window."
-            )
-    return notes
 
 
 def checked_split(rows: pl.LazyFrame | pl.DataFrame, spans: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -366,4 +240,4 @@ def checked_split(rows: pl.LazyFrame | pl.DataFrame, spans: pl.DataFrame | None 
     return split_lazily.collect()
 
 
-__all__ = ["FIGURES", "GROUPS", "SplitResult", "checked_split", "split", "split_requests", "split_rows"]
+__all__ = ["GROUPS", "SplitResult", "checked_split", "split", "split_requests", "split_rows"]

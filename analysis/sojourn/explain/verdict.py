@@ -26,7 +26,10 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """``cause`` is queueing, service, mixed, client, retries, unknown or healthy; ``tail_cause`` that of the slowest 1 %."""
+    """``cause`` is queueing, service, mixed, client, retries, unknown or healthy.
+
+    ``tail_cause``: the same of the slowest 1 %.
+    """
 
     cause: str
     sentence: str
@@ -64,7 +67,7 @@ def verdict(
         )
         return Verdict("healthy", sentence, tail_cause)
     sentence = _opening(cause, shares, mean)
-    if tail_cause != cause and tail_cause != "mixed":
+    if tail_cause not in {cause, "mixed"}:
         sentence += (
             f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went {WORDS[tail_cause]}."
         )

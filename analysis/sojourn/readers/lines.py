@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from sojourn.readers.sources import LogInput, zstd
+from sojourn.readers.compression import DAMAGE
+from sojourn.readers.sources import LogInput
 
 BLOCK_BYTES = 16 << 20
 LINE_LIMIT = 1 << 20
@@ -90,7 +90,7 @@ def _chunks(log: LogInput, size: int) -> Iterator[tuple[bytes, str | None]]:
     while left is None or left > 0:
         try:
             part = log.stream.read1(size if left is None else min(size, left))  # type: ignore[attr-defined]
-        except (EOFError, zlib.error, zstd.ZstdError, OSError) as error:
+        except DAMAGE as error:
             damage = str(error)
             break
         if not part:

@@ -60,7 +60,8 @@ MACROS = (
     "THEN coalesce(list_sum(list_transform(times_of(x)[:-2], lambda e: micros(e))), 0)::BIGINT ELSE 0 END)",
     "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 "
     "WHEN contains(a, ',') OR contains(a, ' : ') THEN len(addresses_of(a)) ELSE 1 END)",
-    "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) AND length_of(x) != attempts_of(a))",
+    "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) "
+    "AND length_of(x) != attempts_of(a))",
     # A path with the parts that look like identifiers taken out: low cardinality, never the raw URI. RE2 has no
     # look-ahead, so a part goes by what it contains: three digits in a row, a digit first, eight hex digits first, or
     # more than 24 characters.
@@ -151,13 +152,22 @@ EXPRESSIONS: dict[str, str] = {
     **{key: f"whole(r.{key})" for key in WHOLE_KEYS},
     **{key: f"r.{key}" for key in LIST_KEYS},
 }
-MICROSECONDS = ("request_time", "retries", "connect", "header", "response", "app_queueing_delay", "app_service_time")
+MICROSECONDS = (
+    "request_time",
+    "retries",
+    "connect",
+    "header",
+    "response",
+    "app_queueing_delay",
+    "app_service_time",
+)
 
 
 def records_query(columns: tuple[str, ...], relation: str) -> str:
-    """SQL that turns ``relation(line, log, number)`` into the canonical ``columns``, ``log``, ``number``, ``reason``, ``raw``.
+    """SQL that turns ``relation(line, log, number)`` into the canonical ``columns``, and says what it refuses.
 
-    ``reason`` is NULL for an accepted record; otherwise the first key of ``REASONS`` that holds, and ``raw`` the line.
+    Besides the columns: log, number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
+    of ``REASONS`` that holds, and ``raw`` the line.
     """
     selected = ",\n        ".join(f"{EXPRESSIONS[name]} AS {name}" for name in columns)
     numbers = ", ".join(f"{sql} AS {name}" for name, sql in NUMBERS.items())
@@ -170,4 +180,4 @@ def records_query(columns: tuple[str, ...], relation: str) -> str:
         SELECT {selected},
         log, number, reason,
         CASE WHEN reason IS NOT NULL THEN rtrim(line, '\r\n') END AS raw
-        FROM judged"""
+        FROM judged"""  # noqa: S608 - columns are checked names, the rest is ours

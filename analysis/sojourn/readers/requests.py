@@ -103,8 +103,7 @@ class _LogReader:
                 engine.execute(macro)
             engine.register("block", pa.RecordBatchReader.from_batches(BLOCK_SCHEMA, self._batches(logs)))
             for batch in engine.sql(records_query(self._columns, "block")).to_arrow_reader(ROWS_PER_RESULT):
-                rows = pl.from_arrow(batch)
-                assert isinstance(rows, pl.DataFrame)
+                rows = pl.DataFrame(batch)
                 refused = rows["reason"].is_not_null()
                 if refused.any():
                     self._refuse_rows(logs, rows.filter(refused))

@@ -7,7 +7,6 @@ neither lost nor counted twice: the descriptor follows the file, and (device, in
 from __future__ import annotations
 
 import glob
-import gzip
 import io
 import os
 import stat
@@ -18,14 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sojourn.errors import SojournError
+from sojourn.readers.compression import GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
-GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 PARQUET_MAGIC = b"PAR1"
 
 
@@ -126,7 +119,7 @@ def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
 
 def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
     if path == "-":
-        inputs.logs.append(_log_input("-", sys.stdin.buffer, None))
+        inputs.logs.append(_log_input("-", open(sys.stdin.fileno(), "rb", closefd=False), None))  # noqa: SIM115
         return
     try:
         raw = open(path, "rb")  # noqa: SIM115 - closed by Inputs.close
@@ -138,22 +131,20 @@ def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
         return
     seen.add((status.st_dev, status.st_ino))
     if stat.S_ISREG(status.st_mode):
-        if raw.read(4) == PARQUET_MAGIC:
+        if raw.peek(4)[:4] == PARQUET_MAGIC:
             raw.close()
             inputs.parquet.append(Path(path))
             return
-        raw.seek(0)
         inputs.logs.append(_log_input(path, raw, status.st_size))
     else:  # a pipe or a device: read it as it comes
         inputs.logs.append(_log_input(path, raw, None))
 
 
-def _log_input(name: str, raw: BinaryIO, size: int | None) -> LogInput:
-    buffered = raw if hasattr(raw, "peek") else io.BufferedReader(raw)  # type: ignore[type-var]
-    magic = buffered.peek(4)[:4]  # type: ignore[attr-defined]
+def _log_input(name: str, raw: io.BufferedReader, size: int | None) -> LogInput:
+    magic = raw.peek(4)[:4]
     kept = None if name == "-" else raw
     if magic[:2] == GZIP_MAGIC:
-        return LogInput(name, gzip.GzipFile(fileobj=buffered), kept, size, None)  # type: ignore[arg-type]
+        return LogInput(name, gunzipped(raw), kept, size, None)
     if magic == ZSTD_MAGIC:
-        return LogInput(name, zstd.ZstdFile(buffered), kept, size, None)
-    return LogInput(name, buffered, kept, size, size)
+        return LogInput(name, unzstandard(raw), kept, size, None)
+    return LogInput(name, raw, kept, size, size)

@@ -65,8 +65,8 @@ class _Export(msgspec.Struct, rename="camel"):
 def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
     """SERVER spans of OTLP/JSON-lines files, plain or compressed, columns as in ``SPANS_SCHEMA``.
 
-    A line that is not an export request is passed over and a span whose times do not parse too: a span only ever adds to
-    what the log says. The frame's ``request_id`` is null where the app did not record it.
+    A line that is not an export request is passed over, and so is a span whose times do not parse: a span only ever
+    adds to what the log says. The frame's ``request_id`` is null where the app did not record it.
 
     Raises:
         SojournError: a file cannot be opened.

@@ -1,0 +1,119 @@
+"""What a split found, as an object, as JSON and as Parquet."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.explain.audit import Audit
+from sojourn.explain.components import SWITCHING_PROTOCOLS
+from sojourn.explain.statistics import Summary
+from sojourn.explain.verdict import Verdict
+from sojourn.frame import Records, Requests
+
+
+@dataclass
+class SplitResult:
+    """What a split found. Durations in seconds; ``rows`` is the frame with the components of every request.
+
+    Attributes:
+        rows: canonical columns read, plus ``COMPONENTS``, ``queueing_delay``, ``queue_by_duration``, ``queue_source``,
+            ``clock_offset``, ``proxied``, ``answered`` and ``wasted``. Upgraded connections (101) are in it.
+        means: component -> mean over all requests, unknown counted as 0: these sum to the mean response time.
+        tail: "p99" -> requests, threshold, queueing_share and component means at and above it.
+        by: group column -> one row per value, busiest first.
+        sources: queue_source -> requests.
+    """
+
+    rows: pl.LazyFrame
+    records: Records
+    names: tuple[str, ...]
+    window: tuple[datetime, datetime] | None
+    clock: pl.DataFrame
+    response_time: Summary
+    components: dict[str, Summary]
+    means: dict[str, float]
+    queueing_share: float | None
+    tail: dict[str, dict[str, object]]
+    audit: Audit
+    verdict: Verdict
+    by: dict[str, list[dict[str, object]]]
+    by_total: dict[str, int]
+    sources: dict[str, int]
+    wasted: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    requests: int = 0
+    _source: Requests | None = None  # keeps the temporary folder alive as long as the rows
+
+    @property
+    def served(self) -> pl.LazyFrame:
+        """The rows the distributions are made of: without upgraded connections, which last as long as they are used."""
+        return without_upgraded(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``sojourn split --json`` prints."""
+        window = None
+        if self.window:
+            seconds = (self.window[1] - self.window[0]).total_seconds()
+            window = {"from": _iso(self.window[0]), "to": _iso(self.window[1]), "seconds": seconds}
+        return rounded(
+            {
+                "records": self.records.to_dict(),
+                "requests": self.requests,
+                "window": window,
+                "clock": self.clock.to_dicts(),
+                "response_time": self.response_time,
+                "components": self.components,
+                "means": self.means,
+                "queueing_share": self.queueing_share,
+                "tail": self.tail,
+                "queue_source": self.sources,
+                "wasted_seconds": self.wasted,
+                "audit": self.audit.to_dict(),
+                "verdict": self.verdict.to_dict(),
+                "notes": self.notes,
+                "by": self.by,
+            }
+        )
+
+    def write_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write ``rows`` to a Parquet file, whole or not at all.
+
+        Raises:
+            SojournError: the file cannot be written.
+        """
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        try:
+            self.rows.sink_parquet(partial, compression="zstd")
+            partial.replace(target)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            partial.unlink(missing_ok=True)
+            raise SojournError(f"{target}: cannot be written ({str(error).splitlines()[0]})") from error
+
+
+def rounded(value: Any) -> Any:
+    """``value`` with every float in it rounded to a nanosecond's digits: no 0.30000000000000004 reaches a reader."""
+    if isinstance(value, float):
+        return round(value, 9) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(inner) for inner in value]
+    return value
+
+
+def _iso(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows but those with status 101: their request time is how long the connection was used."""
+    return rows.filter(pl.col("status") != SWITCHING_PROTOCOLS)

@@ -1,0 +1,51 @@
+"""One log line with sensible values, and zstd on every Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import polars as pl
+from sojourn.frame import SCHEMA
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+BASE = 1_767_225_600
+
+
+def line(**fields: str) -> bytes:
+    record = {"time": f"{BASE}.100", "request_time": "0.100", "status": "200", "uri": "/", **fields}
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def zstandard(data: bytes) -> bytes:
+    return zstd.compress(data)
+
+
+def instant_us(seconds: float) -> int:
+    return round((BASE + seconds) * 1e6)
+
+
+def frame(*rows: dict[str, object]) -> pl.LazyFrame:
+    """Canonical rows; instants as seconds after ``BASE``. Defaults: one answered request through one backend."""
+    columns: dict[str, list[object]] = {name: [] for name in SCHEMA}
+    for row in rows:
+        full: dict[str, object] = {
+            "start": 0.0, "request_time": 0.5, "status": 200, "upstream": "10.0.0.1:80", "attempts": 1, "retries": 0.0,
+            "connect": 0.0, "header": 0.4, "response": 0.4, "app_garbled": False, "route": "/", "proxy": "edge",
+            "worker": "1", **row,
+        }  # fmt: skip
+        full.setdefault("time", full["start"] + full["request_time"])  # type: ignore[operator]
+        full.setdefault("proxy_start", full.get("request_start"))
+        for name in SCHEMA:
+            value = full.get(name)
+            instant = isinstance(SCHEMA[name], pl.Datetime) and value is not None
+            columns[name].append(instant_us(value) if instant else value)  # type: ignore[arg-type]
+    instants = [name for name, dtype in SCHEMA.items() if isinstance(dtype, pl.Datetime)]
+    types = {name: pl.Int64() if name in instants else dtype for name, dtype in SCHEMA.items()}
+    return pl.LazyFrame(columns, schema=types).with_columns(
+        pl.from_epoch(name, time_unit="us").cast(SCHEMA[name]) for name in instants
+    )

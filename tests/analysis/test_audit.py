@@ -1,0 +1,89 @@
+"""The audit fails when it should, and only then."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from analysis_support import frame
+from sojourn.explain.audit import audit
+from sojourn.explain.split import split_rows
+
+
+def audited(rows: list[dict[str, object]]):
+    return audit(split_rows(frame(*rows))[0], upgraded=0)
+
+
+def steady(count: int, rng: random.Random, response=lambda _: 0.5, gap: float = 0.05) -> list[dict[str, object]]:
+    now, rows = 0.0, []
+    for _ in range(count):
+        now = round(now + rng.expovariate(1 / gap), 3)
+        taken = round(response(now), 3)
+        rows.append({
+            "start": now, "request_start": now, "request_time": taken, "header": taken, "response": taken,
+            "app_queueing_delay": 0.0, "app_service_time": taken, "worker": str(rng.randrange(20)),
+        })  # fmt: skip
+    return rows
+
+
+def test_a_steady_log_passes() -> None:
+    rng = random.Random(1)
+    found = audited(steady(3000, rng, lambda _: rng.uniform(0.2, 0.8)))
+    assert found.failures() == []
+    assert found.stationary is True
+    assert found.little_ratio == pytest.approx(1, abs=0.03)
+    assert found.mean_in_system == pytest.approx(20 * 0.5, rel=0.1)
+    assert found.identity_max_error < 1e-9
+
+
+def test_a_growing_response_time_is_not_stationary_and_says_so_first() -> None:
+    rng = random.Random(2)
+    found = audited(steady(3000, rng, lambda now: 0.2 + now / 50))
+    assert found.stationary is False
+    assert any("not stationary" in failure and "response time rose" in failure for failure in found.failures())
+
+
+def test_arrivals_that_dwindle_are_not_stationary() -> None:
+    rng = random.Random(3)
+    rows, now = [], 0.0
+    for i in range(3000):
+        now = round(now + rng.expovariate(1 / (0.01 + i / 30_000)), 3)
+        rows.append({"start": now, "request_start": now})
+    found = audited(rows)
+    assert found.stationary is False
+    assert "arrivals fell" in found.trend
+
+
+def test_requests_that_never_finish_in_the_window_break_littles_law() -> None:
+    """A burst that takes as long as the rest of the log: what arrives and what is present do not belong together."""
+    rng = random.Random(4)
+    rows = steady(200, rng, lambda now: 0.01 if now < 9 else 60.0)
+    found = audited(rows)
+    assert found.little_ratio is not None
+    assert abs(found.little_ratio - 1) > 0.05
+    assert any("Little" in failure for failure in found.failures())
+
+
+def test_more_work_than_workers_have_time_for_is_a_failure() -> None:
+    rng = random.Random(5)
+    rows = [{**row, "worker": "1"} for row in steady(500, rng)]
+    found = audited(rows)
+    assert found.utilisation[0]["utilisation"] > 5
+    assert any("worked longer than their workers" in failure for failure in found.failures())
+
+
+def test_negative_components_are_counted_not_clamped() -> None:
+    rows = [
+        {"request_start": 0.0, "attempts": 2, "app_queueing_delay": -0.3, "app_service_time": 0.1},
+        {"request_start": 0.0, "attempts": 2, "app_queueing_delay": 0.3, "app_service_time": 0.1, "request_time": 0.2},
+    ]
+    found = audited(rows)
+    assert found.negative["queue"] == 1
+    assert found.to_dict()["negative_queue"] == 1
+    assert found.negative["send"] == 1
+
+
+def test_too_little_to_tell() -> None:
+    found = audited(steady(5, random.Random(6)))
+    assert found.stationary is None
+    assert found.failures() == []

@@ -1,0 +1,159 @@
+"""The report: one file, complete, and deaf to what a log shouts."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sojourn
+from analysis_support import line
+from simulator import BAD_LINES, Settings, as_lines, simulated_log
+from sojourn import plots
+from sojourn.report import write_html
+
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> sojourn.SplitResult:
+    records, _ = simulated_log(Settings(requests=3000))
+    lines = as_lines(records) + [raw for raw, _ in BAD_LINES]
+    lines += [line(route=HOSTILE, uri=HOSTILE, upstream_addr=HOSTILE, worker=HOSTILE) for _ in range(3)]
+    lines.append(HOSTILE.encode() + b"\n")
+    log = tmp_path_factory.mktemp("report") / "access.jsonl"
+    log.write_bytes(b"".join(lines))
+    return sojourn.split(log)
+
+
+@pytest.fixture(scope="module")
+def page(result: sojourn.SplitResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_html(result, path, title=f"run {HOSTILE}")
+    return path
+
+
+class Elements(HTMLParser):
+    """Collects every start tag with its attributes, and the text of the JSON scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.specs: list[str] = []
+        self._in_spec = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in_spec = tag == "script" and dict(attrs).get("type") == "application/json"
+        if self._in_spec:
+            self.specs.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_spec = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_spec:
+            self.specs[-1] += data
+
+
+def test_it_is_one_file_that_asks_nothing_of_a_network(page: Path) -> None:
+    text = page.read_text()
+    elements = Elements()
+    elements.feed(text)
+    for tag, attributes in elements.tags:
+        assert "src" not in attributes, tag
+        assert not (tag == "link" and attributes.get("href"))
+    assert not re.search(r"@import|url\(\s*['\"]?http", text[: text.index("<script>")])
+    assert "default-src 'none'" in text
+    assert page.stat().st_size < 5_000_000
+
+
+def test_hostile_content_stays_text(page: Path) -> None:
+    elements = Elements()
+    elements.feed(page.read_text())
+    assert not [tag for tag, _ in elements.tags if tag == "img"]
+    assert not [a for _, a in elements.tags if any(name.startswith("on") for name in a)]
+    assert sum(tag == "script" for tag, _ in elements.tags) == 2 + len(elements.specs)
+
+
+def test_it_holds_the_verdict_the_tables_the_audit_and_what_was_refused(
+    page: Path, result: sojourn.SplitResult
+) -> None:
+    text = page.read_text()
+    assert result.verdict.sentence in text
+    for heading in ("The split", "By route", "By upstream", "Audit", "What was refused"):
+        assert f">{heading}</h2>" in text
+    for reason in result.records.reasons:
+        assert f"<code>{reason}</code>" in text
+    assert text.count("<svg") >= 3
+
+
+def test_specs_are_json_with_few_points(page: Path) -> None:
+    elements = Elements()
+    elements.feed(page.read_text())
+    assert len(elements.specs) == 3
+    for spec in elements.specs:
+        assert len(json.dumps(json.loads(spec))) < 200_000
+
+
+def test_distribution_counts_every_request_once(result: sojourn.SplitResult) -> None:
+    table = plots.distribution_table(result.served)
+    per_bin = table.group_by("low").agg(pl.col("requests").first(), pl.col("share").sum(), pl.col("top").max())
+    assert per_bin["requests"].sum() == result.requests
+    assert per_bin["share"].to_list() == pytest.approx([1.0] * len(per_bin))
+    assert per_bin["top"].to_list() == pytest.approx(per_bin["requests"].to_list())
+
+
+def test_ccdf_is_exact(result: sojourn.SplitResult) -> None:
+    values = result.served.select("request_time").collect().to_series()
+    table = plots.ccdf_table(result.served, "request_time", "response time")
+    assert table["exceeding"].is_sorted(descending=True)
+    for seconds, exceeding in table.select("seconds", "exceeding").iter_rows():
+        # Ties: the point is one of the steps that share this value.
+        assert (values > seconds).mean() <= exceeding + 1e-12
+        assert exceeding <= (values >= seconds).mean() + 1e-12
+
+
+def test_over_time_keeps_every_request(result: sojourn.SplitResult) -> None:
+    table = plots.over_time_table(result.served.filter(pl.col("start").dt.year() == 2026))
+    assert table["requests"].sum() == result.requests
+    assert len(table) <= plots.WINDOWS + 1
+
+
+def test_a_report_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"bad\n")
+    write_html(sojourn.split(tmp_path / "a.jsonl"), tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "nothing to judge" in text
+    assert "invalid_json" in text
+
+
+def test_it_cannot_be_written(result: sojourn.SplitResult, tmp_path: Path) -> None:
+    with pytest.raises(sojourn.SojournError, match="directory"):
+        write_html(result, tmp_path)
+
+
+def test_a_browser_draws_it_without_an_error(page: Path, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("chromium is not installed: the page was not opened in a browser")
+    done = subprocess.run(
+        [
+            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+            "--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--virtual-time-budget=20000",
+            f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, check=False, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count('data-drawn="true"') == 3
+    title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
+    assert title is not None
+    assert title[1].strip() != "owned"
+    complaints = [text for text in done.stderr.splitlines() if "CONSOLE" in text]
+    assert complaints == []
