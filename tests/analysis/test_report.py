@@ -144,7 +144,8 @@ def test_a_browser_draws_it_without_an_error(page: Path, tmp_path: Path) -> None
         pytest.skip("chromium is not installed: the page was not opened in a browser")
     done = subprocess.run(
         [
-            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            "--disable-background-networking",
             "--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--virtual-time-budget=20000",
             f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri(),
         ],

@@ -76,4 +76,4 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
 def with_clock_offset(rows: pl.LazyFrame, offsets: pl.DataFrame) -> pl.LazyFrame:
     """``rows`` with ``clock_offset`` (s) of their pair, null where there is no estimate."""
     table = offsets.lazy().select(*PAIR, clock_offset=pl.col("offset"))
-    return rows.join(table, on=list(PAIR), how="left", nulls_equal=True)
+    return rows.join(table, on=list(PAIR), how="left", nulls_equal=True, maintain_order="left")

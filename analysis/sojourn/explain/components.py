@@ -46,8 +46,10 @@ def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
     latest = spans.sort("span_start").lazy()
     by_id = latest.filter(pl.col("request_id").is_not_null()).unique("request_id", keep="last")
     by_trace = latest.filter(pl.col("request_id").is_null()).unique("trace_id", keep="last")
-    joined = rows.join(by_id.select("request_id", *names), on="request_id", how="left")
-    joined = joined.join(by_trace.select("trace_id", *names), on="trace_id", how="left", suffix="_by_trace")
+    joined = rows.join(by_id.select("request_id", *names), on="request_id", how="left", maintain_order="left")
+    joined = joined.join(
+        by_trace.select("trace_id", *names), on="trace_id", how="left", suffix="_by_trace", maintain_order="left"
+    )
     return joined.with_columns(pl.coalesce(n, f"{n}_by_trace").alias(n) for n in names).drop(
         f"{n}_by_trace" for n in names
     )
