@@ -1,0 +1,46 @@
+# `make` alone lists what there is.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test demo test lint format bench clean requirements
+
+PY := .venv/bin/python
+CODE := analysis lab collector tests
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what the demo needs: nginx and njs by apt, Python packages into .venv
+	@sh lab/setup.sh run
+
+setup-test:
+	@sh lab/setup.sh test
+
+demo: setup ## the benchmark, short: real nginx, real app servers, a table and a report (under 3 minutes)
+	@.venv/bin/sojourn lab run benchmark
+
+test: setup-test ## everything this machine can run; what it skips it names
+	@$(PY) -m pytest
+
+lint: setup-test ## ruff, types, shell syntax
+	@$(PY) -m ruff check $(CODE)
+	@$(PY) -m ruff format --check $(CODE)
+	@$(PY) -m mypy
+	@sh -n lab/setup.sh && bash -n .ci/run
+
+format: setup-test ## lay the code out
+	@$(PY) -m ruff check --fix-only --quiet $(CODE)
+	@$(PY) -m ruff format $(CODE)
+
+bench: setup ## measure speed, as ratios against peers in the same run
+	@$(PY) analysis/benchmarks/bench.py
+
+clean: ## remove what was made here, the runs and the virtual environment included
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# After a change of dependencies. Compiled for every Python and without addresses of any index.
+COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --prerelease if-necessary pyproject.toml --extra lab --group build \
+	--no-emit-package sojourn-middleware
+requirements:
+	@$(COMPILE) --group lint --group test -o requirements/dev.txt
+	@$(COMPILE) -c requirements/dev.txt -o requirements/run.txt

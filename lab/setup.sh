@@ -1,0 +1,104 @@
+#!/bin/sh
+# Installs what the demo (run) or the tests (test) need, says what it does, and does nothing when nothing is missing.
+#   sh lab/setup.sh run|test
+# System packages by apt (with sudo where not root), Python packages into .venv, pinned with hashes.
+set -eu
+
+stage=${1:?usage: sh lab/setup.sh run|test}
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "setup: $*"; exit 1; }
+
+case $stage in
+    run) requirements=requirements/run.txt needed="nginx libnginx-mod-http-js" wanted="" ;;
+    # What the tests can do without is installed where the distribution has it; what is missing is named by a skip.
+    test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js" wanted="njs unicorn ruby-rack chromium zstd" ;;
+    *) fail "no such stage: $stage (run or test)" ;;
+esac
+
+# ---- Python: 3.11 or newer
+python=""
+for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+    if command -v "$candidate" > /dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+        python=$(command -v "$candidate")
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    if command -v python3 > /dev/null; then fail "Python 3.11 or newer is needed, and python3 is $(python3 -V 2>&1)"; fi
+    needed="$needed python3 python3-venv"
+elif ! "$python" -c 'import ensurepip, venv' 2> /dev/null; then
+    needed="$needed python3-venv"
+fi
+
+# ---- System packages
+installed() { dpkg-query -W -f '${Status}' "$1" 2> /dev/null | grep -q 'ok installed'; }
+provided() { # what another installation than the distribution's may provide as well
+    case $1 in
+        nginx) command -v nginx > /dev/null || [ -x /usr/sbin/nginx ] ;;
+        libnginx-mod-http-js)
+            for place in /usr/lib/nginx/modules /usr/lib64/nginx/modules /etc/nginx/modules /usr/local/nginx/modules; do
+                [ -e "$place/ngx_http_js_module.so" ] && return 0
+            done
+            return 1
+            ;;
+        njs | unicorn | chromium | zstd) command -v "$1" > /dev/null ;;
+        *) return 1 ;;
+    esac
+}
+missing=""
+for package in $needed $wanted; do
+    installed "$package" || provided "$package" || missing="$missing $package"
+done
+if [ -n "$missing" ]; then
+    command -v apt-get > /dev/null || fail "these are needed, and only apt is known here to install them:$missing"
+    if [ "$(id -u)" = 0 ]; then
+        as_root=""
+    elif command -v sudo > /dev/null; then
+        as_root=sudo
+        say "setup: asking for sudo to install by apt:$missing"
+    else
+        fail "install these as root, then try again:$missing"
+    fi
+    say "setup: apt-get update"
+    $as_root apt-get update -qq || fail "apt-get update failed"
+    available=""
+    for package in $missing; do
+        if apt-cache show "$package" > /dev/null 2>&1; then
+            available="$available $package"
+        else
+            case " $needed " in
+                *" $package "*) fail "this distribution has no package $package (Debian 12, Ubuntu 24.04 and newer have)" ;;
+                *) say "setup: this distribution has no package $package: the tests that need it will be skipped" ;;
+            esac
+        fi
+    done
+    say "setup: apt-get install$available"
+    case $available in
+        *" nginx"*) say "setup: (Debian's package starts an nginx of its own on port 80; nothing here uses it)" ;;
+    esac
+    # shellcheck disable=SC2086 # a list of words
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $available > /dev/null \
+        || fail "apt-get install failed"
+fi
+[ -n "$python" ] || python=$(command -v python3) || fail "python3 is still missing"
+
+# ---- Python packages, once per state of the requirements
+state=$(cat "$requirements" pyproject.toml collector/middleware/python/pyproject.toml | sha256sum | cut -d ' ' -f 1)
+stamp=.venv/.sojourn-$stage
+if [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2> /dev/null)" = "$state" ]; then exit 0; fi
+# Everything the demo needs is among what the tests need.
+if [ "$stage" = run ] && [ -e .venv/.sojourn-test ]; then
+    exec sh lab/setup.sh test
+fi
+if ! .venv/bin/python -c '' 2> /dev/null; then
+    say "setup: making a virtual environment in .venv with $("$python" -V)"
+    rm -rf .venv
+    "$python" -m venv .venv
+fi
+say "setup: installing Python packages from $requirements (a minute or so)"
+pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"; }
+pip --require-hashes -r "$requirements" || fail "pip could not install $requirements"
+pip --no-deps --no-build-isolation -e collector/middleware/python -e . || fail "pip could not install the project"
+printf '%s\n' "$state" > "$stamp"
