@@ -3,6 +3,6 @@
 SERVICE = "#0072B2"
 QUEUEING = "#D55E00"
 OTHER = "#999999"
-RESPONSE = "#555555"
+RESPONSE = "#808080"
 
 PARTS = {"queueing delay": QUEUEING, "service time": SERVICE, "everything else": OTHER}

@@ -14,14 +14,17 @@ import polars as pl
 
 from sojourn.frame import INSTANT
 from sojourn.palette import PARTS, QUEUEING, RESPONSE, SERVICE
+from sojourn.words import printable
 
 WIDTH = 640
 HEIGHT = 260
 BINS = 48
 WINDOWS = 120
 CCDF_POINTS = 240
+GROUPS = 20
 SMALLEST = 1e-4  # s: below this a logarithmic axis shows only nginx's rounding
 
+STACKED = tuple(reversed(PARTS))  # from the bottom: everything else, service time, queueing delay on top
 PART_SUMS = {
     "queueing delay": pl.col("queueing_delay").fill_null(0.0),
     "service time": pl.col("service_time").fill_null(0.0),
@@ -89,13 +92,57 @@ def distribution_table(rows: pl.LazyFrame) -> pl.DataFrame:
         shares["everything else"] = max(1.0 - sum(shares.values()), 0.0)
         whole = sum(shares.values())  # above 1 where clocks make the app's part longer than the response
         bottom = 0.0
-        for part in reversed(PARTS):  # everything else at the bottom, queueing on top
+        for part in STACKED:
             share = shares[part] / whole
             top = bottom + share * row["requests"]
             ends = (float(edges[row["bin"]]), float(edges[row["bin"] + 1]))
             found.append((*ends, row["requests"], part, share, bottom, top))
             bottom = top
     return pl.DataFrame(found, schema=["low", "high", "requests", "part", "share", "bottom", "top"], orient="row")
+
+
+def split_by(rows: pl.LazyFrame, group: str) -> alt.Chart:
+    """Mean response time of each value of a group, divided; the values with the most seconds, slowest first."""
+    return (
+        alt.Chart(_data(split_by_table(rows, group)))
+        .mark_bar()
+        .encode(
+            x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
+            y=alt.Y("group:N", title=group, sort=alt.EncodingSortField("seconds", op="sum", order="descending")),
+            color=_colour(),
+            order=alt.Order("rank:Q"),
+            tooltip=["group:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"), "requests:Q"],
+        )
+        .properties(width=WIDTH, height=alt.Step(24))
+    )
+
+
+def split_by_table(rows: pl.LazyFrame, group: str) -> pl.DataFrame:
+    """Columns group, requests, part, seconds (mean), rank (stacking order); at most ``GROUPS`` groups."""
+    table = (
+        rows.group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
+        .agg(
+            pl.len().alias("requests"),
+            pl.col("request_time").sum().alias("total"),
+            pl.col("request_time").mean().alias("response"),
+            *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
+        )
+        .sort("total", "group", descending=[True, False])
+        .head(GROUPS)
+        .collect(engine="streaming")
+        .with_columns(_everything_else())
+    )
+    ranks = {part: rank for rank, part in enumerate(STACKED)}
+    return table.unpivot(
+        list(PARTS), index=["group", "requests"], variable_name="part", value_name="seconds"
+    ).with_columns(
+        pl.col("group").map_elements(printable, return_dtype=pl.String),
+        rank=pl.col("part").replace_strict(ranks, return_dtype=pl.Int8),
+    )
+
+
+def _everything_else() -> pl.Expr:
+    return (pl.col("response") - pl.sum_horizontal(*PART_SUMS)).clip(lower_bound=0).alias("everything else")
 
 
 def ccdfs(rows: pl.LazyFrame) -> alt.Chart:
@@ -174,7 +221,7 @@ def response_over_time(rows: pl.LazyFrame) -> alt.LayerChart:
                 alt.Tooltip("requests:Q", format=","),
             ],
         )
-        .transform_calculate(rank="datum.part == 'everything else' ? 0 : datum.part == 'service time' ? 1 : 2")
+        .transform_calculate(rank=f"indexof({list(STACKED)}, datum.part)")
     )
     line = (
         alt.Chart(_data(table.select("arrived", "p99")))
@@ -205,9 +252,7 @@ def over_time_table(rows: pl.LazyFrame) -> pl.DataFrame:
         )
         .sort("arrived")
         .collect(engine="streaming")
-        .with_columns(
-            (pl.col("response") - pl.sum_horizontal(*PART_SUMS)).clip(lower_bound=0).alias("everything else"),
-        )
+        .with_columns(_everything_else())
         .drop("response")
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 # Controls, surrogates, unassigned, and the format characters that reorder or hide text (Cf).
@@ -33,6 +34,11 @@ def percent(share: float | None) -> str:
         return "–"
     value = share * 100
     return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+
+
+def unbroken(text: str) -> str:
+    """``text`` with its numbers and their units held together on one line."""
+    return re.sub(r"(?<=\d) (?=(?:%|ms|s|min|h|d)\b|%)", "\u00a0", text)
 
 
 def duration(seconds: float) -> str:

@@ -16,6 +16,7 @@ from analysis_support import line
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn import plots
 from sojourn.report import write_html
+from sojourn.words import printable, unbroken
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -85,7 +86,7 @@ def test_it_holds_the_verdict_the_tables_the_audit_and_what_was_refused(
     page: Path, result: sojourn.SplitResult
 ) -> None:
     text = page.read_text()
-    assert result.verdict.sentence in text
+    assert unbroken(result.verdict.sentence) in text
     for heading in ("The split", "By route", "By upstream", "Audit", "What was refused"):
         assert f">{heading}</h2>" in text
     for reason in result.records.reasons:
@@ -96,7 +97,7 @@ def test_it_holds_the_verdict_the_tables_the_audit_and_what_was_refused(
 def test_specs_are_json_with_few_points(page: Path) -> None:
     elements = Elements()
     elements.feed(page.read_text())
-    assert len(elements.specs) == 3
+    assert len(elements.specs) == 4
     for spec in elements.specs:
         assert len(json.dumps(json.loads(spec))) < 200_000
 
@@ -117,6 +118,17 @@ def test_ccdf_is_exact(result: sojourn.SplitResult) -> None:
         # Ties: the point is one of the steps that share this value.
         assert (values > seconds).mean() <= exceeding + 1e-12
         assert exceeding <= (values >= seconds).mean() + 1e-12
+
+
+def test_the_split_by_a_group_is_its_means(result: sojourn.SplitResult) -> None:
+    table = plots.split_by_table(result.served, "upstream")
+    whole = dict(table.group_by("group").agg(pl.col("seconds").sum()).iter_rows())
+    for row in result.by["upstream"]:
+        assert row["upstream"] is not None
+        name = printable(row["upstream"])
+        assert whole[name] == pytest.approx(row["response_time"]["mean"], rel=0.01)  # type: ignore[index]
+    parts = {part for (part,) in table.select("part").unique().iter_rows()}
+    assert parts == {"queueing delay", "service time", "everything else"}
 
 
 def test_over_time_keeps_every_request(result: sojourn.SplitResult) -> None:
@@ -152,7 +164,7 @@ def test_a_browser_draws_it_without_an_error(page: Path, tmp_path: Path) -> None
         capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count('data-drawn="true"') == 3
+    assert done.stdout.count('data-drawn="true"') == 4
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     assert title is not None
     assert title[1].strip() != "owned"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from sojourn.explain.components import COMPONENTS
 from sojourn.explain.split import SplitResult
 from sojourn.readers.record import REASONS
 from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
-from sojourn.words import milliseconds, percent, printable
+from sojourn.words import milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
@@ -38,7 +39,7 @@ class Figure:
     chart: Callable[[pl.LazyFrame], alt.Chart | alt.LayerChart]
 
 
-FIGURES_SHOWN = (
+FIGURES_SHOWN: tuple[Figure, ...] = (
     Figure(
         "distribution",
         "How long requests took, and on what",
@@ -91,8 +92,10 @@ def html(result: SplitResult, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(ms=milliseconds, percent=percent, printable=printable, group_name=group_name)
-    figures = [_drawn(figure, result.served) for figure in FIGURES_SHOWN] if result.requests else []
+    environment.filters.update(
+        ms=milliseconds, percent=percent, printable=printable, group_name=group_name, unbroken=unbroken
+    )
+    figures = [_drawn(figure, result.served) for figure in _figures(result)] if result.requests else []
     return environment.get_template("report.html").render(
         title=title or ", ".join(printable(name, 60) for name in result.names[:3]) or "split",
         result=result,
@@ -109,6 +112,20 @@ def html(result: SplitResult, title: str | None = None) -> str:
         version=__version__,
         made=datetime.now(UTC),
     )
+
+
+def _figures(result: SplitResult) -> list[Figure]:
+    grouped = [
+        Figure(
+            f"split-by-{group}",
+            f"The split by {group}",
+            f"Mean response time of each {group}, divided into queueing, service and everything else.",
+            functools.partial(plots.split_by, group=group),
+        )
+        for group in result.by
+        if result.by_total[group] > 1
+    ]
+    return [*FIGURES_SHOWN[:1], *grouped[:1], *FIGURES_SHOWN[1:]]
 
 
 def _drawn(figure: Figure, rows: pl.LazyFrame) -> dict[str, Any]:
@@ -129,7 +146,9 @@ def _drawn(figure: Figure, rows: pl.LazyFrame) -> dict[str, Any]:
         "caption": figure.caption,
         "svg": svg,
         # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
-        "spec": json.dumps({**spec, "width": "container"}).replace("<", "\\u003c"),
+        "spec": json.dumps(
+            {**spec, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+        ).replace("<", "\\u003c"),
     }
 
 
