@@ -103,8 +103,9 @@ def distribution_table(rows: pl.LazyFrame) -> pl.DataFrame:
 
 def split_by(rows: pl.LazyFrame, group: str) -> alt.Chart:
     """Mean response time of each value of a group, divided; the values with the most seconds, slowest first."""
+    table = split_by_table(rows, group)
     return (
-        alt.Chart(_data(split_by_table(rows, group)))
+        alt.Chart(_data(table))
         .mark_bar()
         .encode(
             x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
@@ -113,7 +114,7 @@ def split_by(rows: pl.LazyFrame, group: str) -> alt.Chart:
             order=alt.Order("rank:Q"),
             tooltip=["group:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"), "requests:Q"],
         )
-        .properties(width=WIDTH, height=alt.Step(24))
+        .properties(width=WIDTH, height=60 + 24 * table["group"].n_unique())
     )
 
 

@@ -90,7 +90,7 @@ def clock_sentence(result: SplitResult) -> str:
 def _components(result: SplitResult) -> Table:
     table = Table(title="ms", title_justify="left", title_style="dim", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", no_wrap=True)
-    for heading in ("share", "mean", "p50", "p90", "p99", "p99.9", "max", "mean of slowest 1 %"):
+    for heading in ("share", "mean", "p50", "p90", "p99", "p99.9", "max", "slowest 1 %"):
         table.add_column(heading, justify="right", no_wrap=heading[0] == "p")
     total = sum(result.means.values())
     tail: dict[str, float] = result.tail["p99"]["components"]  # type: ignore[assignment]
@@ -133,7 +133,7 @@ def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
 
 
 def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(f"by {group}", max_width=48, no_wrap=True, overflow="ellipsis")
     for heading in (
         "requests",

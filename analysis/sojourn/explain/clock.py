@@ -63,7 +63,9 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
         .then(gap / 2)
         .otherwise((pl.col("round_trip") + pl.col("tick")) / 2)
     )
-    offset = pl.col("lower") + one_way
+    # The upper bound is hard: a stamp cut down to a millisecond only ever makes a request look later. The lower one is
+    # not, by another tick, for nginx takes instants from one clock and durations from another.
+    offset = pl.min_horizontal(pl.col("lower") + one_way, "upper")
     bounds = bounds.with_columns(offset=offset)
     uncertainty = pl.max_horizontal(
         pl.col("upper") - pl.col("offset"), pl.col("offset") - pl.col("lower"), pl.col("tick")

@@ -146,9 +146,7 @@ def _drawn(figure: Figure, rows: pl.LazyFrame) -> dict[str, Any]:
         "caption": figure.caption,
         "svg": svg,
         # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
-        "spec": json.dumps(
-            {**spec, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-        ).replace("<", "\\u003c"),
+        "spec": json.dumps({**spec, "width": "container"}).replace("<", "\\u003c"),
     }
 
 

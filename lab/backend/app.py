@@ -1,0 +1,85 @@
+"""The lab's app: it holds its worker for as long as the path says, so that the true service time is known.
+
+    /sleep/<seconds>     sleeps that long, then answers; optional query parameters:
+        bytes=N          size of the body (default: a short text)
+        stream=SECONDS   after the sleep send the headers and a quarter of the body, the rest over this time:
+                         service time ends with the headers, the worker stays busy until the last piece
+        status=N         answer with this status
+    /ready               answered outside the middleware: no sleep, no span, no trace in any result
+
+The sleep is a real one in a synchronous worker: nobody else is served meanwhile, which is the queue.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from sojourn_middleware import WSGIMiddleware
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+LONGEST = 86_400.0
+LARGEST = 1 << 30
+PIECES = 4
+
+
+def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """Answer /sleep/<seconds> as the module's text says; 404 for another path, 400 for a bad number."""
+    head, _, text = environ.get("PATH_INFO", "").lstrip("/").partition("/")
+    if head != "sleep":
+        return _plain(start_response, 404, "there is only /sleep/<seconds> and /ready")
+    environ["sojourn.route"] = "/sleep/{seconds}"
+    try:
+        seconds = _number(text, "seconds", LONGEST)
+        query = {key: values[-1] for key, values in parse_qs(environ.get("QUERY_STRING", "")).items()}
+        stream = _number(query.get("stream", "0"), "stream", LONGEST)
+        size = int(_number(query["bytes"], "bytes", LARGEST)) if "bytes" in query else None
+        status = HTTPStatus(int(query.get("status", "200")))
+    except ValueError as error:
+        return _plain(start_response, 400, str(error))
+    time.sleep(seconds)
+    body = f"slept {seconds:g} s\n".encode() if size is None else b"x" * size
+    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+    start_response(f"{status.value} {status.phrase}", headers)
+    return _streamed(body, stream) if stream else [body]
+
+
+def _number(text: str, name: str, largest: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value <= largest:
+        raise ValueError(f"{name} must be a number from 0 to {largest:g}")
+    return value
+
+
+def _streamed(body: bytes, seconds: float) -> Iterator[bytes]:
+    step = max(1, math.ceil(len(body) / PIECES))
+    for start in range(0, len(body), step):
+        if start:
+            time.sleep(seconds / (PIECES - 1))
+        yield body[start : start + step]
+
+
+def _plain(start_response: StartResponse, status: int, text: str) -> Iterable[bytes]:
+    body = f"{text}\n".encode()
+    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+    start_response(f"{status} {HTTPStatus(status).phrase}", headers)
+    return [body]
+
+
+measured = WSGIMiddleware(sleeper)
+
+
+def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """The WSGI callable of the backend: the sleeper behind the middleware, and /ready beside it."""
+    if environ.get("PATH_INFO") == "/ready":
+        return _plain(start_response, 200, "ready")
+    return measured(environ, start_response)

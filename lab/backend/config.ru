@@ -1,0 +1,67 @@
+# The lab's app for unicorn: the same as app.py, behind the Rack middleware.
+#
+#   /sleep/<seconds>?bytes=N&stream=SECONDS&status=N     holds the worker that long
+#   /ready                                               outside the middleware
+#
+# SOJOURN_RUBY is the path of sojourn.rb, set by the lab.
+
+require ENV.fetch("SOJOURN_RUBY")
+require "rack/utils"
+
+PIECES = 4
+LONGEST = 86_400.0
+LARGEST = 1 << 30
+
+# Sends a body in four pieces over some seconds, while the worker stays busy.
+class Streamed
+  def initialize(body, seconds)
+    @body = body
+    @seconds = seconds
+  end
+
+  def each
+    step = [(@body.bytesize.to_f / PIECES).ceil, 1].max
+    0.step(@body.bytesize - 1, step) do |start|
+      sleep(@seconds / (PIECES - 1)) if start.positive?
+      yield @body.byteslice(start, step)
+    end
+  end
+end
+
+plain = lambda do |status, text|
+  [status, { "content-type" => "text/plain", "content-length" => (text.bytesize + 1).to_s }, ["#{text}\n"]]
+end
+
+number = lambda do |text, name, largest|
+  value = Float(text.to_s, exception: false)
+  unless value && value >= 0.0 && value <= largest
+    raise ArgumentError, "#{name} must be a number from 0 to #{largest}"
+  end
+  value
+end
+
+sleeper = lambda do |env|
+  head, text = env["PATH_INFO"].delete_prefix("/").split("/", 2)
+  next plain.call(404, "there is only /sleep/<seconds> and /ready") unless head == "sleep"
+  env["sojourn.route"] = "/sleep/{seconds}"
+  begin
+    query = Rack::Utils.parse_query(env["QUERY_STRING"])
+    seconds = number.call(text, "seconds", LONGEST)
+    stream = number.call(query.fetch("stream", "0"), "stream", LONGEST)
+    size = query.key?("bytes") ? number.call(query["bytes"], "bytes", LARGEST).to_i : nil
+    status = Integer(query.fetch("status", "200"))
+    raise ArgumentError, "status must be from 200 to 599" unless (200..599).cover?(status)
+  rescue ArgumentError => error
+    next plain.call(400, error.message)
+  end
+  sleep(seconds)
+  body = size ? "x" * size : format("slept %g s\n", seconds)
+  headers = { "content-type" => "text/plain", "content-length" => body.bytesize.to_s }
+  [status, headers, stream.positive? ? Streamed.new(body, stream) : [body]]
+end
+
+map("/ready") { run ->(_env) { plain.call(200, "ready") } }
+map("/") do
+  use Sojourn::Middleware
+  run sleeper
+end

@@ -1,0 +1,1 @@
+"""The lab: runs that know the truth."""

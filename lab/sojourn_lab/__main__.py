@@ -1,0 +1,5 @@
+"""`python -m sojourn_lab`: the same as `sojourn lab`."""
+
+from sojourn_lab.cli import app
+
+app(prog_name="sojourn lab")

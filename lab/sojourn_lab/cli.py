@@ -1,0 +1,193 @@
+"""`sojourn lab`: list the scenarios, run one, show a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, ParamSpec
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from sojourn.words import printable
+
+from sojourn_lab.document import Run, run_bytes, run_in
+from sojourn_lab.errors import LabError
+from sojourn_lab.interrupts import Interrupted, Interrupts
+from sojourn_lab.progress import watched
+from sojourn_lab.run_folder import RunFolder
+from sojourn_lab.runner import finished_run
+from sojourn_lab.scenario import (
+    Scenario,
+    ScenarioError,
+    Server,
+    find_scenario,
+    scenario_from_file,
+    scenario_with_time_scaled,
+    shipped_scenario_paths,
+)
+from sojourn_lab.tables import print_run
+
+USAGE, FAILURE, CLOSED_PIPE = 2, 1, 141
+RUNS = Path("runs")
+
+app = typer.Typer(
+    name="lab",
+    help="Run scenarios with a known truth: real nginx, real app servers, a generator that knows its lag.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+P = ParamSpec("P")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    # The message may quote a scenario file or a log: line by line, its control characters are shown, not obeyed.
+    sys.stderr.write("\n".join(printable(line, 1_000) for line in f"sojourn lab: {message}".splitlines()) + "\n")
+    raise typer.Exit(code)
+
+
+def _plainly(command: Callable[P, None]) -> Callable[P, None]:
+    """Return the command with every error turned into one message and an exit code."""
+
+    @wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except ScenarioError as error:
+            _fail(str(error), USAGE)
+        except LabError as error:
+            _fail(str(error), FAILURE)
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; a second failure at exit would print a traceback.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(CLOSED_PIPE) from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:  # a mistake of the lab's own, which is no reason for a traceback
+            _fail(f"unexpected {type(error).__name__}: {error}", FAILURE)
+
+    return guarded
+
+
+@app.command("list")
+@_plainly
+def list_scenarios(as_json: AsJson = False) -> None:
+    """List the scenarios that come with the lab."""
+    scenarios = [scenario_from_file(path) for path in shipped_scenario_paths()]
+    if as_json:
+        listed = [
+            {"name": each.name, "title": each.title, "question": each.question, "cases": len(each.cases)}
+            for each in scenarios
+        ]
+        typer.echo(msgspec.json.encode(listed).decode())
+        return
+    table = Table()
+    for heading in ("name", "cases", "question"):
+        table.add_column(heading)
+    for each in scenarios:
+        table.add_row(escape(each.name), str(len(each.cases)), escape(printable(each.question)))
+    Console().print(table)
+
+
+@app.command("run")
+@_plainly
+def run_scenario(
+    scenario: Annotated[str, typer.Argument(help="Name of a scenario, or a scenario file.", metavar="NAME|FILE")],
+    *,
+    scale: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            max=100.0,
+            help="Multiply every duration of the scenario, service times and timeouts too.",
+        ),
+    ] = 1.0,
+    duration: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=86_400.0, help="Measured seconds per case, as given: not scaled."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Measure as long as the scenario's source did.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run's folder; it must not exist. Default: runs/<scenario>-<UTC time>."),
+    ] = None,
+    server: Annotated[Server | None, typer.Option(help="App server to use instead of the scenario's.")] = None,
+    runtime: Annotated[Literal["process"], typer.Option(help="Where the parts run: as processes here.")] = "process",
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+) -> None:
+    """Run a scenario and leave its folder; exits 1 if the run is void or a criterion failed."""
+    del runtime  # there is one, and typer has refused every other name
+    wanted = _as_asked(find_scenario(scenario), scale=scale, duration=duration, full=full, server=server)
+    folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, wanted.name)
+    run = _run_in_good_order(wanted, scale, folder, quiet)
+    _print(run, folder.final, as_json)
+    if not run.passed:
+        raise typer.Exit(FAILURE)
+
+
+@app.command("show")
+@_plainly
+def show_run(
+    run: Annotated[Path, typer.Argument(help="A run's folder, or its name below runs/.", metavar="RUN")],
+    as_json: AsJson = False,
+) -> None:
+    """Show the results of a run again."""
+    folder = run if run.exists() else RUNS / run
+    if not folder.exists():
+        _fail(f"there is no run {run} (nor {folder})", USAGE)
+    _print(run_in(folder), folder, as_json)
+
+
+def _as_asked(
+    scenario: Scenario, *, scale: float, duration: float | None, full: bool, server: Server | None
+) -> Scenario:
+    """Return the scenario with the options of the command applied to it."""
+    replace = msgspec.structs.replace
+    if full and duration is not None:
+        raise ScenarioError("--full and --duration both say how long to measure: give one of them")
+    if full:
+        if scenario.full_duration is None:
+            raise ScenarioError(f"the scenario {scenario.name} has no full_duration")
+        scenario = replace(scenario, duration=scenario.full_duration)
+    scenario = scenario_with_time_scaled(scenario, scale)
+    if duration is not None:
+        scenario = replace(scenario, duration=duration)
+    if server is not None:
+        scenario = replace(scenario, topology=replace(scenario.topology, server=server))
+    return scenario
+
+
+def _run_in_good_order(scenario: Scenario, scale: float, folder: RunFolder, quiet: bool) -> Run:
+    """Return the finished run; an interrupt or an error ends it with a message and leaves the logs."""
+    interrupts = Interrupts()
+    try:
+        with interrupts.caught(), watched(quiet) as watcher:
+            return finished_run(scenario, scale, folder, interrupts, watcher)
+    except Interrupted as interrupt:
+        _fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
+    except LabError as error:
+        _fail(f"{error}\neverything is down, logs are in {folder.partial}", FAILURE)
+    except Exception as error:  # a mistake of the lab's own: the details belong into the logs
+        (folder.logs / "lab.err").write_text(traceback.format_exc())
+        name = type(error).__name__
+        _fail(
+            f"unexpected {name}: {error}\neverything is down, details are in {folder.logs / 'lab.err'}",
+            FAILURE,
+        )
+
+
+def _print(run: Run, folder: Path, as_json: bool) -> None:
+    if as_json:
+        record: dict[str, Any] = msgspec.json.decode(run_bytes(run))
+        typer.echo(msgspec.json.encode({"run": str(folder), **record}).decode())
+    else:
+        print_run(Console(), run, str(folder))

@@ -1,0 +1,132 @@
+"""run.json: what a run was, what it came to, and whether it may be believed.
+
+Durations are in seconds and instants in ISO 8601 UTC, as everywhere in the toolkit's JSON.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.load import AnyLoad
+from sojourn_lab.plan import Summary
+from sojourn_lab.scenario import Reference, Scenario
+
+FORMAT = 1
+
+
+class LawFigures(msgspec.Struct):
+    """What the operational law says about a closed loop: means in seconds, throughput per second."""
+
+    service_time: float
+    response_time: float
+    queueing_delay: float
+    throughput: float
+    formula: str
+
+
+class WindowTimes(msgspec.Struct):
+    """The measured window of a case, after its warm-up; ISO 8601 UTC."""
+
+    since: str = msgspec.field(name="from")
+    until: str = msgspec.field(name="to")
+
+
+class ListenDepth(msgspec.Struct):
+    """The fullest an accept queue was seen in the window, and its limit."""
+
+    socket: str
+    deepest: int
+    limit: int
+    samples: int
+
+
+class CaseResult(msgspec.Struct):
+    """One case: what it asked for, what the client saw, and the split of its window.
+
+    `split` is the JSON of `sojourn split --json`; None, with the reason in the run's faults, if it failed.
+    """
+
+    name: str
+    service_time: float
+    load: AnyLoad
+    warmup: float
+    duration: float
+    window: WindowTimes
+    client: Summary
+    listen: list[ListenDepth]
+    law: LawFigures | None = None
+    reference: Reference | None = None
+    split: dict[str, Any] | None = None
+
+
+class CriterionResult(msgspec.Struct):
+    """One criterion in one case; where there was nothing to compare `value` is None and it failed."""
+
+    name: str
+    case: str
+    metric: str
+    bound: str
+    value: float | None
+    passed: bool
+
+
+class Rows(msgspec.Struct):
+    """How many lines each file of the run has, warm-up included."""
+
+    client: int
+    access: int
+    spans: int
+
+
+class Run(msgspec.Struct):
+    """A whole run, as run.json holds it.
+
+    `void`: the generator was the bottleneck, so the figures are not the system's. `faults`: what went wrong
+    after the measuring, such as a split that could not be made. `passed`: neither, and every criterion kept.
+    """
+
+    scenario: Scenario
+    scale: float
+    started: str
+    finished: str
+    spin_up: float
+    tear_down: float
+    versions: dict[str, str]
+    cases: list[CaseResult]
+    criteria: list[CriterionResult]
+    rows: Rows
+    learned: list[str]
+    void: bool
+    void_reasons: list[str]
+    faults: list[str]
+    passed: bool
+    runtime: Literal["process"] = "process"
+    format: int = FORMAT
+
+
+def iso_time(unix: float) -> str:
+    """Return unix seconds as ISO 8601 UTC with microseconds."""
+    return datetime.fromtimestamp(unix, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def run_bytes(run: Run) -> bytes:
+    """Return run.json's content, indented for people."""
+    return msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n"
+
+
+def run_in(folder: Path) -> Run:
+    """Return the run in a folder (or of a run.json); LabError if there is none that can be read."""
+    path = folder / "run.json" if folder.is_dir() else folder
+    if folder.name.endswith(".partial"):
+        raise LabError(f"{folder} was never finished: there are logs in it, but no results")
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Run)
+    except OSError as error:
+        raise LabError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise LabError(f"{path} is not the record of a run: {error}") from None

@@ -1,0 +1,7 @@
+"""Errors of the lab that are meant for people."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """Something the person at the keyboard can act on; commands print its message and no traceback."""

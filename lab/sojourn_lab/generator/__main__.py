@@ -1,0 +1,78 @@
+"""`python -m sojourn_lab.generator PLAN.json`: run one case and leave client.jsonl and a summary."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from sojourn_lab.generator.client import Client
+from sojourn_lab.generator.clock import Clock, Heartbeat
+from sojourn_lab.generator.loops import offer_closed, offer_open
+from sojourn_lab.generator.summary import summary_of
+from sojourn_lab.load import ClosedLoad
+from sojourn_lab.plan import ClientRecord, Plan, Summary, Window
+
+HEAD_START = 0.05
+"""Seconds between setting up and the first instant, so that the set-up delays no request."""
+
+
+async def summary_of_run(plan: Plan) -> Summary:
+    """Offer the plan's load, write client.jsonl line by line, and return the summary."""
+    clock = Clock()
+    client = Client(plan, clock)
+    heartbeat = Heartbeat(clock)
+    encode = msgspec.json.Encoder().encode
+    records: list[ClientRecord] = []
+    ticking = asyncio.create_task(heartbeat.run())
+    start = clock.now() + HEAD_START
+    since, until = start + plan.warmup, start + plan.warmup + plan.duration
+    offer = offer_closed if isinstance(plan.load, ClosedLoad) else offer_open
+    cpu_before = time.process_time()
+    try:
+        with Path(plan.client_log).open("wb") as log:
+
+            def write(record: ClientRecord) -> None:
+                records.append(record)
+                log.write(encode(record) + b"\n")
+
+            dropped = await offer(plan, client, clock, start, write)
+            cpu = (time.process_time() - cpu_before) / (clock.now() - start)
+    finally:
+        ticking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticking
+        await client.close()
+    return summary_of(
+        plan,
+        Window(clock.unix(since), clock.unix(until)),
+        records=records,
+        dropped=[clock.unix(instant) for instant in dropped.instants],
+        loop_lag=heartbeat.lateness_between(since, until),
+        cpu=cpu,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Return the exit code: 2 for a plan that cannot be used, 0 also for a void run."""
+    try:
+        (path,) = arguments
+        plan = msgspec.json.decode(Path(path).read_bytes(), type=Plan)
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"generator: needs one plan file: {error}\n")
+        return 2
+    # What the imports left behind need not be walked again by every collection during the run.
+    gc.collect()
+    gc.freeze()
+    summary = asyncio.run(summary_of_run(plan))
+    Path(plan.summary).write_bytes(msgspec.json.encode(summary))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""One request over its own connection, and how it ended."""
+
+from __future__ import annotations
+
+import errno
+
+import aiohttp
+
+from sojourn_lab.generator.clock import Clock
+from sojourn_lab.plan import ClientRecord, Plan
+
+CHUNK = 65_536
+
+KINDS_BY_ERRNO = {
+    errno.ECONNREFUSED: "refused",
+    errno.ECONNRESET: "reset",
+    errno.EPIPE: "reset",
+    errno.EADDRNOTAVAIL: "no_local_port",
+    errno.EMFILE: "too_many_files",
+}
+
+# In this order: aiohttp's errors inherit from one another, and its timeouts from TimeoutError.
+KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
+    (aiohttp.ConnectionTimeoutError, "connect_timeout"),
+    (TimeoutError, "timeout"),
+    (aiohttp.ClientConnectorError, "connect"),
+    (aiohttp.ServerDisconnectedError, "disconnected"),
+    (aiohttp.ClientPayloadError, "truncated"),
+    (aiohttp.ClientResponseError, "malformed"),
+    (OSError, "network"),
+)
+
+
+class Client:
+    """Sends the requests of one case: a connection each, as `siege -b` does, and no redirects."""
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=plan.timeout),
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        """Close what is still open."""
+        await self._session.close()
+
+    async def outcome(self, number: int, user: int | None, service_time: float, intended: float) -> ClientRecord:
+        """Return the record of one request sent now; a failure is a record with an error, never a raise."""
+        sent = self._clock.now()
+        unix = self._clock.unix
+        record = ClientRecord(
+            case=self._plan.case,
+            id=f"{self._plan.case}-{number}",
+            user=user,
+            service_time=round(service_time, 6),
+            intended=unix(intended),
+            sent=unix(sent),
+        )
+        headers = {"X-Lab-Case": self._plan.case, "X-Lab-Id": record.id}
+        url = f"{self._plan.url}/sleep/{service_time:.6f}"
+        try:
+            async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
+                record.first_byte = unix(self._clock.now())
+                record.status = answer.status
+                record.request_id = answer.headers.get("X-Request-ID")
+                async for chunk in answer.content.iter_chunked(CHUNK):
+                    record.bytes += len(chunk)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            record.error = kind_of_failure(error)
+        record.done = unix(self._clock.now())
+        return record
+
+
+def kind_of_failure(error: BaseException) -> str:
+    """Return one short word for how a request failed, the key it is counted under."""
+    if isinstance(error, OSError) and error.errno in KINDS_BY_ERRNO:
+        return KINDS_BY_ERRNO[error.errno]
+    return next((kind for types, kind in KINDS_BY_TYPE if isinstance(error, types)), type(error).__name__)

@@ -1,0 +1,35 @@
+"""Where the house's own files are: inside an installed wheel, or in the folders of a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sojourn_lab.errors import LabError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+# A wheel carries copies inside the package (see pyproject.toml); a checkout keeps each folder where a reader
+# looks for it.
+_IN_CHECKOUT = {
+    "nginx": _PACKAGE.parents[1] / "nginx",
+    "scenarios": _PACKAGE.parent / "scenarios",
+    "backend": _PACKAGE.parent / "backend",
+    "middleware": _PACKAGE.parents[1] / "collector" / "middleware",
+}
+
+
+def house_file(folder: str, *parts: str) -> Path:
+    """Path of one of the house's files or folders: `house_file("nginx", "sojourn.conf")`.
+
+    `folder` is `nginx`, `scenarios`, `backend` or (in a checkout only) `middleware`.
+    Raises LabError, naming both places, when neither holds it.
+    """
+    packaged = _PACKAGE.joinpath(folder, *parts)
+    if packaged.exists():
+        return packaged
+    if folder not in _IN_CHECKOUT:
+        raise LabError(f"the house has no folder {folder!r}")
+    in_checkout = _IN_CHECKOUT[folder].joinpath(*parts)
+    if in_checkout.exists():
+        return in_checkout
+    raise LabError(f"{'/'.join((folder, *parts))} is missing: neither {packaged} nor {in_checkout} exists")

@@ -1,0 +1,65 @@
+"""What a run taught, in plain sentences made from its figures alone."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from sojourn.words import milliseconds
+
+from sojourn_lab.criteria import number_at
+from sojourn_lab.document import CaseResult
+from sojourn_lab.load import ClosedLoad
+from sojourn_lab.scenario import Scenario
+
+
+def lessons_of(scenario: Scenario, cases: list[CaseResult]) -> list[str]:
+    """Return the sentences for a run's record and its table; none for what was not measured."""
+    return [*_growth(cases), *_beside_reference(scenario, cases)]
+
+
+def _growth(cases: list[CaseResult]) -> list[str]:
+    """Return how service time and queueing delay moved between the least and the most users."""
+    loops = [
+        (case.service_time, case.load.concurrency, means)
+        for case in cases
+        if isinstance(case.load, ClosedLoad) and (means := _means(case)) is not None
+    ]
+    sentences: list[str] = []
+    for asked, group in groupby(sorted(loops), key=lambda loop: loop[0]):
+        members = list(group)
+        (_, fewest, (service, queueing)), (_, most, (last_service, last_queueing)) = members[0], members[-1]
+        if fewest == most:
+            continue
+        queue_grew = last_queueing - queueing > 2.0 * abs(last_service - service)
+        sentences.append(
+            f"At {milliseconds(asked)} ms of service, going from {fewest} to {most} users moved the service"
+            f" time from {milliseconds(service)} to {milliseconds(last_service)} ms and the queueing delay"
+            f" from {milliseconds(queueing)} to {milliseconds(last_queueing)} ms"
+            + (": the code did not get slower, the queue got longer." if queue_grew else ".")
+        )
+    return sentences
+
+
+def _means(case: CaseResult) -> tuple[float, float] | None:
+    service = number_at("components.service_time.mean", case.split)
+    queueing = number_at("components.queueing_delay.mean", case.split)
+    return None if service is None or queueing is None else (service, queueing)
+
+
+def _beside_reference(scenario: Scenario, cases: list[CaseResult]) -> list[str]:
+    """Return how far the reference figures are from the law and from what was measured here."""
+    sentences: list[str] = []
+    for case in cases:
+        response = case.reference.response_time if case.reference is not None else None
+        measured = number_at("response_time.mean", case.split)
+        if response is None or measured is None or case.law is None:
+            continue
+        law = case.law.response_time
+        sentences.append(
+            f"{case.name}: the {scenario.reference_name}'s response time of {milliseconds(response)} ms is"
+            f" {response / law:.1f} times the law's {milliseconds(law)} ms and"
+            f" {response / measured:.1f} times the {milliseconds(measured)} ms measured here."
+        )
+    if sentences and scenario.reference_note:
+        sentences.append(scenario.reference_note)
+    return sentences

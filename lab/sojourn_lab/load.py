@@ -1,0 +1,110 @@
+"""The load of one case, as a scenario file and a generator's plan spell it.
+
+Two models. In a *closed* loop a fixed number of users each wait for an answer
+before they send again: the system under test sets the pace. In an *open* loop
+requests arrive by a schedule that does not care how the system is doing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Positive = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)]
+Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1_000_000.0)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=60)]
+
+MAX_REQUESTS = 1_000_000
+"""More than this many instants in one case is a mistake in the scenario, not a plan."""
+
+
+class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What every load has in common."""
+
+
+class ClosedLoad(Load, frozen=True, tag="closed"):
+    """`concurrency` users; each pauses `think_time` seconds between an answer and its next request."""
+
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+    think_time: NotNegative = 0.0
+
+
+class PoissonLoad(Load, frozen=True, tag="poisson"):
+    """Independent arrivals, `rate` a second on average."""
+
+    rate: Rate
+
+
+class ConstantLoad(Load, frozen=True, tag="constant"):
+    """One arrival every 1 / `rate` seconds."""
+
+    rate: Rate
+
+
+class RampLoad(Load, frozen=True, tag="ramp"):
+    """Arrivals at `from_rate` during the warm-up, then going linearly to `to_rate` a second."""
+
+    from_rate: Annotated[float, msgspec.Meta(ge=0.0, le=1_000_000.0)]
+    to_rate: Annotated[float, msgspec.Meta(ge=0.0, le=1_000_000.0)]
+
+    def __post_init__(self) -> None:
+        if self.from_rate + self.to_rate <= 0.0:
+            raise ValueError("a ramp needs at least one of from_rate and to_rate above 0")
+
+
+class InstantsLoad(Load, frozen=True, tag="instants"):
+    """Arrivals at the listed seconds after the warm-up, with their own service times where given."""
+
+    at: Annotated[list[NotNegative], msgspec.Meta(min_length=1, max_length=MAX_REQUESTS)]
+    service_times: list[NotNegative] | None = None
+
+    def __post_init__(self) -> None:
+        if any(later < earlier for earlier, later in zip(self.at, self.at[1:], strict=False)):
+            raise ValueError("the instants of `at` must not go backwards")
+        if self.service_times is not None and len(self.service_times) != len(self.at):
+            raise ValueError(f"{len(self.at)} instants but {len(self.service_times)} service_times")
+
+
+AnyLoad = ClosedLoad | PoissonLoad | ConstantLoad | RampLoad | InstantsLoad
+Distribution = Literal["constant", "exponential"]
+
+
+def scaled_seconds(seconds: float, scale: float) -> float:
+    """Return seconds times scale, to the nanosecond: 0.1 times 0.2 is 0.02 and not a float's 0.020…04."""
+    return round(seconds * scale, 9)
+
+
+def load_with_time_scaled(load: AnyLoad, scale: float) -> AnyLoad:
+    """Return the load with every duration multiplied by `scale`, and so every rate divided by it.
+
+    Utilisation (arrival rate · service time / workers) stays what it was.
+    """
+    match load:
+        case ClosedLoad():
+            return msgspec.structs.replace(load, think_time=scaled_seconds(load.think_time, scale))
+        case PoissonLoad() | ConstantLoad():
+            return msgspec.structs.replace(load, rate=load.rate / scale)
+        case RampLoad():
+            return msgspec.structs.replace(load, from_rate=load.from_rate / scale, to_rate=load.to_rate / scale)
+        case InstantsLoad():
+            own = load.service_times
+            return msgspec.structs.replace(
+                load,
+                at=[scaled_seconds(instant, scale) for instant in load.at],
+                service_times=None if own is None else [scaled_seconds(each, scale) for each in own],
+            )
+
+
+def expected_requests(load: AnyLoad, warmup: float, duration: float) -> float | None:
+    """Return how many requests the load will intend in all, None for a closed loop (the system decides)."""
+    match load:
+        case ClosedLoad():
+            return None
+        case PoissonLoad() | ConstantLoad():
+            return load.rate * (warmup + duration)
+        case RampLoad():
+            return load.from_rate * warmup + (load.from_rate + load.to_rate) / 2.0 * duration
+        case InstantsLoad():
+            return float(len(load.at))

@@ -1,0 +1,68 @@
+"""A case with a matrix stands for one case per combination of its values.
+
+This works on the decoded TOML, before its types are checked, so that a case and its
+load have one definition with plain scalars and every combination passes the same checks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+PLACE = re.compile(r"\{([a-z_]+)\}")
+OWN_KEYS = ("service_time", "distribution")
+"""The matrix keys that belong to the case itself; every other one belongs to its load."""
+
+
+def expanded_cases(templates: list[Any]) -> list[Any]:
+    """Return the cases with each `matrix` multiplied out, the first key varying slowest.
+
+    `{key}` in a case's name becomes the value of that key, and `{service_ms}` its
+    service time in milliseconds. Raises ValueError for a matrix that is not a table
+    of lists and for a name that asks for an unknown key.
+    """
+    cases: list[Any] = []
+    for index, template in enumerate(templates):
+        if not isinstance(template, dict):
+            cases.append(template)  # the type check that follows says what is wrong with it
+            continue
+        bare = {key: value for key, value in template.items() if key != "matrix"}
+        chosen = _combinations(template.get("matrix", {}), index)
+        cases += [_case(bare, values, index) for values in chosen]
+    return cases
+
+
+def _combinations(matrix: Any, index: int) -> list[dict[str, Any]]:
+    where = f"$.cases[{index}].matrix"
+    if not isinstance(matrix, dict):
+        raise ValueError(f"expected a table of lists - at `{where}`")
+    for key, values in matrix.items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"expected a list with at least one value - at `{where}.{key}`")
+    return [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
+
+
+def _case(bare: dict[str, Any], chosen: dict[str, Any], index: int) -> dict[str, Any]:
+    load = bare.get("load")
+    own = {key: value for key, value in chosen.items() if key in OWN_KEYS}
+    of_load = {key: value for key, value in chosen.items() if key not in OWN_KEYS}
+    case = {**bare, **own}
+    if isinstance(load, dict):
+        case["load"] = {**load, **of_load}
+    elif of_load:
+        raise ValueError(f"a matrix over {', '.join(of_load)} needs a load table - at `$.cases[{index}].load`")
+    if isinstance(case.get("name"), str):
+        case["name"] = PLACE.sub(lambda match: _text_for(match[1], case, index), case["name"])
+    return case
+
+
+def _text_for(key: str, case: dict[str, Any], index: int) -> str:
+    load = case["load"] if isinstance(case.get("load"), dict) else {}
+    known = {**load, **{name: case[name] for name in OWN_KEYS if name in case}}
+    service_time = known.get("service_time")
+    if isinstance(service_time, int | float):
+        known["service_ms"] = f"{service_time * 1000:g}"
+    if key not in known:
+        raise ValueError(f"nothing is called {{{key}}} - at `$.cases[{index}].name`")
+    return str(known[key])

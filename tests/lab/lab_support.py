@@ -1,0 +1,174 @@
+"""What several tests of the lab need: a small real HTTP server, a generator run, waiting with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from sojourn_lab.load import AnyLoad
+from sojourn_lab.plan import ClientRecord, Plan, Summary
+from sojourn_lab.process import Process
+
+
+def eventually(holds: Callable[[], bool], deadline: float, what: str) -> None:
+    """Return once `holds()` is true; fail the test when it is not within `deadline` seconds."""
+    end = time.monotonic() + deadline
+    while not holds():
+        assert time.monotonic() < end, f"waited {deadline} s for {what}"
+        time.sleep(0.01)
+
+
+@dataclass
+class Seen:
+    """What a test server saw; `before_answer` is called with the number of the request, from 0."""
+
+    before_answer: Callable[[int], None] = lambda _: None
+    status: int = 200
+    requests: list[tuple[str, str | None, str | None]] = field(default_factory=list)
+    now: int = 0
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    url: str = ""
+
+    def entered(self, handler: BaseHTTPRequestHandler) -> int:
+        with self.lock:
+            number = len(self.requests)
+            self.requests.append((handler.path, handler.headers["X-Lab-Case"], handler.headers["X-Lab-Id"]))
+            self.now += 1
+            self.most = max(self.most, self.now)
+            return number
+
+    def left(self) -> None:
+        with self.lock:
+            self.now -= 1
+
+
+@contextlib.contextmanager
+def http_server(seen: Seen, *, threads: bool = True) -> Iterator[Seen]:
+    """Serve on a free port: a thread per request, or one request after the other."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            number = seen.entered(self)
+            try:
+                seen.before_answer(number)
+            finally:
+                # Before the answer: a closed loop sends its next request the moment it has this one.
+                seen.left()
+            body = b"served\n"
+            self.send_response(seen.status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("X-Request-ID", f"r{number}")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    kind: type[HTTPServer] = ThreadingHTTPServer if threads else HTTPServer
+    server = type("Server", (kind,), {"request_queue_size": 256, "daemon_threads": True})(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    seen.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+SMALL = """
+name = "small"
+title = "A small one"
+question = "Does the harness hold?"
+shows = "That it does."
+seed = 1
+duration = {duration}
+timeout = 10.0
+[topology]
+backends = 2
+[[cases]]
+name = "c{{concurrency}}"
+service_time = {service}
+matrix = {{concurrency = [2, 4]}}
+load = {{kind = "closed"}}
+[[criteria]]
+name = "every request answered"
+metric = "client.failed"
+equals = {failed}
+"""
+
+
+def small_scenario(folder: Path, duration: float = 0.5, service: float = 0.05, failed: float = 0.0) -> Path:
+    """Return the file of a scenario that takes a second or two."""
+    path = folder / "small.toml"
+    path.write_text(SMALL.format(duration=duration, service=service, failed=failed))
+    return path
+
+
+def groups_of(folder: Path) -> set[int]:
+    """Return the process groups of every process whose command line names the folder."""
+    groups = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in (entry / "cmdline").read_bytes():
+                groups.add(os.getpgid(int(entry.name)))
+    return groups
+
+
+def plan_for(folder: Path, url: str, load: AnyLoad, duration: float, warmup: float = 0.0, **more: Any) -> Plan:
+    """Return a plan whose files are in `folder`."""
+    settings: dict[str, Any] = {"seed": [7, 0], "service_time": 0.0, "timeout": 5.0, "case": "test"}
+    return Plan(
+        url=url,
+        load=load,
+        duration=duration,
+        warmup=warmup,
+        client_log=str(folder / "client.jsonl"),
+        summary=str(folder / "summary.json"),
+        **{**settings, **more},
+    )
+
+
+@contextlib.contextmanager
+def generator(plan: Plan) -> Iterator[Process]:
+    """Start a generator as the harness does, in its own process."""
+    folder = Path(plan.summary).parent
+    path = folder / "plan.json"
+    path.write_bytes(msgspec.json.encode(plan))
+    command = [sys.executable, "-m", "sojourn_lab.generator", str(path)]
+    with Process(command, name="generator", folder=folder) as process:
+        yield process
+
+
+def outcome(plan: Plan) -> tuple[Summary, list[ClientRecord]]:
+    """Return what a generator that has ended wrote."""
+    lines = Path(plan.client_log).read_bytes().splitlines()
+    summary = msgspec.json.decode(Path(plan.summary).read_bytes(), type=Summary)
+    return summary, [msgspec.json.decode(line, type=ClientRecord) for line in lines]
+
+
+def generated(plan: Plan) -> tuple[Summary, list[ClientRecord]]:
+    """Run a generator to its end and return what it wrote."""
+    with generator(plan) as process:
+        code = process.wait(plan.warmup + plan.duration + plan.timeout + 20.0)
+        assert code == 0, process.last_lines()
+    return outcome(plan)
+
+
+def stop_for(process: Process, seconds: float) -> None:
+    """Take the processor away from a process for some seconds: what is timed here is the stall itself."""
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGCONT)

@@ -1,0 +1,243 @@
+"""Scenario files: what is decoded, what is refused and with which words, what --scale changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sojourn_lab.laws import warmup_of
+from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
+from sojourn_lab.scenario import (
+    Scenario,
+    ScenarioError,
+    find_scenario,
+    scenario_from_file,
+    scenario_from_text,
+    scenario_with_time_scaled,
+    shipped_scenario_paths,
+)
+
+HEAD = """
+name = "small"
+title = "A small one"
+question = "Does it decode?"
+shows = "It does."
+seed = 1
+duration = 2.0
+"""
+CLOSED = """
+[[cases]]
+name = "one"
+service_time = 0.1
+[cases.load]
+kind = "closed"
+concurrency = 2
+"""
+
+
+def loads(text: str) -> Scenario:
+    return scenario_from_text(text, "small.toml")
+
+
+def with_load(load: str, case: str = "") -> Scenario:
+    return loads(f'{HEAD}\n[[cases]]\nname = "one"\nservice_time = 0.1\n{case}\n[cases.load]\n{load}')
+
+
+def test_what_is_not_said_is_the_article_s_setting() -> None:
+    scenario = loads(HEAD + CLOSED)
+    topology = scenario.topology
+    assert (topology.backends, topology.workers, topology.backlog) == (2, 1, 64)
+    assert (topology.worker_timeout, topology.proxy_read_timeout) == (60.0, 60.0)
+    assert (topology.server, topology.balancer) == ("gunicorn", "round_robin")
+    assert scenario.cases[0].load == ClosedLoad(concurrency=2, think_time=0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "load"),
+    [
+        ('kind = "closed"\nconcurrency = 3\nthink_time = 0.5', ClosedLoad(3, 0.5)),
+        ('kind = "poisson"\nrate = 8', PoissonLoad(8.0)),
+        ('kind = "constant"\nrate = 8.5', ConstantLoad(8.5)),
+        ('kind = "ramp"\nfrom_rate = 0\nto_rate = 9', RampLoad(0.0, 9.0)),
+        ('kind = "instants"\nat = [0, 1.5]\nservice_times = [2, 1]', InstantsLoad([0.0, 1.5], [2.0, 1.0])),
+    ],
+)
+def test_every_kind_of_load_decodes(text: str, load: object) -> None:
+    assert with_load(text).cases[0].load == load
+
+
+def test_a_matrix_is_multiplied_out_in_the_order_of_its_keys() -> None:
+    text = HEAD + (
+        '[[cases]]\nname = "c{concurrency}-s{service_ms}"\n[cases.matrix]\nservice_time = [0.1, 0.3]\n'
+        'concurrency = [1, 8]\n[cases.load]\nkind = "closed"\n'
+    )
+    names = [(case.name, case.service_time, case.load) for case in loads(text).cases]
+    assert names == [
+        ("c1-s100", 0.1, ClosedLoad(1)),
+        ("c8-s100", 0.1, ClosedLoad(8)),
+        ("c1-s300", 0.3, ClosedLoad(1)),
+        ("c8-s300", 0.3, ClosedLoad(8)),
+    ]
+
+
+MATRIX = '[[cases]]\nname = "{name}"\nservice_time = 0.1\n{matrix}\n[cases.load]\nkind = "closed"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (HEAD, "missing required field `cases`"),
+        (HEAD + "cases = []", "length >= 1 - at `$.cases`"),
+        (HEAD + "cases = 3", "Expected `array`, got `int` - at `$.cases`"),
+        (HEAD + 'cases = ["one"]', "Expected `object`, got `str` - at `$.cases[0]`"),
+        (HEAD + "durations = 3.0\n" + CLOSED, "unknown field `durations`"),
+        (HEAD + CLOSED + "[topology]\nserver = 'puma'", "'puma' - at `$.topology.server`"),
+        (HEAD + CLOSED + "[topology]\nworker = 2", "unknown field `worker` - at `$.topology`"),
+        (HEAD + CLOSED + "[topology]\nworkers = '2'", "got `str` - at `$.topology.workers`"),
+        (HEAD + CLOSED + "[topology]\nbackends = 0", "`int` >= 1 - at `$.topology.backends`"),
+        (HEAD.replace("2.0", "nan") + CLOSED, "Expected `float` > 0.0 - at `$.duration`"),
+        (HEAD.replace("2.0", "inf") + CLOSED, "<= 86400.0 - at `$.duration`"),
+        (HEAD.replace("2.0", "-1") + CLOSED, "Expected `float` > 0.0 - at `$.duration`"),
+        (HEAD.replace("2.0", "1979-05-27") + CLOSED, "got `date` - at `$.duration`"),
+        (HEAD.replace('"small"', '"../x"') + CLOSED, "at `$.name`"),
+        (HEAD + CLOSED.replace('"closed"', '"open"'), "Invalid value 'open' - at `$.cases[0].load.kind`"),
+        (HEAD + CLOSED + "users = 2", "unknown field `users` - at `$.cases[0].load`"),
+        (HEAD + CLOSED + CLOSED, "two cases are named 'one'"),
+        (HEAD + CLOSED + "[[cases]]\n", "missing required field `name` - at `$.cases[1]`"),
+        (HEAD + MATRIX.format(name="x", matrix="matrix = 3"), "a table of lists - at `$.cases[0].matrix`"),
+        (
+            HEAD + MATRIX.format(name="x", matrix="matrix = {concurrency = 3}"),
+            "`$.cases[0].matrix.concurrency`",
+        ),
+        (HEAD + MATRIX.format(name="x", matrix="matrix = {concurrency = []}"), "at least one value"),
+        (HEAD + MATRIX.format(name="x", matrix="matrix = {concurrency = [1, 2]}"), "two cases are named 'x'"),
+        (HEAD + MATRIX.format(name="x{u}", matrix="matrix = {concurrency = [1]}"), "nothing is called {u}"),
+        (HEAD + MATRIX.format(name="x", matrix="matrix = {user = [1]}"), "unknown field `user`"),
+        (HEAD + '[[cases]]\nname = "x"\nservice_time = 1\nmatrix = {rate = [1]}', "needs a load table"),
+        ("a = 1\na = 2", "Cannot overwrite a value"),
+        ("x: 1", "line 1"),
+        ("x = !!python/object/apply:os.system ['true']", "line 1"),
+        ("", "missing required field"),
+        ("\x00", "line 1"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_the_place(text: str, words: str) -> None:
+    with pytest.raises(ScenarioError) as refusal:
+        loads(text)
+    assert str(refusal.value).startswith("small.toml: ")
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        ('kind = "instants"\nat = [2, 1]', "must not go backwards"),
+        ('kind = "instants"\nat = []', "length >= 1"),
+        ('kind = "instants"\nat = [1, 2]\nservice_times = [1]', "2 instants but 1 service_times"),
+        ('kind = "ramp"\nfrom_rate = 0\nto_rate = 0', "above 0"),
+        ('kind = "poisson"\nrate = 0', "`float` > 0.0"),
+        ('kind = "constant"\nrate = 900000', "asks for 1800000 requests, more than 1000000"),
+        ('kind = "closed"\nconcurrency = 1.5', "Expected `int`"),
+    ],
+)
+def test_a_load_that_cannot_be_offered_is_refused(load: str, words: str) -> None:
+    with pytest.raises(ScenarioError, match=words.replace("$", r"\$")):
+        with_load(load)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "words"),
+    [
+        ("", "exactly one of"),
+        ("below = 1\nabove = 0", "exactly one of"),
+        ("within = 0.1", "go together"),
+        ('below = 1\nof = "law.response_time"', "go together"),
+        ("within = 0\nof = 1", "`float` > 0.0"),
+        ("bellow = 1", "unknown field `bellow`"),
+    ],
+)
+def test_a_criterion_says_one_thing(criterion: str, words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        loads(HEAD + CLOSED + f'[[criteria]]\nname = "x"\nmetric = "y"\n{criterion}')
+
+
+@given(st.text())
+def test_no_text_gives_anything_but_a_scenario_or_a_message(text: str) -> None:
+    with pytest.raises(ScenarioError):
+        loads(text)  # nothing hypothesis finds has all the required fields
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none.toml"
+    with pytest.raises(ScenarioError, match=r"none\.toml: cannot be read"):
+        scenario_from_file(missing)
+    (tmp_path / "latin.toml").write_bytes(b'name = "\xff"')
+    with pytest.raises(ScenarioError, match=r"latin\.toml: cannot be read"):
+        find_scenario(str(tmp_path / "latin.toml"))
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        find_scenario(f"{tmp_path}/")
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ScenarioError, match=r"no scenario 'benchmrk'; there are: .*benchmark"):
+        find_scenario("benchmrk")
+
+
+def test_scale_moves_every_duration_and_no_utilisation() -> None:
+    text = HEAD + (
+        "warmup = 1.0\nfull_duration = 20\ntimeout = 10\n"
+        "[topology]\nworker_timeout = 30\nproxy_read_timeout = 40\n"
+        '[[cases]]\nname = "a"\nservice_time = 0.1\n'
+        'load = {kind = "closed", concurrency = 4, think_time = 0.4}\n'
+        '[[cases]]\nname = "b"\nservice_time = 0.1\nload = {kind = "poisson", rate = 8}\n'
+        '[[cases]]\nname = "c"\nservice_time = 0.1\nload = {kind = "ramp", from_rate = 0, to_rate = 8}\n'
+        '[[cases]]\nname = "d"\nservice_time = 0.1\nload = {kind="instants", at=[1], service_times=[3]}\n'
+        '[[criteria]]\nname = "connect"\nmetric = "connect"\nbelow = 0.002\n'
+        '[[reference]]\ncases = "a"\nresponse_time = 0.8\n'
+    )
+    scaled = scenario_with_time_scaled(loads(text), 0.2)
+    assert (scaled.duration, scaled.warmup, scaled.full_duration, scaled.timeout) == (0.4, 0.2, 4.0, 2.0)
+    assert (scaled.topology.worker_timeout, scaled.topology.proxy_read_timeout) == (6.0, 8.0)
+    assert {case.service_time for case in scaled.cases} == {0.02}
+    assert [case.load for case in scaled.cases] == [
+        ClosedLoad(4, 0.08),
+        PoissonLoad(40.0),
+        RampLoad(0.0, 40.0),
+        InstantsLoad([0.2], [0.6]),
+    ]
+    assert scaled.criteria[0].below == 0.002
+    assert scaled.reference[0].response_time == 0.16
+
+
+def test_every_shipped_scenario_decodes_opens_with_comments_and_survives_json() -> None:
+    paths = shipped_scenario_paths()
+    assert "benchmark" in {path.stem for path in paths}
+    for path in paths:
+        scenario = scenario_from_file(path)
+        assert scenario.name == path.stem
+        assert scenario.criteria, f"{path.name} says nothing about success"
+        opening = path.read_text().split("\nname = ")[0]
+        assert all(line.startswith("#") for line in opening.splitlines() if line), path.name
+        assert "# What it measures" in opening, path.name
+        assert msgspec.json.decode(msgspec.json.encode(scenario), type=Scenario) == scenario
+
+
+def test_the_benchmark_has_the_article_s_cases_and_figures() -> None:
+    scenario = find_scenario("benchmark")
+    assert [case.name for case in scenario.cases] == [
+        *("c1-s100", "c4-s100", "c8-s100"),
+        *("c1-s300", "c4-s300", "c8-s300"),
+    ]
+    figures = {each.cases: (each.queueing_delay, each.response_time) for each in scenario.reference}
+    assert figures == {"c8-s100": (0.74, 0.8), "c8-s300": (1.96, 2.2)}
+    assert scenario.full_duration == 900.0
+
+
+def test_the_warm_up_is_at_least_two_response_times() -> None:
+    scenario = find_scenario("benchmark")
+    warmups = {case.name: warmup_of(case, scenario.topology, scenario.warmup) for case in scenario.cases}
+    assert warmups["c8-s300"] == pytest.approx(2.4)
+    assert warmups["c8-s100"] == 2.0
