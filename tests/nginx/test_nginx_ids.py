@@ -1,0 +1,113 @@
+"""Request id and traceparent: kept from a trusted peer when valid, made otherwise, logged as sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from nginx_support import TRUSTED, get, logged
+from nginx_upstream import Upstream
+from sojourn_lab.nginx import Nginx
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize(
+    "value", ["a", "4f0c1e", "0191f3d4-7c2e-7a68-9f35-2d1c0b7f6e5a", "Root=1-67891233-abc/def+=@:~._", "x" * 128]
+)
+def test_a_trusted_request_id_is_kept(shop: Callable[..., Nginx], app: Upstream, value: str) -> None:
+    nginx = shop(trusted=TRUSTED)
+    get(nginx, headers=[("X-Request-ID", value)])
+    (row,) = logged(nginx)
+    assert row["request_id"] == value
+    assert app.requests[0].values("x-request-id") == [value]
+    assert re.fullmatch("[0-9a-f]{32}", row["trace_id"])
+
+
+@pytest.mark.parametrize(
+    "value", ["", "two words", 'quo"te', "back\\slash", "a,b", "a;b", "<b>", "{{x}}", "x" * 129, b"\xff", b"\xc3\xa4"]
+)
+def test_a_request_id_that_is_not_safe_is_replaced(
+    shop: Callable[..., Nginx], app: Upstream, value: str | bytes
+) -> None:
+    nginx = shop(trusted=TRUSTED)
+    get(nginx, headers=[("X-Request-ID", value)])
+    (row,) = logged(nginx)
+    assert re.fullmatch("[0-9a-f]{32}", row["request_id"])
+    assert app.requests[0].values("x-request-id") == [row["request_id"]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"00-{TRACE}-{PARENT}-01",
+        f"00-{TRACE}-{PARENT}-00",
+        f"00-{TRACE}-{PARENT}-ff",
+        f"01-{TRACE}-{PARENT}-01",
+        f"cc-{TRACE}-{PARENT}-01-what-the-future-will-be-like",
+    ],
+)
+def test_a_valid_traceparent_is_kept(shop: Callable[..., Nginx], app: Upstream, value: str) -> None:
+    nginx = shop(trusted=TRUSTED)
+    get(nginx, headers=[("traceparent", value), ("tracestate", "rojo=1,congo=2")])
+    (row,) = logged(nginx)
+    assert (row["trace_id"], row["span_id"]) == (TRACE, PARENT)
+    assert app.requests[0].values("traceparent") == [value]
+    assert app.requests[0].values("tracestate") == ["rojo=1,congo=2"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        f"00-{TRACE.upper()}-{PARENT}-01",
+        f"00-{TRACE}-{PARENT.upper()}-01",
+        f"00-{'0' * 32}-{PARENT}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"ff-{TRACE}-{PARENT}-01",
+        f"00-{TRACE}-{PARENT}-01-more",
+        f"00-{TRACE}-{PARENT}-01-",
+        f"00-{TRACE}-{PARENT}-1",
+        f"00-{TRACE}-{PARENT}-011",
+        f"01-{TRACE}-{PARENT}-01more",
+        f"00-{TRACE}-{PARENT}",
+        f"0-{TRACE}-{PARENT}-01",
+        f"00-{TRACE[:-1]}-{PARENT}-01",
+        f"00_{TRACE}_{PARENT}_01",
+        f"00-{TRACE}-{PARENT}-01, 00-{TRACE}-{PARENT}-01",
+        b"cc-" + TRACE.encode() + b"-" + PARENT.encode() + b"-01-\xff",
+    ],
+)
+def test_an_invalid_traceparent_is_replaced_and_its_state_dropped(
+    shop: Callable[..., Nginx], app: Upstream, value: str | bytes
+) -> None:
+    nginx = shop(trusted=TRUSTED)
+    get(nginx, headers=[("traceparent", value), ("tracestate", "rojo=1")])
+    (row,) = logged(nginx)
+    assert row["trace_id"] == row["request_id"] != TRACE
+    assert app.requests[0].values("traceparent") == [f"00-{row['trace_id']}-{row['span_id']}-01"]
+    assert app.requests[0].values("tracestate") == []
+
+
+def test_made_ids_are_valid_and_differ(shop: Callable[..., Nginx], app: Upstream) -> None:
+    nginx = shop()
+    for _ in range(40):
+        get(nginx)
+    rows = logged(nginx, 40)
+    for row, request in zip(rows, app.requests, strict=True):
+        assert re.fullmatch("[0-9a-f]{32}", row["trace_id"])
+        assert re.fullmatch("[0-9a-f]{16}", row["span_id"])
+        assert row["span_id"] != "0" * 16
+        assert request.values("traceparent") == [f"00-{row['trace_id']}-{row['span_id']}-01"]
+        assert request.values("x-request-id") == [row["request_id"]]
+    assert len({row["trace_id"] for row in rows}) == 40
+    # Eight digits are derived from the request id: 40 of 2^32 collide once in five million runs.
+    assert len({row["span_id"] for row in rows}) == 40
+
+
+def test_the_flags_are_the_users(shop: Callable[..., Nginx], app: Upstream) -> None:
+    nginx = shop(http='map "" $sojourn_trace_flags { default 00; }')
+    get(nginx)
+    (row,) = logged(nginx)
+    assert app.requests[0].values("traceparent") == [f"00-{row['trace_id']}-{row['span_id']}-00"]
