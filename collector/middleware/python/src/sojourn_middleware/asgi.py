@@ -1,0 +1,101 @@
+"""ASGI 3 middleware that answers with the request's queueing delay and service time.
+
+Queueing delay: from the proxy's stamp to the first turn of the event loop that is given to the request, so
+a loop that is busy with others counts as a queue. Service time: from there until ``http.response.start`` is
+sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from .exchange import Exchange, Measurement, Options
+from .request import ScopeRequest
+from .timing import current_timing
+from .wsgi import MEASURED
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# What ends an HTTP response: its last body message, or one that leaves the rest to the server.
+_LAST = frozenset(("http.response.body", "http.response.pathsend", "http.response.zerocopysend"))
+
+
+class ASGIMiddleware:
+    """Measure every HTTP request and WebSocket handshake of an ASGI app, with `Options`."""
+
+    def __init__(self, app: ASGIApp, **options: Unpack[Options]) -> None:
+        self.app = app
+        self.measurement = Measurement(**options)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of any type."""
+        if scope["type"] not in {"http", "websocket"} or MEASURED in scope:
+            await self.app(scope, receive, send)
+            return
+        exchange = self.measurement.begin(ScopeRequest(scope), scope)
+        if exchange is None:
+            await self.app(scope, receive, send)
+            return
+        scope[MEASURED] = True
+        token = current_timing.set(exchange.timing)
+        detach = exchange.span.attach() if exchange.span is not None else None
+        try:
+            await self.app(scope, receive, _measured_send(exchange, send))
+        except BaseException as error:
+            # Cancellation too: it is how a server takes the worker away from a client that has gone.
+            exchange.finish(error)
+            raise
+        finally:
+            if detach is not None:
+                detach()
+            # A task that is thrown away half-way is closed in a context that is not its own.
+            with suppress(ValueError):
+                current_timing.reset(token)
+        exchange.finish()
+
+
+def _measured_send(exchange: Exchange, send: Send) -> Send:
+    trailers = False
+
+    async def measured_send(message: Message) -> None:
+        nonlocal trailers
+        kind = message["type"]
+        if kind == "http.response.start":
+            trailers = bool(message.get("trailers"))
+            message = _with_answer(exchange, message, message.get("status"))
+        elif kind == "websocket.http.response.start":
+            message = _with_answer(exchange, message, message.get("status"))
+        elif kind == "websocket.accept":
+            message = _with_answer(exchange, message, 101)
+        await send(message)
+        if kind in _LAST:
+            if not trailers and not message.get("more_body"):
+                exchange.finish()
+        elif kind == "http.response.trailers" and not message.get("more_trailers"):
+            exchange.finish()
+
+    return measured_send
+
+
+def _with_answer(exchange: Exchange, message: Message, status: int | None) -> Message:
+    """A copy of the message with our headers in it; the app keeps its own message as it was."""
+    try:
+        headers = [(bytes(name), bytes(value)) for name, value in message.get("headers") or ()]
+    except (TypeError, ValueError):
+        # Not what ASGI asks for; whether that will do is for the server to say.
+        exchange.headers_left(status, [])
+        return message
+    texts = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+    answered = exchange.headers_left(status, texts)
+    # ASGI wants header names in lower case.
+    encoded = [(name.encode("latin-1").lower(), value.encode("latin-1")) for name, value in answered]
+    return {**message, "headers": encoded}

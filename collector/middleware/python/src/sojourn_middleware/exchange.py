@@ -1,0 +1,145 @@
+"""One request and its answer, from the start of the app to the end of the body."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from .answer import ROUTE, answer_headers, replaced_names
+from .request import Request
+from .stamp import DEFAULT_MAX_AGE, DEFAULT_MAX_FUTURE, StampReader
+from .telemetry import Telemetry
+from .timing import Clock, Timing, read_clocks
+from .worker import worker_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .telemetry import TelemetrySpan
+
+    # Given the environ or the scope: the route's template, or None to let the middleware look for it.
+    RouteCallable = Callable[[Any], str | None]
+
+_logger = logging.getLogger("sojourn_middleware")
+
+
+class Options(TypedDict, total=False):
+    """What a middleware can be told; see `Measurement` for what each means."""
+
+    max_age: float
+    max_future: float
+    clock_offset: float
+    route: RouteCallable | None
+    telemetry: Telemetry | bool | None
+    clock: Clock
+
+
+class Measurement:
+    """The options of a middleware, and the way to begin an exchange under them.
+
+    max_age and max_future (s) bound the age of a stamp; clock_offset (s) is how far this machine's wall
+    clock runs ahead of the proxy's; route names the route of an environ or a scope; telemetry is None for
+    automatic, False for none, or a `Telemetry`. Raises ValueError for a limit or an offset that is not a
+    number of seconds, TypeError for any other telemetry.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_age: float = DEFAULT_MAX_AGE,
+        max_future: float = DEFAULT_MAX_FUTURE,
+        clock_offset: float = 0.0,
+        route: RouteCallable | None = None,
+        telemetry: Telemetry | bool | None = None,
+        clock: Clock = read_clocks,
+    ) -> None:
+        self.reader = StampReader(max_age, max_future)
+        if not isinstance(clock_offset, (int, float)) or not math.isfinite(clock_offset):
+            raise ValueError(f"clock_offset must be a number of seconds, not {clock_offset!r}")
+        self.clock_offset = float(clock_offset)
+        self.route = route
+        self.clock = clock
+        self._warned: set[str] = set()
+        if not isinstance(telemetry, (bool, Telemetry, type(None))):
+            raise TypeError(f"telemetry must be None, False or a Telemetry, not {telemetry!r}")
+        self.telemetry: Telemetry | None
+        if isinstance(telemetry, Telemetry):
+            self.telemetry = telemetry
+        else:
+            self.telemetry = None if telemetry is False else Telemetry()
+
+    def begin(self, request: Request, native: Any) -> Exchange | None:
+        """Start the clocks of one request; None, and a warning in the log, if that fails for any reason.
+
+        native is the environ or the scope, which the route callable gets.
+        """
+        try:
+            start = self.clock()
+            stamp = self.reader.read(request.stamp_values(), start.wall_ns // 1000)
+            return Exchange(self, request, native, Timing(stamp, start, self.clock))
+        except Exception:
+            self.warn("a request is served unmeasured")
+            return None
+
+    def warn(self, what: str) -> None:
+        """Log the exception being handled; the same trouble with every request is told once."""
+        if what not in self._warned:
+            self._warned.add(what)
+            _logger.warning("%s; the same again will not be logged", what, exc_info=True)
+
+
+class Exchange:
+    """What is known so far about one request. No method raises: a failure to measure stays in here."""
+
+    def __init__(self, measurement: Measurement, request: Request, native: Any, timing: Timing) -> None:
+        self.measurement = measurement
+        self.request = request
+        self.native = native
+        self.timing = timing
+        self.worker = worker_name(request.multithread)
+        self.status: int | None = None
+        self.route: str | None = None
+        self.span: TelemetrySpan | None = None
+        self._finished = False
+        if measurement.telemetry is not None:
+            self.span = measurement.telemetry.start(self)
+
+    @property
+    def corrected_delay(self) -> float | None:
+        """The queueing delay less the configured clock offset, in seconds; None without a valid stamp."""
+        raw = self.timing.queueing_delay
+        return None if raw is None else raw - self.measurement.clock_offset
+
+    def headers_left(self, status: int | None, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The app's response headers with ours in place; the service time ends here."""
+        self.timing.headers_left()
+        self.status = status
+        if self.route is None:
+            self.look_for_route()
+        try:
+            replaced = replaced_names(self.route)
+            kept = [(name, value) for name, value in headers if name.lower() not in replaced]
+            if self.route is None:
+                self.route = next((value for name, value in kept if name.lower() == ROUTE.lower()), None)
+                return kept + answer_headers(self.timing, self.worker, None)
+            return kept + answer_headers(self.timing, self.worker, self.route)
+        except Exception:
+            self.measurement.warn("an answer leaves without its measurements")
+            return headers
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """The body has ended, or the request failed with `error`. Only the first call counts."""
+        if self._finished:
+            return
+        self._finished = True
+        if self.span is not None:
+            self.span.end(error)
+
+    def look_for_route(self) -> None:
+        """Ask for the route's template now; a framework may forget it before the headers leave."""
+        chosen = self.measurement.route
+        try:
+            self.route = (chosen(self.native) if chosen is not None else None) or self.request.route()
+        except Exception:
+            self.measurement.warn("the route of a request could not be told")

@@ -1,0 +1,149 @@
+"""Where spans and measurements go when the app did not say.
+
+Spans: ``SOJOURN_SPANS`` names a file → the file. Else the app's global TracerProvider, if it set one. Else
+an OTLP endpoint in the environment → an OTLP/HTTP exporter. Else nowhere. Measurements: the same without
+the file. A provider made here belongs to one process; after a fork the child makes its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from .spanfile import AppendingStream
+
+SPANS_FILE = "SOJOURN_SPANS"
+
+_logger = logging.getLogger("sojourn_middleware")
+_made: dict[str, Any] = {}
+
+
+def forget() -> None:
+    """Leave the providers of the parent process alone; for a forked child."""
+    _made.clear()
+
+
+def preload() -> None:
+    """Import now what the first request would import, if the environment tells that it will be needed.
+
+    Imports take tenths of a second, which the first request of every worker would otherwise spend. They are
+    safe before a fork; making a provider is not.
+    """
+    wanted = ["opentelemetry.exporter.otlp.json.file"] if os.environ.get(SPANS_FILE) else []
+    if _otlp_wanted("TRACES"):
+        wanted.append("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    if _otlp_wanted("METRICS"):
+        wanted.append("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    for module in wanted:
+        # What is missing or broken is reported when it is missed.
+        with suppress(Exception):
+            import_module(module)
+
+
+def automatic_tracer_provider() -> Any:
+    """A TracerProvider by the rules above, or None."""
+    path = os.environ.get(SPANS_FILE)
+    if path:
+        return _once("file", lambda: _file_provider(path), "otel-file", f"no spans are written to {path}")
+    found = _global_provider("trace", "ProxyTracerProvider")
+    if found is None and _otlp_wanted("TRACES"):
+        found = _once("traces", _otlp_tracer_provider, "otel-otlp", "no spans are sent")
+    return found
+
+
+def automatic_meter_provider() -> Any:
+    """A MeterProvider by the rules above, or None."""
+    found = _global_provider("metrics", "_ProxyMeterProvider")
+    if found is None and _otlp_wanted("METRICS"):
+        found = _once("metrics", _otlp_meter_provider, "otel-otlp", "no measurements are sent")
+    return found
+
+
+def _once(kind: str, make: Callable[[], Any], extra: str, consequence: str) -> Any:
+    """What `make` returns, made once a process; None, and one warning, if it cannot be made."""
+    if kind not in _made:
+        _made[kind] = None
+        try:
+            _made[kind] = make()
+        except ImportError as error:
+            _logger.warning('%s: %s; try: pip install "sojourn-middleware[%s]"', consequence, error, extra)
+        except Exception as error:
+            _logger.warning("%s: %s", consequence, error)
+    return _made[kind]
+
+
+def _global_provider(module: str, proxy: str) -> Any:
+    """The provider the app set, or None. An app that set one has imported OpenTelemetry."""
+    api = sys.modules.get(f"opentelemetry.{module}")
+    if api is None:
+        return None
+    provider = api.get_tracer_provider() if module == "trace" else api.get_meter_provider()
+    # Until one is set the API answers with a proxy. The one for meters has no public name.
+    return None if type(provider).__name__ == proxy else provider
+
+
+def _otlp_wanted(signal: str) -> bool:
+    env = os.environ.get
+    if not (env(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT") or env("OTEL_EXPORTER_OTLP_ENDPOINT")):
+        return False
+    return "otlp" in env(f"OTEL_{signal}_EXPORTER", "otlp")
+
+
+def _require_http(signal: str) -> None:
+    env = os.environ.get
+    protocol = env(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL") or env("OTEL_EXPORTER_OTLP_PROTOCOL") or ""
+    if protocol.startswith("grpc"):
+        raise ValueError(
+            "the OTLP endpoint is set to gRPC and only http/protobuf is set up automatically; "
+            "configure a global provider in the app, or use the collector's HTTP port"
+        )
+
+
+def _resource() -> Any:
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (only when it is used)
+
+    # Forked workers report separate streams: without an identity each they would overwrite one another.
+    own: dict[str, Any] = {"process.pid": os.getpid()}
+    if "service.instance.id" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        own["service.instance.id"] = str(uuid.uuid4())
+    return Resource.create(own)
+
+
+def _file_provider(path: str) -> Any:
+    from opentelemetry.exporter.otlp.json.file import FileSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider, sampling  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: PLC0415
+
+    stream: Any = AppendingStream(path)
+    # Every request, whatever the caller sampled: the file is joined to the proxy's log request by request.
+    # And at once rather than in batches: a worker that is killed for its slowness is the one whose span is
+    # wanted.
+    provider = TracerProvider(sampler=sampling.ALWAYS_ON, resource=_resource())
+    provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=stream)))
+    return provider
+
+
+def _otlp_tracer_provider() -> Any:
+    _require_http("TRACES")
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    provider = TracerProvider(resource=_resource())
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def _otlp_meter_provider() -> Any:
+    _require_http("METRICS")
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+
+    return MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=_resource())

@@ -1,0 +1,171 @@
+"""One view of a request, whichever interface it came through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from .route import route_of_environ, route_of_scope
+from .stamp import STAMP_HEADERS
+
+_ENVIRON_KEYS = tuple("HTTP_" + name.upper().replace("-", "_") for name in STAMP_HEADERS)
+_SCOPE_NAMES = tuple(name.lower().encode("ascii") for name in STAMP_HEADERS)
+# What a path may hold unescaped (RFC 3986, section 3.3), and the escapes of one that still is as it was sent.
+_PATH_SAFE = "/!$&'()*+,;=:@-._~"
+
+
+class Request(Protocol):
+    """What the measurements and the span need to know of a request."""
+
+    def stamp_values(self) -> Sequence[Sequence[str]]:
+        """Every value of each of `STAMP_HEADERS`, in that order."""
+
+    def header(self, name: str) -> str | None:
+        """The value of a request header, its name given in lower case; None when absent."""
+
+    def route(self) -> str | None:
+        """The route's template, once the framework has found it."""
+
+    @property
+    def multithread(self) -> bool:
+        """Whether other threads of this process serve requests at the same time."""
+
+    @property
+    def method(self) -> str:
+        """The method, as it was sent."""
+
+    @property
+    def path(self) -> str:
+        """The path, percent-encoded, without the query."""
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``, as the server sees it."""
+
+    @property
+    def protocol_version(self) -> str:
+        """``1.0``, ``1.1``, ``2`` …"""
+
+    @property
+    def server(self) -> tuple[str, int | None]:
+        """The address and port the server listens on; an empty address when unknown."""
+
+
+class EnvironRequest:
+    """A request that came through WSGI."""
+
+    def __init__(self, environ: Mapping[str, Any]) -> None:
+        self.environ = environ
+
+    def stamp_values(self) -> Sequence[Sequence[str]]:
+        """See `Request`. A server joins repeated headers with a comma before WSGI sees them."""
+        found = []
+        for key in _ENVIRON_KEYS:
+            value = self.environ.get(key)
+            found.append((value,) if value is not None else ())
+        return found
+
+    def header(self, name: str) -> str | None:
+        """See `Request`."""
+        value = self.environ.get("HTTP_" + name.upper().replace("-", "_"))
+        return None if value is None else str(value)
+
+    def route(self) -> str | None:
+        """See `Request`."""
+        return route_of_environ(self.environ)
+
+    @property
+    def multithread(self) -> bool:
+        """See `Request`."""
+        return bool(self.environ.get("wsgi.multithread"))
+
+    @property
+    def method(self) -> str:
+        """See `Request`."""
+        return str(self.environ.get("REQUEST_METHOD", ""))
+
+    @property
+    def path(self) -> str:
+        """See `Request`."""
+        path = str(self.environ.get("SCRIPT_NAME", "")) + str(self.environ.get("PATH_INFO", ""))
+        # PEP 3333 hands over bytes dressed as latin-1.
+        return quote(path.encode("latin-1", "replace"), safe=_PATH_SAFE) or "/"
+
+    @property
+    def scheme(self) -> str:
+        """See `Request`."""
+        return str(self.environ.get("wsgi.url_scheme", "http"))
+
+    @property
+    def protocol_version(self) -> str:
+        """See `Request`."""
+        return str(self.environ.get("SERVER_PROTOCOL", "")).rpartition("/")[2]
+
+    @property
+    def server(self) -> tuple[str, int | None]:
+        """See `Request`."""
+        port = str(self.environ.get("SERVER_PORT", ""))
+        return str(self.environ.get("SERVER_NAME", "")), int(port) if port.isdecimal() else None
+
+
+class ScopeRequest:
+    """A request that came through ASGI."""
+
+    multithread = False  # One event loop a process: while it is busy nobody else in the process is served.
+
+    def __init__(self, scope: MutableMapping[str, Any]) -> None:
+        self.scope = scope
+        self._outer_root_path = str(scope.get("root_path") or "")
+
+    def stamp_values(self) -> Sequence[Sequence[str]]:
+        """See `Request`. Repeated headers arrive as separate entries."""
+        found: tuple[list[str], ...] = tuple([] for _ in _SCOPE_NAMES)
+        for name, value in self.scope.get("headers", ()):
+            lowered = name.lower()
+            for values, wanted in zip(found, _SCOPE_NAMES):  # noqa: B905  (zip has no strict before Python 3.10)
+                if lowered == wanted:
+                    values.append(value.decode("latin-1"))
+        return found
+
+    def header(self, name: str) -> str | None:
+        """See `Request`."""
+        wanted = name.encode("latin-1")
+        for key, value in self.scope.get("headers", ()):
+            if key.lower() == wanted:
+                text: str = value.decode("latin-1")
+                return text
+        return None
+
+    def route(self) -> str | None:
+        """See `Request`."""
+        return route_of_scope(self.scope, self._outer_root_path)
+
+    @property
+    def method(self) -> str:
+        """See `Request`. A WebSocket handshake is a GET, though its scope does not say so."""
+        return str(self.scope.get("method", "GET"))
+
+    @property
+    def path(self) -> str:
+        """See `Request`."""
+        raw = self.scope.get("raw_path")
+        if raw:
+            return quote(raw.partition(b"?")[0], safe=_PATH_SAFE + "%")
+        return quote(str(self.scope.get("path", "")), safe=_PATH_SAFE) or "/"
+
+    @property
+    def scheme(self) -> str:
+        """See `Request`."""
+        return str(self.scope.get("scheme", "http"))
+
+    @property
+    def protocol_version(self) -> str:
+        """See `Request`."""
+        return str(self.scope.get("http_version", ""))
+
+    @property
+    def server(self) -> tuple[str, int | None]:
+        """See `Request`. The port is None when the server listens on a Unix socket."""
+        server = self.scope.get("server") or ("", None)
+        return str(server[0]), server[1]

@@ -1,0 +1,102 @@
+"""What a span carries: OpenTelemetry's stable HTTP attributes, and our own under ``queueing.``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
+
+#: The instrumentation scope.
+SCOPE = "sojourn_middleware"
+
+#: The event whose timestamp is the proxy's stamp.
+STAMP_EVENT = "http.proxy.request.started"
+
+HISTOGRAM = "queueing.delay"
+
+#: Seconds. The boundaries of ``http.server.request.duration``, finer below 5 ms, where a healthy queue
+#: lives, and wider above 10 s, where an overloaded one does.
+BUCKETS = [
+    *(0.0005, 0.001, 0.0025),
+    *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+    *(15.0, 30.0, 60.0, 120.0),
+]
+
+_METHODS = frozenset(
+    ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"),
+)
+
+
+def span_name(method: str, route: str | None) -> str:
+    """``GET /users/{id}``; the method alone while the route is not known, never the raw path."""
+    name = method if method in _METHODS else "HTTP"
+    return f"{name} {route}" if route else name
+
+
+def known_method(method: str) -> str:
+    """The method, or ``_OTHER``: a client can send any word, and a word must not become a time series."""
+    return method if method in _METHODS else "_OTHER"
+
+
+def first_attributes(exchange: Exchange) -> dict[str, Any]:
+    """What is known when the request starts, so that a sampler can decide by it."""
+    request = exchange.request
+    attributes: dict[str, Any] = {
+        "http.request.method": known_method(request.method),
+        "url.path": request.path,
+        "url.scheme": request.scheme,
+    }
+    if request.method not in _METHODS:
+        attributes["http.request.method_original"] = request.method
+    if request.protocol_version:
+        attributes["network.protocol.version"] = request.protocol_version
+    address, port = _server(exchange)
+    if address:
+        attributes["server.address"] = address
+    if port is not None:
+        attributes["server.port"] = port
+    request_id = request.header("x-request-id")
+    if request_id:
+        attributes["http.request.header.x-request-id"] = [request_id]
+    return attributes
+
+
+def final_attributes(exchange: Exchange, error: BaseException | None) -> dict[str, Any]:
+    """What is known when the request has ended. Delays and times in seconds; an unknown one is left out."""
+    timing = exchange.timing
+    attributes: dict[str, Any] = {
+        "queueing.status": timing.stamp.status,
+        "queueing.clock_offset": exchange.measurement.clock_offset,
+        "queueing.worker": exchange.worker,
+    }
+    optional = {
+        "queueing.delay": exchange.corrected_delay,
+        "queueing.delay.raw": timing.queueing_delay,
+        "queueing.service_time": timing.service_time,
+        "http.response.status_code": exchange.status,
+        "http.route": exchange.route,
+        "error.type": error_type(exchange, error),
+    }
+    attributes.update((name, value) for name, value in optional.items() if value is not None)
+    return attributes
+
+
+def error_type(exchange: Exchange, error: BaseException | None) -> str | None:
+    """The class of the exception, or the status from 500 on; None if all is well."""
+    if error is not None:
+        return f"{type(error).__module__}.{type(error).__qualname__}".replace("builtins.", "")
+    if exchange.status is not None and exchange.status >= 500:
+        return str(exchange.status)
+    return None
+
+
+def _server(exchange: Exchange) -> tuple[str, int | None]:
+    """Whom the client addressed, by the Host header; else where the server listens."""
+    host = exchange.request.header("host")
+    if not host:
+        return exchange.request.server
+    name, colon, port = host.rpartition(":")
+    if colon and port.isdecimal() and len(port) <= 5 and not name.endswith(":"):
+        return name.strip("[]"), int(port)
+    return host.strip("[]"), None

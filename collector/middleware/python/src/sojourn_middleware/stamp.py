@@ -1,0 +1,123 @@
+"""Read the instant at which the proxy sent the request from the headers it put on it.
+
+Several proxies stamp in several units: seconds with milliseconds (nginx), milliseconds, microseconds
+(HAProxy, Apache) and nanoseconds. The prefix ``t=`` says nothing about the unit, so the number of digits
+decides, strictly. A value that does not fit is refused with a reason; nothing is guessed and nothing is
+clamped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: The headers that may carry a stamp, in the order in which their reasons for refusal are reported.
+STAMP_HEADERS = ("X-Request-Start", "X-Queue-Start")
+
+#: Why a stamp was not accepted.
+REASONS = ("missing", "list", "not_a_number", "unit", "future", "stale")
+
+DEFAULT_MAX_AGE = 3600.0
+DEFAULT_MAX_FUTURE = 10.0
+
+_NUMBER = re.compile(r"(?:t=)?([0-9]+)(?:\.([0-9]+))?", re.ASCII)
+
+# Digits of the integer part → (most digits allowed in the fraction, decimal places from this unit to
+# microseconds).
+_UNITS = {10: (9, 6), 13: (6, 3), 16: (0, 0), 19: (0, -3)}
+
+
+class Stamp(NamedTuple):
+    """What the headers said: exactly one of the two fields is None."""
+
+    start_us: int | None
+    """The earliest valid stamp, whole microseconds since the Unix epoch."""
+
+    reason: str | None
+    """One of `REASONS` when there was no valid stamp."""
+
+    @property
+    def status(self) -> str:
+        """The value of the span attribute ``queueing.status``: ok, missing, unparsable, future or stale."""
+        if self.reason is None:
+            return "ok"
+        return "unparsable" if self.reason in {"list", "not_a_number", "unit"} else self.reason
+
+
+def parse_stamp(value: str) -> int | str:
+    """Microseconds since the Unix epoch, floored; or the reason why `value` is not a stamp.
+
+    The reason is ``list``, ``not_a_number`` or ``unit``. A blank value is ``missing``. The age is not
+    judged here.
+    """
+    value = value.strip(" \t")
+    if not value:
+        return "missing"
+    if "," in value:
+        # A proxy that appends instead of replacing joins two stamps; reading either one would be a guess.
+        return "list"
+    match = _NUMBER.fullmatch(value)
+    if match is None:
+        return "not_a_number"
+    whole, fraction = match.group(1), match.group(2) or ""
+    unit = _UNITS.get(len(whole))
+    if unit is None or whole[0] == "0" or len(fraction) > unit[0]:
+        return "unit"
+    places = unit[1]
+    if places < 0:
+        return int(whole[:places])
+    return int(whole + fraction[:places].ljust(places, "0"))
+
+
+class StampReader:
+    """Choose the stamp among a request's headers.
+
+    max_age and max_future are in seconds and bound how far before and after the app's clock a stamp may
+    lie; a stamp exactly at a limit is accepted. Raises ValueError when a limit is negative or not a number.
+    """
+
+    def __init__(self, max_age: float = DEFAULT_MAX_AGE, max_future: float = DEFAULT_MAX_FUTURE) -> None:
+        self.max_age_us = _limit_us("max_age", max_age)
+        self.max_future_us = _limit_us("max_future", max_future)
+
+    def read(self, values_by_header: Sequence[Sequence[str]], now_us: int) -> Stamp:
+        """The earliest valid stamp, or the reason of the first refused one.
+
+        values_by_header holds, for each of `STAMP_HEADERS` in that order, every value the request had for it.
+        """
+        earliest: int | None = None
+        refused: str | None = None
+        for values in values_by_header:
+            found = self._judge(values, now_us)
+            if isinstance(found, int):
+                if earliest is None or found < earliest:
+                    earliest = found
+            elif found != "missing" and refused is None:
+                refused = found
+        if earliest is not None:
+            return Stamp(earliest, None)
+        return Stamp(None, refused or "missing")
+
+    def _judge(self, values: Sequence[str], now_us: int) -> int | str:
+        if not values:
+            return "missing"
+        if len(values) > 1:
+            return "list"
+        found = parse_stamp(values[0])
+        if isinstance(found, int):
+            if found > now_us + self.max_future_us:
+                return "future"
+            if found < now_us - self.max_age_us:
+                return "stale"
+        return found
+
+
+def _limit_us(name: str, seconds: float) -> int:
+    try:
+        limit = round(seconds * 1_000_000)
+    except (TypeError, ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        raise ValueError(f"{name} must be a number of seconds, zero or more, not {seconds!r}")
+    return limit

@@ -1,0 +1,68 @@
+"""The name of the worker that serves a request: the process, or the process and a thread's number.
+
+Thread identifiers of the operating system are large and reused at random; an analysis counts distinct
+workers, so a thread gets the smallest number that no living thread of the process holds, and gives it back
+when it ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import threading
+
+
+class _ThreadNumbers:
+    """Hands out 1, 2, 3, … to the threads of this process."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        # A forked child has one thread, whatever the parent had, and the parent's lock may be held for ever.
+        self._lock = threading.RLock()
+        self._free: list[int] = []
+        self._highest = 0
+        self._mine = threading.local()
+
+    def mine(self) -> int:
+        held: _Held | None = getattr(self._mine, "held", None)
+        if held is None:
+            held = _Held(self._take(), self)
+            self._mine.held = held
+        return held.number
+
+    def _take(self) -> int:
+        with self._lock:
+            if self._free:
+                return heapq.heappop(self._free)
+            self._highest += 1
+            return self._highest
+
+    def give_back(self, number: int) -> None:
+        with self._lock:
+            heapq.heappush(self._free, number)
+
+
+class _Held:
+    """Lives in a thread's local storage, which the interpreter clears when the thread ends."""
+
+    def __init__(self, number: int, numbers: _ThreadNumbers) -> None:
+        self.number = number
+        self._numbers = numbers
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if self._pid == os.getpid():
+            self._numbers.give_back(self.number)
+
+
+_numbers = _ThreadNumbers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_numbers._forget)
+
+
+def worker_name(multithread: bool) -> str:
+    """``1234``, the process id; or ``1234.2``, with the thread's number, where threads serve side by side."""
+    pid = os.getpid()
+    return f"{pid}.{_numbers.mine()}" if multithread else str(pid)

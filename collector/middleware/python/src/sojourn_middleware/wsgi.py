@@ -1,0 +1,238 @@
+"""WSGI (PEP 3333) middleware that answers with the request's queueing delay and service time.
+
+Queueing delay: from the proxy's stamp to the call of this middleware. Service time: from that call until
+the response headers leave, which for a generator is its first chunk, not its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .exchange import Exchange, Measurement, Options
+from .request import EnvironRequest
+from .timing import current_timing
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+Environ = dict[str, Any]
+Headers = list[tuple[str, str]]
+Write = Callable[[bytes], object]
+StartResponse = Callable[..., Write]
+WSGIApp = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+#: In the environ while a request is measured, so that a second, inner middleware leaves it alone.
+MEASURED = "sojourn.measured"
+
+
+class WSGIMiddleware:
+    """Measure every request of a WSGI app, with `Options`."""
+
+    def __init__(self, app: WSGIApp, **options: Unpack[Options]) -> None:
+        self.app = app
+        self.measurement = Measurement(**options)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Serve one request."""
+        if MEASURED in environ:
+            return self.app(environ, start_response)
+        exchange = self.measurement.begin(EnvironRequest(environ), environ)
+        if exchange is None:
+            return self.app(environ, start_response)
+        environ[MEASURED] = True
+        is_server_file = _server_file_test(environ)
+        reply = _Reply(exchange, start_response)
+        try:
+            with _current(exchange):
+                body = self.app(environ, reply)
+        except BaseException as error:
+            exchange.finish(error)
+            raise
+        return reply.body_for_server(body, is_server_file(body))
+
+
+class _Reply:
+    """The `start_response` the app gets. It holds the headers back until they really leave."""
+
+    def __init__(self, exchange: Exchange, start_response: StartResponse) -> None:
+        self.exchange = exchange
+        self._start_response = start_response
+        self._held: tuple[str, Headers, tuple[Any, ...]] | None = None
+        self._started = False
+        self._server_write: Write | None = None
+
+    def __call__(self, status: str, headers: Headers, exc_info: Any = None) -> Write:
+        try:
+            if self._started:
+                # Too late to hold anything back: the server raises the app's error again, as it should.
+                if exc_info:
+                    return self._start_response(status, headers, exc_info)
+                raise AssertionError("start_response was called again after the response had started")
+            if self._held is not None and not exc_info:
+                raise AssertionError("start_response was called twice without exc_info")
+            self._held = (status, headers, (exc_info,) if exc_info else ())
+            # Flask has forgotten the request by the time a body is handed over.
+            self.exchange.look_for_route()
+            return self._write
+        finally:
+            exc_info = None  # A traceback refers to this frame; the two would keep each other alive.
+
+    def emit(self) -> Write | None:
+        """Hand the held headers to the server, once; None while the app has not called start_response."""
+        if self._held is not None:
+            self._started = True
+            status, headers, exc_info = self._held
+            self._held = None
+            measured = self.exchange.headers_left(_status_code(status), headers)
+            self._server_write = self._start_response(status, measured, *exc_info)
+        return self._server_write
+
+    def _write(self, data: bytes) -> None:
+        write = self.emit()
+        if write is not None:
+            write(data)
+
+    def body_for_server(self, body: Iterable[bytes], is_file: bool) -> Iterable[bytes]:
+        """What the server gets: `body` itself where it can, so that its length and sendfile keep working."""
+        exchange = self.exchange
+        complete = is_file or isinstance(body, (list, tuple))
+        try:
+            if complete or _has_no_body(exchange, self._held):
+                self.emit()
+        except BaseException as error:
+            _close(body)
+            exchange.finish(error)
+            raise
+        if not complete:
+            return _Body(body, self)
+        if exchange.span is None:
+            return body
+        if is_file:
+            return _file_that_finishes(body, exchange)
+        return _ListThatFinishes(body, exchange)
+
+
+class _Body:
+    """A lazy body: the headers leave with its first chunk that is not empty, or at its end."""
+
+    def __init__(self, body: Iterable[bytes], reply: _Reply) -> None:
+        self._body = body
+        self._reply = reply
+        self._iterator: Iterator[bytes] | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        exchange = self._reply.exchange
+        try:
+            with _current(exchange):
+                if self._iterator is None:
+                    self._iterator = iter(self._body)
+                chunk = next(self._iterator, None)
+                while chunk is not None and not chunk:
+                    # An empty chunk would make servers send the headers; nothing leaves for its sake.
+                    chunk = next(self._iterator, None)
+            self._reply.emit()
+        except BaseException as error:
+            exchange.finish(error)
+            raise
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    def close(self) -> None:
+        """Close the app's body and end the request."""
+        exchange = self._reply.exchange
+        try:
+            with _current(exchange):
+                _close(self._body)
+        except BaseException as error:
+            exchange.finish(error)
+            raise
+        exchange.finish()
+
+
+class _ListThatFinishes(list[bytes]):
+    """A complete body, still a list to a server that looks, that ends the request when it is closed."""
+
+    def __init__(self, body: Iterable[bytes], exchange: Exchange) -> None:
+        super().__init__(body)
+        self._body = body
+        self._exchange = exchange
+
+    def close(self) -> None:
+        """End the request."""
+        try:
+            _close(self._body)
+        finally:
+            self._exchange.finish()
+
+
+def _file_that_finishes(body: Any, exchange: Exchange) -> Iterable[bytes]:
+    """The server's own file object, its `close` extended where it lets us; a server tells it by its class."""
+    close = getattr(body, "close", None)
+
+    def close_and_finish() -> None:
+        try:
+            if close is not None:
+                close()
+        finally:
+            exchange.finish()
+
+    try:
+        body.close = close_and_finish
+    except AttributeError:
+        exchange.finish()
+    file: Iterable[bytes] = body
+    return file
+
+
+def _server_file_test(environ: Environ) -> Callable[[object], bool]:
+    """Tells whether a body is one that the server's own ``wsgi.file_wrapper`` made."""
+    wrapper = environ.get("wsgi.file_wrapper")
+    if isinstance(wrapper, type):
+        return lambda body: isinstance(body, wrapper)
+    made: list[object] = []
+    if callable(wrapper):
+        # uWSGI's wrapper is a function that recognises later what it returned; so must we.
+        def remembering(*args: Any) -> Any:
+            made.append(wrapper(*args))
+            return made[-1]
+
+        environ["wsgi.file_wrapper"] = remembering
+    return lambda body: any(body is one for one in made)
+
+
+@contextmanager
+def _current(exchange: Exchange) -> Iterator[None]:
+    """Make the request the current one, for `mark_started` and for the spans of the app."""
+    token = current_timing.set(exchange.timing)
+    attached = exchange.span.attach() if exchange.span is not None else None
+    try:
+        yield
+    finally:
+        if attached is not None:
+            attached()
+        current_timing.reset(token)
+
+
+def _close(body: object) -> None:
+    close = getattr(body, "close", None)
+    if close is not None:
+        close()
+
+
+def _status_code(status: str) -> int | None:
+    code = str(status)[:3]
+    return int(code) if code.isdecimal() else None
+
+
+def _has_no_body(exchange: Exchange, held: tuple[Any, ...] | None) -> bool:
+    """Whether a server may answer without ever asking for the body."""
+    if held is None:
+        return False
+    code = _status_code(held[0])
+    return exchange.request.method == "HEAD" or code in {204, 304}

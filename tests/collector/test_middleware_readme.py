@@ -1,0 +1,82 @@
+"""The Python README followed literally: every block is run under a real server."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from collector_support import fetch, served
+
+PYTHON = Path(__file__).parents[2] / "collector" / "middleware" / "python"
+README = (PYTHON / "README.md").read_text("utf-8")
+BLOCKS = {
+    match[2]: textwrap.dedent(match[1] + match[0].split("\n", 1)[1].rsplit("\n", 1)[0])
+    for match in re.finditer(r"^( *)```python\n *# (\w+: \w+\.py)\n.*?```", README, re.MULTILINE | re.DOTALL)
+}
+
+
+def server(folder: Path, app: str, asynchronous: bool) -> list[str]:
+    """A server for the block that was written to `folder`."""
+    if asynchronous:
+        where = ["--app-dir", str(folder), "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning"]
+        return [sys.executable, "-m", "uvicorn", *where, app]
+    where = ["--chdir", str(folder), "--bind", "127.0.0.1:{port}", "--no-control-socket"]
+    return [sys.executable, "-m", "gunicorn", *where, app]
+
+
+def test_every_block_is_known() -> None:
+    assert len(BLOCKS) == README.count("```python")
+    assert set(BLOCKS) == {
+        *("flask: app.py", "bare: app.py", "fastapi: app.py", "fastapi: marked.py"),
+        *("django: wsgi.py", "django: settings.py"),
+    }
+
+
+@pytest.mark.parametrize("name", ["flask: app.py", "bare: app.py", "fastapi: app.py", "fastapi: marked.py"])
+def test_one_file_apps(tmp_path: Path, name: str) -> None:
+    module = name.split(": ")[1]
+    (tmp_path / module).write_text(BLOCKS[name])
+    command = server(tmp_path, module.replace(".py", ":app"), "fastapi" in name)
+    with served(command, tmp_path) as (port, _):
+        answer = fetch(port, "/users/7")
+    assert answer.status == 200
+    assert {"x-queueing-delay", "x-service-time", "x-worker"} <= set(answer.headers)
+    assert ("x-route" in answer.headers) == ("bare" not in name)
+
+
+def test_django_project(tmp_path: Path) -> None:
+    """A project as Django itself makes it, with the two blocks put where the README says."""
+    making = [sys.executable, "-m", "django", "startproject", "site_of_a_user", str(tmp_path)]
+    subprocess.run(making, check=True, timeout=60)
+    project = tmp_path / "site_of_a_user"
+    wsgi = BLOCKS["django: wsgi.py"].replace('"settings"', '"site_of_a_user.settings"')
+    assert wsgi != BLOCKS["django: wsgi.py"]
+    (project / "wsgi.py").write_text(wsgi)
+    with (project / "settings.py").open("a") as settings:
+        settings.write("\n" + BLOCKS["django: settings.py"])
+    with served(server(tmp_path, "site_of_a_user.wsgi:application", False), tmp_path) as (port, _):
+        answer = fetch(port, "/admin/login/", {"Host": "localhost"})
+    assert answer.status == 200
+    assert {"x-queueing-delay", "x-service-time", "x-worker"} <= set(answer.headers)
+    assert answer.headers["x-route"] == "/admin/login/"
+
+
+def test_options_of_the_table_are_the_options_there_are() -> None:
+    from sojourn_middleware.exchange import Options  # noqa: PLC0415
+
+    documented = set(re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE))
+    assert documented == set(Options.__annotations__) - {"clock"}  # which is for tests
+
+
+@pytest.mark.parametrize("file", sorted((PYTHON / "src").rglob("*.py")), ids=lambda file: file.name)
+def test_source_is_readable_by_the_oldest_python_promised(file: Path) -> None:
+    assert 'requires-python = ">=3.9"' in (PYTHON / "pyproject.toml").read_text()
+    tree = ast.parse(file.read_text("utf-8"), feature_version=(3, 9))
+    future = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    # Annotations such as `int | None` are legal there only because nothing evaluates them.
+    assert future or file.name == "__init__.py"
