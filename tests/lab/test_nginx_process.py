@@ -163,6 +163,12 @@ def test_an_ordinary_user_can_run_it(tmp_path_factory: pytest.TempPathFactory) -
     if os.geteuid() != 0:
         pytest.skip("only root can become another user; as an ordinary user every other test here shows it")
     nobody = pwd.getpwnam("nobody")
+    try:
+        subprocess.run(
+            [sys.executable, "-c", "import sojourn_lab"], user="nobody", cwd="/", capture_output=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"an ordinary user may not run {sys.executable}, or not read this checkout")
     folder = Path("/tmp") / f"sojourn-lab-{os.getpid()}"
     folder.mkdir(mode=0o700)
     os.chown(folder, nobody.pw_uid, nobody.pw_gid)
