@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -45,6 +46,9 @@ def print_run(console: Console, run: Run, where: str) -> None:
         f" access {run.rows.access}, spans {run.rows.spans}"
     )
     console.print(f"run: {_plain(where)}", soft_wrap=True)
+    report = Path(where) / "report.html"
+    if report.is_file():
+        console.print(f"report: {_plain(str(report))}", soft_wrap=True)
 
 
 def _generator_sentence(run: Run) -> str:

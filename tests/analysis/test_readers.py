@@ -58,6 +58,25 @@ def test_every_bad_line_has_its_reason(tmp_path: Path, raw: bytes, reason: str) 
     assert read(log).records.reasons == {reason: 1}
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"request_time": "99999999999"}, "invalid_request_time"),
+        ({"upstream_addr": "a:1", "upstream_response_time": "-0.5"}, "invalid_upstream_time"),
+        ({"upstream_addr": "a:1, b:1", "upstream_response_time": "-0.5, 0.1"}, "invalid_upstream_time"),
+        ({"upstream_addr": "a:1, b:1", "upstream_response_time": "0.5, "}, "invalid_upstream_time"),
+        ({"upstream_addr": "a:1", "upstream_response_time": "0.1 : 0.2"}, "upstream_lists_differ"),
+        ({"proxy_start": "yesterday"}, "invalid_request_start"),
+        ({"status": "2000"}, "invalid_status"),
+        ({"status": "-1"}, "invalid_status"),
+    ],
+)
+def test_values_nginx_cannot_have_written(tmp_path: Path, fields: dict[str, str], reason: str) -> None:
+    log = tmp_path / "access.jsonl"
+    log.write_bytes(line(**fields) + line())
+    assert read(log).records.reasons == {reason: 1}
+
+
 def test_types_are_the_schema_and_values_are_exact(tmp_path: Path) -> None:
     log = tmp_path / "access.jsonl"
     log.write_bytes(

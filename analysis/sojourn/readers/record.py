@@ -28,11 +28,11 @@ REASONS = {
     "missing_time": "no time",
     "invalid_time": "time is not unix seconds",
     "missing_request_time": "no request_time",
-    "invalid_request_time": "request_time is not a number of seconds",
+    "invalid_request_time": "request_time is not a number of seconds, or negative, or absurd",
     "missing_status": "no status",
     "invalid_status": "status is not a number of three digits",
     "invalid_request_start": "request_start or proxy_start is not unix seconds",
-    "invalid_upstream_time": "an upstream time is neither a number nor -",
+    "invalid_upstream_time": "an upstream time is neither a number nor -, or negative",
     "upstream_lists_differ": "the upstream lists have different lengths",
     "damaged_compression": "the compressed stream broke here",
 }
@@ -43,16 +43,17 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO blank(x) AS (x IS NULL OR x = '' OR x = '-')",
     "CREATE OR REPLACE TEMP MACRO micros(x) AS (CASE WHEN translate(x, '0123456789.-', '') = '' "
     "THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT) END)",
-    "CREATE OR REPLACE TEMP MACRO garbled(x) AS (NOT blank(x) AND micros(x) IS NULL)",
     "CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN 1000000000000000 AND 9999999999999999)",
     "CREATE OR REPLACE TEMP MACRO whole(x) AS (CASE WHEN translate(x, '0123456789', '') = '' "
     "THEN TRY_CAST(x AS BIGINT) END)",
+    # An attempt's time: - or a number that is not negative.
+    "CREATE OR REPLACE TEMP MACRO untimely(x) AS (x != '-' AND coalesce(micros(x) < 0, true))",
     r"CREATE OR REPLACE TEMP MACRO times_of(x) AS (string_split_regex(x, '\s*[,:]\s*'))",
     r"CREATE OR REPLACE TEMP MACRO addresses_of(x) AS (string_split_regex(x, ',\s*|\s+:\s+'))",
     "CREATE OR REPLACE TEMP MACRO is_list(x) AS (x IS NOT NULL AND (contains(x, ',') OR contains(x, ':')))",
     "CREATE OR REPLACE TEMP MACRO last_of(x) AS (CASE WHEN is_list(x) THEN times_of(x)[-1] ELSE x END)",
     "CREATE OR REPLACE TEMP MACRO times_garbled(x) AS (CASE WHEN is_list(x) "
-    "THEN len(list_filter(times_of(x), lambda e: e = '' OR garbled(e))) > 0 ELSE garbled(x) END)",
+    "THEN len(list_filter(times_of(x), lambda e: untimely(e))) > 0 ELSE NOT blank(x) AND untimely(x) END)",
     "CREATE OR REPLACE TEMP MACRO length_of(x) AS (CASE WHEN x IS NULL OR x = '' THEN 0 "
     "WHEN is_list(x) THEN len(times_of(x)) ELSE 1 END)",
     # Everything before the last attempt.
@@ -89,13 +90,16 @@ ONE_ATTEMPT = "NOT coalesce(contains(r.upstream_addr, ',') OR contains(r.upstrea
 
 def _sound() -> str:
     """True for nearly every line, and cheap: only where it is not true is a reason looked for, the slow way."""
-    numbers = " AND ".join(f"(n_{name} IS NOT NULL OR blank(r.upstream_{name}_time))" for name in TIMES)
+    numbers = " AND ".join(
+        f"CASE WHEN n_{name} IS NULL THEN blank(r.upstream_{name}_time) ELSE n_{name} >= 0 END" for name in TIMES
+    )
     starts = " AND ".join(
         f"CASE WHEN n_{name} IS NULL THEN blank(r.{name}) ELSE plausible(n_{name}) END"
         for name in ("request_start", "proxy_start")
     )
     return (
-        f"coalesce(plausible(n_time) AND n_request_time >= 0 AND n_status <= 999 AND {starts} AND {numbers} "
+        f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(n_time - n_request_time) "
+        f"AND n_status <= 999 AND {starts} AND {numbers} "
         f"AND {ONE_ATTEMPT}, false)"
     )
 
@@ -113,7 +117,7 @@ def _reason() -> str:
         WHEN blank(r.time) THEN 'missing_time'
         WHEN NOT coalesce(plausible(n_time), false) THEN 'invalid_time'
         WHEN blank(r.request_time) THEN 'missing_request_time'
-        WHEN coalesce(n_request_time < 0, true) THEN 'invalid_request_time'
+        WHEN coalesce(n_request_time < 0 OR NOT plausible(n_time - n_request_time), true) THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'
         WHEN coalesce(n_status > 999, true) THEN 'invalid_status'
         WHEN {starts} THEN 'invalid_request_start'

@@ -21,7 +21,7 @@ from sojourn.readers.record import MACROS, MICROSECONDS, records_query
 from sojourn.readers.sources import LogInput, opened_inputs
 from sojourn.readers.spans import read_spans
 
-ROWS_IN_MEMORY = 2_000_000
+ROWS_IN_MEMORY = 1_000_000
 ROWS_PER_FILE = 500_000
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 ROWS_PER_RESULT = 100_000
