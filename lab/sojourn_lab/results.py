@@ -24,13 +24,19 @@ def case_split(access_log: Path, spans: Sequence[Path], case: str, since: float,
     return figures
 
 
-def write_whole_run(access_log: Path, spans: Sequence[Path], parquet: Path, html: Path, title: str) -> None:
-    """Write requests.parquet and report.html of the whole log, warm-ups included; LabError if that fails."""
+def write_whole_run(
+    access_log: Path, spans: Sequence[Path], parquet: Path, html: Path, *, title: str, run: str
+) -> None:
+    """Write requests.parquet and report.html of the whole log, warm-ups included; LabError if that fails.
+
+    `run` is how the report names its source: the log itself still lies under a temporary name.
+    """
     import sojourn  # noqa: PLC0415
     import sojourn.report  # noqa: PLC0415
 
     try:
         result = sojourn.split([access_log], spans=list(spans), by=("service", "upstream"), all_columns=True)
+        result.names = (run,)
         if result.by_total["service"] > 1:
             loads = result.by_total["service"]
             result.notes.insert(

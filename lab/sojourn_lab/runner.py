@@ -129,7 +129,7 @@ def _worked_out(
     void = [f"{case.name}: {reason}" for case in cases for reason in case.client.void]
     try:
         parquet, html = folder.partial / "requests.parquet", folder.partial / "report.html"
-        write_whole_run(runtime.access_log, span_files, parquet, html, scenario.title)
+        write_whole_run(runtime.access_log, span_files, parquet, html, title=scenario.title, run=folder.final.name)
     except LabError as error:
         faults.append(str(error))
     judged = judged_criteria(scenario.criteria, cases)

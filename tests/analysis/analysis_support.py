@@ -7,6 +7,7 @@ import sys
 
 import polars as pl
 from sojourn.frame import SCHEMA
+from sojourn.readers.spans import SPANS_SCHEMA
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -48,4 +49,19 @@ def frame(*rows: dict[str, object]) -> pl.LazyFrame:
     types = {name: pl.Int64() if name in instants else dtype for name, dtype in SCHEMA.items()}
     return pl.LazyFrame(columns, schema=types).with_columns(
         pl.from_epoch(name, time_unit="us").cast(SCHEMA[name]) for name in instants
+    )
+
+
+def span(request_id: str, start: float, seconds: float, **fields: object) -> dict[str, object]:
+    return {
+        "request_id": request_id, "span_start": instant_us(start), "span_end": instant_us(start + seconds),
+        "span_seconds": seconds, "span_service_time": seconds, **fields,
+    }  # fmt: skip
+
+
+def spans(*rows: dict[str, object]) -> pl.DataFrame:
+    types = {n: pl.Int64() if isinstance(t, pl.Datetime) else t for n, t in SPANS_SCHEMA.items()}
+    table = pl.DataFrame([{name: row.get(name) for name in SPANS_SCHEMA} for row in rows], schema=types)
+    return table.with_columns(
+        pl.from_epoch(n, time_unit="us").cast(SPANS_SCHEMA[n]) for n in ("span_start", "span_end")
     )

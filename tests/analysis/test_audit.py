@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from analysis_support import frame
+from analysis_support import frame, span, spans
 from sojourn.explain.audit import audit
 from sojourn.explain.split import split_rows
 
@@ -70,6 +70,21 @@ def test_more_work_than_workers_have_time_for_is_a_failure() -> None:
     found = audited(rows)
     assert found.utilisation[0]["utilisation"] > 5
     assert any("worked longer than their workers" in failure for failure in found.failures())
+
+
+def test_a_worker_that_goes_on_for_a_client_already_gone_has_had_that_time() -> None:
+    """One worker, 45 s of work each, the second request given up on after 60 s: 90 s of work in 90 s, not in 65."""
+    first = {
+        "request_start": 0.0, "request_time": 45.0, "header": 45.0, "response": 45.0, "request_id": "a",
+        "app_queueing_delay": 0.0, "app_service_time": 45.0,
+    }  # fmt: skip
+    second = {
+        "start": 5.0, "request_start": 5.0, "status": 504, "request_time": 60.0, "header": None, "response": 60.0,
+        "request_id": "b", "worker": None,
+    }  # fmt: skip
+    told = spans(span("a", 0.0, 45.0), span("b", 45.0, 45.0))
+    found = audit(split_rows(frame(first, second), told)[0], upgraded=0)
+    assert found.utilisation == [{"upstream": "10.0.0.1:80", "workers": 1, "busy": 90.0, "utilisation": 1.0}]
 
 
 def test_negative_components_are_counted_not_clamped() -> None:

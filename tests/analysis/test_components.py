@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from analysis_support import frame, instant_us
+from analysis_support import frame, span, spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.explain.components import COMPONENTS, component_sum
 from sojourn.explain.split import checked_split
-from sojourn.readers.spans import SPANS_SCHEMA
 
 
 def split_of(*rows: dict[str, object], spans: pl.DataFrame | None = None) -> list[dict[str, object]]:
@@ -19,21 +18,6 @@ def split_of(*rows: dict[str, object], spans: pl.DataFrame | None = None) -> lis
 def parts(row: dict[str, object]) -> dict[str, float]:
     rounded = {name: round(row[name] or 0.0, 9) for name in COMPONENTS}  # type: ignore[call-overload]
     return {name: value for name, value in rounded.items() if value}
-
-
-def span(request_id: str, start: float, seconds: float, **fields: object) -> dict[str, object]:
-    return {
-        "request_id": request_id, "span_start": instant_us(start), "span_end": instant_us(start + seconds),
-        "span_seconds": seconds, "span_service_time": seconds, **fields,
-    }  # fmt: skip
-
-
-def spans(*rows: dict[str, object]) -> pl.DataFrame:
-    types = {n: pl.Int64() if isinstance(t, pl.Datetime) else t for n, t in SPANS_SCHEMA.items()}
-    table = pl.DataFrame([{name: row.get(name) for name in SPANS_SCHEMA} for row in rows], schema=types)
-    return table.with_columns(
-        pl.from_epoch(n, time_unit="us").cast(SPANS_SCHEMA[n]) for n in ("span_start", "span_end")
-    )
 
 
 ANSWERED = {"request_start": 0.05, "request_time": 1.0, "header": 0.9, "response": 0.92, "connect": 0.001}
@@ -98,8 +82,9 @@ def test_a_span_tells_what_became_of_a_request_given_up_on() -> None:
         "request_id": "a", "start": 5.0, "request_start": 5.0, "status": 504, "header": None, "response": 60.0,
         "request_time": 60.0,
     }  # fmt: skip
-    (found,) = split_of(row, spans=spans(span("a", 45.0, 45.0)))
+    (found,) = split_of(row, spans=spans(span("a", 45.0, 45.0, span_route="/slow/{id}")))
     assert found["queue_source"] == "span"
+    assert found["route"] == "/slow/{id}"
     assert parts(found) == {"queue": 40.0, "service_time": 20.0}
     assert found["wasted"] == 45.0
 

@@ -27,6 +27,7 @@ def export(**changes: object) -> bytes:
             {"key": "queueing.service_time", "value": {"doubleValue": 0.25}},
             {"key": "queueing.delay.raw", "value": {"doubleValue": -0.125}},
             {"key": "queueing.worker", "value": {"stringValue": "17"}},
+            {"key": "http.route", "value": {"stringValue": "/items/{id}"}},
         ],
         **changes,
     }
@@ -41,6 +42,7 @@ def test_every_field(tmp_path: Path) -> None:
     assert dict(table.schema) == SPANS_SCHEMA
     row = table.row(0, named=True)
     assert (row["request_id"], row["service_name"], row["span_worker"]) == ("r1", "shop", "17")
+    assert row["span_route"] == "/items/{id}"
     assert (row["span_seconds"], row["span_service_time"], row["span_queueing_delay"]) == (0.5, 0.25, -0.125)
     assert table["span_start"].dt.epoch("us").item() == 1767225600123456
 

@@ -116,5 +116,6 @@ def test_the_table_puts_the_law_and_the_article_beside_the_figures_and_says_whic
 
 def test_the_report_is_one_page_of_its_own(run: dict[str, Any]) -> None:
     page = (Path(run["run"]) / "report.html").read_text()
+    assert ".partial" not in page
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert "Queueing delay of two one-process app servers behind nginx" in page

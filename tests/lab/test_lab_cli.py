@@ -155,7 +155,7 @@ def test_a_failed_criterion_exits_1_and_keeps_the_run(tmp_path: Path) -> None:
 
 @needs_nginx
 def test_an_analysis_that_fails_does_not_lose_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise runner.LabError("the report of the run failed: no ink")
 
     monkeypatch.setattr(runner, "write_whole_run", broken)

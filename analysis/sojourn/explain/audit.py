@@ -213,10 +213,14 @@ def _trend(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit) 
 
 
 def _utilisation(rows: pl.LazyFrame, first: datetime, result: Audit) -> None:
-    span = (pl.col("time").max() - pl.lit(first)).dt.total_microseconds() / 1e6
+    # Work for clients already gone, and streaming, go on after nginx has written its line: the span knows until when.
+    held_until = pl.max_horizontal(
+        "time", pl.col("span_start") + pl.duration(microseconds=pl.col("span_seconds") * 1e6)
+    )
+    span = (held_until.max() - pl.lit(first)).dt.total_microseconds() / 1e6
     table = (
         rows.filter(pl.col("proxied"))
-        .with_columns(busy=pl.coalesce("wasted", "service_time"))
+        .with_columns(busy=pl.coalesce("span_seconds", "service_time"))
         .group_by("upstream")
         .agg(
             pl.col("worker").n_unique() - pl.col("worker").is_null().any(),

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from sojourn.frame import INSTANT
+
 COMPONENTS = {
     "upload": "reading the request from the client, until the upstream request was built",
     "retries": "attempts before the one that answered (nginx does not stamp again)",
@@ -28,21 +30,30 @@ CLIENT_STATUSES = (400, 408, 413, 499)
 SWITCHING_PROTOCOLS = 101
 
 
+# What a span tells about its request: the app's start (its clock), how long the worker was held and how long until the
+# response headers (s), and the route, which an app that was not waited for cannot answer in a header.
+SPAN_FACTS: dict[str, pl.DataType] = {
+    "span_start": INSTANT,
+    "span_seconds": pl.Float64(),
+    "span_service_time": pl.Float64(),
+    "span_route": pl.String(),
+}
+
+
 def seconds_between(earlier: str, later: str) -> pl.Expr:
     """``later - earlier`` of two instant columns, in seconds, exact to the microsecond."""
     return (pl.col(later) - pl.col(earlier)).dt.total_microseconds() / 1e6
 
 
 def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
-    """``rows`` with ``span_start``, ``span_seconds``, ``span_service_time`` of the span of their last attempt.
+    """``rows`` with the columns of ``SPAN_FACTS``: the span of their last attempt, null where there is none.
 
     Joined by request id, by trace id where the span has none. When a request was tried more than once and several
     workers reported, the span that started last is that of the last attempt.
     """
-    names = ("span_start", "span_seconds", "span_service_time")
+    names = tuple(SPAN_FACTS)
     if spans is None or spans.is_empty():
-        types = (pl.Datetime("us", "UTC"), pl.Float64(), pl.Float64())
-        return rows.with_columns(pl.lit(None, t).alias(n) for n, t in zip(names, types, strict=True))
+        return rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in SPAN_FACTS.items())
     latest = spans.sort("span_start").lazy()
     by_id = latest.filter(pl.col("request_id").is_not_null()).unique("request_id", keep="last")
     by_trace = latest.filter(pl.col("request_id").is_null()).unique("trace_id", keep="last")
@@ -59,7 +70,8 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     """What is known of the app's part, before any clock is corrected.
 
     Adds: ``proxied`` and ``answered`` (bool); ``app_start`` (s after nginx built the upstream request, by the app's
-    clock); ``app_service`` (s); ``queue_source``: stamp, span, duration or none.
+    clock); ``app_service`` (s); ``queue_source``: stamp, span, duration or none; ``wasted``: seconds a worker was held
+    by a request whose client had gone. ``route`` becomes the span's where the app answered nothing.
     """
     proxied = pl.col("attempts").fill_null(0) > 0
     answered = proxied & pl.col("header").is_not_null()
@@ -76,7 +88,10 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
         .when(answered & service.is_not_null()).then(pl.lit("duration"))
         .otherwise(pl.lit("none")).alias("queue_source"),
     )  # fmt: skip
-    return facts.with_columns(wasted=pl.when(proxied & ~answered).then("span_seconds"))
+    route = pl.when(~answered).then("span_route")
+    return facts.with_columns(
+        route=pl.coalesce(route, "route"), wasted=pl.when(proxied & ~answered).then("span_seconds")
+    )
 
 
 def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -27,6 +27,7 @@ SPANS_SCHEMA: dict[str, pl.DataType] = {
     "span_service_time": pl.Float64(),  # start to response headers, s
     "span_queueing_delay": pl.Float64(),  # the app's clock less the stamp, s, signed
     "span_worker": pl.String(),
+    "span_route": pl.String(),  # the attribute http.route
 }
 
 
@@ -116,14 +117,19 @@ def _row(span: _Span, service: Any) -> tuple[Any, ...] | None:
     if isinstance(request_id, list):
         request_id = request_id[0] if request_id else None
     return (
-        None if request_id is None else str(request_id),
+        _text(request_id),
         span.trace_id, span.span_id, span.parent_span_id or None,
-        None if service is None else str(service),
+        _text(service),
         start // 1000, end // 1000, (end - start) / 1e9,
         _seconds(values.get("queueing.service_time")),
         _seconds(values.get("queueing.delay.raw", values.get("queueing.delay"))),
-        None if values.get("queueing.worker") is None else str(values["queueing.worker"]),
+        _text(values.get("queueing.worker")),
+        _text(values.get("http.route")),
     )  # fmt: skip
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _seconds(value: Any) -> float | None:
