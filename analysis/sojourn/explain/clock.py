@@ -7,7 +7,7 @@ The app's start is on the app's clock, the stamp on nginx's. For a pair of hosts
 
 Two envelopes, one bound each: the estimator of Paxson (1998, "On calibrating measurements of packet transit times",
 section 3), with the wait in the queue as one more delay on the way there. nginx's instants are truncated to its
-clock's resolution, which can put an arrival that much too early; the lower bound allows for it.
+clock's resolution, which makes arrivals look early; the lower bound allows for it.
 """
 
 from __future__ import annotations
@@ -56,16 +56,17 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
         .collect(engine="streaming")
     )
     tick = pl.when("coarse").then(MILLISECOND).otherwise(0.0)
-    bounds = bounds.with_columns(lower=pl.col("lower") - tick, tick=tick)
-    gap = pl.col("upper") - pl.col("lower")
+    # nginx takes instants from one clock and durations from another, each cut down to a tick: an arrival may look up to
+    # two ticks too early, one on average. The bound allows for two, the estimate for one.
+    bounds = bounds.with_columns(likely=pl.col("lower") - tick, lower=pl.col("lower") - 2 * tick, tick=tick)
+    gap = pl.col("upper") - pl.col("likely")
     one_way = (
         pl.when(gap <= pl.col("round_trip") + NETWORK_GAP)
         .then(gap / 2)
         .otherwise((pl.col("round_trip") + pl.col("tick")) / 2)
     )
-    # The upper bound is hard: a stamp cut down to a millisecond only ever makes a request look later. The lower one is
-    # not, by another tick, for nginx takes instants from one clock and durations from another.
-    offset = pl.min_horizontal(pl.col("lower") + one_way, "upper")
+    # The upper bound is hard: a stamp cut down to a millisecond only ever makes a request look later.
+    offset = pl.min_horizontal(pl.col("likely") + one_way, "upper")
     bounds = bounds.with_columns(offset=offset)
     uncertainty = pl.max_horizontal(
         pl.col("upper") - pl.col("offset"), pl.col("offset") - pl.col("lower"), pl.col("tick")
