@@ -145,7 +145,7 @@ BAD_LINES: tuple[tuple[bytes, str], ...] = (
     (b'{"time":"nan","request_time":"0.1","status":"200"}\n', "invalid_time"),
     (b'{"time":"1767225600.000","status":"200"}\n', "missing_request_time"),
     (b'{"time":"1767225600.000","request_time":"-1.5","status":"200"}\n', "invalid_request_time"),
-    (b'{"time":"1767225600.000","request_time":"1e3","status":"200"}\n', "invalid_request_time"),
+    (b'{"time":"1767225600.000","request_time":"1,3","status":"200"}\n', "invalid_request_time"),
     (b'{"time":"1767225600.000","request_time":"0.1"}\n', "missing_status"),
     (b'{"time":"1767225600.000","request_time":"0.1","status":"OK"}\n', "invalid_status"),
     (

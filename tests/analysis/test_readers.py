@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import json
@@ -69,6 +70,9 @@ def test_every_bad_line_has_its_reason(tmp_path: Path, raw: bytes, reason: str) 
         ({"proxy_start": "yesterday"}, "invalid_request_start"),
         ({"status": "2000"}, "invalid_status"),
         ({"status": "-1"}, "invalid_status"),
+        ({"status": "20.5"}, "invalid_status"),
+        ({"request_time": "-nan"}, "invalid_request_time"),
+        ({"request_time": "1e400"}, "invalid_request_time"),
     ],
 )
 def test_values_nginx_cannot_have_written(tmp_path: Path, fields: dict[str, str], reason: str) -> None:
@@ -270,7 +274,7 @@ def test_many_rows_go_to_disk_and_come_back_the_same(tmp_path: Path, monkeypatch
     held = read(log).rows.collect()
     monkeypatch.setattr(requests_module, "ROWS_IN_MEMORY", 500)
     monkeypatch.setattr(requests_module, "ROWS_PER_FILE", 300)
-    monkeypatch.setattr(requests_module, "ROWS_PER_RESULT", 200)
+    monkeypatch.setattr(requests_module, "blocks_of_lines", functools.partial(blocks_of_lines, block_bytes=50_000))
     spooled = read(log)
     assert spooled.spool is not None
     assert len(list(Path(spooled.spool.name).iterdir())) > 3

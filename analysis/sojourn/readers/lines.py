@@ -11,7 +11,7 @@ import pyarrow as pa
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.sources import LogInput
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 32 << 20
 LINE_LIMIT = 1 << 20
 NEWLINE = 10
 

@@ -37,17 +37,13 @@ REASONS = {
     "damaged_compression": "the compressed stream broke here",
 }
 
-# A number as nginx writes one: digits, a point, a sign. TRY_CAST alone would take 'nan', 'inf' and '1e3' too.
-# 9.2e12 s keeps the product inside 64 bits.
+# NaN, infinities and what exceeds 64 bits do not fit into the outer cast: they become NULL like any other text.
 MACROS = (
     "CREATE OR REPLACE TEMP MACRO blank(x) AS (x IS NULL OR x = '' OR x = '-')",
-    "CREATE OR REPLACE TEMP MACRO micros(x) AS (CASE WHEN translate(x, '0123456789.-', '') = '' "
-    "THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT) END)",
-    "CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN 1000000000000000 AND 9999999999999999)",
-    "CREATE OR REPLACE TEMP MACRO whole(x) AS (CASE WHEN translate(x, '0123456789', '') = '' "
-    "THEN TRY_CAST(x AS BIGINT) END)",
+    "CREATE OR REPLACE TEMP MACRO micros(x) AS (TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT))",
     # An attempt's time: - or a number that is not negative.
     "CREATE OR REPLACE TEMP MACRO untimely(x) AS (x != '-' AND coalesce(micros(x) < 0, true))",
+    "CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN 1000000000000000 AND 9999999999999999)",
     r"CREATE OR REPLACE TEMP MACRO times_of(x) AS (string_split_regex(x, '\s*[,:]\s*'))",
     r"CREATE OR REPLACE TEMP MACRO addresses_of(x) AS (string_split_regex(x, ',\s*|\s+:\s+'))",
     "CREATE OR REPLACE TEMP MACRO is_list(x) AS (x IS NOT NULL AND (contains(x, ',') OR contains(x, ':')))",
@@ -75,7 +71,7 @@ MACROS = (
 NUMBERS = {
     "n_time": "micros(r.time)",
     "n_request_time": "micros(r.request_time)",
-    "n_status": "whole(r.status)",
+    "n_status": "TRY_CAST(r.status AS BIGINT)",
     "n_request_start": "micros(r.request_start)",
     "n_proxy_start": "micros(r.proxy_start)",
     "n_connect": "micros(r.upstream_connect_time)",
@@ -99,7 +95,7 @@ def _sound() -> str:
     )
     return (
         f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(n_time - n_request_time) "
-        f"AND n_status <= 999 AND {starts} AND {numbers} "
+        f"AND n_status BETWEEN 0 AND 999 AND length(r.status) <= 3 AND {starts} AND {numbers} "
         f"AND {ONE_ATTEMPT}, false)"
     )
 
@@ -119,7 +115,7 @@ def _reason() -> str:
         WHEN blank(r.request_time) THEN 'missing_request_time'
         WHEN coalesce(n_request_time < 0 OR NOT plausible(n_time - n_request_time), true) THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'
-        WHEN coalesce(n_status > 999, true) THEN 'invalid_status'
+        WHEN coalesce(n_status NOT BETWEEN 0 AND 999 OR length(r.status) > 3, true) THEN 'invalid_status'
         WHEN {starts} THEN 'invalid_request_start'
         WHEN {garbled} THEN 'invalid_upstream_time'
         WHEN {differ} THEN 'upstream_lists_differ'
@@ -153,7 +149,7 @@ EXPRESSIONS: dict[str, str] = {
     "route": "CASE WHEN blank(r.route) THEN template_of(r.uri) ELSE r.route END",
     **{key: f"CASE WHEN NOT blank(r.{key}) THEN r.{key} END" for key in NAME_KEYS if key != "route"},
     **{key: f"r.{key}" for key in TEXT_KEYS},
-    **{key: f"whole(r.{key})" for key in WHOLE_KEYS},
+    **{key: f"TRY_CAST(r.{key} AS BIGINT)" for key in WHOLE_KEYS},
     **{key: f"r.{key}" for key in LIST_KEYS},
 }
 MICROSECONDS = (
@@ -168,9 +164,9 @@ MICROSECONDS = (
 
 
 def records_query(columns: tuple[str, ...], relation: str) -> str:
-    """SQL that turns ``relation(line, log, number)`` into the canonical ``columns``, and says what it refuses.
+    """SQL that turns ``relation(line, number)`` into the canonical ``columns``, and says what it refuses.
 
-    Besides the columns: log, number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
+    Besides the columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
     of ``REASONS`` that holds, and ``raw`` the line.
     """
     selected = ",\n        ".join(f"{EXPRESSIONS[name]} AS {name}" for name in columns)
@@ -178,10 +174,10 @@ def records_query(columns: tuple[str, ...], relation: str) -> str:
     text = " ".join((selected, numbers, _reason()))
     struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in KEYS if f"r.{key}" in text) + "}"
     return f"""
-        WITH parsed AS (SELECT line, log, number, TRY(json_transform(line, '{struct}')) AS r FROM {relation}),
-             numbered AS (SELECT line, log, number, r, {numbers} FROM parsed),
+        WITH parsed AS (SELECT line, number, TRY(json_transform(line, '{struct}')) AS r FROM {relation}),
+             numbered AS (SELECT line, number, r, {numbers} FROM parsed),
              judged AS (SELECT *, {_reason()} AS reason FROM numbered)
         SELECT {selected},
-        log, number, reason,
+        number, reason,
         CASE WHEN reason IS NOT NULL THEN rtrim(line, '\r\n') END AS raw
         FROM judged"""  # noqa: S608 - columns are checked names, the rest is ours

@@ -7,8 +7,9 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 import duckdb
 import polars as pl
@@ -16,19 +17,20 @@ import pyarrow as pa
 
 from sojourn.errors import SojournError
 from sojourn.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, read_parquet
-from sojourn.readers.lines import blocks_of_lines
+from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS, MICROSECONDS, records_query
 from sojourn.readers.sources import LogInput, opened_inputs
 from sojourn.readers.spans import read_spans
 
-ROWS_IN_MEMORY = 1_000_000
+ROWS_IN_MEMORY = 1_500_000
 ROWS_PER_FILE = 500_000
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
-ROWS_PER_RESULT = 100_000
 REJECTS_KEPT = 1_000
 RAW_KEPT = 2_000  # characters of a refused line
 
-BLOCK_SCHEMA = pa.schema([("line", pa.string()), ("log", pa.int32()), ("number", pa.int64())])
+BLOCK_SCHEMA = pa.schema([("line", pa.string()), ("number", pa.int64())])
+
+Item = TypeVar("Item")
 
 Progress = Callable[[int], None]
 
@@ -80,6 +82,29 @@ def read(
     )
 
 
+def prefetched(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; a thread of its own fetches the next one while the last is being worked on."""
+    end = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="sojourn-read") as pool:
+        pending = pool.submit(next, items, end)
+        while (item := pending.result()) is not end:
+            pending = pool.submit(next, items, end)
+            yield item  # type: ignore[misc]
+
+
+def _with_positions(log: LogInput) -> Iterator[tuple[Block, int]]:
+    for block in blocks_of_lines(log):
+        yield block, log.raw.tell() if log.raw is not None and log.size is not None else 0
+
+
+def _table(block: Block) -> pa.Table:
+    arrays = (block.lines, block.numbers)
+    starts = range(0, len(block.lines), ROWS_PER_BATCH)
+    return pa.Table.from_batches(
+        [pa.record_batch([array.slice(i, ROWS_PER_BATCH) for array in arrays], schema=BLOCK_SCHEMA) for i in starts]
+    )
+
+
 class _LogReader:
     """Accumulates accepted rows, in memory while they are few and in Parquet files when they are many."""
 
@@ -89,26 +114,30 @@ class _LogReader:
         self._columns = columns
         self._rejects_to = rejects_to
         self._on_progress = on_progress
-        self._open_ends: set[tuple[int, int]] = set()
         self._held: list[pl.DataFrame] = []
         self._held_rows = 0
         self._files = itertools.count()
 
     def read_all(self, logs: list[LogInput]) -> None:
-        """Stream every log through one query: DuckDB parses on its threads while the next block is being cut."""
+        """Read every log, a block at a time: DuckDB parses one on its threads while the next is being cut."""
         if not logs:
             return
+        query = records_query(self._columns, "block")
         with duckdb.connect() as engine:
             for macro in MACROS:
                 engine.execute(macro)
-            engine.register("block", pa.RecordBatchReader.from_batches(BLOCK_SCHEMA, self._batches(logs)))
-            for batch in engine.sql(records_query(self._columns, "block")).to_arrow_reader(ROWS_PER_RESULT):
-                rows = pl.DataFrame(batch)
-                refused = rows["reason"].is_not_null()
-                if refused.any():
-                    self._refuse_rows(logs, rows.filter(refused))
-                    rows = rows.filter(~refused)
-                self._hold(rows)
+            done = 0
+            for log in logs:
+                blocks = _with_positions(log)
+                # Not for a pipe: an interrupted read of one cannot be waited for.
+                for block, position in prefetched(blocks) if log.size is not None else blocks:
+                    self._count(log, block)
+                    if len(block.lines):
+                        engine.register("block", _table(block))
+                        self._take(log, block, pl.DataFrame(engine.sql(query).to_arrow_table()))
+                    if self._on_progress:
+                        self._on_progress(done + position)
+                done += log.size or 0
 
     def frames(self) -> list[pl.LazyFrame]:
         """What was accepted."""
@@ -117,27 +146,22 @@ class _LogReader:
             return [pl.scan_parquet(Path(self.spool.name) / "*.parquet")]
         return [pl.concat(self._held).lazy()] if self._held else []
 
-    def _batches(self, logs: list[LogInput]) -> Iterator[pa.RecordBatch]:
-        done = 0
-        for index, log in enumerate(logs):
-            for block in blocks_of_lines(log):
-                self.records.read += block.count
-                for number, reason, raw in block.refused:
-                    self._refuse(log.name, number, reason, raw)
-                if block.open_end:
-                    self._open_ends.add((index, block.numbers[-1].as_py()))
-                which = pa.repeat(pa.scalar(index, pa.int32()), len(block.lines))
-                for i in range(0, len(block.lines), ROWS_PER_BATCH):
-                    arrays = (block.lines, which, block.numbers)
-                    yield pa.record_batch([a.slice(i, ROWS_PER_BATCH) for a in arrays], schema=BLOCK_SCHEMA)
-                if self._on_progress and log.raw is not None:
-                    self._on_progress(done + log.raw.tell())
-            done += log.size or 0
+    def _count(self, log: LogInput, block: Block) -> None:
+        self.records.read += block.count
+        for number, reason, raw in block.refused:
+            self._refuse(log.name, number, reason, raw)
 
-    def _refuse_rows(self, logs: list[LogInput], rows: pl.DataFrame) -> None:
-        for index, number, reason, raw in rows.select("log", "number", "reason", "raw").iter_rows():
-            cut_off = reason == "invalid_json" and (index, number) in self._open_ends
-            self._refuse(logs[index].name, number, "incomplete_line" if cut_off else reason, raw)
+    def _take(self, log: LogInput, block: Block, rows: pl.DataFrame) -> None:
+        refused = rows["reason"].is_not_null()
+        if refused.any():
+            last = block.numbers[-1].as_py()
+            for number, reason, raw in (
+                rows.filter(refused).select("number", "reason", "raw").sort("number").iter_rows()
+            ):
+                cut_off = block.open_end and number == last and reason == "invalid_json"
+                self._refuse(log.name, number, "incomplete_line" if cut_off else reason, raw)
+            rows = rows.filter(~refused)
+        self._hold(rows)
 
     def _refuse(self, source: str, line: int, reason: str, raw: str) -> None:
         self.records.reasons[reason] = self.records.reasons.get(reason, 0) + 1
