@@ -14,6 +14,10 @@ from sojourn.explain.statistics import Summary
 from sojourn.words import duration, milliseconds, percent, printable
 
 ROWS_SHOWN = 10
+# In two lines each: the table of a group fits into 80 columns.
+GROUP_HEADINGS = (
+    "\nrequests", "response\np50", "\np99", "queueing\nmean", "\np99", "service\nmean", "\np99", "queueing\nshare",
+)  # fmt: skip
 CAUSE_STYLE = {"healthy": "bold green", "queueing": "bold red", "retries": "bold red"}
 
 
@@ -134,18 +138,9 @@ def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
 
 def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(f"by {group}", max_width=48, no_wrap=True, overflow="ellipsis")
-    for heading in (
-        "requests",
-        "response p50",
-        "p99",
-        "queueing mean",
-        "p99",
-        "service mean",
-        "p99",
-        "queueing share",
-    ):
-        table.add_column(heading, justify="right")
+    table.add_column(f"\nby {group}", max_width=48, no_wrap=True, overflow="ellipsis")
+    for heading in GROUP_HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in rows[:ROWS_SHOWN]:
         response, queueing, service = row["response_time"], row["queueing_delay"], row["service_time"]
         cells = [

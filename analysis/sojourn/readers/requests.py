@@ -186,6 +186,6 @@ class _LogReader:
             path = Path(self.spool.name) / f"{next(self._files):06}.parquet"
             try:
                 pl.concat(self._held).write_parquet(path, compression="lz4", statistics=False)
-            except OSError as error:
+            except (OSError, pl.exceptions.PolarsError) as error:
                 raise SojournError(f"no room to keep what was read in {self.spool.name}: {error}") from error
         self._held, self._held_rows = [], 0
