@@ -52,7 +52,7 @@ def frame(*rows: dict[str, object]) -> pl.LazyFrame:
     )
 
 
-def span(request_id: str, start: float, seconds: float, **fields: object) -> dict[str, object]:
+def span(request_id: str | None, start: float, seconds: float, **fields: object) -> dict[str, object]:
     return {
         "request_id": request_id, "span_start": instant_us(start), "span_end": instant_us(start + seconds),
         "span_seconds": seconds, "span_service_time": seconds, **fields,

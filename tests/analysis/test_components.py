@@ -108,9 +108,10 @@ def test_the_last_span_is_that_of_the_last_attempt() -> None:
     assert parts(found) == {"retries": 2.0, "queue": 0.25, "service_time": 0.7, "network": 0.05}
 
 
-def test_a_span_without_a_request_id_joins_by_trace() -> None:
-    row = {"trace_id": "t", "request_start": 0.0, "start": 0.0}
-    (found,) = split_of(row, spans=spans(span(None, 0.1, 0.3, trace_id="t")))  # type: ignore[arg-type]
+def test_a_span_without_a_request_id_joins_by_trace_and_parent() -> None:
+    row = {"trace_id": "t", "span_id": "p", "request_start": 0.0, "start": 0.0}
+    further_down = span(None, 0.2, 0.1, trace_id="t", parent_span_id="other")
+    (found,) = split_of(row, spans=spans(span(None, 0.1, 0.3, trace_id="t", parent_span_id="p"), further_down))
     assert found["queue_source"] == "span"
     assert found["service_time"] == 0.3
 

@@ -48,22 +48,27 @@ def seconds_between(earlier: str, later: str) -> pl.Expr:
 def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
     """``rows`` with the columns of ``SPAN_FACTS``: the span of their last attempt, null where there is none.
 
-    Joined by request id, by trace id where the span has none. When a request was tried more than once and several
-    workers reported, the span that started last is that of the last attempt.
+    Joined by request id; by trace id and parent where the span has none (stock instrumentation). When a request was
+    tried more than once and several workers reported, the span that started last is that of the last attempt.
     """
     names = tuple(SPAN_FACTS)
     if spans is None or spans.is_empty():
         return rows.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in SPAN_FACTS.items())
     latest = spans.sort("span_start").lazy()
     by_id = latest.filter(pl.col("request_id").is_not_null()).unique("request_id", keep="last")
-    by_trace = latest.filter(pl.col("request_id").is_null()).unique("trace_id", keep="last")
-    joined = rows.join(by_id.select("request_id", *names), on="request_id", how="left", maintain_order="left")
-    joined = joined.join(
-        by_trace.select("trace_id", *names), on="trace_id", how="left", suffix="_by_trace", maintain_order="left"
+    # The span's parent is the id nginx sent. The trace alone would not do: services further down have spans in it too.
+    parent = ["trace_id", "parent_span_id"]
+    by_parent = latest.filter(pl.col("request_id").is_null()).unique(parent, keep="last")
+    joined = rows.join(by_id.select("request_id", *names), on="request_id", how="left", maintain_order="left").join(
+        by_parent.select(*parent, *names),
+        left_on=["trace_id", "span_id"],
+        right_on=parent,
+        how="left",
+        suffix="_by_parent",
+        maintain_order="left",
     )
-    return joined.with_columns(pl.coalesce(n, f"{n}_by_trace").alias(n) for n in names).drop(
-        f"{n}_by_trace" for n in names
-    )
+    found = joined.with_columns(pl.coalesce(name, f"{name}_by_parent").alias(name) for name in names)
+    return found.drop(f"{name}_by_parent" for name in names)
 
 
 def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -67,7 +67,7 @@ def split(
     columns = COLUMNS if all_columns else SPLIT_COLUMNS
     extra = [c for c in (where or {}) if c not in columns]
     if spans or _names_runs(sources):
-        extra += ["request_id", "trace_id"]
+        extra += ["request_id", "trace_id", "span_id"]
     unknown = [c for c in extra if c not in COLUMNS]
     if unknown:
         raise SojournError(f"there is no column {unknown[0]!r}; columns are {', '.join(COLUMNS)}")
@@ -145,7 +145,8 @@ def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[p
 
     Args:
         rows: canonical frame, at least ``SPLIT_COLUMNS`` (others pass through; missing ones become null).
-        spans: as from ``sojourn.readers.spans.read_spans``; joining them needs ``request_id`` and ``trace_id``.
+        spans: as from ``sojourn.readers.spans.read_spans``; joining them needs ``request_id``,
+            ``trace_id`` and ``span_id``.
     """
     facts = with_app_facts(with_spans(rows, spans))
     offsets = clock_offsets(facts)
