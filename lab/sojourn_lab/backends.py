@@ -57,7 +57,7 @@ def why_server_unavailable(server: str) -> str | None:
         # Not on PATH where the virtual environment is not activated: asked of Python instead.
         from importlib.util import find_spec  # noqa: PLC0415 - needed for this one question only
 
-        return None if find_spec("gunicorn") else "gunicorn is not installed"
+        return None if find_spec("gunicorn") else "gunicorn is not installed: pip install 'sojourn[lab]'"
     return None if shutil.which("unicorn") else "unicorn is not installed"
 
 
