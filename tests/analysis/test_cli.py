@@ -129,6 +129,14 @@ def test_hostile_text_is_shown_not_obeyed(tmp_path: Path) -> None:
     assert "[red]" in done.stdout
 
 
+def test_a_hostile_file_name_is_shown_not_obeyed(tmp_path: Path) -> None:
+    (tmp_path / "\x1b[31m.parquet").write_bytes(b"PAR1 but no more")
+    done = sojourn("split", tmp_path / "*.parquet")
+    assert done.returncode == 1
+    assert "\\x1b[31m.parquet: not a readable Parquet file" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
 def test_help_lists_the_verbs_and_every_option_is_explained() -> None:
     assert "split" in sojourn("--help").stdout
     text = sojourn("split", "--help").stdout

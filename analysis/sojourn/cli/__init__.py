@@ -12,6 +12,7 @@ import typer
 from sojourn import __version__
 from sojourn.cli import split as split_verb
 from sojourn.errors import SojournError
+from sojourn.words import printable
 
 app = typer.Typer(
     name="sojourn",
@@ -48,7 +49,7 @@ def main() -> None:
     try:
         app()
     except SojournError as error:
-        print(f"sojourn: {error}", file=sys.stderr)  # noqa: T201
+        print(f"sojourn: {printable(error, 1_000)}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
