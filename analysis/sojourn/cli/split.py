@@ -16,11 +16,11 @@ import typer
 
 from sojourn.cli.common import instant, pairs, reading_bar
 from sojourn.errors import SojournError
+from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
+from sojourn.explain.verdict import SLO
 
 if TYPE_CHECKING:
     from sojourn.frame import Records
-
-GROUPS = ("route", "upstream", "worker", "status", "service")
 
 
 def split(
@@ -47,7 +47,7 @@ def split(
     slo: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy."),
-    ] = 0.5,
+    ] = SLO,
     html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
     parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request with its components.")] = None,
     rejects: Annotated[
@@ -61,7 +61,7 @@ def split(
 
     From the stamp nginx sent to the app's own start: queueing delay. From there to the response headers: service time.
     """
-    groups = [name for value in by or () for name in value.split(",")] or ["route", "upstream"]
+    groups = [name for value in by or () for name in value.split(",")] or list(DEFAULT_GROUPS)
     for name in groups:
         if name not in GROUPS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")

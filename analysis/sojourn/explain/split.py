@@ -20,6 +20,7 @@ from sojourn.explain.components import (
     with_components,
     with_spans,
 )
+from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.explain.notes import notes
 from sojourn.explain.result import SplitResult, without_upgraded
 from sojourn.explain.statistics import summaries, summary_exprs, summary_of
@@ -27,8 +28,6 @@ from sojourn.explain.verdict import SLO, Verdict, verdict
 from sojourn.frame import COLUMNS, INSTANT, SPLIT_COLUMNS, Requests, checked
 from sojourn.readers.requests import Progress, read
 
-GROUPS = ("route", "upstream", "worker", "status", "service")
-DEFAULT_GROUPS = ("route", "upstream")
 GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
 SHOWN = ("queueing_delay", *COMPONENTS)
 
