@@ -8,7 +8,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import polars as pl
 
@@ -129,11 +128,3 @@ def checked(rows: pl.LazyFrame, name: str) -> pl.LazyFrame:
         else:
             raise SojournError(f"{name}: column {column!r} is {schema[column]}, not {dtype}")
     return rows.select(exprs)
-
-
-def read_parquet(path: Path) -> pl.LazyFrame:
-    """A frame written by ``sojourn split --parquet`` (columns the split added are made anew, not trusted)."""
-    try:
-        return checked(pl.scan_parquet(path), str(path))
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise SojournError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]})") from error

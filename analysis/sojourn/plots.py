@@ -38,8 +38,8 @@ def _colour() -> alt.Color:
 def stacked_distribution(rows: pl.LazyFrame) -> alt.Chart:
     """Requests by response time; each bar is divided as the time of its requests was."""
     table = distribution_table(rows)
-    logarithmic = len(table) > 0 and table["high"].max() > 30 * max(table["low"].min(), SMALLEST)  # type: ignore[operator,type-var]
-    scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
+    wide = len(table) > 0 and _is_wide(*table.select(pl.col("low").min(), pl.col("high").max()).row(0))
+    scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=False)
     return (
         alt.Chart(_data(table))
         .mark_rect(stroke=None)
@@ -61,6 +61,11 @@ def stacked_distribution(rows: pl.LazyFrame) -> alt.Chart:
     )
 
 
+def _is_wide(low: float, high: float) -> bool:
+    """Whether response times from ``low`` to ``high`` (s) need bins and an axis that are logarithmic."""
+    return high > 30 * max(low, SMALLEST)
+
+
 def distribution_table(rows: pl.LazyFrame) -> pl.DataFrame:
     """Columns low, high (s), requests, part, share (of the bin's time), bottom, top (stacked requests)."""
     value = pl.max_horizontal(pl.col("request_time"), pl.lit(SMALLEST))
@@ -68,7 +73,7 @@ def distribution_table(rows: pl.LazyFrame) -> pl.DataFrame:
     empty = pl.DataFrame(schema=dict.fromkeys(("low", "high", "requests", "share", "bottom", "top"), pl.Float64))
     if low is None:
         return empty.with_columns(part=pl.lit("", pl.String))
-    if high > 30 * low:
+    if _is_wide(low, high):
         width = math.log(high / low) / BINS
         index = (value / low).log() / width
         edges = low * np.exp(width * np.arange(BINS + 1))

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.explain.components import COMPONENTS
-from sojourn.explain.split import SplitResult
-from sojourn.explain.statistics import Summary
+from sojourn.explain.result import SplitResult
+from sojourn.explain.statistics import FIGURES, Summary
 from sojourn.words import duration, milliseconds, percent, printable
 
 ROWS_SHOWN = 10
@@ -132,7 +132,7 @@ def _worth_a_row(summary: Summary) -> bool:
 
 
 def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
-    values = [milliseconds(summary[name]) for name in ("mean", "p50", "p90", "p99", "p999", "max")]
+    values = [milliseconds(summary[name]) for name in FIGURES]
     return [percent(share), *values, milliseconds(tail)]
 
 

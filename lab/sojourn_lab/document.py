@@ -12,21 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.laws import Law
 from sojourn_lab.load import AnyLoad
 from sojourn_lab.plan import Summary
 from sojourn_lab.scenario import Reference, Scenario
 
 FORMAT = 1
-
-
-class LawFigures(msgspec.Struct):
-    """What the operational law says about a closed loop: means in seconds, throughput per second."""
-
-    service_time: float
-    response_time: float
-    queueing_delay: float
-    throughput: float
-    formula: str
 
 
 class WindowTimes(msgspec.Struct):
@@ -59,7 +50,7 @@ class CaseResult(msgspec.Struct):
     window: WindowTimes
     client: Summary
     listen: list[ListenDepth]
-    law: LawFigures | None = None
+    law: Law | None = None
     reference: Reference | None = None
     split: dict[str, Any] | None = None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.scenario import Case, Topology
 
 
-@dataclass(frozen=True)
-class Law:
+class Law(msgspec.Struct, frozen=True):
     """Means in seconds (throughput per second) by the operational laws, and how they were reached."""
 
     service_time: float

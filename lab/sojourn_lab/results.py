@@ -4,38 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import SojournError
 
 from sojourn_lab.errors import LabError
 
+# The analysis is imported late, because it brings Polars and DuckDB: `lab list` and the generator do without.
+if TYPE_CHECKING:
+    from sojourn import Requests
 
-def case_split(access_log: Path, spans: Sequence[Path], case: str, since: float, until: float) -> dict[str, Any]:
-    """Return `sojourn split --json` for one case's window (unix seconds); LabError if it cannot be had."""
-    # Imported late, because it brings Polars and DuckDB: `lab list` and the generator do without.
+
+def run_requests(access_log: Path, spans: Sequence[Path]) -> Requests:
+    """Return every request of the run, read once for all that is made of them; LabError if that fails."""
     import sojourn  # noqa: PLC0415
 
     try:
-        result = sojourn.split([access_log], spans=list(spans), since=since, until=until, where={"service": case})
-        figures: dict[str, Any] = result.to_dict()
+        return sojourn.read(access_log, spans=list(spans))
+    except Exception as error:
+        raise _failure("reading the run's log", error) from error
+
+
+def case_split(requests: Requests, case: str, since: float, until: float) -> dict[str, Any]:
+    """Return `sojourn split --json` for one case's window (unix seconds); LabError if it cannot be had."""
+    from sojourn.explain.split import split_requests  # noqa: PLC0415
+
+    try:
+        return split_requests(requests, since=since, until=until, where={"service": case}).to_dict()
     except Exception as error:
         raise _failure(f"the split of case {case}", error) from error
-    return figures
 
 
-def write_whole_run(
-    access_log: Path, spans: Sequence[Path], parquet: Path, html: Path, *, title: str, run: str
-) -> None:
+def write_whole_run(requests: Requests, parquet: Path, html: Path, *, title: str, run: str) -> None:
     """Write requests.parquet and report.html of the whole log, warm-ups included; LabError if that fails.
 
     `run` is how the report names its source: the log itself still lies under a temporary name.
     """
-    import sojourn  # noqa: PLC0415
-    import sojourn.report  # noqa: PLC0415
+    from sojourn.explain.split import split_requests  # noqa: PLC0415
+    from sojourn.report import write_html  # noqa: PLC0415
 
     try:
-        result = sojourn.split([access_log], spans=list(spans), by=("service", "upstream"), all_columns=True)
+        result = split_requests(requests, by=("service", "upstream"))
         result.names = (run,)
         if result.by_total["service"] > 1:
             loads = result.by_total["service"]
@@ -43,7 +52,7 @@ def write_whole_run(
                 0, f"This run holds {loads} loads one after another: read it by service, not as a whole."
             )
         result.write_parquet(parquet)
-        sojourn.report.write_html(result, html, title=title)
+        write_html(result, html, title=title)
     except Exception as error:
         raise _failure("the report of the run", error) from error
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sojourn_lab.criteria import judged_criteria
 from sojourn_lab.document import (
     CaseResult,
-    LawFigures,
     ListenDepth,
     Rows,
     Run,
@@ -27,11 +27,14 @@ from sojourn_lab.laws import law_of, warmup_of
 from sojourn_lab.learned import lessons_of
 from sojourn_lab.plan import Plan, Summary
 from sojourn_lab.progress import Watcher
-from sojourn_lab.results import case_split, write_whole_run
+from sojourn_lab.results import case_split, run_requests, write_whole_run
 from sojourn_lab.run_folder import RunFolder, concatenated
 from sojourn_lab.runtime import ProcessRuntime
 from sojourn_lab.scenario import Case, Scenario
 from sojourn_lab.versions import versions_here
+
+if TYPE_CHECKING:
+    from sojourn import Requests
 
 GENERATOR_MARGIN = 30.0
 """Seconds a generator may take beyond warm-up, duration and the last timeout, to start and to sum up."""
@@ -125,13 +128,15 @@ def _worked_out(
     )
     span_files = [spans] if rows.spans else []
     faults: list[str] = []
-    cases = [_case_result(scenario, each, runtime, span_files, faults) for each in measured]
-    void = [f"{case.name}: {reason}" for case in cases for reason in case.client.void]
+    requests = None
     try:
+        requests = run_requests(runtime.access_log, span_files)
         parquet, html = folder.partial / "requests.parquet", folder.partial / "report.html"
-        write_whole_run(runtime.access_log, span_files, parquet, html, title=scenario.title, run=folder.final.name)
+        write_whole_run(requests, parquet, html, title=scenario.title, run=folder.final.name)
     except LabError as error:
         faults.append(str(error))
+    cases = [_case_result(scenario, each, runtime, requests, faults) for each in measured]
+    void = [f"{case.name}: {reason}" for case in cases for reason in case.client.void]
     judged = judged_criteria(scenario.criteria, cases)
     return Run(
         scenario=scenario,
@@ -153,16 +158,16 @@ def _worked_out(
 
 
 def _case_result(
-    scenario: Scenario, measured: Measured, runtime: ProcessRuntime, spans: list[Path], faults: list[str]
+    scenario: Scenario, measured: Measured, runtime: ProcessRuntime, requests: Requests | None, faults: list[str]
 ) -> CaseResult:
     case, summary = measured.case, measured.summary
     window = summary.window
-    law = law_of(case, scenario.topology)
     split = None
-    try:
-        split = case_split(runtime.access_log, spans, case.name, window.since, window.until)
-    except LabError as error:
-        faults.append(str(error))
+    if requests is not None:
+        try:
+            split = case_split(requests, case.name, window.since, window.until)
+        except LabError as error:
+            faults.append(str(error))
     return CaseResult(
         name=case.name,
         service_time=case.service_time,
@@ -172,7 +177,7 @@ def _case_result(
         window=WindowTimes(iso_time(window.since), iso_time(window.until)),
         client=summary,
         listen=deepest_queues(runtime.listen_log, window.since, window.until),
-        law=None if law is None else LawFigures(**asdict(law)),
+        law=law_of(case, scenario.topology),
         reference=next((each for each in scenario.reference if fnmatchcase(case.name, each.cases)), None),
         split=split,
     )

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from sojourn_lab.criteria import judged_criteria, number_at
-from sojourn_lab.document import CaseResult, LawFigures, WindowTimes
+from sojourn_lab.document import CaseResult, WindowTimes
+from sojourn_lab.laws import Law
 from sojourn_lab.learned import lessons_of
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.plan import Latency, Quantiles, Summary, Window
@@ -47,7 +48,7 @@ def result(name: str = "c8-s100", users: int = 8, queueing: float = 0.3, service
         window=WindowTimes("", ""),
         client=client,
         listen=[],
-        law=LawFigures(0.1, 0.4, 0.3, 20.0, ""),
+        law=Law(0.1, 0.4, 0.3, 20.0, ""),
         split=split,
     )
 

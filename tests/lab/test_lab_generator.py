@@ -13,6 +13,7 @@ import pytest
 from lab_support import Seen, eventually, generated, generator, http_server, outcome, plan_for, stop_for
 from sojourn_lab.generator.client import kind_of_failure
 from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
+from sojourn_lab.plan import ClientRecord, Plan, Summary
 
 
 def test_a_closed_loop_never_has_more_under_way_than_users(tmp_path: Path) -> None:
@@ -85,14 +86,18 @@ def test_an_open_loop_keeps_its_schedule_while_the_server_stalls(tmp_path: Path)
     assert summary.sent == summary.offered == 75
 
 
+def held_up(plan: Plan, seen: Seen) -> tuple[Summary, list[ClientRecord]]:
+    """What a generator wrote that was stopped for half a second in the middle."""
+    with generator(plan) as process:
+        eventually(lambda: len(seen.requests) > 20, 20.0, "twenty requests")
+        stop_for(process, 0.5)
+        assert process.wait(30.0) == 0
+    return outcome(plan)
+
+
 def test_a_generator_that_was_held_up_says_so_and_corrects_for_it(tmp_path: Path) -> None:
     with http_server(Seen()) as seen:
-        plan = plan_for(tmp_path, seen.url, ConstantLoad(50.0), duration=2.0)
-        with generator(plan) as process:
-            eventually(lambda: len(seen.requests) > 20, 20.0, "twenty requests")
-            stop_for(process, 0.5)
-            assert process.wait(30.0) == 0
-        summary, records = outcome(plan)
+        summary, records = held_up(plan_for(tmp_path, seen.url, ConstantLoad(50.0), duration=2.0), seen)
     assert len(records) == 100, "what was missed is sent late, not forgotten"
     assert summary.schedule_lag.max is not None
     assert summary.schedule_lag.max >= 0.4
@@ -105,12 +110,7 @@ def test_a_generator_that_was_held_up_says_so_and_corrects_for_it(tmp_path: Path
 
 def test_a_closed_loop_that_was_held_up_is_void_although_every_user_sent_at_once(tmp_path: Path) -> None:
     with http_server(Seen(before_answer=lambda _: time.sleep(0.01))) as seen:
-        plan = plan_for(tmp_path, seen.url, ClosedLoad(1), duration=1.5)
-        with generator(plan) as process:
-            eventually(lambda: len(seen.requests) > 20, 20.0, "twenty requests")
-            stop_for(process, 0.5)
-            assert process.wait(30.0) == 0
-        summary, _ = outcome(plan)
+        summary, _ = held_up(plan_for(tmp_path, seen.url, ClosedLoad(1), duration=1.5), seen)
     assert any("the event loop was" in reason for reason in summary.void)
 
 

@@ -53,10 +53,6 @@ def main() -> None:
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except BrokenPipeError:
-        # The reader of our output has gone (head, less): not an error. Keep the interpreter from flushing into it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
     except Exception as error:
         if os.environ.get("SOJOURN_DEBUG"):
             raise

@@ -105,12 +105,24 @@ def split(
 
 
 def _conditions(where: list[str]) -> dict[str, object]:
-    conditions: dict[str, object] = {**pairs(where, "--where")}
-    if "status" in conditions:
-        try:
-            conditions["status"] = int(str(conditions["status"]))
-        except ValueError:
-            raise typer.BadParameter("status must be a number", param_hint="--where") from None
+    if not where:
+        return {}
+    import polars as pl  # noqa: PLC0415 - takes its time to load
+
+    from sojourn.frame import SCHEMA  # noqa: PLC0415
+
+    conditions: dict[str, object] = {}
+    for column, text in pairs(where, "--where").items():
+        dtype = SCHEMA.get(column)
+        if dtype is not None and dtype.is_numeric():
+            try:
+                conditions[column] = float(text)
+            except ValueError:
+                raise typer.BadParameter(f"{column} must be a number", param_hint="--where") from None
+        elif dtype is not None and not isinstance(dtype, pl.String):
+            raise typer.BadParameter(f"{column} cannot be selected by a value", param_hint="--where")
+        else:
+            conditions[column] = text
     return conditions
 
 

@@ -25,6 +25,9 @@ COMPONENTS = {
     "unattributed": "upstream time of requests whose app did not say what it did",
 }
 
+# Where a request's queue comes from, best first.
+QUEUE_SOURCES = ("stamp", "span", "duration", "none")
+
 # No upstream was asked, and the client is why: the time was spent reading the request.
 CLIENT_STATUSES = (400, 408, 413, 499)
 SWITCHING_PROTOCOLS = 101

@@ -23,7 +23,7 @@ def notes(result: SplitResult) -> list[str]:
         )
     if result.sources.get("duration"):
         found.append(
-            f"{result.sources['duration']:,} queueing delays come from durations alone (header time - service time):  "
+            f"{result.sources['duration']:,} queueing delays come from durations alone (header time - service time): "
             "no valid stamp reached the app. Check that X-Request-Start is sent and passes every hop."
         )
     if result.audit.garbled:

@@ -6,16 +6,15 @@ import math
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from sojourn.errors import SojournError
 from sojourn.explain.audit import Audit
 from sojourn.explain.components import SWITCHING_PROTOCOLS
 from sojourn.explain.statistics import Summary
 from sojourn.explain.verdict import Verdict
+from sojourn.files import written_whole
 from sojourn.frame import Records, Requests
 
 
@@ -89,14 +88,8 @@ class SplitResult:
         Raises:
             SojournError: the file cannot be written.
         """
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        try:
+        with written_whole(path, pl.exceptions.PolarsError) as partial:
             self.rows.sink_parquet(partial, compression="zstd")
-            partial.replace(target)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            partial.unlink(missing_ok=True)
-            raise SojournError(f"{target}: cannot be written ({str(error).splitlines()[0]})") from error
 
 
 def rounded(value: Any) -> Any:

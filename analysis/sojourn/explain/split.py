@@ -15,6 +15,7 @@ from sojourn.explain.audit import audit
 from sojourn.explain.clock import clock_offsets, with_clock_offset
 from sojourn.explain.components import (
     COMPONENTS,
+    QUEUE_SOURCES,
     SWITCHING_PROTOCOLS,
     with_app_facts,
     with_components,
@@ -128,7 +129,7 @@ def split_requests(
         verdict=_verdict(means, tail_means, p99, overall["requests"], slo),
         by={},
         by_total={},
-        sources={s: n for s in ("stamp", "span", "duration", "none") if (n := overall[f"source/{s}"])},
+        sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
         wasted=overall["wasted"] or 0.0,
         requests=overall["requests"],
         _source=requests,
@@ -187,7 +188,7 @@ def _overall(rows: pl.LazyFrame) -> dict[str, Any]:
             pl.col("start").min().alias("first"),
             pl.col("time").max().alias("last"),
             pl.col("wasted").sum().alias("wasted"),
-            *((pl.col("queue_source") == s).sum().alias(f"source/{s}") for s in ("stamp", "span", "duration", "none")),
+            *((pl.col("queue_source") == s).sum().alias(f"source/{s}") for s in QUEUE_SOURCES),
         )
         .collect(engine="streaming")
         .row(0, named=True)

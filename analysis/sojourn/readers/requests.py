@@ -16,8 +16,9 @@ import polars as pl
 import pyarrow as pa
 
 from sojourn.errors import SojournError
-from sojourn.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, read_parquet
+from sojourn.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests
 from sojourn.readers.lines import Block, blocks_of_lines
+from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import MACROS, MICROSECONDS, records_query
 from sojourn.readers.sources import LogInput, opened_inputs
 from sojourn.readers.spans import read_spans

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -17,16 +16,16 @@ import polars as pl
 import vl_convert
 
 from sojourn import __version__, plots
-from sojourn.errors import SojournError
 from sojourn.explain.components import COMPONENTS
-from sojourn.explain.split import SplitResult
+from sojourn.explain.result import SplitResult
+from sojourn.explain.statistics import FIGURES
+from sojourn.files import written_whole
 from sojourn.readers.record import REASONS
 from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
 from sojourn.words import milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
-FIGURES = ("mean", "p50", "p90", "p99", "p999", "max")
 
 
 @dataclass(frozen=True)
@@ -74,13 +73,8 @@ def write_html(result: SplitResult, path: str | os.PathLike[str], title: str | N
         SojournError: the file cannot be written.
     """
     page = html(result, title)
-    target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    try:
+    with written_whole(path) as partial:
         partial.write_text(page, encoding="utf-8")
-        partial.replace(target)
-    except OSError as error:
-        raise SojournError(f"{target}: {error.strerror}") from error
 
 
 def html(result: SplitResult, title: str | None = None) -> str:
