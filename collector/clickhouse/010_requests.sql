@@ -1,0 +1,72 @@
+-- One row per request nginx logged: the log record in types, attempts as arrays, and the split of the row as columns.
+-- A record delivered twice is the same row twice: it collapses when parts are merged, and at once where a query says
+-- FINAL. Durations are seconds to the microsecond, exact sums included.
+CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
+(
+    time DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'when nginx wrote the record: the end of the request',
+    request_time Decimal64(6) CODEC(T64, ZSTD(1)) COMMENT 's, response time as nginx saw it',
+    request_start Nullable(DateTime64(6, 'UTC')) CODEC(Delta, ZSTD(1)) COMMENT 'the stamp the app was sent',
+    proxy_start Nullable(DateTime64(6, 'UTC')) CODEC(Delta, ZSTD(1)) COMMENT 'when nginx built the upstream request',
+    status UInt16 CODEC(T64, ZSTD(1)),
+    service LowCardinality(String) COMMENT 'empty: not known; so in every text column',
+    route LowCardinality(String) COMMENT 'a template, never the raw URI',
+    proxy LowCardinality(String) COMMENT 'host name of the nginx that wrote the record',
+    worker LowCardinality(String) COMMENT 'worker of the app that served it',
+    stamp LowCardinality(String) COMMENT 'own, inbound or refused:<reason>',
+    method LowCardinality(String),
+    protocol LowCardinality(String),
+    host LowCardinality(String),
+    uri String CODEC(ZSTD(1)),
+    remote_addr String CODEC(ZSTD(1)),
+    request_id String CODEC(ZSTD(1)),
+    trace_id String CODEC(ZSTD(1)),
+    span_id String CODEC(ZSTD(1)),
+    bytes_sent Nullable(Int64) CODEC(T64, ZSTD(1)),
+    request_length Nullable(Int64) CODEC(T64, ZSTD(1)),
+    connection Nullable(Int64) CODEC(T64, ZSTD(1)),
+    connection_requests Nullable(Int64) CODEC(T64, ZSTD(1)),
+    attempt_addr Array(LowCardinality(String)) COMMENT 'backends asked, in order; the last one answered',
+    attempt_status Array(UInt16) CODEC(ZSTD(1)) COMMENT '0: none',
+    attempt_connect Array(Nullable(Decimal64(6))) CODEC(ZSTD(1)) COMMENT 's; null: no connection',
+    attempt_header Array(Nullable(Decimal64(6))) CODEC(ZSTD(1)) COMMENT 's; null: no answer',
+    attempt_response Array(Nullable(Decimal64(6))) CODEC(ZSTD(1)) COMMENT 's',
+    app_queueing_delay Nullable(Decimal64(6)) CODEC(T64, ZSTD(1)) COMMENT 's, app clock less the stamp, signed, as the app said it',
+    app_service_time Nullable(Decimal64(6)) CODEC(T64, ZSTD(1)) COMMENT 's, start to response headers, by the app',
+    app_garbled Bool CODEC(ZSTD(1)) COMMENT 'the app answered something that is not a duration',
+    source LowCardinality(String) COMMENT 'host and file the line was read from',
+    ingested DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta, ZSTD(1)) COMMENT 'when the store took it',
+
+    -- What follows from the record, by the row alone. The clock offset and the spans of requests nobody waited for are
+    -- not of one row: a query that needs them joins them (see the split of the analysis package).
+    upstream LowCardinality(String) ALIAS if(empty(attempt_addr), '', attempt_addr[-1]),
+    attempts UInt16 ALIAS length(attempt_addr),
+    start DateTime64(6, 'UTC') ALIAS time - toIntervalMicrosecond(toInt64(request_time * 1000000)),
+    retries Float64 ALIAS toFloat64(arraySum(x -> ifNull(x, 0), arrayPopBack(attempt_response))),
+    connect Nullable(Float64) ALIAS toFloat64(if(empty(attempt_connect), NULL, attempt_connect[-1])),
+    header Nullable(Float64) ALIAS toFloat64(if(empty(attempt_header), NULL, attempt_header[-1])),
+    response Nullable(Float64) ALIAS toFloat64(if(empty(attempt_response), NULL, attempt_response[-1])),
+    answered Bool ALIAS header IS NOT NULL,
+    service_time Nullable(Float64) ALIAS if(answered, toFloat64(app_service_time), NULL),
+    upload Float64 ALIAS multiIf(
+        attempts > 0, ifNull(dateDiff('microsecond', start, proxy_start) / 1e6, 0),
+        status IN (400, 408, 413, 499), toFloat64(request_time), 0),
+    app_start Nullable(Float64) ALIAS if(answered,
+        toFloat64(app_queueing_delay) + dateDiff('microsecond', proxy_start, request_start) / 1e6, NULL),
+    queueing_by_stamp Nullable(Float64) ALIAS app_start - retries,
+    queueing_by_duration Nullable(Float64) ALIAS header - service_time,
+    queueing_delay Nullable(Float64) ALIAS ifNull(queueing_by_duration, queueing_by_stamp),
+    transfer Nullable(Float64) ALIAS ifNull(response, toFloat64(request_time) - upload - retries) - header,
+    send Float64 ALIAS toFloat64(request_time) - upload - retries
+        - if(attempts > 0, ifNull(response, toFloat64(request_time) - upload - retries), 0),
+    unattributed Float64 ALIAS toFloat64(request_time) - upload - retries - send
+        - ifNull(queueing_delay, ifNull(connect, 0)) - ifNull(service_time, 0) - ifNull(transfer, 0),
+
+    INDEX by_request_id request_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX by_trace_id trace_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = ${replicated}ReplacingMergeTree
+PARTITION BY toYYYYMMDD(time)
+PRIMARY KEY (service, route, time)
+-- Whatever tells two requests of one instant apart, so that only a record delivered again collapses.
+ORDER BY (service, route, time, request_id, length(attempt_addr), proxy, connection, connection_requests, request_time, status)
+SETTINGS allow_nullable_key = 1;
