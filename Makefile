@@ -18,7 +18,7 @@ demo: setup ## the benchmark, short: real nginx, real app servers, a table and a
 	@.venv/bin/sojourn lab run benchmark
 
 test: setup-test ## everything this machine can run; what it skips it names
-	@$(PY) -m pytest
+	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(PY) -m pytest
 
 lint: setup-test ## ruff, types, shell syntax
 	@$(PY) -m ruff check $(CODE)
@@ -34,13 +34,13 @@ bench: setup ## measure speed, as ratios against peers in the same run
 	@$(PY) analysis/benchmarks/bench.py
 
 clean: ## remove what was made here, the runs and the virtual environment included
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist build
+	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # After a change of dependencies. Compiled for every Python and without addresses of any index.
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	--no-emit-index-url --prerelease if-necessary pyproject.toml --extra lab --group build \
+	--no-emit-index-url --prerelease if-necessary pyproject.toml --extra lab --extra store --group build \
 	--no-emit-package sojourn-middleware
 requirements:
-	@$(COMPILE) --group lint --group test -o requirements/dev.txt
+	@$(COMPILE) --group dashboards --group lint --group test -o requirements/dev.txt
 	@$(COMPILE) -c requirements/dev.txt -o requirements/run.txt

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import msgspec
 
@@ -83,16 +83,27 @@ def _dumped_depths(netlink: socket.socket) -> dict[int, Depth]:
 
 
 class ListenSampler:
-    """A thread that writes the depth of some ports to a file of JSON lines, four times a second.
+    """A thread that writes the depth of some ports to a file of JSON lines, every `period` seconds.
 
     A line is `{"time": unix s, "socket": name, "port": n, "depth": n, "limit": n}`; where the kernel
-    cannot be asked the file holds one line `{"unavailable": reason}`.
+    cannot be asked the file holds one line `{"unavailable": reason}`. With `keep` what is in the file
+    stays; beyond `max_bytes` the file becomes `<name>.1`, in place of an older one, and a new one begins.
     """
 
-    def __init__(self, path: Path, ports: dict[str, int], period: float = PERIOD) -> None:
+    def __init__(
+        self,
+        path: Path,
+        ports: dict[str, int],
+        period: float = PERIOD,
+        *,
+        keep: bool = False,
+        max_bytes: int | None = None,
+    ) -> None:
         self._path = path
         self._ports = ports
         self._period = period
+        self._mode: Literal["ab", "wb"] = "ab" if keep else "wb"
+        self._max_bytes = max_bytes
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listen-sampler", daemon=True)
         self.unavailable: str | None = None
@@ -106,7 +117,8 @@ class ListenSampler:
         self._thread.join()
 
     def _run(self) -> None:
-        with self._path.open("wb") as out:
+        out = self._path.open(self._mode)
+        try:
             due = time.monotonic()
             while True:
                 try:
@@ -121,6 +133,12 @@ class ListenSampler:
                         line = {"time": now, "socket": name, "port": port, **depths[port]._asdict()}
                         out.write(msgspec.json.encode(line) + b"\n")
                 out.flush()
+                if self._max_bytes is not None and out.tell() > self._max_bytes:
+                    out.close()
+                    self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+                    out = self._path.open("wb")
                 due = max(due + self._period, time.monotonic())
                 if self._end.wait(due - time.monotonic()):
                     return
+        finally:
+            out.close()

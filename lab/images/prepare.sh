@@ -1,0 +1,49 @@
+#!/bin/sh
+# Run once before everything else, and again without effect: makes the passwords, and gives each volume to the one who
+# writes to it. A password is made here, stays in a volume, and is readable by those who need it only.
+set -eu
+
+ours=10001 vector=10002 migrations=10003 clickhouse=101 grafana=472
+
+secret() { # secret NAME OWNER GROUP MODE
+    [ -s "/secrets/$1" ] && return 0
+    (umask 077 && od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > "/secrets/.$1")
+    chmod "$4" "/secrets/.$1"
+    chown "$2:$3" "/secrets/.$1"
+    mv "/secrets/.$1" "/secrets/$1"
+}
+
+# The administrator of the store is known to the migrations alone; the server keeps a hash.
+if [ ! -s /clickhouse-users/sojourn.xml ]; then
+    rm -f /secrets/clickhouse_admin
+    (umask 077 && od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > /secrets/.admin)
+    hash=$(sha256sum < /secrets/.admin | cut -d ' ' -f 1)
+    cat > /clickhouse-users/.sojourn.xml << XML
+<clickhouse>
+    <users>
+        <default remove="remove"/>
+        <sojourn_admin>
+            <password_sha256_hex>$hash</password_sha256_hex>
+            <networks><ip>::/0</ip></networks>
+            <profile>default</profile>
+            <quota>default</quota>
+            <access_management>1</access_management>
+            <named_collection_control>1</named_collection_control>
+        </sojourn_admin>
+    </users>
+</clickhouse>
+XML
+    chmod 0400 /secrets/.admin /clickhouse-users/.sojourn.xml
+    chown "$migrations:$migrations" /secrets/.admin
+    chown "$clickhouse:$clickhouse" /clickhouse-users/.sojourn.xml
+    mv /secrets/.admin /secrets/clickhouse_admin
+    mv /clickhouse-users/.sojourn.xml /clickhouse-users/sojourn.xml
+fi
+secret clickhouse_writer "$vector" "$migrations" 0440
+secret clickhouse_reader "$grafana" "$migrations" 0440
+secret grafana_admin "$grafana" 0 0400
+
+chown "$ours:$ours" /logs /runs
+chown "$vector:$vector" /vector
+chmod 1777 /captures  # tcpdump begins its first file as root and the next ones as another user
+echo "prepare: passwords and volumes are ready"
