@@ -7,6 +7,7 @@ ours=10001 vector=10002 migrations=10003 clickhouse=101 grafana=472
 
 secret() { # secret NAME OWNER GROUP MODE
     [ -s "/secrets/$1" ] && return 0
+    rm -f "/secrets/.$1" # of a run that was stopped: it may be somebody else's already, and not even root could write it
     (umask 077 && od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > "/secrets/.$1")
     chmod "$4" "/secrets/.$1"
     chown "$2:$3" "/secrets/.$1"
@@ -15,7 +16,7 @@ secret() { # secret NAME OWNER GROUP MODE
 
 # The administrator of the store is known to the migrations alone; the server keeps a hash.
 if [ ! -s /clickhouse-users/sojourn.xml ]; then
-    rm -f /secrets/clickhouse_admin
+    rm -f /secrets/clickhouse_admin /secrets/.admin /clickhouse-users/.sojourn.xml
     (umask 077 && od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > /secrets/.admin)
     hash=$(sha256sum < /secrets/.admin | cut -d ' ' -f 1)
     cat > /clickhouse-users/.sojourn.xml << XML
@@ -39,11 +40,19 @@ XML
     mv /secrets/.admin /secrets/clickhouse_admin
     mv /clickhouse-users/.sojourn.xml /clickhouse-users/sojourn.xml
 fi
+# Servers of one cluster know each other by this (profile scale).
+if [ ! -s /clickhouse-secrets/interserver.xml ]; then
+    (umask 077 && printf '<clickhouse><interserver_secret>%s</interserver_secret></clickhouse>\n' \
+        "$(od -An -N 24 -t x1 /dev/urandom | tr -d ' \n')" > /clickhouse-secrets/.interserver.xml)
+    chmod 0400 /clickhouse-secrets/.interserver.xml
+    chown "$clickhouse:$clickhouse" /clickhouse-secrets/.interserver.xml
+    mv /clickhouse-secrets/.interserver.xml /clickhouse-secrets/interserver.xml
+fi
 secret clickhouse_writer "$vector" "$migrations" 0440
 secret clickhouse_reader "$grafana" "$migrations" 0440
 secret grafana_admin "$grafana" 0 0400
 
 chown "$ours:$ours" /logs /runs
-chown "$vector:$vector" /vector
+chown "$vector:$vector" /vector /vector-scale
 chmod 1777 /captures  # tcpdump begins its first file as root and the next ones as another user
 echo "prepare: passwords and volumes are ready"

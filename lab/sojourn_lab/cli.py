@@ -184,10 +184,10 @@ def offer_load(
         typer.echo(msgspec.json.encode(summary).decode())
     else:
         Console().print(offer_table(summary))
-    if summary.void:
-        _fail("these figures say more about the generator: " + "; ".join(summary.void), FAILURE)
     if not summary.answered:
         _fail(f"nothing was answered: {summary.errors}", FAILURE)
+    if summary.void:
+        _fail("these figures say more about the generator: " + "; ".join(summary.void), FAILURE)
 
 
 @app.command("listen")
@@ -199,6 +199,10 @@ def sample_listen_queues(
     every: Annotated[float, typer.Option(min=0.05, max=3600.0, help="Seconds between samples.")] = 1.0,
     seconds: Annotated[
         float | None, typer.Option("--for", min=0.05, help="Stop after so many seconds. Default: when told to.")
+    ] = None,
+    gone: Annotated[
+        float | None,
+        typer.Option(min=0.5, help="Fail when none of the sockets was there for so many seconds. Default: wait."),
     ] = None,
     max_bytes: Annotated[int, typer.Option(min=10_000, help="Begin a new file beyond; the old one becomes .1.")] = 1
     << 26,
@@ -215,6 +219,8 @@ def sample_listen_queues(
         with interrupts.caught(), ListenSampler(out, ports, every, keep=True, max_bytes=max_bytes) as sampler:
             until = None if seconds is None else time.monotonic() + seconds
             while sampler.unavailable is None and (until is None or time.monotonic() < until):
+                if gone is not None and time.monotonic() - sampler.last_seen > gone:
+                    _fail(f"none of {', '.join(sockets)} was there for {gone:g} s", FAILURE)
                 stop.wait(min(0.2, every))
     except Interrupted:
         return

@@ -107,6 +107,8 @@ class ListenSampler:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listen-sampler", daemon=True)
         self.unavailable: str | None = None
+        self.last_seen = time.monotonic()
+        """When one of the ports was there the last time, in monotonic seconds; the start, before that."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -128,6 +130,8 @@ class ListenSampler:
                     out.write(msgspec.json.encode({"unavailable": str(error)}) + b"\n")
                     return
                 now = round(time.time(), 6)
+                if not depths.keys().isdisjoint(self._ports.values()):
+                    self.last_seen = time.monotonic()
                 for name, port in self._ports.items():
                     if port in depths:
                         line = {"time": now, "socket": name, "port": port, **depths[port]._asdict()}

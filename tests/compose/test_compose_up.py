@@ -15,13 +15,15 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sojourn
 
 ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("SOJOURN_BASE", "debian:bookworm-slim")
-UP = ["nginx", "rotate", "listen-nginx", "listen-app1", "listen-app2"]
+UP = ["nginx", "listen-nginx", "listen-app1", "listen-app2"]
+ATTEMPTS = 3
 
 
 def docker(*arguments: str, check: bool = True, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -95,34 +97,51 @@ def eventually(condition: Callable[[], object], seconds: float, what: str) -> No
             time.sleep(0.2)
 
 
+def measured(stack: Stack, command: list[str]) -> dict[str, Any]:
+    """What a command of the lab measured; a run that calls itself void, on a busy machine, is repeated."""
+    record: dict[str, Any] = {}
+    for attempt in range(ATTEMPTS):
+        done = stack("run", "--rm", "-T", "--no-deps", *(word.format(attempt=attempt) for word in command), check=False)
+        assert done.stdout, done.stderr
+        record = json.loads(done.stdout)
+        if not record["void"]:
+            break
+    return record
+
+
 @pytest.mark.timeout(1500)
-def test_what_compose_measures_is_the_law(stack: Stack, tmp_path: Path) -> None:
+def test_what_compose_measures_is_the_law_and_what_the_process_runtime_measures(stack: Stack, tmp_path: Path) -> None:
     """Closed loop, two workers, 0.1 s of work: R = N·S/2, so queueing is 0.1 s at 4 users and 0.3 s at 8.
 
-    The process runtime is held to the same law by its own tests, so the two agree within the sum of the tolerances.
+    The same cases as processes of one container, the lab's own runtime, have to come to the same. On a machine too busy
+    for either, R = N/X still holds, with the throughput X the client saw (interactive response time law).
     """
-    for users in ("4", "8"):
-        stack(
-            "run",
-            "--rm",
-            "--no-deps",
-            "load",
-            "--concurrency",
-            users,
-            "--duration",
-            "8",
-            "--name",
-            f"c{users}",
-            check=False,
-        )
+    # The first request of a process imports what it exports spans with.
+    stack("run", "--rm", "--no-deps", "load", "--concurrency", "4", "--duration", "1", "--name", "warm", check=False)
+    load = ["--duration", "8", "--json"]
+    of = {n: measured(stack, ["load", "--concurrency", f"{n}", "--name", f"c{n}-{{attempt}}", *load]) for n in (4, 8)}
     folder = stack.logs_folder(tmp_path / "logs")
     result = sojourn.split([str(folder / "access.jsonl*")], by=["service"])
     assert result.records.rejected == 0
-    means = {row["service"]: row["queueing_delay"]["p50"] for row in result.by["service"]}  # type: ignore[index]
-    assert means["c4"] == pytest.approx(0.1, rel=0.25)
-    assert means["c8"] == pytest.approx(0.3, rel=0.15)
     assert result.audit.identity_max_error < 1e-9
     assert result.audit.app_known == 1.0
+    rows: dict[str, dict[str, Any]] = {row["service"]: row for row in result.by["service"]}  # type: ignore[misc]
+    here = {users: rows[client["case"]] for users, client in of.items()}
+    for users, client in of.items():
+        assert here[users]["requests"] == client["offered"]
+        law = users / client["achieved_rate"] - here[users]["service_time"]["mean"]
+        assert here[users]["queueing_delay"]["mean"] == pytest.approx(law, rel=0.1, abs=0.01)
+
+    run = measured(stack, ["lab", "run", "benchmark", "--duration", "4", "--json"])
+    assert len(run["cases"]) == 6
+    listed = stack("run", "--rm", "--entrypoint", "ls", "lab", "/work/runs")
+    assert listed.stdout.startswith("benchmark-")
+    if run["void"] or any(client["void"] for client in of.values()):
+        pytest.skip("the machine is too busy to compare the two runtimes: every run called itself void")
+    processes = {case["name"]: case["split"]["components"]["queueing_delay"]["mean"] for case in run["cases"]}
+    for users, law in ((4, 0.1), (8, 0.3)):
+        assert here[users]["queueing_delay"]["mean"] == pytest.approx(law, abs=0.03)
+        assert here[users]["queueing_delay"]["mean"] == pytest.approx(processes[f"c{users}-s100"], abs=0.03)
 
 
 @pytest.mark.timeout(600)
@@ -142,42 +161,50 @@ def test_queues_are_sampled_and_logs_rotated(stack: Stack, tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(600)
-def test_a_scenario_runs_in_the_lab(stack: Stack) -> None:
-    done = stack("run", "--rm", "lab", "run", "benchmark", "--scale", "0.2", "--duration", "3", "--json", check=False)
-    run = json.loads(done.stdout)
-    assert run["void"] is False or "generator" in str(run["void_reasons"]), run["void_reasons"]
-    assert len(run["cases"]) == 6
-    listed = stack("run", "--rm", "--entrypoint", "ls", "lab", "/work/runs")
-    assert listed.stdout.startswith("benchmark-")
+def test_after_a_crash_of_nginx_its_queue_is_sampled_again(stack: Stack, tmp_path: Path) -> None:
+    """The engine starts nginx anew in another network: whoever shares the old one sees nothing, and must notice."""
+    stack("exec", "-T", "nginx", "sh", "-c", "kill -9 $(cat /run/nginx/nginx.pid)", check=False)
+    crashed = time.time()
+
+    def sampled_again() -> bool:
+        lines = (stack.logs_folder(tmp_path / "logs") / "listen-nginx.jsonl").read_text().splitlines()
+        # Samples of the first seconds may still be those of the old network.
+        return json.loads(lines[-1])["time"] > crashed + 15
+
+    eventually(sampled_again, 120, "nginx's accept queue to be sampled again")
+    stack("up", "--detach", "--no-build", "--wait", "--no-deps", *UP)
 
 
 @pytest.mark.timeout(600)
 def test_passwords_are_made_once_and_for_those_who_need_them(stack: Stack) -> None:
-    look = [
-        "run",
-        "--rm",
-        "--entrypoint",
-        "sh",
-        "-T",
-        "prepare",
-        "-c",
-        "cd /secrets && stat -c '%n %u %g %a %s' *; sha256sum /clickhouse-users/*.xml",
+    def seen(script: str, user: str = "0:0") -> str:
+        return stack("run", "--rm", "-T", "--user", user, "--entrypoint", "sh", "prepare", "-c", script).stdout
+
+    listing = "cd /secrets && stat -c '%n %u:%g %a %s' *"
+    stack("run", "--rm", "-T", "prepare")
+    first = seen(listing)
+    assert first.splitlines() == [
+        "clickhouse_admin 10003:10003 400 48",
+        "clickhouse_reader 472:10003 440 48",
+        "clickhouse_writer 10002:10003 440 48",
+        "grafana_admin 472:0 400 48",
     ]
-    stack("run", "--rm", "-T", "prepare")
-    first = stack(*look).stdout
-    rights = {
-        name: (uid, gid, mode)
-        for name, uid, gid, mode, _ in (line.split() for line in first.splitlines() if line.count(" ") == 4)
-    }
-    assert rights == {
-        "clickhouse_admin": ("10003", "10003", "400"),
-        "clickhouse_writer": ("10002", "10003", "440"),
-        "clickhouse_reader": ("472", "10003", "440"),
-        "grafana_admin": ("472", "0", "400"),
-    }
-    assert all(line.endswith(" 48") for line in first.splitlines() if line.count(" ") == 4)
-    stack("run", "--rm", "-T", "prepare")
-    assert stack(*look).stdout == first
+    migrations = ("cd /secrets && sha256sum clickhouse_admin clickhouse_reader clickhouse_writer", "10003:10003")
+    sums = seen(*migrations)
+    assert len({line.split()[0] for line in sums.splitlines()}) == 3
+    assert f"<password_sha256_hex>{sums.split()[0]}<" in seen("cat /clickhouse-users/sojourn.xml", "101:101")
+
+    # Again, and after a run that was stopped just before a password got its name: the others stay as they are.
+    seen(
+        "echo stopped > /secrets/.grafana_admin; chmod 400 /secrets/.grafana_admin; chown 472:0 /secrets/.grafana_admin"
+    )
+    seen("rm /secrets/grafana_admin")
+    said = stack("run", "--rm", "-T", "prepare")
+    assert seen(listing) == first
+    assert seen(*migrations) == sums
+    new = seen("cat /secrets/grafana_admin", "472:0")
+    assert len(new) == 48
+    assert new not in said.stdout + said.stderr
 
 
 @pytest.mark.timeout(600)

@@ -1,28 +1,34 @@
 #!/bin/sh
-# Keeps the log of the nginx next door within bounds: beyond MAX_BYTES the file gets a number, nginx a new one.
-#   rotate-logs FILE [MAX_BYTES [KEEP [EVERY_SECONDS]]]
-# Shares the processes and the user of that nginx, which is process 1 there: all it takes to tell it. Vector goes on with the renamed file by its
-# fingerprint; KEEP old ones are the time it may be away.
+# Runs COMMAND, an nginx that stays in the foreground, and keeps its log within bounds: beyond SOJOURN_LOG_BYTES the
+# file gets a number and nginx a new one. SOJOURN_LOG_KEEP old ones are the time a reader of the log may be away.
+#   with-rotated-log FILE COMMAND...
+# In nginx's own container, because a service that shared its processes would stay down after a crash of nginx: the
+# engine tries once to join a namespace, and finds none.
 set -eu
 
-log=${1:?usage: rotate-logs FILE [MAX_BYTES [KEEP [EVERY_SECONDS]]]}
-most=${2:-268435456}
-keep=${3:-4}
-every=${4:-10}
+log=${1:?usage: with-rotated-log FILE COMMAND...}
+shift
+most=${SOJOURN_LOG_BYTES:-268435456}
+keep=${SOJOURN_LOG_KEEP:-4}
+every=${SOJOURN_LOG_LOOK_SECONDS:-10}
 
-trap 'exit 0' TERM INT
-while :; do
-    size=$(stat -c %s "$log" 2> /dev/null || echo 0)
-    if [ "$size" -gt "$most" ]; then
-        number=$keep
-        while [ "$number" -gt 1 ]; do
-            previous=$((number - 1))
-            [ -e "$log.$previous" ] && mv -f "$log.$previous" "$log.$number"
-            number=$previous
-        done
-        mv -f "$log" "$log.1"
-        kill -USR1 1
-    fi
-    sleep "$every" &
-    wait $!
-done
+rotated() {
+    number=$keep
+    while [ "$number" -gt 1 ]; do
+        previous=$((number - 1))
+        if [ -e "$log.$previous" ]; then mv -f "$log.$previous" "$log.$number"; fi
+        number=$previous
+    done
+    mv -f "$log" "$log.1"
+}
+
+(
+    # What goes wrong once, a full disk for instance, is tried again.
+    set +e
+    while sleep "$every"; do
+        size=$(stat -c %s "$log" 2> /dev/null || echo 0)
+        # $$ is this script's process, which is nginx's by now.
+        if [ "$size" -gt "$most" ] && rotated; then kill -USR1 $$; fi
+    done
+) &
+exec "$@"

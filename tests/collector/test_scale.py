@@ -1,0 +1,140 @@
+"""The way past one machine: its files agree with one another, with the tables, and with what Vector accepts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+VECTOR = ROOT / "collector" / "vector"
+CLUSTER = ROOT / "collector" / "clickhouse" / "cluster"
+SIZING = ROOT / "analysis" / "benchmarks" / "sizing.py"
+
+
+def loaded(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text())
+
+
+AGENT, AGGREGATOR = loaded(VECTOR / "scale/kafka.yaml"), loaded(VECTOR / "scale/aggregator.yaml")
+ONE_MACHINE = loaded(VECTOR / "config/clickhouse.yaml")
+TABLES = {sink["table"] for sink in ONE_MACHINE["sinks"].values()}
+
+
+def test_every_table_has_its_topic_and_every_topic_its_way_into_the_table() -> None:
+    assert {sink["topic"] for sink in AGENT["sinks"].values()} == {f"sojourn.{table}" for table in TABLES}
+    consumed = {topic for source in AGGREGATOR["sources"].values() for topic in source.get("topics", [])}
+    assert consumed == {f"sojourn.{table}" for table in TABLES}
+    stored = {sink["table"]: sink for sink in AGGREGATOR["sinks"].values() if sink["type"] == "clickhouse"}
+    assert set(stored) == TABLES
+    for table, sink in stored.items():
+        assert sink["inputs"] == [table]
+
+
+def test_the_agents_send_what_they_would_have_stored() -> None:
+    before = {sink["table"]: sink["inputs"] for sink in ONE_MACHINE["sinks"].values()}
+    after = {sink["topic"].removeprefix("sojourn."): sink["inputs"] for sink in AGENT["sinks"].values()}
+    assert after == before
+
+
+@pytest.mark.parametrize("sink", AGENT["sinks"].values(), ids=AGENT["sinks"])
+def test_what_is_sent_is_acknowledged_encrypted_and_kept_meanwhile(sink: dict[str, Any]) -> None:
+    assert sink["acknowledgements"]["enabled"] is True
+    assert sink["librdkafka_options"]["acks"] == "all"
+    assert (sink["buffer"]["type"], sink["buffer"]["when_full"]) == ("disk", "block")
+    assert sink["tls"]["enabled"] is True
+    assert sink["sasl"]["mechanism"] == "SCRAM-SHA-512"
+    assert sink["sasl"]["password"].startswith("SECRET[")
+    assert sink["key_field"]
+
+
+def test_an_offset_is_committed_after_the_store_said_yes() -> None:
+    for source in AGGREGATOR["sources"].values():
+        if source["type"] == "kafka":
+            assert source["acknowledgements"]["enabled"] is True
+            assert source["tls"]["enabled"] is True
+            assert source["auto_offset_reset"] == "earliest"
+    for sink in AGGREGATOR["sinks"].values():
+        if sink["type"] == "clickhouse":
+            assert sink["acknowledgements"]["enabled"] is True
+            assert sink["skip_unknown_fields"] is False
+            assert sink["endpoint"].startswith("https://")
+
+
+def test_every_input_exists_and_every_output_is_taken() -> None:
+    made = {f"{name}" for kind in ("sources", "transforms") for name in AGGREGATOR[kind]}
+    made |= {f"{name}.dropped" for name, each in AGGREGATOR["transforms"].items() if each["type"] == "remap"}
+    routes = {route["name"] for route in AGGREGATOR["transforms"]["by_topic"]["routes"]}
+    made |= {f"by_topic.{route}" for route in routes | {"_unmatched"}}
+    taken = {i for kind in ("transforms", "sinks") for each in AGGREGATOR[kind].values() for i in each["inputs"]}
+    assert taken <= made
+    assert made - taken == {"by_topic"}
+
+
+def test_vector_accepts_the_aggregator(tmp_path: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).parent / "vector"))
+    from vector_run import vector_program  # noqa: PLC0415
+
+    program = vector_program()
+    if "kafka" not in subprocess.run([program, "list"], capture_output=True, text=True, check=True).stdout:
+        pytest.skip("this vector was built without Kafka")
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    for name in ("ca.crt", "client.crt", "client.key", "kafka_aggregator", "clickhouse_writer"):
+        (secrets / name).write_text("x")
+    text = (VECTOR / "scale/aggregator.yaml").read_text()
+    text = text.replace("/etc/vector", str(VECTOR)).replace("/run/secrets", str(secrets))
+    (tmp_path / "aggregator.yaml").write_text(text)
+    done = subprocess.run(
+        [program, "validate", "--no-environment", tmp_path / "aggregator.yaml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_cluster_files_are_well_formed_and_agree() -> None:
+    trees = {path.name: ET.parse(path).getroot() for path in (CLUSTER / "config.d").glob("*.xml")}
+    assert set(trees) == {"cluster.xml", "keeper.xml", "macros.xml", "tls.xml"}
+    assert {tree.tag for tree in trees.values()} == {"clickhouse"}
+    shards = trees["cluster.xml"].findall("./remote_servers/sojourn/shard")
+    assert len(shards) == 2
+    port = trees["tls.xml"].findtext("tcp_port_secure")
+    for replica in trees["cluster.xml"].iter("replica"):
+        assert (replica.findtext("port"), replica.findtext("secure")) == (port, "1")
+    hosts = {host.text for host in trees["cluster.xml"].findall("./remote_servers//host")}
+    keepers = {host.text for host in trees["cluster.xml"].findall("./zookeeper/node/host")}
+    raft = {host.text for host in trees["keeper.xml"].iter("hostname")}
+    assert keepers == raft <= hosts
+    assert len(raft) % 2 == 1
+    assert trees["keeper.xml"].findtext(".//tcp_port_secure") == trees["cluster.xml"].findtext("./zookeeper/node/port")
+    assert not re.search(r"<(password|secret)>", "".join(path.read_text() for path in (CLUSTER / "config.d").iterdir()))
+
+
+def test_the_sizes_of_the_document_are_computed() -> None:
+    sys.path.insert(0, str(SIZING.parent))
+    import sizing  # noqa: PLC0415
+
+    text = (ROOT / "docs/scale.md").read_text()
+    assert sizing.written(text, sizing.table(sizing.RATES)) == text
+    small, large = sizing.size(1_000), sizing.size(5_000_000)
+    assert large.agent_cores == pytest.approx(5_000 * small.agent_cores)
+    assert large.partitions >= 2 * large.aggregators, "an aggregator without a partition has nothing to do"
+    assert large.shards * large.shard_rate == pytest.approx(5_000_000)
+    for bad in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="positive number"):
+            sizing.size(bad)
+    measured = sizing.Measured()
+    for figure in (
+        f"{measured.log_bytes:.0f} B",
+        f"{measured.agent_seconds * 1e6:.0f} µs",
+        f"{measured.stored_bytes:.0f} B",
+    ):
+        assert figure in text
