@@ -1,9 +1,9 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test lint format bench clean requirements
+.PHONY: help setup setup-test demo test lint format dashboards bench clean requirements
 
 PY := .venv/bin/python
-CODE := analysis lab collector tests
+CODE := analysis lab collector dashboards tests
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,15 +20,19 @@ demo: setup ## the benchmark, short: real nginx, real app servers, a table and a
 test: setup-test ## everything this machine can run; what it skips it names
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(PY) -m pytest
 
-lint: setup-test ## ruff, types, shell syntax
+lint: setup-test ## ruff, types, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)
 	@$(PY) -m ruff format --check $(CODE)
 	@$(PY) -m mypy
 	@sh -n lab/setup.sh && bash -n .ci/run
+	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards --check
 
 format: setup-test ## lay the code out
 	@$(PY) -m ruff check --fix-only --quiet $(CODE)
 	@$(PY) -m ruff format $(CODE)
+
+dashboards: setup-test ## write Grafana's JSON anew from dashboards/sojourn_dashboards
+	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards
 
 bench: setup ## measure speed, as ratios against peers in the same run
 	@$(PY) analysis/benchmarks/bench.py
@@ -44,3 +48,5 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 requirements:
 	@$(COMPILE) --group dashboards --group lint --group test -o requirements/dev.txt
 	@$(COMPILE) -c requirements/dev.txt -o requirements/run.txt
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --prerelease if-necessary --group app -c requirements/dev.txt -o requirements/app.txt

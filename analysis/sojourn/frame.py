@@ -8,12 +8,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import polars as pl
 
 from sojourn.errors import SojournError
 
 INSTANT = pl.Datetime("us", "UTC")
+HALF_MICROSECOND = 5e-7  # s: durations are whole microseconds, and equal when they are nearer than this
 
 SCHEMA: dict[str, pl.DataType] = {
     "time": INSTANT,  # end of the request, when the record was written
@@ -59,14 +61,66 @@ COLUMNS = tuple(SCHEMA)
 SPLIT_COLUMNS = COLUMNS[: COLUMNS.index("request_id")]
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Which requests are asked for: those that arrived in [since, until) and have the values of ``where``.
+
+    ``since`` and ``until`` are UTC or None; ``where``: column -> value, of columns there are.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    where: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, since: datetime | float | None, until: datetime | float | None, where: Mapping[str, object] | None
+    ) -> Selection:
+        """A selection as users give it: aware datetimes or unix seconds.
+
+        Raises:
+            SojournError: ``where`` names no column.
+        """
+        unknown = [column for column in where or {} if column not in SCHEMA]
+        if unknown:
+            raise SojournError(f"there is no column {unknown[0]!r}; columns are {', '.join(COLUMNS)}")
+        return cls(_instant(since), _instant(until), dict(where or {}))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it looks at."""
+        bounded = self.since is not None or self.until is not None
+        return tuple(dict.fromkeys((*(("start",) if bounded else ()), *self.where)))
+
+    def of_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows that were asked for."""
+        if self.since is not None:
+            rows = rows.filter(pl.col("start") >= pl.lit(self.since, INSTANT))
+        if self.until is not None:
+            rows = rows.filter(pl.col("start") < pl.lit(self.until, INSTANT))
+        for column, value in self.where.items():
+            if SCHEMA[column] == pl.Float64() and isinstance(value, int | float):
+                rows = rows.filter((pl.col(column) - value).abs() < HALF_MICROSECOND)
+            else:
+                rows = rows.filter(pl.col(column) == value)
+        return rows
+
+
+def _instant(value: datetime | float | None) -> datetime | None:
+    if value is None:
+        return None
+    return value.astimezone(UTC) if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
+
+
 @dataclass
 class Records:
     """What became of the lines.
 
     Attributes:
-        read: lines read (rows, for Parquet).
+        read: lines read (rows, for Parquet; requests and dead letters, for a store).
         reasons: refused lines by reason.
-        rejects: the refused lines themselves, as far as they were kept: source, line, reason, raw.
+        rejects: the refused lines themselves, as far as they were kept: source, line, reason, raw; from a store,
+            ``position`` (the byte at which the line begins) instead of ``line``.
     """
 
     read: int = 0
@@ -82,6 +136,13 @@ class Records:
     def accepted(self) -> int:
         """Number of records taken."""
         return self.read - self.rejected
+
+    def add(self, other: Records) -> None:
+        """Count what another reading found, too."""
+        self.read += other.read
+        for reason, count in other.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+        self.rejects.extend(other.rejects)
 
     def to_dict(self) -> dict[str, object]:
         """The ``records`` object of the JSON output."""

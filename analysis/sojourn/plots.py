@@ -1,4 +1,4 @@
-"""Charts of a split. Each takes the frame with components and returns an Altair chart over binned data.
+"""Charts of a split. Each takes the frame with components, or its aggregates, and returns a chart over binned data.
 
 Data are binned before they are plotted: a chart holds a few hundred points whether a thousand requests lie behind it or
 ten million.
@@ -12,7 +12,8 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from sojourn.frame import INSTANT
+from sojourn.explain.frame_measures import measured
+from sojourn.explain.measures import Measures
 from sojourn.palette import PARTS, QUEUEING, RESPONSE, SERVICE
 from sojourn.words import printable
 
@@ -25,17 +26,16 @@ GROUPS = 20
 SMALLEST = 1e-4  # s: below this a logarithmic axis shows only nginx's rounding
 
 STACKED = tuple(reversed(PARTS))  # from the bottom: everything else, service time, queueing delay on top
-PART_SUMS = {
-    "queueing delay": pl.col("queueing_delay").fill_null(0.0),
-    "service time": pl.col("service_time").fill_null(0.0),
-}
+MEASURED = ("queueing delay", "service time")  # the parts that are measured; everything else is the rest
+
+Rows = pl.LazyFrame | Measures
 
 
 def _colour() -> alt.Color:
     return alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values())))
 
 
-def stacked_distribution(rows: pl.LazyFrame) -> alt.Chart:
+def stacked_distribution(rows: Rows) -> alt.Chart:
     """Requests by response time; each bar is divided as the time of its requests was."""
     table = distribution_table(rows)
     wide = len(table) > 0 and _is_wide(*table.select(pl.col("low").min(), pl.col("high").max()).row(0))
@@ -66,47 +66,38 @@ def _is_wide(low: float, high: float) -> bool:
     return high > 30 * max(low, SMALLEST)
 
 
-def distribution_table(rows: pl.LazyFrame) -> pl.DataFrame:
+def distribution_table(rows: Rows) -> pl.DataFrame:
     """Columns low, high (s), requests, part, share (of the bin's time), bottom, top (stacked requests)."""
-    value = pl.max_horizontal(pl.col("request_time"), pl.lit(SMALLEST))
-    low, high = rows.select(value.min().alias("low"), value.max().alias("high")).collect(engine="streaming").row(0)
-    empty = pl.DataFrame(schema=dict.fromkeys(("low", "high", "requests", "share", "bottom", "top"), pl.Float64))
-    if low is None:
+    measures = measured(rows)
+    ends = measures.response_range()
+    if ends is None:
+        empty = pl.DataFrame(schema=dict.fromkeys(("low", "high", "requests", "share", "bottom", "top"), pl.Float64))
         return empty.with_columns(part=pl.lit("", pl.String))
-    if _is_wide(low, high):
+    low, high = (max(end, SMALLEST) for end in ends)
+    wide = _is_wide(low, high)
+    if wide:
         width = math.log(high / low) / BINS
-        index = (value / low).log() / width
         edges = low * np.exp(width * np.arange(BINS + 1))
     else:
         width = max(high - low, 0.001) / BINS
-        index = (value - low) / width
         edges = low + width * np.arange(BINS + 1)
-    bins = (
-        rows.group_by(index.floor().clip(0, BINS - 1).cast(pl.Int32).alias("bin"))
-        .agg(
-            pl.len().alias("requests"),
-            pl.col("request_time").sum().alias("total"),
-            *(expr.sum().alias(part) for part, expr in PART_SUMS.items()),
-        )
-        .sort("bin")
-        .collect(engine="streaming")
-    )
+    bins = measures.response_bins(low, width, logarithmic=wide, count=BINS)
     found = []
     for row in bins.iter_rows(named=True):
-        shares = {p: max(row[p], 0.0) / row["total"] if row["total"] > 0 else 0.0 for p in PART_SUMS}
+        shares = {p: max(row[p], 0.0) / row["total"] if row["total"] > 0 else 0.0 for p in MEASURED}
         shares["everything else"] = max(1.0 - sum(shares.values()), 0.0)
         whole = sum(shares.values())  # above 1 where clocks make the app's part longer than the response
         bottom = 0.0
         for part in STACKED:
             share = shares[part] / whole
             top = bottom + share * row["requests"]
-            ends = (float(edges[row["bin"]]), float(edges[row["bin"] + 1]))
-            found.append((*ends, row["requests"], part, share, bottom, top))
+            between = (float(edges[row["bin"]]), float(edges[row["bin"] + 1]))
+            found.append((*between, row["requests"], part, share, bottom, top))
             bottom = top
     return pl.DataFrame(found, schema=["low", "high", "requests", "part", "share", "bottom", "top"], orient="row")
 
 
-def split_by(rows: pl.LazyFrame, group: str) -> alt.Chart:
+def split_by(rows: Rows, group: str) -> alt.Chart:
     """Mean response time of each value of a group, divided; the values with the most seconds, slowest first."""
     table = split_by_table(rows, group)
     return (
@@ -123,21 +114,9 @@ def split_by(rows: pl.LazyFrame, group: str) -> alt.Chart:
     )
 
 
-def split_by_table(rows: pl.LazyFrame, group: str) -> pl.DataFrame:
+def split_by_table(rows: Rows, group: str) -> pl.DataFrame:
     """Columns group, requests, part, seconds (mean), rank (stacking order); at most ``GROUPS`` groups."""
-    table = (
-        rows.group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
-        .agg(
-            pl.len().alias("requests"),
-            pl.col("request_time").sum().alias("total"),
-            pl.col("request_time").mean().alias("response"),
-            *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
-        )
-        .sort("total", "group", descending=[True, False])
-        .head(GROUPS)
-        .collect(engine="streaming")
-        .with_columns(_everything_else())
-    )
+    table = measured(rows).parts_by(group, GROUPS).with_columns(_everything_else())
     ranks = {part: rank for rank, part in enumerate(STACKED)}
     return table.unpivot(
         list(PARTS), index=["group", "requests"], variable_name="part", value_name="seconds"
@@ -148,10 +127,10 @@ def split_by_table(rows: pl.LazyFrame, group: str) -> pl.DataFrame:
 
 
 def _everything_else() -> pl.Expr:
-    return (pl.col("response") - pl.sum_horizontal(*PART_SUMS)).clip(lower_bound=0).alias("everything else")
+    return (pl.col("response") - pl.sum_horizontal(*MEASURED)).clip(lower_bound=0).alias("everything else")
 
 
-def ccdfs(rows: pl.LazyFrame) -> alt.Chart:
+def ccdfs(rows: Rows) -> alt.Chart:
     """Share of requests that take longer than a time: queueing delay, service time, response time, log-log."""
     table = pl.concat(
         [
@@ -191,22 +170,16 @@ def ccdfs(rows: pl.LazyFrame) -> alt.Chart:
     )
 
 
-def ccdf_table(rows: pl.LazyFrame, column: str, part: str) -> pl.DataFrame:
+def ccdf_table(rows: Rows, column: str, part: str) -> pl.DataFrame:
     """Columns part, seconds, exceeding: exact points of the complementary distribution, even in its logarithm."""
-    values = rows.select(pl.col(column).drop_nulls().sort()).collect(engine="streaming").to_series().to_numpy()
-    count = len(values)
-    if count:
-        ranks = np.unique(count - np.geomspace(count, 1, min(CCDF_POINTS, count)).round().astype(np.int64))
-        seconds, exceeding = values[ranks], (count - ranks) / count
-    else:
-        seconds, exceeding = np.array([]), np.array([])
+    seconds, exceeding = measured(rows).exceeding(column, CCDF_POINTS)
     table = pl.DataFrame(
         {"seconds": seconds, "exceeding": exceeding}, schema={"seconds": pl.Float64, "exceeding": pl.Float64}
     )
     return table.filter(pl.col("seconds") >= SMALLEST).with_columns(part=pl.lit(part))
 
 
-def response_over_time(rows: pl.LazyFrame) -> alt.LayerChart:
+def response_over_time(rows: Rows) -> alt.LayerChart:
     """Mean response time by arrival, split in queueing, service and everything else; its p99 as a line."""
     table = over_time_table(rows)
     x = alt.X("arrived:T", title="arrival (UTC)", scale=alt.Scale(type="utc"))
@@ -237,30 +210,9 @@ def response_over_time(rows: pl.LazyFrame) -> alt.LayerChart:
     return (areas + line).properties(width=WIDTH, height=HEIGHT)
 
 
-def over_time_table(rows: pl.LazyFrame) -> pl.DataFrame:
+def over_time_table(rows: Rows) -> pl.DataFrame:
     """Columns arrived (window's begin), requests, p99 (s), and the mean seconds of each part; one row a window."""
-    first, last = (
-        rows.select(pl.col("start").min(), pl.col("start").max().alias("last")).collect(engine="streaming").row(0)
-    )
-    if first is None:
-        columns = {"arrived": INSTANT, "requests": pl.Int64(), "p99": pl.Float64()}
-        return pl.DataFrame(schema={**columns, **dict.fromkeys(PARTS, pl.Float64())})
-    width = max(math.ceil((last - first).total_seconds() * 1e6 / WINDOWS), 1)
-    since = (pl.col("start") - pl.lit(first)).dt.total_microseconds()
-    window = pl.lit(first) + pl.duration(microseconds=since // width * width)
-    return (
-        rows.group_by(window.alias("arrived"))
-        .agg(
-            pl.len().alias("requests"),
-            pl.col("request_time").quantile(0.99, "linear").alias("p99"),
-            pl.col("request_time").mean().alias("response"),
-            *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
-        )
-        .sort("arrived")
-        .collect(engine="streaming")
-        .with_columns(_everything_else())
-        .drop("response")
-    )
+    return measured(rows).parts_over_time(WINDOWS).with_columns(_everything_else()).drop("response")
 
 
 def _data(table: pl.DataFrame) -> alt.InlineData:

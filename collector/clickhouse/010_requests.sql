@@ -1,12 +1,13 @@
 -- One row per request nginx logged: the log record in types, attempts as arrays, and the split of the row as columns.
 -- A record delivered twice is the same row twice: it collapses when parts are merged, and at once where a query says
--- FINAL. Durations are seconds to the microsecond, exact sums included.
+-- FINAL. Durations are seconds to the microsecond, exact sums included. The codecs were chosen by measurement: see
+-- docs/reference/store.md.
 CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
 (
-    time DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'when nginx wrote the record: the end of the request',
-    request_time Decimal64(6) CODEC(T64, ZSTD(1)) COMMENT 's, response time as nginx saw it',
-    request_start Nullable(DateTime64(6, 'UTC')) CODEC(Delta, ZSTD(1)) COMMENT 'the stamp the app was sent',
-    proxy_start Nullable(DateTime64(6, 'UTC')) CODEC(Delta, ZSTD(1)) COMMENT 'when nginx built the upstream request',
+    time DateTime64(6, 'UTC') CODEC(Delta, ZSTD(3)) COMMENT 'when nginx wrote the record: the end of the request',
+    request_time Decimal64(6) CODEC(T64('bit'), ZSTD(1)) COMMENT 's, response time as nginx saw it',
+    request_start Nullable(DateTime64(6, 'UTC')) CODEC(Delta, ZSTD(3)) COMMENT 'the stamp the app was sent',
+    proxy_start Nullable(DateTime64(6, 'UTC')) CODEC(Delta, ZSTD(3)) COMMENT 'when nginx built the upstream request',
     status UInt16 CODEC(T64, ZSTD(1)),
     service LowCardinality(String) COMMENT 'empty: not known; so in every text column',
     route LowCardinality(String) COMMENT 'a template, never the raw URI',
@@ -16,25 +17,34 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
     method LowCardinality(String),
     protocol LowCardinality(String),
     host LowCardinality(String),
-    uri String CODEC(ZSTD(1)),
-    remote_addr String CODEC(ZSTD(1)),
+    uri String CODEC(ZSTD(3)),
+    remote_addr String CODEC(ZSTD(3)),
     request_id String CODEC(ZSTD(1)),
     trace_id String CODEC(ZSTD(1)),
     span_id String CODEC(ZSTD(1)),
-    bytes_sent Nullable(Int64) CODEC(T64, ZSTD(1)),
-    request_length Nullable(Int64) CODEC(T64, ZSTD(1)),
-    connection Nullable(Int64) CODEC(T64, ZSTD(1)),
-    connection_requests Nullable(Int64) CODEC(T64, ZSTD(1)),
+    bytes_sent Nullable(Int64) CODEC(T64('bit'), ZSTD(1)),
+    request_length Nullable(Int64) CODEC(T64('bit'), ZSTD(1)),
+    connection Nullable(Int64) CODEC(T64('bit'), ZSTD(1)),
+    connection_requests Nullable(Int64) CODEC(T64('bit'), ZSTD(1)),
     attempt_addr Array(LowCardinality(String)) COMMENT 'backends asked, in order; the last one answered',
     attempt_status Array(UInt16) CODEC(ZSTD(1)) COMMENT '0: none',
-    attempt_connect Array(Nullable(Decimal64(6))) CODEC(ZSTD(1)) COMMENT 's; null: no connection',
-    attempt_header Array(Nullable(Decimal64(6))) CODEC(ZSTD(1)) COMMENT 's; null: no answer',
-    attempt_response Array(Nullable(Decimal64(6))) CODEC(ZSTD(1)) COMMENT 's',
+    attempt_connect Array(Nullable(Decimal64(6))) CODEC(ZSTD(3)) COMMENT 's; null: no connection',
+    attempt_header Array(Nullable(Decimal64(6))) CODEC(ZSTD(3)) COMMENT 's; null: no answer',
+    attempt_response Array(Nullable(Decimal64(6))) CODEC(ZSTD(3)) COMMENT 's',
     app_queueing_delay Nullable(Decimal64(6)) CODEC(T64, ZSTD(1)) COMMENT 's, app clock less the stamp, signed, as the app said it',
     app_service_time Nullable(Decimal64(6)) CODEC(T64, ZSTD(1)) COMMENT 's, start to response headers, by the app',
     app_garbled Bool CODEC(ZSTD(1)) COMMENT 'the app answered something that is not a duration',
     source LowCardinality(String) COMMENT 'host and file the line was read from',
     ingested DateTime64(3, 'UTC') DEFAULT now64(3) CODEC(Delta, ZSTD(1)) COMMENT 'when the store took it',
+
+    -- What makes a record itself: its request id and number of attempts, and what else tells two records of one id
+    -- apart. A record without an id is told by all it holds, so two of those that are alike to the last byte are one.
+    record UInt64 MATERIALIZED sipHash64(
+        request_id, length(attempt_addr), proxy, ifNull(connection, -1), ifNull(connection_requests, -1), request_time, status,
+        if(request_id != '', '', toString(tuple(
+            method, host, uri, protocol, remote_addr, worker, stamp, trace_id, span_id, bytes_sent, request_length,
+            request_start, proxy_start, attempt_addr, attempt_status, attempt_connect, attempt_header,
+            attempt_response, app_queueing_delay, app_service_time)))) CODEC(NONE) COMMENT 'identity of the record',
 
     -- What follows from the record, by the row alone. The clock offset and the spans of requests nobody waited for are
     -- not of one row: a query that needs them joins them (see the split of the analysis package).
@@ -67,6 +77,6 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
 ENGINE = ${replicated}ReplacingMergeTree
 PARTITION BY toYYYYMMDD(time)
 PRIMARY KEY (service, route, time)
--- Whatever tells two requests of one instant apart, so that only a record delivered again collapses.
-ORDER BY (service, route, time, request_id, length(attempt_addr), proxy, connection, connection_requests, request_time, status)
-SETTINGS allow_nullable_key = 1;
+ORDER BY (service, route, time, record)
+-- A block that is sent again must touch its minutes again, so blocks are never skipped for being known: rows are.
+SETTINGS replicated_deduplication_window = 0, ttl_only_drop_parts = 1;

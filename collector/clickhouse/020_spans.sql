@@ -33,4 +33,5 @@ CREATE TABLE IF NOT EXISTS spans${local} ${on_cluster}
 ENGINE = ${replicated}ReplacingMergeTree
 PARTITION BY toYYYYMMDD(start)
 PRIMARY KEY (service, name, start)
-ORDER BY (service, name, start, trace_id, span_id);
+ORDER BY (service, name, start, trace_id, span_id)
+SETTINGS replicated_deduplication_window = 0, ttl_only_drop_parts = 1;

@@ -10,4 +10,5 @@ CREATE TABLE IF NOT EXISTS listen_queue${local} ${on_cluster}
 )
 ENGINE = ${replicated}ReplacingMergeTree
 PARTITION BY toYYYYMM(time)
-ORDER BY (machine, socket, port, time);
+ORDER BY (machine, socket, port, time)
+SETTINGS replicated_deduplication_window = 0;

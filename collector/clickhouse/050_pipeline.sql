@@ -11,7 +11,8 @@ CREATE TABLE IF NOT EXISTS pipeline_metrics${local} ${on_cluster}
 )
 ENGINE = ${replicated}ReplacingMergeTree
 PARTITION BY toYYYYMM(time)
-ORDER BY (metric, agent, component, file, time, cityHash64(toString(tags)));
+ORDER BY (metric, agent, component, file, time, cityHash64(toString(tags)))
+SETTINGS replicated_deduplication_window = 0;
 
 -- Rows as they arrive, before anything collapses: by file and minute of arrival. Read against the lines the agents read.
 CREATE TABLE IF NOT EXISTS arrivals${local} ${on_cluster}
@@ -23,15 +24,18 @@ CREATE TABLE IF NOT EXISTS arrivals${local} ${on_cluster}
 )
 ENGINE = ${replicated}SummingMergeTree
 PARTITION BY toYYYYMM(minute)
-ORDER BY (kind, source, minute);
+ORDER BY (kind, source, minute)
+SETTINGS replicated_deduplication_window = 0;
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS arrivals_of_requests${local} ${on_cluster} TO arrivals${local} AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS arrivals_of_requests${local} ${on_cluster} TO arrivals${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT toStartOfMinute(ingested) AS minute, 'requests' AS kind, source, count() AS lines
 FROM requests${local}
 GROUP BY minute, source;
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS arrivals_of_dead_letters${local} ${on_cluster} TO arrivals${local} AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS arrivals_of_dead_letters${local} ${on_cluster} TO arrivals${local}
+DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT toStartOfMinute(now()) AS minute, 'dead_letters' AS kind, source, count() AS lines
-FROM dead_letters${local}
-WHERE kind = 'requests'
+FROM dead_letters${local} AS d
+WHERE d.kind = 'requests' -- bare, the name would be that of the column above
 GROUP BY minute, source;

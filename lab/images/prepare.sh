@@ -42,6 +42,7 @@ XML
 fi
 # Servers of one cluster know each other by this (profile scale).
 if [ ! -s /clickhouse-secrets/interserver.xml ]; then
+    rm -f /clickhouse-secrets/.interserver.xml
     (umask 077 && printf '<clickhouse><interserver_secret>%s</interserver_secret></clickhouse>\n' \
         "$(od -An -N 24 -t x1 /dev/urandom | tr -d ' \n')" > /clickhouse-secrets/.interserver.xml)
     chmod 0400 /clickhouse-secrets/.interserver.xml

@@ -18,7 +18,8 @@ from analysis_support import line, zstandard
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn import SojournError, read
 from sojourn.frame import COLUMNS, SCHEMA
-from sojourn.readers import requests as requests_module
+from sojourn.readers import blocks as blocks_module
+from sojourn.readers import spool as spool_module
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.sources import opened_inputs
 
@@ -272,9 +273,9 @@ def test_many_rows_go_to_disk_and_come_back_the_same(tmp_path: Path, monkeypatch
     log = tmp_path / "access.jsonl"
     log.write_bytes(b"".join(as_lines(records)))
     held = read(log).rows.collect()
-    monkeypatch.setattr(requests_module, "ROWS_IN_MEMORY", 500)
-    monkeypatch.setattr(requests_module, "ROWS_PER_FILE", 300)
-    monkeypatch.setattr(requests_module, "blocks_of_lines", functools.partial(blocks_of_lines, block_bytes=50_000))
+    monkeypatch.setattr(spool_module, "ROWS_IN_MEMORY", 500)
+    monkeypatch.setattr(spool_module, "ROWS_PER_FILE", 300)
+    monkeypatch.setattr(blocks_module, "blocks_of_lines", functools.partial(blocks_of_lines, block_bytes=50_000))
     spooled = read(log)
     assert spooled.spool is not None
     assert len(list(Path(spooled.spool.name).iterdir())) > 3
@@ -301,7 +302,7 @@ def test_a_run_folder_brings_its_log_and_its_spans(tmp_path: Path) -> None:
         ("nowhere.jsonl", "no such file"),
         ("nothing*.jsonl", "no file matches"),
         (".", "not a run's folder"),
-        ("clickhouse://host/db", "not stores"),
+        ("s3://bucket/a.jsonl", "neither a file nor a store"),
     ],
 )
 def test_a_source_that_cannot_be_read_is_named(

@@ -120,3 +120,22 @@ def test_samples_are_appended_rotated_and_end_with_a_signal(tmp_path: Path) -> N
     assert lines[0]["time"] == 1.0
     assert {(line["depth"], line["limit"]) for line in lines[1:]} == {(0, 6)}
     assert rotated.stat().st_size > 10_000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux netlink is not available")
+def test_a_socket_that_is_gone_ends_the_sampler_if_asked(tmp_path: Path) -> None:
+    out = tmp_path / "listen.jsonl"
+    with socket.socket() as listener, socket.socket() as never:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        never.bind(("127.0.0.1", 0))  # bound, and never listening: nobody else can take the port
+        sockets = [f"app={listener.getsockname()[1]}", f"other={never.getsockname()[1]}"]
+        command = [*COMMAND, "listen", *sockets, "--out", out, "--every", "0.05", "--gone", "0.5"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sampler:
+            eventually(lambda: out.exists() and len(out.read_bytes().splitlines()) > 20, 60, "a second of samples")
+            assert sampler.poll() is None, "one of two sockets is there"
+            listener.close()
+            assert sampler.wait(30) == 1
+            assert sampler.stderr is not None
+            assert f"none of {', '.join(sockets)} was there for 0.5 s" in sampler.stderr.read().replace("\n", " ")
+    assert {json.loads(line)["socket"] for line in out.read_text().splitlines()} == {"app"}

@@ -11,6 +11,7 @@ import typer
 
 from sojourn import __version__
 from sojourn.cli import split as split_verb
+from sojourn.cli import store as store_verb
 from sojourn.errors import SojournError
 from sojourn.words import printable
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("split")(split_verb.split)
+app.add_typer(store_verb.app, name="store")
 
 
 def _version(wanted: bool) -> None:

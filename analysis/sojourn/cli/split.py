@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 def split(
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="SOURCE...", help="Log files (plain, .gz, .zst), globs, -, Parquet files, run folders."),
+        typer.Argument(
+            metavar="SOURCE...",
+            help="Log files (plain, .gz, .zst), globs, -, Parquet files, run folders, stores (chdb:///path, "
+            "clickhouse://host/database).",
+        ),
     ],
     spans: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="The app's spans, OTLP/JSON lines. Repeatable.")
+        list[str] | None, typer.Option(metavar="FILE", help="The app's spans, OTLP/JSON lines. Repeatable.")
     ] = None,
     by: Annotated[
         list[str] | None,

@@ -12,14 +12,14 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.explain.components import COMPONENTS, component_sum
-from sojourn.frame import INSTANT
+from sojourn.explain.components import COMPONENTS
+from sojourn.explain.frame_measures import measured
+from sojourn.explain.measures import EDGE, Measures
 
 TREND_WINDOWS = 20
 TREND_SIGNIFICANCE = 0.01
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
 LITTLE_TOLERANCE = 0.05
-EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
 ENOUGH_ARRIVALS = 100  # fewer, and the ends of the window weigh too much for the law to be a test
 IDENTITY_TOLERANCE = 1e-6  # s
 
@@ -102,35 +102,19 @@ class Audit:
         }
 
 
-def audit(rows: pl.LazyFrame, upgraded: int) -> Audit:
-    """Check a frame that carries the split (without upgraded connections)."""
+def audit(rows: pl.LazyFrame | Measures, upgraded: int) -> Audit:
+    """Check what carries the split, a frame or aggregates; ``upgraded``: connections left out of it."""
+    measures = measured(rows)
     result = Audit(upgraded=upgraded)
-    answered = pl.col("answered")
-    known = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
-    error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
-    differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
-    row = (
-        rows.select(
-            error.alias("error"),
-            *((pl.col(name) < 0).sum().alias(f"negative/{name}") for name in COMPONENTS),
-            known.filter(answered).mean().alias("known"),
-            pl.col("app_garbled").sum().alias("garbled"),
-            differ.median().alias("differ"),
-            pl.col("start").min().alias("first"),
-            pl.col("start").max().alias("last"),
-            pl.col("request_time").quantile(0.99).alias("p99"),
-        )
-        .collect(engine="streaming")
-        .row(0, named=True)
-    )
+    row = measures.checks()
     result.identity_max_error = row["error"]
     result.negative = {name: row[f"negative/{name}"] for name in COMPONENTS if row[f"negative/{name}"]}
     result.app_known, result.garbled, result.disagreement = row["known"], row["garbled"] or 0, row["differ"]
     if row["first"] is not None and row["last"] > row["first"]:
         inner = _inner_window(row["first"], row["last"], row["p99"])
-        _little(rows, inner, result)
-        _trend(rows, inner, result)
-        _utilisation(rows, row["first"], result)
+        _little(measures, inner, result)
+        _trend(measures, inner, result)
+        _utilisation(measures, row["first"], result)
     return result
 
 
@@ -140,7 +124,7 @@ def _inner_window(first: datetime, last: datetime, p99: float) -> tuple[datetime
     return first + timedelta(seconds=max(0.05 * seconds, min(p99, 0.25 * seconds))), last
 
 
-def _little(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit) -> None:
+def _little(measures: Measures, inner: tuple[datetime, datetime], result: Audit) -> None:
     """N, lambda and R as means over the window, weighted by a trapezoid that rises from 0 and falls to 0 again.
 
     With hard edges one request more or less inside the window moves lambda by 1/n: 2 % of 50 requests. Faded edges
@@ -149,21 +133,7 @@ def _little(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit)
     seconds = (inner[1] - inner[0]).total_seconds()
     if seconds <= 0:
         return
-
-    def position(column: str) -> pl.Expr:
-        return ((pl.col(column) - pl.lit(inner[0], INSTANT)).dt.total_microseconds() / (seconds * 1e6)).clip(0, 1)
-
-    weight = pl.min_horizontal(position("start"), 1 - position("start"), pl.lit(EDGE)) / EDGE
-    row = (
-        rows.select(
-            (_weight_until(position("time")) - _weight_until(position("start"))).sum().alias("present"),
-            (weight > 0).sum().alias("arrivals"),
-            weight.sum().alias("weight"),
-            (weight * pl.col("request_time")).sum().alias("response"),
-        )
-        .collect(engine="streaming")
-        .row(0, named=True)
-    )
+    row = measures.little(inner[0], seconds)
     if not row["weight"] or not row["response"]:
         return
     area = 1 - EDGE  # under the trapezoid
@@ -174,29 +144,13 @@ def _little(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit)
     result.little_ratio = result.mean_in_system / (result.arrival_rate * result.mean_response)
 
 
-def _weight_until(x: pl.Expr) -> pl.Expr:
-    """Integral of the trapezoid from 0 to x, both in parts of the window."""
-    return (
-        pl.when(x < EDGE).then(x * x / (2 * EDGE))
-        .when(x <= 1 - EDGE).then(x - EDGE / 2)
-        .otherwise(1 - EDGE - (1 - x) * (1 - x) / (2 * EDGE))
-    )  # fmt: skip
-
-
-def _trend(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit) -> None:
+def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) -> None:
     from scipy.stats import kendalltau, theilslopes  # noqa: PLC0415 - a second of import, only when it is needed
 
     width = (inner[1] - inner[0]).total_seconds() * 1e6 / TREND_WINDOWS
     if width < 1:
         return
-    window = ((pl.col("start") - pl.lit(inner[0])).dt.total_microseconds() / width).floor().cast(pl.Int64)
-    table = (
-        rows.group_by(window.alias("window"))
-        .agg(pl.len().alias("arrivals"), pl.col("request_time").mean().alias("response time"))
-        .filter(pl.col("window").is_between(0, TREND_WINDOWS - 1))
-        .sort("window")
-        .collect(engine="streaming")
-    )
+    table = measures.windows(inner[0], width, TREND_WINDOWS)
     if len(table) < TREND_WINDOWS // 2 or table["arrivals"].sum() < 5 * TREND_WINDOWS:
         return
     found = []
@@ -212,26 +166,9 @@ def _trend(rows: pl.LazyFrame, inner: tuple[datetime, datetime], result: Audit) 
     result.trend = "; ".join(found) or "no trend in arrivals or response time"
 
 
-def _utilisation(rows: pl.LazyFrame, first: datetime, result: Audit) -> None:
-    # Work for clients already gone, and streaming, go on after nginx has written its line: the span knows until when.
-    held_until = pl.max_horizontal(
-        "time", pl.col("span_start") + pl.duration(microseconds=pl.col("span_seconds") * 1e6)
-    )
-    span = (held_until.max() - pl.lit(first)).dt.total_microseconds() / 1e6
-    table = (
-        rows.filter(pl.col("proxied"))
-        .with_columns(busy=pl.coalesce("span_seconds", "service_time"))
-        .group_by("upstream")
-        .agg(
-            pl.col("worker").n_unique() - pl.col("worker").is_null().any(),
-            pl.col("busy").sum(),
-            span.alias("span"),
-        )
-        .sort("upstream")
-        .collect(engine="streaming")
-    )
-    seconds = table["span"].max()
-    for upstream, workers, busy, _ in table.iter_rows():
-        if workers and isinstance(seconds, float) and seconds > 0:
+def _utilisation(measures: Measures, first: datetime, result: Audit) -> None:
+    seconds, backends = measures.backends(first)
+    for upstream, workers, busy in backends:
+        if workers and seconds > 0:
             share = busy / (seconds * workers)
             result.utilisation.append({"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share})

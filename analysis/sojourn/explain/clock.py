@@ -31,10 +31,7 @@ NETWORK_GAP = 0.010  # s: a gap between the bounds that a network and a clock's 
 def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
     """Offset per (proxy, backend) pair: one row each, columns as in ``CLOCK_SCHEMA``.
 
-    Only requests answered at the first attempt count: every attempt before adds nginx's rounding once more. The
-    estimate is the middle between the bounds, as long as a network could explain their gap. Where it cannot, the
-    backend's queue was never empty and the upper bound is far too high, while the way back has no queue; the estimate
-    then stays near the lower bound, by half the connect time (one round trip), and the uncertainty is the whole gap.
+    Only requests answered at the first attempt count: every attempt before adds nginx's rounding once more.
     """
     known = rows.filter(
         pl.col("answered") & (pl.col("attempts") == 1) & pl.col("app_start").is_not_null()
@@ -43,7 +40,7 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
     connect = pl.col("connect").fill_null(0.0)
     stamp_us = pl.col("proxy_start").dt.epoch("us")
     header_us = (pl.col("header") * 1e6).round().cast(pl.Int64)
-    bounds = (
+    return offsets_within(
         known.group_by(PAIR)
         .agg(
             upper=(pl.col("app_start") - connect).min(),
@@ -52,9 +49,20 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
             coarse=((stamp_us % 1000 == 0) & (header_us % 1000 == 0)).all(),
             requests=pl.len(),
         )
-        .sort(PAIR, nulls_last=True)
         .collect(engine="streaming")
     )
+
+
+def offsets_within(bounds: pl.DataFrame) -> pl.DataFrame:
+    """The estimate, from what the requests of each pair allow: columns as in ``CLOCK_SCHEMA``.
+
+    ``bounds``: proxy, upstream, upper and lower (s, the envelopes), round_trip (s, the shortest connect time), coarse
+    (bool: every instant is whole milliseconds), requests.
+
+    The estimate is the middle between the bounds, as long as a network could explain their gap. Where it cannot, the
+    backend's queue was never empty and the upper bound is far too high, while the way back has no queue; the estimate
+    then stays near the lower bound, by half the connect time (one round trip), and the uncertainty is the whole gap.
+    """
     tick = pl.when("coarse").then(MILLISECOND).otherwise(0.0)
     # nginx takes instants from one clock and durations from another, each cut down to a tick: an arrival may look up to
     # two ticks too early, one on average. The bound allows for two, the estimate for one.
@@ -71,8 +79,10 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
     uncertainty = pl.max_horizontal(
         pl.col("upper") - pl.col("offset"), pl.col("offset") - pl.col("lower"), pl.col("tick")
     )
-    return bounds.with_columns(uncertainty=uncertainty).select(
-        pl.col(name).cast(dtype) for name, dtype in CLOCK_SCHEMA.items()
+    return (
+        bounds.with_columns(uncertainty=uncertainty)
+        .select(pl.col(name).cast(dtype) for name, dtype in CLOCK_SCHEMA.items())
+        .sort(PAIR, nulls_last=True)
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -11,27 +13,27 @@ from typing import Any
 import polars as pl
 
 from sojourn.explain.audit import Audit
-from sojourn.explain.components import SWITCHING_PROTOCOLS
+from sojourn.explain.frame_measures import without_upgraded
+from sojourn.explain.measures import Measures
 from sojourn.explain.statistics import Summary
 from sojourn.explain.verdict import Verdict
 from sojourn.files import written_whole
-from sojourn.frame import Records, Requests
+from sojourn.frame import Records
 
 
 @dataclass
 class SplitResult:
-    """What a split found. Durations in seconds; ``rows`` is the frame with the components of every request.
+    """What a split found. Durations in seconds.
 
     Attributes:
-        rows: canonical columns read, plus ``COMPONENTS``, ``queueing_delay``, ``queue_by_duration``, ``queue_source``,
-            ``clock_offset``, ``proxied``, ``answered`` and ``wasted``. Upgraded connections (101) are in it.
+        measures: the aggregates it was assembled from; charts ask them for more.
         means: component -> mean over all requests, unknown counted as 0: these sum to the mean response time.
         tail: "p99" -> requests, threshold, queueing_share and component means at and above it.
         by: group column -> one row per value, busiest first.
         sources: queue_source -> requests.
     """
 
-    rows: pl.LazyFrame
+    measures: Measures
     records: Records
     names: tuple[str, ...]
     window: tuple[datetime, datetime] | None
@@ -49,7 +51,20 @@ class SplitResult:
     wasted: float = 0.0
     notes: list[str] = field(default_factory=list)
     requests: int = 0
-    _source: Requests | None = None  # keeps the temporary folder alive as long as the rows
+    # Holds on to what the rows lie in: a temporary folder, or where a store is.
+    _rows: Callable[[], pl.LazyFrame] = field(default=pl.LazyFrame, repr=False)
+
+    @functools.cached_property
+    def rows(self) -> pl.LazyFrame:
+        """The frame with the components of every request; of a store, it is fetched when it is first asked for.
+
+        Canonical columns read, plus ``COMPONENTS``, ``queueing_delay``, ``queue_by_duration``, ``queue_source``,
+        ``clock_offset``, ``proxied``, ``answered`` and ``wasted``. Upgraded connections (101) are in it.
+
+        Raises:
+            SojournError: a store holds more rows than fit here.
+        """
+        return self._rows()
 
     @property
     def served(self) -> pl.LazyFrame:
@@ -105,8 +120,3 @@ def rounded(value: Any) -> Any:
 
 def _iso(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows but those with status 101: their request time is how long the connection was used."""
-    return rows.filter(pl.col("status") != SWITCHING_PROTOCOLS)

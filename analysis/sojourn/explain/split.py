@@ -1,38 +1,26 @@
-"""The split: response time into queueing delay, service time and the rest, over all requests and by group."""
+"""The split: queueing delay, service time and the rest, over all requests and by group."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, TextIO
+from datetime import datetime
+from typing import TextIO
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.explain.audit import audit
+from sojourn.explain.assembly import assembled, checked_groups
 from sojourn.explain.clock import clock_offsets, with_clock_offset
-from sojourn.explain.components import (
-    COMPONENTS,
-    QUEUE_SOURCES,
-    SWITCHING_PROTOCOLS,
-    with_app_facts,
-    with_components,
-    with_spans,
-)
+from sojourn.explain.components import with_app_facts, with_components, with_spans
+from sojourn.explain.frame_measures import FrameMeasures
 from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
-from sojourn.explain.notes import notes
-from sojourn.explain.result import SplitResult, without_upgraded
-from sojourn.explain.statistics import summaries, summary_exprs, summary_of
-from sojourn.explain.verdict import SLO, Verdict, verdict
-from sojourn.frame import COLUMNS, INSTANT, SPLIT_COLUMNS, Requests, checked
+from sojourn.explain.result import SplitResult
+from sojourn.explain.verdict import SLO
+from sojourn.frame import COLUMNS, SPLIT_COLUMNS, Requests, Selection, checked
 from sojourn.readers.requests import Progress, read
+from sojourn.readers.sources import Source, only_store, stores_and_files
 
-GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
-SHOWN = ("queueing_delay", *COMPONENTS)
-
-Source = str | os.PathLike[str]
+JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
 
 def split(
@@ -51,9 +39,13 @@ def split(
 ) -> SplitResult:
     """Read sources and split every request's response time.
 
+    A store's DSN on its own is not read row by row: the store is asked for the aggregates, and rows are fetched when
+    the result's ``rows`` are first used. Beside other sources, with ``spans`` or ``all_columns``, its rows are read.
+
     Args:
-        sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders.
+        sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
         spans: OTLP/JSON-lines files of the app; they tell what became of requests the app never answered in time.
+            Those in a store are joined by themselves.
         by: columns to group by, any of ``GROUPS``.
         since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
         where: column -> value that a row must have.
@@ -64,22 +56,28 @@ def split(
     Raises:
         SojournError: a source cannot be read, or ``by`` or ``where`` names no column.
     """
-    columns = COLUMNS if all_columns else SPLIT_COLUMNS
-    extra = [c for c in (where or {}) if c not in columns]
-    if spans or _names_runs(sources):
-        extra += ["request_id", "trace_id", "span_id"]
-    unknown = [c for c in extra if c not in COLUMNS]
-    if unknown:
-        raise SojournError(f"there is no column {unknown[0]!r}; columns are {', '.join(COLUMNS)}")
+    checked_groups(by)
+    selection = Selection.of(since, until, where)
+    dsn = None if spans or all_columns else only_store(sources)
+    if dsn is not None:
+        from sojourn.store.split import split_store  # noqa: PLC0415 - a store's driver is loaded for stores only
+
+        return split_store(dsn, selection, by=by, slo=slo, rejects_to=rejects_to)
+    columns = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *selection.where)
+    if spans or _brings_spans(sources):
+        columns += JOIN_COLUMNS
     requests = read(
         sources,
         spans=spans,
-        columns=tuple(dict.fromkeys((*columns, *extra))),
+        columns=tuple(dict.fromkeys(columns)),
+        since=since,
+        until=until,
+        where=where,
         rejects_to=rejects_to,
         on_size=on_size,
         on_progress=on_progress,
     )
-    return split_requests(requests, by=by, since=since, until=until, where=where, slo=slo)
+    return split_requests(requests, by=by, slo=slo)
 
 
 def split_requests(
@@ -92,52 +90,13 @@ def split_requests(
     slo: float = SLO,
 ) -> SplitResult:
     """``split`` of requests already read; arguments as there."""
-    unknown = [group for group in by if group not in GROUPS]
-    if unknown:
-        raise SojournError(f"cannot group by {unknown[0]!r}; choose from {', '.join(GROUPS)}")
-    rows = selected_rows(requests.rows, since, until, where)
-    rows, offsets = split_rows(rows, requests.spans)
+    checked_groups(by)
+    rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
     if requests.spool is None:
         rows = rows.collect(engine="streaming").lazy()
-    served = without_upgraded(rows)
-    overall = _overall(rows)
-    figures = summaries(served, ["request_time", *SHOWN])
-    means = _means(served)
-    response = figures.pop("request_time")
-    p99 = response["p99"] or 0.0
-    tail_rows = served.filter(pl.col("request_time") >= p99)
-    tail_means = _means(tail_rows)
-    result = SplitResult(
-        rows=rows,
-        records=requests.records,
-        names=requests.names,
-        window=None if overall["first"] is None else (overall["first"], overall["last"]),
-        clock=offsets,
-        response_time=response,
-        components=figures,
-        means=means,
-        queueing_share=_queueing_share(means),
-        tail={
-            "p99": {
-                "threshold": response["p99"],
-                "requests": tail_rows.select(pl.len()).collect().item(),
-                "queueing_share": _queueing_share(tail_means),
-                "components": tail_means,
-            }
-        },
-        audit=audit(served, overall["upgraded"]),
-        verdict=_verdict(means, tail_means, p99, overall["requests"], slo),
-        by={},
-        by_total={},
-        sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
-        wasted=overall["wasted"] or 0.0,
-        requests=overall["requests"],
-        _source=requests,
-    )
-    for group in by:
-        result.by[group], result.by_total[group] = _grouped(served, group)
-    result.notes = notes(result)
-    return result
+    kept = (rows, requests)  # the temporary folder lives as long as the rows
+    measures = FrameMeasures(rows, offsets)
+    return assembled(measures, requests.records, requests.names, lambda: kept[0], by=by, slo=slo)
 
 
 def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[pl.LazyFrame, pl.DataFrame]:
@@ -153,86 +112,9 @@ def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[p
     return with_components(with_clock_offset(facts, offsets)), offsets
 
 
-def selected_rows(
-    rows: pl.LazyFrame,
-    since: datetime | float | None,
-    until: datetime | float | None,
-    where: Mapping[str, object] | None,
-) -> pl.LazyFrame:
-    """Rows that arrived in [since, until) and have the values of ``where``."""
-    for bound, keep in ((since, pl.Expr.__ge__), (until, pl.Expr.__lt__)):
-        if bound is not None:
-            rows = rows.filter(keep(pl.col("start"), pl.lit(_instant(bound), INSTANT)))
-    for column, value in (where or {}).items():
-        rows = rows.filter(pl.col(column) == value)
-    return rows
-
-
-def _names_runs(sources: Sequence[Source] | Source) -> bool:
-    named = [sources] if isinstance(sources, str | os.PathLike) else sources
-    return any(os.path.isdir(s) for s in named)
-
-
-def _instant(value: datetime | float) -> datetime:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    return datetime.fromtimestamp(value, UTC)
-
-
-def _overall(rows: pl.LazyFrame) -> dict[str, Any]:
-    upgraded = pl.col("status") == SWITCHING_PROTOCOLS
-    return (
-        rows.select(
-            pl.len().alias("requests"),
-            upgraded.sum().alias("upgraded"),
-            pl.col("start").min().alias("first"),
-            pl.col("time").max().alias("last"),
-            pl.col("wasted").sum().alias("wasted"),
-            *((pl.col("queue_source") == s).sum().alias(f"source/{s}") for s in QUEUE_SOURCES),
-        )
-        .collect(engine="streaming")
-        .row(0, named=True)
-    )
-
-
-def _means(rows: pl.LazyFrame) -> dict[str, float]:
-    row = rows.select(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS).collect(engine="streaming")
-    return {name: value or 0.0 for name, value in row.row(0, named=True).items()}
-
-
-def _queueing_share(means: dict[str, float]) -> float | None:
-    total = math.fsum(means.values())
-    return (means["connect"] + means["queue"]) / total if total > 0 else None
-
-
-def _verdict(means: dict[str, float], tail: dict[str, float], p99: float, requests: int, slo: float) -> Verdict:
-    if not requests:
-        return Verdict("unknown", "There is nothing to judge: no request was accepted.", "unknown")
-    return verdict(means, tail, p99, requests, slo)
-
-
-def _grouped(rows: pl.LazyFrame, group: str) -> tuple[list[dict[str, object]], int]:
-    shown = ("request_time", "queueing_delay", "service_time")
-    exprs = [expr for column in shown for expr in summary_exprs(column)]
-    share = (pl.col("queueing_delay").fill_null(0.0).sum() / pl.col("request_time").sum()).alias("share")
-    table = (
-        rows.group_by(group)
-        .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), share, *exprs)
-        .sort("seconds", group, descending=[True, False], nulls_last=True)
-        .collect(engine="streaming")
-    )
-    found = []
-    for row in table.head(GROUP_LIMIT).iter_rows(named=True):
-        named: dict[str, object] = {
-            group: row[group],
-            "requests": row["requests"],
-            "queueing_share": row["share"],
-        }
-        for column in shown:
-            key = "response_time" if column == "request_time" else column
-            named[key] = summary_of(row, column)
-        found.append(named)
-    return found, len(table)
+def _brings_spans(sources: Sequence[Source] | Source) -> bool:
+    stores, files = stores_and_files(sources)
+    return bool(stores) or any(os.path.isdir(file) for file in files)
 
 
 def checked_split(rows: pl.LazyFrame | pl.DataFrame, spans: pl.DataFrame | None = None) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.sources import LogInput
@@ -25,21 +26,32 @@ class Block:
         numbers: 1-based number of each line in its input.
         open_end: the last line had no newline: it may be cut off.
         refused: (line number, reason, first characters) of lines that are not in ``lines``.
+        first: number of the first line of the block, refused or not.
+        start: bytes of the input (decompressed) before the block.
+        ends: bytes from the beginning of the block to the beginning of each line, and to the end of the last.
     """
 
     lines: pa.StringArray
     numbers: pa.Int64Array
     open_end: bool = False
     refused: list[tuple[int, str, str]] = field(default_factory=list)
+    first: int = 1
+    start: int = 0
+    ends: NDArray[np.int32] = field(default_factory=lambda: np.zeros(2, np.int32))
 
     @property
     def count(self) -> int:
         """Lines of the input that this block stands for."""
         return len(self.lines) + len(self.refused)
 
+    def position(self, number: int) -> int:
+        """The byte of the input (decompressed) at which the line of this number begins, counted from 0."""
+        return self.start + int(self.ends[number - self.first])
 
-def _refusal(number: int, reason: str, raw: str) -> Block:
-    return Block(pa.array([], pa.string()), pa.array([], pa.int64()), refused=[(number, reason, raw)])
+
+def _refusal(number: int, reason: str, raw: str, start: int) -> Block:
+    refused = [(number, reason, raw)]
+    return Block(pa.array([], pa.string()), pa.array([], pa.int64()), refused=refused, first=number, start=start)
 
 
 def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: int = LINE_LIMIT) -> Iterator[Block]:
@@ -49,33 +61,38 @@ def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: i
     compressed stream yields what came before the damage and then one refusal (``damaged_compression``).
     """
     number = 1
+    start = 0  # bytes before ``rest``
     rest = b""
     skipping = False  # inside a line over the limit, whose beginning has been refused already
     for chunk, damage in _chunks(log, block_bytes):
         if damage is not None:
             if rest:
-                yield _refusal(number, "incomplete_line", _text(rest))
+                yield _refusal(number, "incomplete_line", _text(rest), start)
                 number += 1
-            yield _refusal(number, "damaged_compression", damage)
+            yield _refusal(number, "damaged_compression", damage, start + len(rest))
             return
         if skipping:
             end = chunk.find(b"\n")
             if end < 0:
+                start += len(chunk)
                 continue
+            start += end + 1
             chunk, skipping = chunk[end + 1 :], False  # noqa: PLW2901
         data = rest + chunk if rest else chunk
         cut = data.rfind(b"\n") + 1
         rest = data[cut:]
         if cut:
-            block = _block(memoryview(data)[:cut], number, line_limit)
+            block = _block(memoryview(data)[:cut], number, start, line_limit)
             number += block.count
+            start += cut
             yield block
         if len(rest) > line_limit:
-            yield _refusal(number, "line_too_long", _text(rest))
+            yield _refusal(number, "line_too_long", _text(rest), start)
             number += 1
+            start += len(rest)
             rest, skipping = b"", True
     if rest:
-        block = _block(memoryview(rest + b"\n"), number, line_limit)
+        block = _block(memoryview(rest + b"\n"), number, start, line_limit)
         block.open_end = True
         yield block
 
@@ -111,7 +128,7 @@ def _chunks(log: LogInput, size: int) -> Iterator[tuple[bytes, str | None]]:
         yield b"", damage
 
 
-def _block(data: memoryview, first: int, line_limit: int) -> Block:
+def _block(data: memoryview, first: int, start: int, line_limit: int) -> Block:
     bytes_ = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(bytes_ == NEWLINE)
     offsets = np.empty(len(ends) + 1, np.int32)
@@ -127,9 +144,10 @@ def _block(data: memoryview, first: int, line_limit: int) -> Block:
     numbers = np.arange(first, first + len(ends))
     too_long = np.diff(offsets) > line_limit
     if not too_long.any():
-        return Block(lines, pa.array(numbers))
+        return Block(lines, pa.array(numbers), first=first, start=start, ends=offsets)
     refused = [(first + int(i), "line_too_long", lines[int(i)].as_py()[:200]) for i in np.flatnonzero(too_long)]
-    return Block(lines.filter(pa.array(~too_long)), pa.array(numbers[~too_long]), refused=refused)
+    kept = lines.filter(pa.array(~too_long))
+    return Block(kept, pa.array(numbers[~too_long]), refused=refused, first=first, start=start, ends=offsets)
 
 
 def _text(raw: bytes) -> str:

@@ -6,6 +6,8 @@ internal redirect (``:``). Instants and durations become whole microseconds here
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 TEXT_KEYS = (
     "request_id", "trace_id", "span_id", "method", "uri", "protocol", "host", "remote_addr",
 )  # fmt: skip
@@ -130,14 +132,14 @@ def _last(name: str) -> str:
 EXPRESSIONS: dict[str, str] = {
     "time": "make_timestamp(n_time)",
     "start": "make_timestamp(n_time - n_request_time)",
-    "status": "n_status::SMALLINT",
+    "status": "TRY_CAST(n_status AS SMALLINT)",  # refused lines pass through here too, whatever they hold
     "request_time": "n_request_time",
     "request_start": "make_timestamp(n_request_start)",
     "proxy_start": "make_timestamp(coalesce(n_proxy_start, n_request_start))",
     "upstream": "CASE WHEN blank(r.upstream_addr) THEN NULL "
     f"WHEN {ONE_ATTEMPT} THEN r.upstream_addr ELSE addresses_of(r.upstream_addr)[-1] END",
-    "attempts": "(CASE WHEN r.upstream_addr IS NULL THEN length_of(r.upstream_response_time) "
-    "ELSE attempts_of(r.upstream_addr) END)::SMALLINT",
+    "attempts": "least(CASE WHEN r.upstream_addr IS NULL THEN length_of(r.upstream_response_time) "
+    "ELSE attempts_of(r.upstream_addr) END, 32767)::SMALLINT",
     "retries": "CASE WHEN n_response IS NOT NULL THEN 0 ELSE before_last(r.upstream_response_time) END",
     "connect": _last("connect"),
     "header": _last("header"),
@@ -163,13 +165,13 @@ MICROSECONDS = (
 )
 
 
-def records_query(columns: tuple[str, ...], relation: str) -> str:
-    """SQL that turns ``relation(line, number)`` into the canonical ``columns``, and says what it refuses.
+def records_query(columns: tuple[str, ...], relation: str, expressions: Mapping[str, str] = EXPRESSIONS) -> str:
+    """SQL that turns ``relation(line, number)`` into ``columns`` (of ``expressions``), and says what it refuses.
 
     Besides the columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
     of ``REASONS`` that holds, and ``raw`` the line.
     """
-    selected = ",\n        ".join(f"{EXPRESSIONS[name]} AS {name}" for name in columns)
+    selected = ",\n        ".join(f"{expressions[name]} AS {name}" for name in columns)
     numbers = ", ".join(f"{sql} AS {name}" for name, sql in NUMBERS.items())
     text = " ".join((selected, numbers, _reason()))
     struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in KEYS if f"r.{key}" in text) + "}"

@@ -21,6 +21,8 @@ from sojourn.readers.compression import GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzst
 
 PARQUET_MAGIC = b"PAR1"
 
+Source = str | os.PathLike[str]
+
 
 @dataclass
 class LogInput:
@@ -49,15 +51,18 @@ class LogInput:
 
 @dataclass
 class Inputs:
-    """All inputs of one reading: logs, Parquet files, and the span files found in run folders."""
+    """All inputs of one reading: logs, Parquet files, the span files found in run folders, and the DSNs of stores."""
 
     logs: list[LogInput]
     parquet: list[Path]
     spans: list[Path]
+    stores: list[str]
 
     @property
     def size(self) -> int | None:
-        """Bytes of all logs as they lie on disk, None when one of them has no size (standard input)."""
+        """Bytes of all logs as they lie on disk, None when one of them has no size (standard input), or for a store."""
+        if self.stores:
+            return None
         sizes = [log.size for log in self.logs]
         return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
 
@@ -67,19 +72,53 @@ class Inputs:
             log.close()
 
 
-def opened_inputs(sources: Sequence[str | os.PathLike[str]]) -> Inputs:
+def stores_and_files(sources: Sequence[Source] | Source) -> tuple[list[str], list[str]]:
+    """DSNs of stores, each once, and everything else.
+
+    Raises:
+        SojournError: a source looks like a DSN of a kind that is not known.
+    """
+    named = [sources] if isinstance(sources, str | os.PathLike) else sources
+    stores: list[str] = []
+    files: list[str] = []
+    for source in [os.fspath(s) for s in named]:
+        if "://" not in source:
+            files.append(source)
+            continue
+        # Loading a store reads logs: the two packages know each other.
+        from sojourn.store.dsn import SHAPES, is_store  # noqa: PLC0415
+
+        if not is_store(source):
+            raise SojournError(f"{source}: neither a file nor a store (a store is {SHAPES})")
+        if source not in stores:
+            stores.append(source)
+    return stores, files
+
+
+def only_store(sources: Sequence[Source] | Source) -> str | None:
+    """The store's DSN, where one store is all there is to read."""
+    stores, files = stores_and_files(sources)
+    return stores[0] if len(stores) == 1 and not files else None
+
+
+def opened_inputs(sources: Sequence[Source]) -> Inputs:
     """Open every source: a log file (plain, gzip, zstd), a glob, ``-``, a Parquet file or a run's folder.
+
+    A store is not opened here: its DSN is put aside.
 
     Raises:
         SojournError: a source does not exist, matches nothing, cannot be opened, or is of a kind not supported.
     """
     if not sources:
-        raise SojournError("no source was given: name a log file, a glob, a run's folder or - for standard input")
-    inputs = Inputs([], [], [])
+        raise SojournError(
+            "no source was given: name a log file, a glob, a run's folder, a store or - for standard input"
+        )
+    stores, files = stores_and_files(sources)
+    inputs = Inputs([], [], [], stores)
     seen: set[tuple[int, int]] = set()
     try:
-        for source in sources:
-            for path in _expanded(os.fspath(source), inputs.spans):
+        for source in files:
+            for path in _expanded(source, inputs.spans):
                 _open_into(inputs, path, seen)
     except BaseException:
         inputs.close()
@@ -88,8 +127,6 @@ def opened_inputs(sources: Sequence[str | os.PathLike[str]]) -> Inputs:
 
 
 def _expanded(source: str, spans: list[Path]) -> list[str]:
-    if "://" in source:
-        raise SojournError(f"{source}: this version reads files and folders, not stores")
     path = Path(source)
     if source == "-" or path.is_file():
         return [source]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from sojourn.errors import SojournError
 from sojourn.frame import INSTANT
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.sources import opened_inputs
@@ -31,36 +32,65 @@ SPANS_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
-class _Attribute(msgspec.Struct):
+class Attribute(msgspec.Struct):
+    """A key and its value, which is an object with one key that names its type."""
+
     key: str
     value: dict[str, Any] = {}
 
 
-class _Span(msgspec.Struct, rename="camel"):
+class Event(msgspec.Struct, rename="camel"):
+    """Something that happened within a span."""
+
+    name: str = ""
+    time_unix_nano: int | str = 0
+
+
+class Status(msgspec.Struct):
+    """What the app itself thinks of how it went."""
+
+    code: int | str = 0
+    message: str = ""
+
+
+class Span(msgspec.Struct, rename="camel"):
+    """A span as OTLP/JSON has it."""
+
     trace_id: str = ""
     span_id: str = ""
     parent_span_id: str = ""
+    name: str = ""
     kind: int | str = 0
     start_time_unix_nano: int | str = 0
     end_time_unix_nano: int | str = 0
-    attributes: list[_Attribute] = []
+    attributes: list[Attribute] = []
+    events: list[Event] = []
+    status: Status = msgspec.field(default_factory=Status)
 
 
-class _Scope(msgspec.Struct):
-    spans: list[_Span] = []
+class Scope(msgspec.Struct):
+    """Spans of one instrumentation library."""
+
+    spans: list[Span] = []
 
 
-class _Resource(msgspec.Struct):
-    attributes: list[_Attribute] = []
+class Resource(msgspec.Struct):
+    """Who emitted the spans."""
+
+    attributes: list[Attribute] = []
 
 
-class _ResourceSpans(msgspec.Struct, rename="camel"):
-    resource: _Resource = msgspec.field(default_factory=_Resource)
-    scope_spans: list[_Scope] = []
+class ResourceSpans(msgspec.Struct, rename="camel"):
+    """Spans of one resource."""
+
+    resource: Resource = msgspec.field(default_factory=Resource)
+    scope_spans: list[Scope] = []
 
 
-class _Export(msgspec.Struct, rename="camel"):
-    resource_spans: list[_ResourceSpans] = []
+class Export(msgspec.Struct, rename="camel"):
+    """One export request: a line."""
+
+    resource_spans: list[ResourceSpans] = []
 
 
 def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
@@ -72,10 +102,13 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
     Raises:
         SojournError: a file cannot be opened.
     """
-    decoder = msgspec.json.Decoder(_Export, strict=False)
+    decoder = msgspec.json.Decoder(Export, strict=False)
     rows: list[tuple[Any, ...]] = []
     frames: list[pl.DataFrame] = []
     inputs = opened_inputs([os.fspath(p) for p in paths])
+    if inputs.stores:
+        inputs.close()
+        raise SojournError(f"{inputs.stores[0]}: spans are read from files; those of a store come with its requests")
     try:
         for log in inputs.logs:
             for block in blocks_of_lines(log):
@@ -89,13 +122,13 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
     return pl.concat([*frames, pl.DataFrame(rows, schema=SPANS_SCHEMA, orient="row")])
 
 
-def _rows(decoder: msgspec.json.Decoder[_Export], line: str | None) -> Iterator[tuple[Any, ...]]:
+def _rows(decoder: msgspec.json.Decoder[Export], line: str | None) -> Iterator[tuple[Any, ...]]:
     try:
         export = decoder.decode(line or "")
     except (msgspec.MsgspecError, UnicodeError):
         return
     for resource in export.resource_spans:
-        service = _values(resource.resource.attributes).get("service.name")
+        service = values_of(resource.resource.attributes).get("service.name")
         for scope in resource.scope_spans:
             for span in scope.spans:
                 row = _row(span, service)
@@ -103,21 +136,16 @@ def _rows(decoder: msgspec.json.Decoder[_Export], line: str | None) -> Iterator[
                     yield row
 
 
-def _row(span: _Span, service: Any) -> tuple[Any, ...] | None:
+def _row(span: Span, service: Any) -> tuple[Any, ...] | None:
     if span.kind not in (SERVER, "SPAN_KIND_SERVER"):
         return None
-    try:
-        start, end = int(span.start_time_unix_nano), int(span.end_time_unix_nano)
-    except ValueError:
+    bounds = span_bounds(span)
+    if bounds is None:
         return None
-    if not 0 < start <= end < 1 << 63:
-        return None
-    values = _values(span.attributes)
-    request_id = values.get("http.request.header.x-request-id")
-    if isinstance(request_id, list):
-        request_id = request_id[0] if request_id else None
+    start, end = bounds
+    values = values_of(span.attributes)
     return (
-        _text(request_id),
+        _text(first_value(values.get("http.request.header.x-request-id"))),
         span.trace_id, span.span_id, span.parent_span_id or None,
         _text(service),
         start // 1000, end // 1000, (end - start) / 1e9,
@@ -136,7 +164,24 @@ def _seconds(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and abs(value) < 1e9 else None
 
 
-def _values(attributes: list[_Attribute]) -> dict[str, Any]:
+def span_bounds(span: Span) -> tuple[int, int] | None:
+    """(start, end) in unix nanoseconds, None where they are not sound."""
+    try:
+        start, end = int(span.start_time_unix_nano), int(span.end_time_unix_nano)
+    except ValueError:
+        return None
+    return (start, end) if 0 < start <= end < 1 << 63 else None
+
+
+def first_value(value: Any) -> Any:
+    """The first of a list (a header is one), or the value itself."""
+    if isinstance(value, list):
+        return value[0] if value else None
+    return value
+
+
+def values_of(attributes: list[Attribute]) -> dict[str, Any]:
+    """Attributes as plain values by key."""
     return {a.key: _value(a.value) for a in attributes}
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import altair as alt
 import jinja2
-import polars as pl
 import vl_convert
 
 from sojourn import __version__, plots
 from sojourn.explain.components import COMPONENTS
+from sojourn.explain.measures import Measures
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES
 from sojourn.files import written_whole
@@ -35,7 +35,7 @@ class Figure:
     key: str
     title: str
     caption: str
-    chart: Callable[[pl.LazyFrame], alt.Chart | alt.LayerChart]
+    chart: Callable[[Measures], alt.Chart | alt.LayerChart]
 
 
 FIGURES_SHOWN: tuple[Figure, ...] = (
@@ -89,7 +89,7 @@ def html(result: SplitResult, title: str | None = None) -> str:
     environment.filters.update(
         ms=milliseconds, percent=percent, printable=printable, group_name=group_name, unbroken=unbroken
     )
-    figures = [_drawn(figure, result.served) for figure in _figures(result)] if result.requests else []
+    figures = [_drawn(figure, result.measures) for figure in _figures(result)] if result.requests else []
     return environment.get_template("report.html").render(
         title=title or ", ".join(printable(name, 60) for name in result.names[:3]) or "split",
         result=result,
@@ -122,8 +122,8 @@ def _figures(result: SplitResult) -> list[Figure]:
     return [*FIGURES_SHOWN[:1], *grouped[:1], *FIGURES_SHOWN[1:]]
 
 
-def _drawn(figure: Figure, rows: pl.LazyFrame) -> dict[str, Any]:
-    chart = figure.chart(rows).configure(background="transparent").configure_view(stroke=None)
+def _drawn(figure: Figure, measures: Measures) -> dict[str, Any]:
+    chart = figure.chart(measures).configure(background="transparent").configure_view(stroke=None)
     chart = chart.configure_axis(
         labelColor="#808080",
         titleColor="#808080",

@@ -1,0 +1,148 @@
+"""``sojourn store``: the tables everything is kept in. Make them, fill them from old logs, ask them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.common import pairs, reading_bar
+from sojourn.errors import SojournError
+from sojourn.words import printable
+
+if TYPE_CHECKING:
+    from sojourn.store.load import Loaded
+
+app = typer.Typer(help="Keep requests in a store, ClickHouse or its embedded engine, and ask it.", no_args_is_help=True)
+
+ROWS_SHOWN = 100
+
+Address = Annotated[
+    str, typer.Argument(metavar="DSN", help="chdb:///path, clickhouse://host[:port][/database] or clickhouses://…")
+]
+
+
+@app.command()
+def init(
+    dsn: Address,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            metavar="DAYS", min=0, help="Remove rows older than this (rollups stay); 0: keep all. Default: as is."
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Make the tables on every machine of this cluster.")
+    ] = None,
+    roles: Annotated[
+        bool,
+        typer.Option(
+            "--roles", help="Also make the roles and those users whose password files are named (a server only)."
+        ),
+    ] = False,
+) -> None:
+    """Make the tables, or bring them up to date. Doing it again changes nothing."""
+    from sojourn.store.dsn import parse  # noqa: PLC0415
+    from sojourn.store.migrate import init as make  # noqa: PLC0415
+    from sojourn.store.roles import make_roles  # noqa: PLC0415
+
+    address = parse(dsn)
+    if roles and address.embedded:
+        raise SojournError(
+            f"{address}: the embedded engine has no users: whoever may read the folder may read the store"
+        )
+    done = make(address, keep_days=keep, cluster=cluster)
+    typer.echo(f"{address}: {'applied ' + ', '.join(done) if done else 'up to date'}")
+    if keep is not None:
+        typer.echo(f"rows are kept {f'for {keep} days' if keep else 'for ever'}")
+    if roles:
+        users = ", ".join(make_roles(address, cluster=cluster)) or "none (no password file is named)"
+        typer.echo(f"roles made; users: {users}")
+
+
+@app.command()
+def load(
+    dsn: Address,
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="Log files (plain, .gz, .zst), globs, -, run folders.")
+    ],
+    spans: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Spans, OTLP/JSON lines. Repeatable.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Put logs into the store. Loading again counts nothing twice; bad lines go to dead_letters with their reason."""
+    from sojourn.store import load as into  # noqa: PLC0415
+
+    with reading_bar(quiet) as (set_total, set_position):
+        loaded = into(dsn, sources, spans=spans or (), on_size=set_total, on_progress=set_position)
+    typer.echo(_summary(loaded))
+
+
+@app.command()
+def query(
+    dsn: Address,
+    sql: Annotated[str | None, typer.Argument(metavar="SQL", help="A statement that reads.")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="F", help="Read the statement from a file.")] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Value of {NAME:Type} in it. Repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, every row.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV, every row.")] = False,
+    shown: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Rows of the table shown.")] = ROWS_SHOWN,
+) -> None:
+    """Ask the store in SQL. It only reads. Say FINAL after a table's name to count what was delivered twice once."""
+    from sojourn.store import connect  # noqa: PLC0415
+    from sojourn.store.query import answer, write_csv, write_json  # noqa: PLC0415
+
+    if (sql is None) == (file is None):
+        raise typer.BadParameter("give the query as SQL, or --file with a file that holds it")
+    if as_json and as_csv:
+        raise typer.BadParameter("--json or --csv, not both")
+    text = sql if file is None else _text_of(file)
+    parameters = pairs(values or [], "--set")
+    with _pipe_closed_early_is_fine(), connect(dsn) as store, answer(store, text or "", parameters) as found:
+        if as_json:
+            write_json(found, sys.stdout)
+        elif as_csv:
+            write_csv(found, sys.stdout)
+        else:
+            from rich.console import Console  # noqa: PLC0415
+
+            from sojourn.store.table import answer_table  # noqa: PLC0415
+
+            Console().print(answer_table(found.columns, found.rows, shown))
+
+
+@contextmanager
+def _pipe_closed_early_is_fine() -> Iterator[None]:
+    """``… | head`` has seen enough: that is no failure."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise SojournError(f"{file}: cannot be read ({error})") from None
+
+
+def _summary(loaded: Loaded) -> str:
+    records = loaded.records
+    text = f"{records.read:,} lines read, {loaded.requests:,} requests loaded"
+    if records.rejected:
+        reasons = ", ".join(f"{printable(reason)} {count:,}" for reason, count in sorted(records.reasons.items()))
+        text += f", {records.rejected:,} refused ({reasons}; see dead_letters)"
+    for count, name in ((loaded.spans, "spans"), (loaded.listen, "listen-queue samples")):
+        if count:
+            text += f", {count:,} {name}"
+    return text

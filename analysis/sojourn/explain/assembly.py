@@ -1,0 +1,115 @@
+"""Aggregates into the result of a split: the one place where it is put together, whoever computed them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.explain.audit import audit
+from sojourn.explain.components import QUEUE_SOURCES
+from sojourn.explain.groups import GROUPS
+from sojourn.explain.measures import GROUP_SHOWN, Measures
+from sojourn.explain.notes import notes
+from sojourn.explain.result import SplitResult
+from sojourn.explain.statistics import summary_of
+from sojourn.explain.verdict import Verdict, verdict
+from sojourn.frame import Records
+
+GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
+
+
+def checked_groups(by: Sequence[str]) -> None:
+    """Check names of groups.
+
+    Raises:
+        SojournError: one is not of ``GROUPS``.
+    """
+    unknown = [group for group in by if group not in GROUPS]
+    if unknown:
+        raise SojournError(f"cannot group by {unknown[0]!r}; choose from {', '.join(GROUPS)}")
+
+
+def assembled(
+    measures: Measures,
+    records: Records,
+    names: tuple[str, ...],
+    rows: Callable[[], pl.LazyFrame],
+    *,
+    by: Sequence[str],
+    slo: float,
+) -> SplitResult:
+    """The result of a split.
+
+    Args:
+        measures: the aggregates.
+        records, names: what was read, as in ``sojourn.frame.Requests``.
+        rows: makes the frame with the components of every request.
+        by, slo: as for ``sojourn.split``.
+    """
+    overall = measures.overall()
+    figures = measures.figures()
+    _, means = measures.means()
+    response = figures.pop("request_time")
+    p99 = response["p99"] or 0.0
+    slow, tail_means = measures.means(p99)
+    result = SplitResult(
+        measures=measures,
+        records=records,
+        names=names,
+        window=None if overall["first"] is None else (overall["first"], overall["last"]),
+        clock=measures.clock,
+        response_time=response,
+        components=figures,
+        means=means,
+        queueing_share=_queueing_share(means),
+        tail={
+            "p99": {
+                "threshold": response["p99"],
+                "requests": slow,
+                "queueing_share": _queueing_share(tail_means),
+                "components": tail_means,
+            }
+        },
+        audit=audit(measures, overall["upgraded"]),
+        verdict=_verdict(means, tail_means, p99, overall["requests"], slo),
+        by={},
+        by_total={},
+        sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
+        wasted=overall["wasted"] or 0.0,
+        requests=overall["requests"],
+        _rows=rows,
+    )
+    for group in by:
+        result.by[group], result.by_total[group] = _grouped(measures, group)
+    result.notes = [*measures.notes, *notes(result)]
+    return result
+
+
+def _queueing_share(means: dict[str, float]) -> float | None:
+    total = math.fsum(means.values())
+    return (means["connect"] + means["queue"]) / total if total > 0 else None
+
+
+def _verdict(means: dict[str, float], tail: dict[str, float], p99: float, requests: int, slo: float) -> Verdict:
+    if not requests:
+        return Verdict("unknown", "There is nothing to judge: no request was accepted.", "unknown")
+    return verdict(means, tail, p99, requests, slo)
+
+
+def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], int]:
+    rows, total = measures.grouped(group, GROUP_LIMIT)
+    found = []
+    for row in rows:
+        named: dict[str, object] = {
+            group: row[group],
+            "requests": row["requests"],
+            "queueing_share": row["share"],
+        }
+        for column in GROUP_SHOWN:
+            key = "response_time" if column == "request_time" else column
+            named[key] = summary_of(row, column)
+        found.append(named)
+    return found, total

@@ -1,0 +1,219 @@
+"""The aggregates of a split, from a frame."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
+from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Measures, Row, exceeding_ranks, window_width
+from sojourn.explain.statistics import Summary, summaries, summary_exprs
+from sojourn.frame import INSTANT
+
+PART_SUMS = {
+    "queueing delay": pl.col("queueing_delay").fill_null(0.0),
+    "service time": pl.col("service_time").fill_null(0.0),
+}
+
+
+def measured(rows: pl.LazyFrame | Measures) -> Measures:
+    """The aggregates of ``rows`` that carry the split; aggregates are passed on as they are."""
+    return FrameMeasures(rows) if isinstance(rows, pl.LazyFrame) else rows
+
+
+def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows but those with status 101: their request time is how long the connection was used."""
+    return rows.filter(pl.col("status") != SWITCHING_PROTOCOLS)
+
+
+class FrameMeasures:
+    """``Measures`` of a frame as ``split_rows`` makes it; attributes as there."""
+
+    def __init__(self, rows: pl.LazyFrame, clock: pl.DataFrame | None = None) -> None:
+        self.clock = pl.DataFrame() if clock is None else clock
+        self.notes: list[str] = []
+        self._rows = rows
+        self._served = without_upgraded(rows)
+
+    def overall(self) -> Row:
+        """See ``Measures``."""
+        upgraded = pl.col("status") == SWITCHING_PROTOCOLS
+        return _row(
+            self._rows.select(
+                pl.len().alias("requests"),
+                upgraded.sum().alias("upgraded"),
+                pl.col("start").min().alias("first"),
+                pl.col("time").max().alias("last"),
+                pl.col("wasted").sum().alias("wasted"),
+                *((pl.col("queue_source") == s).sum().alias(f"source/{s}") for s in QUEUE_SOURCES),
+            )
+        )
+
+    def figures(self) -> dict[str, Summary]:
+        """See ``Measures``."""
+        return summaries(self._served, ["request_time", *SHOWN])
+
+    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+        """See ``Measures``."""
+        rows = self._served if at_least is None else self._served.filter(pl.col("request_time") >= at_least)
+        row = _row(rows.select(pl.len().alias("requests"), *(pl.col(c).fill_null(0.0).mean() for c in COMPONENTS)))
+        return row["requests"], {name: row[name] or 0.0 for name in COMPONENTS}
+
+    def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
+        """See ``Measures``."""
+        exprs = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
+        share = (pl.col("queueing_delay").fill_null(0.0).sum() / pl.col("request_time").sum()).alias("share")
+        table = (
+            self._served.group_by(group)
+            .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), share, *exprs)
+            .sort("seconds", group, descending=[True, False], nulls_last=True)
+            .collect(engine="streaming")
+        )
+        return table.head(limit).to_dicts(), len(table)
+
+    def checks(self) -> Row:
+        """See ``Measures``."""
+        known = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
+        error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
+        differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
+        return _row(
+            self._served.select(
+                error.alias("error"),
+                *((pl.col(name) < -ROUNDING).sum().alias(f"negative/{name}") for name in COMPONENTS),
+                known.filter(pl.col("answered")).mean().alias("known"),
+                pl.col("app_garbled").sum().alias("garbled"),
+                differ.median().alias("differ"),
+                pl.col("start").min().alias("first"),
+                pl.col("start").max().alias("last"),
+                pl.col("request_time").quantile(0.99, "linear").alias("p99"),
+            )
+        )
+
+    def little(self, begin: datetime, seconds: float) -> Row:
+        """See ``Measures``."""
+
+        def position(column: str) -> pl.Expr:
+            return ((pl.col(column) - pl.lit(begin, INSTANT)).dt.total_microseconds() / (seconds * 1e6)).clip(0, 1)
+
+        weight = pl.min_horizontal(position("start"), 1 - position("start"), pl.lit(EDGE)) / EDGE
+        return _row(
+            self._served.select(
+                (_weight_until(position("time")) - _weight_until(position("start"))).sum().alias("present"),
+                (weight > 0).sum().alias("arrivals"),
+                weight.sum().alias("weight"),
+                (weight * pl.col("request_time")).sum().alias("response"),
+            )
+        )
+
+    def windows(self, begin: datetime, microseconds: float, count: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        since = (pl.col("start") - pl.lit(begin)).dt.total_microseconds()
+        return (
+            self._served.group_by((since / microseconds).floor().cast(pl.Int64).alias("window"))
+            .agg(pl.len().alias("arrivals"), pl.col("request_time").mean().alias("response time"))
+            .filter(pl.col("window").is_between(0, count - 1))
+            .sort("window")
+            .collect(engine="streaming")
+        )
+
+    def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
+        """See ``Measures``."""
+        # Work for clients already gone, and streaming, go on after nginx has written its line: the span knows how long.
+        held_until = pl.max_horizontal(
+            "time", pl.col("span_start") + pl.duration(microseconds=pl.col("span_seconds") * 1e6)
+        )
+        table = (
+            self._served.filter(pl.col("proxied"))
+            .with_columns(busy=pl.coalesce("span_seconds", "service_time"))
+            .group_by("upstream")
+            .agg(
+                pl.col("worker").n_unique() - pl.col("worker").is_null().any(),
+                pl.col("busy").sum(),
+                ((held_until.max() - pl.lit(first)).dt.total_microseconds() / 1e6).alias("span"),
+            )
+            .sort("upstream")
+            .collect(engine="streaming")
+        )
+        seconds = table["span"].max()
+        return (
+            seconds if isinstance(seconds, float) else 0.0,
+            list(table.select("upstream", "worker", "busy").iter_rows()),
+        )
+
+    def response_range(self) -> tuple[float, float] | None:
+        """See ``Measures``."""
+        value = pl.col("request_time")
+        low, high = _row(self._served.select(value.min().alias("low"), value.max().alias("high"))).values()
+        return None if low is None else (low, high)
+
+    def response_bins(self, low: float, width: float, *, logarithmic: bool, count: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        value = pl.col("request_time")
+        index = (pl.max_horizontal(value, pl.lit(low)) / low).log() / width if logarithmic else (value - low) / width
+        return (
+            self._served.group_by(index.floor().clip(0, count - 1).cast(pl.Int32).alias("bin"))
+            .agg(
+                pl.len().alias("requests"),
+                value.sum().alias("total"),
+                *(expr.sum().alias(part) for part, expr in PART_SUMS.items()),
+            )
+            .sort("bin")
+            .collect(engine="streaming")
+        )
+
+    def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """See ``Measures``."""
+        values = self._served.select(pl.col(column).drop_nulls().sort()).collect(engine="streaming").to_series()
+        ranks = exceeding_ranks(len(values), points)
+        return values.to_numpy()[ranks], (len(values) - ranks) / len(values) if len(values) else np.array([])
+
+    def parts_by(self, group: str, limit: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        return (
+            self._served.group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
+            .agg(
+                pl.len().alias("requests"),
+                pl.col("request_time").sum().alias("total"),
+                pl.col("request_time").mean().alias("response"),
+                *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
+            )
+            .sort("total", "group", descending=[True, False])
+            .head(limit)
+            .collect(engine="streaming")
+        )
+
+    def parts_over_time(self, windows: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        start = pl.col("start")
+        first, last = _row(self._served.select(start.min(), start.max().alias("last"))).values()
+        # Of no requests, a window of any width.
+        width = 1 if first is None else window_width(first, last, windows)
+        begin = pl.lit(first, INSTANT)
+        since = (start - begin).dt.total_microseconds()
+        return (
+            self._served.group_by((begin + pl.duration(microseconds=since // width * width)).alias("arrived"))
+            .agg(
+                pl.len().alias("requests"),
+                pl.col("request_time").quantile(0.99, "linear").alias("p99"),
+                pl.col("request_time").mean().alias("response"),
+                *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
+            )
+            .sort("arrived")
+            .collect(engine="streaming")
+        )
+
+
+def _row(rows: pl.LazyFrame) -> Row:
+    return rows.collect(engine="streaming").row(0, named=True)
+
+
+def _weight_until(x: pl.Expr) -> pl.Expr:
+    """Integral of the trapezoid from 0 to x, both in parts of the window."""
+    return (
+        pl.when(x < EDGE).then(x * x / (2 * EDGE))
+        .when(x <= 1 - EDGE).then(x - EDGE / 2)
+        .otherwise(1 - EDGE - (1 - x) * (1 - x) / (2 * EDGE))
+    )  # fmt: skip

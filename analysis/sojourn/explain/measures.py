@@ -1,0 +1,104 @@
+"""What a split is made of: sums, figures and counts over requests that carry their components.
+
+``split`` assembles them into a result, ``audit`` judges them, charts draw them. Two things compute them: a frame
+(``sojourn.explain.frame_measures``) and a store (``sojourn.store.measures``), which sends no row for any of it.
+All but ``overall`` leave upgraded connections (101) out. Durations are seconds, instants UTC datetimes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.explain.components import COMPONENTS
+from sojourn.explain.statistics import Summary
+
+Row = dict[str, Any]
+
+SHOWN = ("queueing_delay", *COMPONENTS)
+GROUP_SHOWN = ("request_time", "queueing_delay", "service_time")
+# s: a component of whole microseconds comes out of its sums this near, and a negative zero is no finding.
+ROUNDING = 1e-7
+EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
+
+
+class Measures(Protocol):
+    """Aggregates over split requests."""
+
+    @property
+    def clock(self) -> pl.DataFrame:
+        """Clock offsets used, as from ``sojourn.explain.clock.clock_offsets``."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know of how the figures were made; empty for exact ones."""
+
+    def overall(self) -> Row:
+        """All requests: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>."""
+
+    def figures(self) -> dict[str, Summary]:
+        """``request_time`` and every column of ``SHOWN`` -> its figures, nulls left out."""
+
+    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+        """Requests that took ``at_least`` that long (s; None: all), and component -> mean, unknown counted as 0."""
+
+    def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
+        """Rows of a group's values, most seconds first, and how many there are in all.
+
+        Columns: the group, requests, share (of queueing, of all seconds), and ``column/figure`` of ``GROUP_SHOWN``.
+        """
+
+    def checks(self) -> Row:
+        """For the audit.
+
+        error (largest miss of the identity, s), negative/<component> (requests below -``ROUNDING``), known (share of
+        the answered whose app spoke), garbled (requests), differ (median of queue by stamp less queue by durations, s),
+        first and last (arrival), p99 (s).
+        """
+
+    def little(self, begin: datetime, seconds: float) -> Row:
+        """Sums over the window of ``seconds`` from ``begin``, weighted by a trapezoid (``EDGE``).
+
+        arrivals (requests with any weight), weight (of arrivals, in requests), response (weight x s), present
+        (requests in the system, averaged over the window with that weight).
+        """
+
+    def windows(self, begin: datetime, microseconds: float, count: int) -> pl.DataFrame:
+        """Columns window (0 … count - 1), arrivals, response time (mean, s), of windows that long since ``begin``."""
+
+    def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
+        """Seconds from ``first`` until the last worker was free, and per backend: upstream, workers, busy (s)."""
+
+    def response_range(self) -> tuple[float, float] | None:
+        """Shortest and longest response time, s."""
+
+    def response_bins(self, low: float, width: float, *, logarithmic: bool, count: int) -> pl.DataFrame:
+        """Columns bin (0 … count - 1), requests, total, queueing delay, service time (sums, s), by response time.
+
+        A bin is ``width`` wide, in seconds or, when logarithmic, in ln(seconds); the first begins at ``low`` (s).
+        """
+
+    def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """At most ``points`` values of a column (s), ascending, and the share of values that are larger."""
+
+    def parts_by(self, group: str, limit: int) -> pl.DataFrame:
+        """Columns group (text, – for none), requests, total, response, queueing delay, service time (means, s)."""
+
+    def parts_over_time(self, windows: int) -> pl.DataFrame:
+        """Columns arrived (a window's begin), requests, p99, response, queueing delay, service time (means, s)."""
+
+
+def exceeding_ranks(count: int, points: int) -> npt.NDArray[np.int64]:
+    """Ranks (0: the smallest of ``count`` values) even in the logarithm of the share that is larger."""
+    if not count:
+        return np.array([], np.int64)
+    return np.unique(count - np.geomspace(count, 1, min(points, count)).round().astype(np.int64))
+
+
+def window_width(first: datetime, last: datetime, windows: int) -> int:
+    """Whole microseconds such that ``windows`` of them cover first to last."""
+    return max(-(-round((last - first).total_seconds() * 1e6) // windows), 1)

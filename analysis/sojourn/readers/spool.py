@@ -1,0 +1,57 @@
+"""Rows on their way into a frame: in memory while they are few, in Parquet files of a temporary folder when many."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import polars as pl
+
+from sojourn.errors import SojournError
+
+ROWS_IN_MEMORY = 1_500_000
+ROWS_PER_FILE = 500_000
+
+
+class Spool:
+    """Takes frames of equal columns one after another.
+
+    Attributes:
+        folder: where the rows lie once there are many; it goes when nothing refers to it any more.
+    """
+
+    def __init__(self) -> None:
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self._held: list[pl.DataFrame] = []
+        self._held_rows = 0
+        self._files = itertools.count()
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take some rows.
+
+        Raises:
+            SojournError: there is no room in the temporary folder.
+        """
+        self._held.append(rows)
+        self._held_rows += len(rows)
+        if self._held_rows >= (ROWS_PER_FILE if self.folder is not None else ROWS_IN_MEMORY):
+            self._spill()
+
+    def frames(self) -> list[pl.LazyFrame]:
+        """All that was taken."""
+        if self.folder is not None:
+            self._spill()
+            return [pl.scan_parquet(Path(self.folder.name) / "*.parquet")]
+        return [pl.concat(self._held).lazy()] if self._held else []
+
+    def _spill(self) -> None:
+        if self.folder is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="sojourn-")
+        if self._held:
+            path = Path(self.folder.name) / f"{next(self._files):06}.parquet"
+            try:
+                pl.concat(self._held).write_parquet(path, compression="lz4", statistics=False)
+            except (OSError, pl.exceptions.PolarsError) as error:
+                raise SojournError(f"no room to keep what was read in {self.folder.name}: {error}") from error
+        self._held, self._held_rows = [], 0

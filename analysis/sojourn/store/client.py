@@ -1,0 +1,171 @@
+"""A store, opened: one client for the embedded engine and for a server."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sojourn.errors import SojournError
+from sojourn.store.dsn import Dsn, parse
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+CONNECT_SECONDS = 10
+# A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
+SETTINGS = {"do_not_merge_across_partitions_select_final": 1}
+
+
+@dataclass
+class Store:
+    """An open store.
+
+    Attributes:
+        client: clickhouse-connect's client; its database is the store's.
+        address: where it is.
+    """
+
+    client: Client
+    address: Dsn
+
+    @property
+    def database(self) -> str:
+        """The store's database."""
+        return self.address.database
+
+    @property
+    def dsn(self) -> str:
+        """The address without its password."""
+        return str(self.address)
+
+    @property
+    def embedded(self) -> bool:
+        """The engine runs in this process."""
+        return self.address.embedded
+
+    def close(self) -> None:
+        """Close the connection; an embedded engine stops with its last one."""
+        self.client.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(dsn: str | Dsn, *, database: str | None = None) -> Store:
+    """Open a store. Use it as a context manager.
+
+    Args:
+        dsn: ``chdb:///path[?database=x]``, ``clickhouse://[user[:password]@]host[:port][/database]``, or
+            ``clickhouses://…`` for HTTPS (``?ca=FILE`` for a certificate of one's own).
+        database: open this database instead of the DSN's.
+
+    Raises:
+        SojournError: unreachable, refused, in use by another process, or there is no such database.
+    """
+    address = parse(dsn) if isinstance(dsn, str) else dsn
+    if address.embedded and database is None and not Path(address.path).is_dir():
+        raise SojournError(f"{address}: there is no store yet; `sojourn store init {address}` makes one")
+    with _said(address):
+        return Store(_client(address, database or address.database), address)
+
+
+def _client(address: Dsn, database: str) -> Client:
+    try:
+        import clickhouse_connect  # noqa: PLC0415 - takes its time to load
+    except ImportError:
+        raise SojournError("a store needs two more packages: pip install 'sojourn[store]'") from None
+    # What it would log, it raises as well, and that is what is shown.
+    logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
+    if address.embedded:
+        try:
+            import chdb  # noqa: F401, PLC0415
+        except ImportError:
+            raise SojournError("a chdb:// store needs one more package: pip install 'sojourn[store]'") from None
+        return clickhouse_connect.get_client(interface="chdb", path=address.path, database=database, settings=SETTINGS)
+    return clickhouse_connect.get_client(
+        host=address.host,
+        port=address.port,
+        username=address.user or None,
+        password=address.password,
+        database=database,
+        secure=address.scheme == "clickhouses",
+        ca_cert=address.ca or None,
+        settings=SETTINGS,
+        connect_timeout=CONNECT_SECONDS,
+        autogenerate_session_id=False,  # a session allows one query at a time
+        client_name="sojourn",
+    )
+
+
+@contextmanager
+def _said(address: Dsn) -> Iterator[None]:
+    """What may go wrong when a store is opened, in words."""
+    from clickhouse_connect.driver.exceptions import ClickHouseError  # noqa: PLC0415
+
+    try:
+        yield
+    except (ClickHouseError, RuntimeError, OSError) as error:
+        raise SojournError(f"{address}: {_reason(address, error)}") from None
+
+
+def _reason(address: Dsn, error: Exception) -> str:
+    text = str(error)
+    denied = address.embedded and not os.access(address.path, os.W_OK | os.X_OK)
+    busy = "this user may not write there" if denied else "another process has it open, or it is no store's folder"
+    for words, reason in (
+        ("UNKNOWN_DATABASE|Code: 81", f"has no database {address.database!r}; `sojourn store init {address}` makes it"),
+        ("already initialized with path", "this process has another embedded store open; it can hold one at a time"),
+        ("Unable to open the chdb engine", f"cannot be opened: {busy}"),
+        (
+            "AUTHENTICATION_FAILED|REQUIRED_PASSWORD",
+            "user or password was refused (the password may also be in SOJOURN_STORE_PASSWORD or …_FILE)",
+        ),
+    ):
+        if re.search(words, text):
+            return reason
+    cause = re.search(r"\[Errno [^\]]*\] ([^'\")]*)|(timed out)|(certificate verify failed[^)]*)", text)
+    if cause:
+        return f"cannot be reached ({next(part for part in cause.groups() if part)})"
+    return f"cannot be opened ({plain(error)})"
+
+
+def plain(error: Exception) -> str:
+    """What the engine has to say, in one line: without its class, code, version and stack."""
+    if "deserialization not supported" in str(error):
+        return "a column holds the state of an aggregate; ask for it through its function, such as quantilesDDMerge"
+    text = re.split(r"Stack trace|\(version ", str(error))[0]
+    text = re.sub(r"^.*?Code: \d+\. ?", "", text, flags=re.DOTALL)
+    text = re.sub(r"DB::Exception: ", "", text)
+    return " ".join(text.split())[:600].strip().rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def plainly(store: Store, doing: str) -> Iterator[None]:
+    """Errors of the engine inside the block become one sentence that begins with what was being done.
+
+    Raises:
+        SojournError: instead of whatever the client raised.
+    """
+    from clickhouse_connect.driver.exceptions import ClickHouseError  # noqa: PLC0415
+
+    try:
+        yield
+    except ClickHouseError as error:
+        raise SojournError(f"{store.dsn}: {doing}: {plain(error)}") from None
+
+
+def rows(store: Store, sql: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    """Every row of a query whose answer is known to be short."""
+    return [tuple(row) for row in store.client.query(sql, parameters=parameters).result_rows]

@@ -1,0 +1,154 @@
+"""How files get into a store: parsed block by block, gathered into inserts of some size, sent as Arrow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from sojourn.errors import SojournError
+from sojourn.readers.blocks import Reject, parsed_blocks
+from sojourn.readers.sources import LogInput, opened_inputs
+from sojourn.store.client import Store, plainly
+from sojourn.store.listen_rows import LISTEN_SCHEMA, listen_rows
+from sojourn.store.load import Loaded, Source
+from sojourn.store.log_rows import MACROS, request_rows, rows_query
+from sojourn.store.span_rows import SPAN_SCHEMA, span_rows
+
+ROWS_PER_INSERT = 250_000  # few, large parts: each insert becomes one per day
+REJECTS_KEPT = 1_000
+RAW_KEPT = 2_000
+INSERT_SETTINGS = {"max_partitions_per_insert_block": 0}  # a sparse log may hold years
+
+DEAD_LETTERS = pa.schema([
+    ("time", pa.timestamp("ms", "UTC")), ("kind", pa.string()), ("source", pa.string()), ("position", pa.uint64()),
+    ("reason", pa.string()), ("raw", pa.string()),
+])  # fmt: skip
+
+
+class Sender:
+    """Gathers tables of one kind and inserts them when they have grown large enough."""
+
+    def __init__(self, store: Store, table: str, rows_per_insert: int = ROWS_PER_INSERT) -> None:
+        self.sent = 0
+        self._store = store
+        self._table = table
+        self._limit = rows_per_insert
+        self._held: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        """Take some rows."""
+        if len(rows):
+            self._held.append(rows)
+            if sum(map(len, self._held)) >= self._limit:
+                self.flush()
+
+    def flush(self) -> None:
+        """Send what is held."""
+        if not self._held:
+            return
+        rows = pa.concat_tables(self._held)
+        with plainly(self._store, f"loading into {self._table} (what came before is there; loading again is safe)"):
+            self._store.client.insert_arrow(self._table, rows, settings=INSERT_SETTINGS)
+        self.sent += len(rows)
+        self._held = []
+
+
+def load_into(
+    store: Store,
+    sources: Sequence[Source],
+    spans: Sequence[Source],
+    on_size: Callable[[int | None], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Loaded:
+    """``sojourn.store.load`` into an open store, without the rollups."""
+    loaded = Loaded()
+    inputs = opened_inputs(sources)
+    dead = Sender(store, "dead_letters")
+    try:
+        if inputs.stores:
+            raise SojournError(f"{inputs.stores[0]}: a store cannot be loaded into another one")
+        if inputs.parquet:
+            raise SojournError(f"{inputs.parquet[0]}: Parquet is not loaded; load the log it was made from")
+        if on_size:
+            on_size(inputs.size)
+        _load_logs(store, inputs.logs, loaded, dead, on_progress)
+    finally:
+        inputs.close()
+    requests = loaded.requests
+    span_files = [*inputs.spans, *spans]
+    if span_files:
+        loaded.spans = _load_spans(store, span_files, dead)
+    listen_files = [p for s in sources if (p := Path(os.fspath(s)) / "listen.jsonl").is_file()]
+    if listen_files:
+        loaded.listen = _load_listen(store, listen_files, dead)
+    dead.flush()
+    loaded.requests, loaded.dead_letters = requests, dead.sent
+    return loaded
+
+
+def _load_logs(
+    store: Store,
+    logs: Sequence[LogInput],
+    loaded: Loaded,
+    dead: Sender,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    sender = Sender(store, "requests")
+    for block in parsed_blocks(logs, rows_query(), on_progress, MACROS):
+        loaded.records.read += block.lines
+        for reject in block.rejects:
+            _count(loaded, block.source, reject)
+        dead.add(dead_letters("requests", block.source, block.rejects))
+        if block.accepted is not None and len(block.accepted):
+            sender.add(request_rows(block.accepted, block.source))
+    sender.flush()
+    loaded.requests = sender.sent
+
+
+def _load_spans(store: Store, files: Sequence[Source], dead: Sender) -> int:
+    sender = Sender(store, "spans")
+    inputs = opened_inputs(files)
+    try:
+        for source, rows, rejects in span_rows(inputs.logs):
+            sender.add(pa.Table.from_pylist(rows, schema=SPAN_SCHEMA))
+            dead.add(dead_letters("spans", source, rejects))
+    finally:
+        inputs.close()
+    sender.flush()
+    return sender.sent
+
+
+def _load_listen(store: Store, files: Sequence[Path], dead: Sender) -> int:
+    sender = Sender(store, "listen_queue")
+    inputs = opened_inputs(files)
+    try:
+        for source, rows, rejects in listen_rows(inputs.logs):
+            sender.add(pa.Table.from_pylist(rows, schema=LISTEN_SCHEMA))
+            dead.add(dead_letters("listen_queue", source, rejects))
+    finally:
+        inputs.close()
+    sender.flush()
+    return sender.sent
+
+
+def dead_letters(kind: str, source: str, rejects: Sequence[Reject]) -> pa.Table:
+    """Refused lines as rows of ``dead_letters``."""
+    now = datetime.now(UTC)
+    rows = [
+        {"time": now, "kind": kind, "source": source, "position": r.position, "reason": r.reason, "raw": r.raw}
+        for r in rejects
+    ]
+    return pa.Table.from_pylist(rows, schema=DEAD_LETTERS)
+
+
+def _count(loaded: Loaded, source: str, reject: Reject) -> None:
+    records = loaded.records
+    records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
+    if len(records.rejects) < REJECTS_KEPT:
+        records.rejects.append(
+            {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw[:RAW_KEPT]}
+        )

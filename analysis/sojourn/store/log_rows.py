@@ -1,0 +1,86 @@
+"""Log records as rows of the table ``requests``: the reader's own rules, and the attempts as arrays.
+
+DuckDB hands over whole microseconds as decimals without a fraction; moving the point makes them the exact seconds that
+ClickHouse keeps, and no float is involved.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sojourn.readers.record import EXPRESSIONS, LIST_KEYS, NAME_KEYS, TEXT_KEYS, WHOLE_KEYS, records_query
+
+MICROSECONDS = pa.decimal128(18, 0)
+SECONDS = pa.decimal128(18, 6)
+
+_ATTEMPTS = EXPRESSIONS["attempts"]
+
+
+def _decimal(sql: str) -> str:
+    return f"TRY_CAST({sql} AS DECIMAL(18, 0))"
+
+
+def _times(name: str) -> str:
+    """The times of all attempts. A list too short (nothing says which attempt is missing) ends with the last one."""
+    x = f"r.upstream_{name}_time"
+    return f"""CASE WHEN {_ATTEMPTS} = 1 AND n_{name} IS NOT NULL THEN [{_decimal(f"n_{name}")}]
+        WHEN {_ATTEMPTS} = 0 THEN []::DECIMAL(18, 0)[]
+        WHEN blank({x}) THEN list_resize([]::DECIMAL(18, 0)[], {_ATTEMPTS})
+        ELSE last_ones(list_transform(times_of({x}), lambda e: {_decimal("micros(e)")}), {_ATTEMPTS}) END"""
+
+
+MACROS = (
+    "CREATE OR REPLACE TEMP MACRO last_ones(list, n) AS (CASE WHEN len(list) >= n THEN list[-n:] "
+    "ELSE list_concat(list_resize([list[1]][:0], n - len(list)), list) END)",
+    "CREATE OR REPLACE TEMP MACRO status_of(e) AS (CASE WHEN regexp_full_match(e, '[0-9]{1,3}') "
+    "THEN e::USMALLINT ELSE 0::USMALLINT END)",
+)
+
+# Column of the table -> SQL over the parsed record.
+STORED: dict[str, str] = {
+    "time": EXPRESSIONS["time"],
+    "request_time": _decimal("n_request_time"),
+    "request_start": EXPRESSIONS["request_start"],
+    "proxy_start": EXPRESSIONS["proxy_start"],
+    "status": "TRY_CAST(n_status AS USMALLINT)",
+    **{key: f"coalesce({EXPRESSIONS[key]}, '')" for key in (*NAME_KEYS, *TEXT_KEYS)},
+    **{key: EXPRESSIONS[key] for key in WHOLE_KEYS},
+    "attempt_addr": f"""CASE WHEN {_ATTEMPTS} = 0 THEN []::VARCHAR[]
+        WHEN r.upstream_addr IS NULL THEN list_resize([]::VARCHAR[], {_ATTEMPTS}, '')
+        WHEN {_ATTEMPTS} = 1 THEN [r.upstream_addr] ELSE addresses_of(r.upstream_addr) END""",
+    "attempt_status": f"""CASE WHEN {_ATTEMPTS} = 0 THEN []::USMALLINT[]
+        WHEN blank(r.upstream_status) THEN list_resize([]::USMALLINT[], {_ATTEMPTS}, 0)
+        ELSE list_transform(last_ones(times_of(r.upstream_status), {_ATTEMPTS}),
+            lambda e: status_of(coalesce(e, ''))) END""",
+    "attempt_connect": _times("connect"),
+    "attempt_header": _times("header"),
+    "attempt_response": _times("response"),
+    "app_queueing_delay": _decimal(EXPRESSIONS["app_queueing_delay"]),
+    "app_service_time": _decimal(EXPRESSIONS["app_service_time"]),
+    "app_garbled": EXPRESSIONS["app_garbled"],
+}
+assert not set(LIST_KEYS) & set(STORED)  # noqa: S101 - what nginx wrote as lists is stored as arrays
+
+
+def rows_query() -> str:
+    """SQL from lines (``block``) to rows of ``requests``, without ``source``."""
+    return records_query(tuple(STORED), "block", STORED)
+
+
+def request_rows(accepted: pa.Table, source: str) -> pa.Table:
+    """Parsed records as Arrow for ``requests``: decimals in seconds, and where they came from."""
+    table = accepted.drop_columns(["number"]).combine_chunks()
+    columns = [in_seconds(column.chunk(0)) if column.num_chunks else column for column in table.columns]
+    table = pa.table(columns, names=table.column_names)
+    return table.append_column("source", pa.repeat(pa.scalar(source, pa.string()), len(table)))
+
+
+def in_seconds(array: pa.Array) -> pa.Array:
+    """Decimals of whole microseconds, or lists of them, as decimals of seconds: the same digits, the point moved."""
+    if array.type == MICROSECONDS:
+        return pa.Array.from_buffers(SECONDS, len(array), array.buffers(), offset=array.offset)
+    if pa.types.is_list(array.type) and array.type.value_type == MICROSECONDS:
+        return pa.Array.from_buffers(
+            pa.list_(SECONDS), len(array), array.buffers()[:2], offset=array.offset, children=[in_seconds(array.values)]
+        )
+    return array

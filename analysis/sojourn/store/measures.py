@@ -1,0 +1,253 @@
+"""The aggregates of a split, from a store: it sends sums and figures, never a request."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.explain.clock import PAIR, offsets_within
+from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
+from sojourn.explain.measures import EDGE, GROUP_SHOWN, SHOWN, Row, exceeding_ranks, window_width
+from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
+from sojourn.frame import INSTANT, Selection
+from sojourn.store import statements as sql
+from sojourn.store.client import Store, connect, plainly
+
+# Up to so many requests quantiles are exact, which takes about 250 bytes of the store's memory a request.
+EXACT_ROWS = 5_000_000
+PARTS_SCHEMA = {"requests": pl.Int64(), "response": pl.Float64()}
+
+
+class StoreMeasures:
+    """``Measures`` of the requests a store holds; attributes as there.
+
+    Args:
+        dsn: the store; connected to for every question, or once for all inside ``session``.
+        selection: which requests.
+        exact_rows: up to so many requests quantiles are exact; beyond, of values cut off after four digits.
+    """
+
+    def __init__(self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS) -> None:
+        self._dsn = dsn
+        self._which = sql.chosen(selection)
+        self._exact_rows = exact_rows
+        self._open: Store | None = None
+
+    @property
+    def clock(self) -> pl.DataFrame:
+        """See ``Measures``."""
+        return self._offsets[0]
+
+    @property
+    def notes(self) -> list[str]:
+        """See ``Measures``."""
+        if self._exact:
+            return []
+        return [
+            f"There are more than {self._exact_rows:,} requests: p50 to p99.9 are cut off after their fourth digit. "
+            "Means, shares, sums, counts and maxima are exact."
+        ]
+
+    @contextmanager
+    def session(self) -> Iterator[Store]:
+        """One connection for every question asked inside."""
+        if self._open is not None:
+            yield self._open
+            return
+        with connect(self._dsn) as store, plainly(store, "splitting its requests"):
+            self._open = store
+            try:
+                yield store
+            finally:
+                self._open = None
+
+    def overall(self) -> Row:
+        """See ``Measures``."""
+        row = self._summary
+        names = ("requests", "first", "last", "wasted", *(f"source/{s}" for s in QUEUE_SOURCES))
+        return {**{name: row[name] for name in names}, "upgraded": row["requests"] - row["served_requests"]}
+
+    def figures(self) -> dict[str, Summary]:
+        """See ``Measures``."""
+        row = self._summary
+        return {column: _summary(row, column) for column in ("request_time", *SHOWN)}
+
+    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+        """See ``Measures``."""
+        if at_least is None:
+            row = self._summary
+            requests = row["served_requests"]
+        else:
+            row = self._one("tail", {"means": sql.means()}, at_least=at_least)
+            requests = row["requests"]
+        return requests, {name: row[f"mean/{name}"] or 0.0 for name in COMPONENTS}
+
+    def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
+        """See ``Measures``."""
+        rows = self._rows("grouped", sql.group_parts(group, exact=self._exact), limit=limit)
+        found = []
+        for row in rows:
+            named = {group: row["value"], "requests": row["requests"], "share": row["share"]}
+            for column in GROUP_SHOWN:
+                named |= {f"{column}/{figure}": value for figure, value in _summary(row, column).items()}
+            found.append(named)
+        return found, rows[0]["groups"] if rows else 0
+
+    def checks(self) -> Row:
+        """See ``Measures``."""
+        row = self._summary
+        return {
+            **{f"negative/{name}": row[f"negative/{name}"] for name in COMPONENTS},
+            "error": row["error"] or 0.0,
+            "known": row["known_share"],
+            "garbled": row["garbled"],
+            "differ": row["differ"][0],
+            "first": row["first_served"],
+            "last": row["last_served"],
+            "p99": _summary(row, "request_time")["p99"],
+        }
+
+    def little(self, begin: datetime, seconds: float) -> Row:
+        """See ``Measures``."""
+        row = self._one("little", begin=sql.micros(begin), seconds=seconds, edge=EDGE)
+        return {**row, "weight": row["weights"]}
+
+    def windows(self, begin: datetime, microseconds: float, count: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        rows = self._rows("windows", begin=sql.micros(begin), width=microseconds, count=count)
+        schema = {"window": pl.Int64(), "arrivals": pl.Int64(), "response": pl.Float64()}
+        return pl.DataFrame(rows, schema).rename({"response": "response time"})
+
+    def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
+        """See ``Measures``."""
+        rows = self._rows("backends")
+        seconds = max(((row["held_until"] - first).total_seconds() for row in rows), default=0.0)
+        return seconds, [(row["upstream"], row["workers"], row["busy"]) for row in rows]
+
+    def response_range(self) -> tuple[float, float] | None:
+        """See ``Measures``."""
+        row = self._summary
+        if not row["served_requests"]:
+            return None
+        return row["shortest"], row["request_time/max"]
+
+    def response_bins(self, low: float, width: float, *, logarithmic: bool, count: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        ratio, distance = "log(greatest(request_time, {low:Float64}) / {low:Float64})", "(request_time - {low:Float64})"
+        index = f"{ratio if logarithmic else distance} / {{width:Float64}}"
+        rows = self._rows("response_bins", {"index": index}, low=low, width=width, count=count)
+        schema = {"bin": pl.Int32(), "requests": pl.Int64(), "total": pl.Float64()}
+        return _parts(rows, schema)
+
+    def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """See ``Measures``."""
+        count = self._summary[f"{column}/count"]
+        ranks = exceeding_ranks(count, points)
+        if not count:
+            return np.array([]), np.array([])
+        if self._exact:
+            levels = [rank / max(count - 1, 1) for rank in ranks.tolist()]
+        else:  # the value at which so many have been passed
+            levels = [(rank + 0.5) / count for rank in ranks.tolist()]
+        quantiles = sql.quantiles(column, tuple(levels), exact=self._exact)
+        values = self._one("exceeding", {"quantiles": quantiles})["points"]
+        return np.array(values), (count - ranks) / count
+
+    def parts_by(self, group: str, limit: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        rows = self._rows("parts_by", {"group": group}, limit=limit)
+        schema = {"value": pl.String(), "requests": pl.Int64(), "total": pl.Float64(), **PARTS_SCHEMA}
+        return _parts(rows, schema).rename({"value": "group"})
+
+    def parts_over_time(self, windows: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        row = self._summary
+        first: datetime | None = row["first_served"]
+        width = 1 if first is None else window_width(first, row["last_served"], windows)
+        rows = []
+        if first is not None:
+            p99 = sql.quantiles("request_time", (0.99,), exact=self._exact)
+            rows = self._rows(
+                "parts_over_time", {"p99": f"arrayElement({p99}, 1)"}, begin=sql.micros(first), width=width
+            )
+        for row in rows:
+            row["arrived"] = first + timedelta(microseconds=row["window"] * width)  # type: ignore[operator]
+        return _parts(rows, {"arrived": INSTANT, "requests": pl.Int64(), "p99": pl.Float64(), **PARTS_SCHEMA})
+
+    @functools.cached_property
+    def _exact(self) -> bool:
+        return self._asked(sql.counted(self._which))[0]["requests"] <= self._exact_rows
+
+    @functools.cached_property
+    def _spans(self) -> bool:
+        (row,) = self._asked(sql.spans_counted(self._which))
+        return any(row.values())
+
+    @functools.cached_property
+    def _offsets(self) -> tuple[pl.DataFrame, list[int], list[float]]:
+        """The clock table; and what the statements need of it: pairs, by a number that stands for each, and offsets."""
+        rows = self._asked(sql.statement("clock_bounds", self._which, self._spans), pairs=[], offsets=[])
+        schema = {
+            "proxy": pl.String(), "upstream": pl.String(), "pair": pl.UInt64(), "upper": pl.Float64(),
+            "lower": pl.Float64(), "round_trip": pl.Float64(), "coarse": pl.Boolean(), "requests": pl.Int64(),
+        }  # fmt: skip
+        bounds = pl.DataFrame([{**row, "coarse": bool(row["coarse"])} for row in rows], schema)
+        clock = offsets_within(bounds)
+        pairs = clock.join(bounds.select(*PAIR, "pair"), on=list(PAIR), nulls_equal=True)
+        return clock, pairs["pair"].to_list(), pairs["offset"].to_list()
+
+    @functools.cached_property
+    def _summary(self) -> Row:
+        row = self._one("summary", sql.summary_parts(exact=self._exact))
+        if not row["requests"]:  # the smallest of no instants is not an instant
+            row |= dict.fromkeys(("first", "last"))
+        if not row["served_requests"]:
+            row |= dict.fromkeys(("first_served", "last_served", "shortest", "error", "request_time/max"))
+        return row
+
+    def _one(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> Row:
+        (row,) = self._rows(name, parts, **parameters)
+        return row
+
+    def _rows(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> list[Row]:
+        """Rows of ``sql/<name>.sql``."""
+        _, pairs, offsets = self._offsets
+        statement = sql.statement(name, self._which, self._spans, **(parts or {}))
+        return self._asked(statement, pairs=pairs, offsets=offsets, **parameters)
+
+    def _asked(self, statement: str, **parameters: object) -> list[Row]:
+        with self.session() as store:
+            found = store.client.query(statement, parameters=self._which.named(statement, **parameters))
+        return [dict(zip(found.column_names, map(_known, row), strict=True)) for row in found.result_rows]
+
+
+def _known(value: Any) -> Any:
+    """A value as frames have it: an average of nothing is None, an instant is UTC."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, list | tuple):
+        return [_known(inner) for inner in value]
+    return value
+
+
+def _summary(row: Row, column: str) -> Summary:
+    """The figures of a column; None where there was no value."""
+    quantiles = dict(zip(QUANTILES, row[f"{column}/quantiles"], strict=True))
+    found = {"mean": row[f"{column}/mean"], **quantiles, "max": row[f"{column}/max"]}
+    return {figure: found[figure] if found["mean"] is not None else None for figure in FIGURES}
+
+
+def _parts(rows: list[Row], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    full = {**schema, "queueing": pl.Float64(), "service": pl.Float64()}
+    table = pl.DataFrame([{name: row[name] for name in full} for row in rows], full)
+    return table.rename({"queueing": "queueing delay", "service": "service time"})

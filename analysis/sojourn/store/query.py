@@ -1,0 +1,142 @@
+"""One question to a store, in SQL: read only, row by row, and written so that no cell can do anything."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import chain
+from typing import Any, TextIO
+
+from sojourn.errors import SojournError
+from sojourn.store.client import Store, plainly
+
+Row = tuple[Any, ...]
+
+# Statements that read and are no SELECT: the engine answers them whole.
+_SHOWING = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/|\s)*(SHOW|DESCRIBE|DESC|EXISTS|EXPLAIN)\b", re.IGNORECASE | re.DOTALL)
+_FIRST_WORD = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/|\s)*(\w+)", re.DOTALL)
+_TO_A_FILE = re.compile(r"\bINTO\s+OUTFILE\b", re.IGNORECASE)
+# What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+@dataclass
+class Answer:
+    """What a query returned.
+
+    Attributes:
+        columns: (name, type) of each.
+        rows: the rows, fetched as they are taken.
+    """
+
+    columns: list[tuple[str, str]]
+    rows: Iterator[Row]
+
+
+@contextmanager
+def answer(store: Store, sql: str, parameters: dict[str, str] | None = None) -> Iterator[Answer]:
+    """Ask ``sql``, one statement that reads; ``{name:Type}`` in it stands for a value of ``parameters``.
+
+    Raises:
+        SojournError: it would write something, or the store refused it; in words.
+    """
+    text = sql.strip().removesuffix(";")
+    if not text:
+        raise SojournError("there is no query: give one as SQL, or a file with --file")
+    client = store.client
+    with plainly(store, "query"):
+        client.set_client_setting("readonly", 2)
+        if _SHOWING.match(text):
+            if _TO_A_FILE.search(text):
+                raise SojournError("a query only reads here; INTO OUTFILE writes a file (use --csv or --json)")
+            found = client.query(text, parameters=parameters)
+            names = list(zip(found.column_names, (t.name for t in found.column_types), strict=True))
+            yield Answer(names, (tuple(row) for row in found.result_rows))
+            return
+        _only_reads(store, text, parameters)
+        with client.query_row_block_stream(text, parameters=parameters) as stream:
+            source: Any = stream.source
+            names = list(zip(source.column_names, (t.name for t in source.column_types), strict=True))
+            yield Answer(names, chain.from_iterable(stream))
+
+
+def _only_reads(store: Store, text: str, parameters: dict[str, str] | None) -> None:
+    """The engine's read-only mode lets some writing through (to files); what parses inside brackets is a SELECT."""
+    from clickhouse_connect.driver.exceptions import ClickHouseError  # noqa: PLC0415
+
+    try:
+        store.client.query(f"EXPLAIN AST SELECT * FROM (\n{text}\n)", parameters=parameters)  # noqa: S608 - parsed only
+    except ClickHouseError:
+        first = _FIRST_WORD.match(text)
+        if not (first and first[1].upper() in _WRITING) and not _TO_A_FILE.search(text):
+            store.client.query(f"EXPLAIN AST {text}", parameters=parameters)  # it says where the mistake is
+        raise SojournError("a query only reads here (SELECT, WITH, SHOW, DESCRIBE, EXISTS, EXPLAIN)") from None
+
+
+_WRITING = (
+    "INSERT", "CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "EXCHANGE", "DELETE", "UPDATE", "OPTIMIZE", "SYSTEM",
+    "GRANT", "REVOKE", "SET", "USE", "ATTACH", "DETACH", "KILL", "UNDROP", "BACKUP", "RESTORE", "MOVE",
+)  # fmt: skip
+
+
+def write_json(found: Answer, out: TextIO) -> int:
+    """One object: ``columns`` (name, type) and ``rows`` (lists), instants in ISO 8601 UTC. Returns how many rows."""
+    columns = [{"name": name, "type": kind} for name, kind in found.columns]
+    out.write('{"columns": ' + json.dumps(columns) + ', "rows": [')
+    count = 0
+    for row in found.rows:
+        out.write((",\n  " if count else "\n  ") + json.dumps([plain_value(value) for value in row]))
+        count += 1
+    out.write("\n]}\n")
+    return count
+
+
+def write_csv(found: Answer, out: TextIO) -> int:
+    """A header and the rows; text a spreadsheet would take for a formula begins with ``'``. Returns how many rows."""
+    writer = csv.writer(out)
+    writer.writerow([cell(name) for name, _ in found.columns])
+    count = 0
+    for row in found.rows:
+        writer.writerow([cell(plain_value(value)) for value in row])
+        count += 1
+    return count
+
+
+def cell(value: Any) -> Any:
+    """A value for CSV: numbers as they are, nothing for None, text disarmed."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def plain_value(value: Any) -> Any:
+    """A value of the store as JSON knows it; a number that is none (NaN, infinities) is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(inner) for inner in value]
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat() + ("" if value.tzinfo else "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, bytes):
+        return value.rstrip(b"\0").decode("utf-8", "replace")
+    return str(value)

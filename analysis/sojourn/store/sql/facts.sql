@@ -1,0 +1,19 @@
+-- What is known of the app's part, before any clock is corrected (sojourn.explain.components.with_app_facts).
+SELECT
+    * REPLACE (coalesce(if(answered, NULL, span_route), route) AS route),
+    attempts > 0 AS proxied,
+    attempts > 0 AND header IS NOT NULL AS answered,
+    if(answered, app_queueing_delay + dateDiff('microsecond', proxy_start, request_start) / 1e6, NULL) AS by_stamp,
+    if(proxied, dateDiff('microsecond', proxy_start, span_start) / 1e6, NULL) AS by_span,
+    coalesce(by_stamp, by_span) AS app_start,
+    if(proxied, coalesce(if(answered, app_service_time, NULL), span_service_time, span_seconds), NULL) AS app_service,
+    multiIf(
+        by_stamp IS NOT NULL, 'stamp',
+        by_span IS NOT NULL, 'span',
+        answered AND app_service IS NOT NULL, 'duration',
+        'none') AS queue_source,
+    if(proxied AND NOT answered, span_seconds, NULL) AS wasted,
+    status != 101 AS served,
+    -- One number for a pair of hosts: a hash of either is made once a distinct value, of both together once a row.
+    bitXor(sipHash64(ifNull(proxy, '')), bitRotateLeft(sipHash64(ifNull(upstream, '')), 1)) AS pair
+FROM told

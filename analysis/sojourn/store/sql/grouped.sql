@@ -1,0 +1,13 @@
+-- Figures by the values of a group, those with the most seconds first.
+SELECT
+    $group AS value,
+    count() AS requests,
+    sum(request_time) AS seconds,
+    sum(ifNull(queueing_delay, 0)) / seconds AS share,
+    $figures,
+    count() OVER () AS groups
+FROM split
+WHERE served
+GROUP BY value
+ORDER BY seconds DESC, value ASC NULLS LAST
+LIMIT {limit:UInt32}

@@ -1,0 +1,3 @@
+-- Requests, each once.
+SELECT count() AS requests
+FROM ($chosen)

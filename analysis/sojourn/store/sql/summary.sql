@@ -1,0 +1,19 @@
+-- One row: counts over all requests, figures and checks over those that were served (upgraded connections left out).
+SELECT
+    count() AS requests,
+    countIf(served) AS served_requests,
+    min(start) AS first,
+    max(time) AS last,
+    sum(wasted) AS wasted,
+    $sources,
+    $figures,
+    $means,
+    maxIf(abs($component_sum - request_time), served) AS error,
+    $negative,
+    avgIf(queue_source IN ('stamp', 'span') AND service_time IS NOT NULL, served AND answered) AS known_share,
+    countIf(served AND app_garbled) AS garbled,
+    $differ AS differ,
+    minIf(request_time, served) AS shortest,
+    minIf(start, served) AS first_served,
+    maxIf(start, served) AS last_served
+FROM split

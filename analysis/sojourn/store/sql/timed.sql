@@ -1,0 +1,12 @@
+-- The parts of a request that nginx alone tells, and when the app began less the attempts before and the clock's offset.
+SELECT
+    * REPLACE (
+        if(proxied, ifNull(retries, 0), 0) AS retries,
+        if(proxied, connect, NULL) AS connect),
+    multiIf(
+        proxied, ifNull(dateDiff('microsecond', start, proxy_start) / 1e6, 0),
+        status IN (400, 408, 413, 499), request_time,
+        0) AS upload,
+    ifNull(if(proxied, connect, NULL), 0) AS connecting,
+    transform(pair, {pairs:Array(UInt64)}, {offsets:Array(Float64)}, 0.) AS clock_offset
+FROM facts

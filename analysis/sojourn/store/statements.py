@@ -1,0 +1,250 @@
+"""Questions to a store, put together from ``sql/``: one idea a file, each a SELECT over the ones before it.
+
+Values never become part of a statement's text: they are bound by the server, each by name and type.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from importlib import resources
+from string import Template
+
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
+from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN
+from sojourn.explain.statistics import QUANTILES
+from sojourn.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
+
+# The steps from rows to their components. A statement names the last one it needs.
+STEPS = ("chosen", "told", "facts", "timed", "queued", "worked", "split")
+# Columns whose values a store finds by an index: the condition is said again in a form the index is asked with.
+INDEXED = ("service", "route", "request_id", "trace_id")
+# Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
+SPAN_MARGIN = timedelta(days=1)
+
+Parameters = dict[str, object]
+
+
+@functools.cache
+def sql(name: str) -> str:
+    """The text of ``sql/<name>.sql``."""
+    return resources.files("sojourn.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8").strip()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which rows a statement is about, as conditions with bound values."""
+
+    conditions: str
+    window: str
+    parameters: Parameters = field(default_factory=dict)
+
+    def named(self, statement: str, **more: object) -> Parameters | None:
+        """The parameters a statement names.
+
+        Any other, in a text that names none, would make the driver paste values instead of having them bound.
+        """
+        bound = {**self.parameters, **more}
+        return {name: value for name, value in bound.items() if f"{{{name}:" in statement} or None
+
+
+def chosen(selection: Selection) -> Chosen:
+    """The conditions of a selection.
+
+    Raises:
+        SojournError: a value cannot be sent as text, or a column cannot be compared with it.
+    """
+    conditions, window = ["1"], ["1"]
+    parameters: Parameters = {}
+    if selection.since is not None:
+        # A request ends after it began: what ended before is told by the partition, without looking at it.
+        conditions.append("start >= {since} AND r.time >= {since}".replace("{since}", _instant("since")))
+        window.append(f"start >= {_instant('span_since')}")
+        parameters |= {"since": micros(selection.since), "span_since": micros(selection.since - SPAN_MARGIN)}
+    if selection.until is not None:
+        conditions.append(f"start < {_instant('until')}")
+        window.append(f"start < {_instant('span_until')}")
+        parameters |= {"until": micros(selection.until), "span_until": micros(selection.until + SPAN_MARGIN)}
+    for number, (column, value) in enumerate(selection.where.items()):
+        name = f"where_{number}"
+        conditions.append(_equals(column, name))
+        parameters[name] = _bound(column, value)
+    return Chosen(" AND ".join(conditions), " AND ".join(window), parameters)
+
+
+def micros(instant: datetime) -> int:
+    """An instant as whole microseconds since 1970, exactly."""
+    return (instant - datetime.fromtimestamp(0, instant.tzinfo)) // timedelta(microseconds=1)
+
+
+def _instant(name: str) -> str:
+    return f"fromUnixTimestamp64Micro({{{name}:Int64}}, 'UTC')"
+
+
+BETWEEN = f"r.time >= {_instant('slice_begin')} AND r.time < {_instant('slice_end')}"
+
+
+def _equals(column: str, name: str) -> str:
+    kind = SCHEMA[column]
+    if kind == INSTANT:
+        return f"{column} = {_instant(name)}"
+    if kind == pl.Boolean():
+        return f"{column} = {{{name}:Bool}}"
+    if kind == pl.Float64():
+        return f"abs({column} - {{{name}:Float64}}) < {HALF_MICROSECOND}"
+    if kind.is_numeric():
+        return f"toFloat64({column}) = {{{name}:Float64}}"
+    condition = f"{column} = {{{name}:String}}"
+    return f"{condition} AND r.{column} = {{{name}:String}}" if column in INDEXED else condition
+
+
+def _bound(column: str, value: object) -> object:
+    kind = SCHEMA[column]
+    if kind == INSTANT and isinstance(value, datetime):
+        return micros(value)
+    if kind == pl.Boolean() and isinstance(value, bool):
+        return value
+    if kind.is_numeric() and isinstance(value, int | float):
+        return float(value)
+    if kind == pl.String() and isinstance(value, str):
+        if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
+            raise SojournError(f"{column} cannot be compared with bytes that are not UTF-8")
+        return value
+    raise SojournError(f"{column} cannot be compared with {value!r}")
+
+
+def counted(which: Chosen) -> str:
+    """A statement for an upper bound of the number of chosen requests, cheaply."""
+    return Template(sql("counted")).substitute(chosen=_chosen(which.conditions, once=False))
+
+
+def minutes(which: Chosen) -> str:
+    """A statement for such bounds by minute."""
+    return Template(sql("minutes")).substitute(chosen=_chosen(which.conditions, once=False))
+
+
+def stored(which: Chosen) -> str:
+    """A statement for the number of chosen requests."""
+    return Template(sql("stored")).substitute(chosen=_chosen(which.conditions))
+
+
+def spans_counted(which: Chosen) -> str:
+    """A statement for the number of spans to be joined: by_id, by_parent."""
+    return Template(sql("spans_counted")).substitute(window=which.window)
+
+
+def spans(which: Chosen) -> str:
+    """A statement for the spans of the chosen requests, and some more."""
+    return Template(sql("spans")).substitute(window=which.window)
+
+
+def refused(selection: Selection) -> Chosen:
+    """Dead letters that were refused in a window."""
+    window = ["1"]
+    parameters: Parameters = {}
+    for name, sign, bound in (("since", ">=", selection.since), ("until", "<", selection.until)):
+        if bound is not None:
+            window.append(f"time {sign} {_instant(name)}")
+            parameters[name] = micros(bound)
+    return Chosen("1", " AND ".join(window), parameters)
+
+
+def reasons(which: Chosen) -> str:
+    """A statement for reason, lines of dead letters."""
+    return Template(sql("reasons")).substitute(window=which.window)
+
+
+def refusals(which: Chosen, limit: int | None) -> str:
+    """A statement for source, position, reason, raw of dead letters."""
+    return Template(sql("refusals")).substitute(window=which.window, limit="" if limit is None else f"LIMIT {limit}")
+
+
+def rows(columns: tuple[str, ...], conditions: str) -> str:
+    """A statement for canonical columns of the rows that fit, by the time they ended."""
+    return f"SELECT {', '.join(columns)} FROM ({_chosen(conditions)}) ORDER BY time"  # noqa: S608 - names of ours
+
+
+def _chosen(conditions: str, *, once: bool = True) -> str:
+    text = Template(sql("chosen")).substitute(conditions=conditions)
+    return text if once else text.replace("requests AS r FINAL", "requests AS r")
+
+
+def statement(name: str, which: Chosen, with_spans: bool, **parts: str) -> str:
+    """``sql/<name>.sql`` with the steps it stands on.
+
+    Args:
+        name: the file.
+        which: the rows.
+        with_spans: the store holds spans to be joined.
+        parts: text for the file's ``$names``, made here and never from a value.
+    """
+    files = {step: sql(step) for step in STEPS if step != "told"}
+    files["chosen"] = _chosen(which.conditions)
+    files["told"] = sql("with_spans" if with_spans else "without_spans")
+    if with_spans:
+        kinds = ("spans_by_id", "spans_by_parent")
+        files = {**{kind: Template(sql(kind)).substitute(window=which.window) for kind in kinds}, **files}
+    ending = Template(sql(name)).substitute(parts)
+    steps = ", ".join(f"{step} AS (\n{text}\n)" for step, text in files.items())
+    return f"WITH {steps}\n{ending}"
+
+
+def figures(columns: tuple[str, ...], *, exact: bool, only: str | None = None) -> str:
+    """Expressions ``column/mean``, ``column/quantiles`` and ``column/max``, of rows for which ``only`` holds."""
+    return ",\n    ".join(
+        f'{_call("avg", column, only)} AS "{column}/mean", '
+        f'{quantiles(column, tuple(QUANTILES.values()), exact=exact, only=only)} AS "{column}/quantiles", '
+        f'{_call("max", column, only)} AS "{column}/max", {_call("count", column, only)} AS "{column}/count"'
+        for column in columns
+    )
+
+
+def quantiles(expression: str, levels: tuple[float, ...], *, exact: bool, only: str | None = None) -> str:
+    """An expression for an array of quantiles: exact and linear between order statistics, or of values cut short.
+
+    Exact ones hold every value in the store's memory, and while it grows three times. Cut ones hold every distinct
+    value of four digits: some ten thousand, however many requests there are. They are cut off, not rounded, so that
+    requests at and above a quantile are at and above its figure.
+    """
+    listed = ", ".join(map(repr, levels))
+    condition = "If" if only else ""
+    extra = f", {only}" if only else ""
+    if exact:
+        return f"quantilesExactInclusive{condition}({listed})({expression}{extra})"
+    power = f"intExp10(toUInt8(least(greatest(3 - floor(log10(greatest(abs({expression}), 1e-6))), 0), 9)))"
+    # A float may lie a hair below the number it stands for.
+    cut = f"floor({expression} * {power} + 1e-6) / {power}"
+    return f"quantilesExactWeighted{condition}({listed})({cut}, 1{extra})"
+
+
+def means(only: str | None = None) -> str:
+    """Expressions ``mean/component``: unknown counts as 0."""
+    return ",\n    ".join(f'{_call("avg", f"ifNull({name}, 0)", only)} AS "mean/{name}"' for name in COMPONENTS)
+
+
+def summary_parts(*, exact: bool) -> dict[str, str]:
+    """The ``$names`` of ``summary.sql``."""
+    differ = "queue - queue_by_duration"
+    return {
+        "sources": ",\n    ".join(f"countIf(queue_source = '{s}') AS \"source/{s}\"" for s in QUEUE_SOURCES),
+        "figures": figures(("request_time", *SHOWN), exact=exact, only="served"),
+        "means": means("served"),
+        "component_sum": "(" + " + ".join(f"ifNull({name}, 0)" for name in COMPONENTS) + ")",
+        "negative": ",\n    ".join(
+            f'countIf(served AND {name} < -{ROUNDING}) AS "negative/{name}"' for name in COMPONENTS
+        ),
+        "differ": quantiles(f"({differ})", (0.5,), exact=exact, only="served AND queue_source = 'stamp'"),
+    }
+
+
+def group_parts(group: str, *, exact: bool) -> dict[str, str]:
+    """The ``$names`` of ``grouped.sql``."""
+    return {"group": group, "figures": figures(GROUP_SHOWN, exact=exact)}
+
+
+def _call(function: str, expression: str, only: str | None) -> str:
+    return f"{function}If({expression}, {only})" if only else f"{function}({expression})"

@@ -1,0 +1,42 @@
+-- Who may do what: roles, made by `sojourn store init DSN --roles` on a server. The embedded engine has no users.
+
+-- Vector: it writes and sees nothing. Views that fill other tables run as whoever made them, so it needs no right there.
+CREATE ROLE IF NOT EXISTS sojourn_writing ${on_cluster};
+
+GRANT ${on_cluster} INSERT ON ${database}.requests TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.spans TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.dead_letters TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.listen_queue TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.pipeline_metrics TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.requests${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.spans${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.dead_letters${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.listen_queue${local} TO sojourn_writing;
+GRANT ${on_cluster} INSERT ON ${database}.pipeline_metrics${local} TO sojourn_writing;
+
+-- What is acknowledged is on its shard, and not in a queue of the node that took it. Without a cluster it means nothing.
+CREATE SETTINGS PROFILE IF NOT EXISTS sojourn_writing_settings ${on_cluster} SETTINGS
+    distributed_foreground_insert = 1 CONST
+TO sojourn_writing;
+
+-- Dashboards and people: they read, within limits that one query cannot lift (a limit of 0 would be none, so 1 is the
+-- least). Settings may be changed within the limits: Grafana and clients send some with every query.
+CREATE ROLE IF NOT EXISTS sojourn_reading ${on_cluster};
+
+GRANT ${on_cluster} SELECT, SHOW ON ${database}.* TO sojourn_reading;
+
+CREATE SETTINGS PROFILE IF NOT EXISTS sojourn_reading_limits ${on_cluster} SETTINGS
+    readonly = 2 CONST,
+    max_execution_time = 60 MIN 1 MAX 300,
+    max_memory_usage = 4000000000 MIN 1 MAX 8000000000,
+    max_result_rows = 1000000 MIN 1 MAX 10000000,
+    max_rows_to_read = 2000000000 MIN 1 MAX 20000000000,
+    max_concurrent_queries_for_user = 32 MIN 1 MAX 32
+TO sojourn_reading;
+
+-- Whoever runs `sojourn store init` and `sojourn store load`: everything, in this database only.
+CREATE ROLE IF NOT EXISTS sojourn_migrating ${on_cluster};
+
+GRANT ${on_cluster} SELECT, INSERT, ALTER, CREATE, DROP, TRUNCATE, OPTIMIZE, SHOW, SYSTEM VIEWS ON ${database}.* TO sojourn_migrating;
+GRANT ${on_cluster} SELECT ON system.replicas TO sojourn_migrating;
+GRANT ${on_cluster} CLUSTER, REMOTE ON *.* TO sojourn_migrating;

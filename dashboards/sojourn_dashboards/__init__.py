@@ -1,0 +1,57 @@
+"""Grafana dashboards and alert rules as code. ``python -m sojourn_dashboards`` writes what Grafana reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+
+from sojourn_dashboards.compare import compare
+from sojourn_dashboards.distributions import distributions
+from sojourn_dashboards.load import load
+from sojourn_dashboards.pipeline import pipeline
+from sojourn_dashboards.request import request
+from sojourn_dashboards.runbook import runbook
+from sojourn_dashboards.search import search
+from sojourn_dashboards.verdict import verdict
+
+DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
+    "verdict": verdict,
+    "distributions": distributions,
+    "load": load,
+    "requests": search,
+    "request": request,
+    "compare": compare,
+    "pipeline": pipeline,
+    "runbook": runbook,
+}
+
+ONLY_OF_DASHBOARDS = ("asDropdown", "icon", "includeVars", "keepTime", "placement", "tags", "tooltip", "type")
+ONLY_OF_INTERVALS = ("auto", "auto_min", "auto_count")
+
+
+def model(name: str) -> dict[str, Any]:
+    """A dashboard as Grafana's classic JSON model: every panel and row with an id of its own, counted from 1."""
+    built = DASHBOARDS[name]().build()
+    for number, panel in enumerate(built.panels or [], start=1):
+        panel.id_val = number
+    made: dict[str, Any] = json.loads(json.dumps(built, cls=JSONEncoder))
+    for variable in made["templating"].get("list") or []:
+        _without(variable, *ONLY_OF_INTERVALS)
+    for panel in made["panels"]:
+        if panel["type"] == "table":
+            _without(panel["options"], "footer")
+        for link in panel.get("fieldConfig", {}).get("defaults", {}).get("links") or []:
+            _without(link, *ONLY_OF_DASHBOARDS)
+    for link in made["links"]:
+        _without(link, "placement")  # it would move them out of sight, into a menu
+    return made
+
+
+def _without(part: dict[str, Any], *keys: str) -> None:
+    """Take out what the SDK gives by default and Grafana's own schema does not know, there."""
+    for key in keys:
+        part.pop(key, None)

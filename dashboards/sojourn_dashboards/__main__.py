@@ -1,0 +1,55 @@
+"""Write dashboards/grafana from the code here; ``--check`` says what is not current instead, and fails.
+
+PYTHONPATH=dashboards python -m sojourn_dashboards [--check] [FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from sojourn_dashboards import DASHBOARDS, model
+from sojourn_dashboards.alerts import provisioning
+from sojourn_dashboards.yaml import as_yaml
+
+HOME = Path(__file__).parents[1] / "grafana"
+NOTE = "# Written by python -m sojourn_dashboards from dashboards/sojourn_dashboards/alerts.py: change it there.\n"
+
+
+def files() -> dict[str, str]:
+    """Path under the folder -> content."""
+    models = {name: model(name) for name in DASHBOARDS}
+    panels = {name: {panel["title"]: panel["id"] for panel in made["panels"]} for name, made in models.items()}
+    boards = {
+        f"dashboards/{name}.json": json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+        for name, made in models.items()
+    }
+    return boards | {"provisioning/alerting/sojourn.yaml": NOTE + as_yaml(provisioning(panels))}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code: 1 where ``--check`` finds a file that is not current."""
+    parser = argparse.ArgumentParser(prog="sojourn_dashboards", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; name the files that are not current")
+    parser.add_argument("folder", nargs="?", type=Path, default=HOME)
+    given = parser.parse_args(arguments)
+    made = files()
+    stale = [name for name, text in made.items() if not _is(given.folder / name, text)]
+    for name in stale:
+        if given.check:
+            print(f"not current: {name}", file=sys.stderr)  # noqa: T201 - a command's output
+            continue
+        path = given.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(made[name], encoding="utf-8")
+    return int(given.check and bool(stale))
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

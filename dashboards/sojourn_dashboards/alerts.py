@@ -1,0 +1,274 @@
+"""Alert rules, provisioned. Each is a query for one number per label set, and a threshold on it.
+
+``noDataState`` and ``execErrState`` are argued rule by rule: no rows must not look like health where rows are due, and
+a query that fails must not look like the fault it asks about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sojourn.explain.verdict import SLO
+
+from sojourn_dashboards.datasource import TABLE, UID, ClickHouseQuery, sql
+from sojourn_dashboards.sketches import merged
+
+SHARE = 0.5  # of the response time: above it, waiting outweighs all else
+GROWTH = 1.5  # times as many waiting as five minutes before
+FILLED = 0.5  # of the backlog, at the lowest of five minutes
+GAP = 0.001  # of the lines read
+UNCERTAINTY = 0.05  # s
+REFUSED = 0.001  # of the lines that arrived
+SILENCE = 600  # s
+
+WHOLE_MINUTES = "minute >= toStartOfMinute($__fromTime) AND minute < toStartOfMinute($__toTime)"
+
+QUEUEING = sql(
+    """
+    SELECT service, s_queueing / s_response AS share
+    FROM
+    (
+        SELECT service, sum(requests) AS n, sum(queueing_seconds) AS s_queueing, sum(response_seconds) AS s_response,
+            @merged_response@ AS q
+        FROM rollup_minute FINAL WHERE @minutes@ GROUP BY service
+    )
+    WHERE n >= 100 AND q[3] > @slo@
+    """,
+    minutes=WHOLE_MINUTES,
+    slo=str(SLO),
+    merged_response=merged("response"),
+)
+
+# Requests waiting on average (Little 1961), now and before. A log has only requests that ended, so what still waits is
+# not in it yet: the growth seen is never more than the real one.
+GROWING = sql(
+    """
+    SELECT service, after / greatest(before, 1) AS growth
+    FROM
+    (
+        SELECT service, greatest(sum(one.n_workers), 1) AS n_workers, sum(one.s_before) / 300 AS before,
+            sum(one.s_after) / 300 AS after
+        FROM
+        (
+            SELECT service, upstream, uniqExactMerge(workers) AS n_workers,
+                sumIf(queueing_seconds, minute < toStartOfMinute($__toTime) - INTERVAL 5 MINUTE) AS s_before,
+                sumIf(queueing_seconds, minute >= toStartOfMinute($__toTime) - INTERVAL 5 MINUTE) AS s_after
+            FROM rollup_minute FINAL
+            WHERE minute >= toStartOfMinute($__toTime) - INTERVAL 10 MINUTE AND minute < toStartOfMinute($__toTime)
+            GROUP BY service, upstream
+        ) AS one
+        GROUP BY service
+    )
+    WHERE after > n_workers
+    """,
+)
+
+LISTEN = """
+SELECT machine, socket, min(depth / greatest(backlog, 1)) AS filled
+FROM listen_queue WHERE $__timeFilter(time) GROUP BY machine, socket
+"""
+
+MISSING = """
+SELECT source, sum(read - arrived) / greatest(sum(read), 1) AS gap
+FROM reconciliation WHERE hour >= toStartOfHour($__fromTime) AND hour <= $__toTime GROUP BY source
+"""
+
+CLOCK = """
+SELECT proxy, upstream, argMax(uncertainty, hour) AS seconds
+FROM clock_offsets WHERE hour >= toStartOfHour($__fromTime) AND hour <= $__toTime AND requests >= 100
+GROUP BY proxy, upstream
+"""
+
+DEAD = """
+SELECT sumIf(lines, kind = 'dead_letters') / sum(lines) AS share
+FROM arrivals WHERE $__timeFilter(minute) HAVING sum(lines) >= 100
+"""
+
+SILENT = """
+SELECT dateDiff('second', max(minute), $__toTime) AS seconds
+FROM arrivals WHERE $__timeFilter(minute) HAVING count() > 0
+"""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One alert rule.
+
+    ``seconds``: how far back the query looks. ``above``: the threshold. ``hold``: how long it must stay above.
+    ``panel``: the dashboard and the title of the panel that shows it.
+    """
+
+    uid: str
+    title: str
+    query: str
+    seconds: int
+    above: float
+    hold: str
+    panel: tuple[str, str]
+    severity: str
+    no_data: str
+    summary: str
+    description: str
+
+
+RULES = (
+    # No requests, or none over the SLO: nobody waits. Hence no data is well.
+    Rule(
+        "sojourn-queueing",
+        "Queueing over the SLO",
+        QUEUEING,
+        660,
+        SHARE,
+        "5m",
+        ("verdict", "Mean response time, split"),
+        "critical",
+        "OK",
+        "p99 of {{ .Labels.service }} is over the SLO, and waiting is {{ humanizePercentage .Values.A.Value }} of it",
+        f"Over ten minutes, 99 % of the responses took more than {SLO} s and more than {SHARE * 100:.0f} % of all "
+        f"response time was "
+        "waiting for a worker. More or faster workers help; faster code helps only as far as it frees workers.",
+    ),
+    # As above.
+    Rule(
+        "sojourn-growing",
+        "Queue growing",
+        GROWING,
+        660,
+        GROWTH,
+        "3m",
+        ("load", "Concurrency"),
+        "critical",
+        "OK",
+        "the queue of {{ .Labels.service }} grew {{ humanize .Values.A.Value }} times in five minutes",
+        "More requests wait than there are workers, and by half more than five minutes before: they arrive faster "
+        "than they "
+        "are answered. Without less load or more workers they will be timed out.",
+    ),
+    # The sampler is optional, and its silence is no full queue.
+    Rule(
+        "sojourn-listen",
+        "Listen queue filling",
+        LISTEN,
+        300,
+        FILLED,
+        "1m",
+        ("load", "Filled"),
+        "critical",
+        "OK",
+        "the listen queue of {{ .Labels.socket }} on {{ .Labels.machine }} is {{ humanizePercentage .Values.A.Value "
+        "}} full",
+        f"For five minutes no sample found the accept queue less than {FILLED * 100:.0f} % full. Where it is full "
+        f"the kernel drops "
+        "handshakes, clients retry after seconds, and no log of the app shows it.",
+    ),
+    # Without reports of the agents there is nothing to compare; the rule on silence speaks then.
+    Rule(
+        "sojourn-reconciliation",
+        "Reconciliation gap",
+        MISSING,
+        7200,
+        GAP,
+        "15m",
+        ("pipeline", "Lines read against lines arrived"),
+        "warning",
+        "OK",
+        "{{ humanizePercentage .Values.A.Value }} of the lines read from {{ .Labels.source }} have not arrived",
+        "Of the lines the agent read in the last hours, more than one in a thousand are neither stored nor in dead "
+        "letters: "
+        "they wait in a buffer, or are lost.",
+    ),
+    # No pair with enough requests: nothing rests on a clock.
+    Rule(
+        "sojourn-clock",
+        "Clock uncertainty",
+        CLOCK,
+        7200,
+        UNCERTAINTY,
+        "30m",
+        ("pipeline", "Clock uncertainty by pair"),
+        "warning",
+        "OK",
+        "the clock of {{ .Labels.upstream }} against {{ .Labels.proxy }} is known to {{ humanizeDuration "
+        ".Values.A.Value }} only",
+        f"The bounds on the app's clock lie more than {UNCERTAINTY} s from its estimate: what stamps and spans say "
+        f"of queueing "
+        "is no better than that. Queueing by durations, as the dashboards show it, is not concerned.",
+    ),
+    # Nothing arrives: the rule on silence speaks.
+    Rule(
+        "sojourn-dead-letters",
+        "Lines refused",
+        DEAD,
+        900,
+        REFUSED,
+        "5m",
+        ("pipeline", "Refused, by reason"),
+        "warning",
+        "OK",
+        "{{ humanizePercentage .Values.A.Value }} of the lines are refused",
+        "In a quarter of an hour more than one line in a thousand was refused. They are kept in dead_letters with "
+        "their reason: "
+        "mostly a log format that differs from the record, or another log that reads as one.",
+    ),
+    # Nothing within a day, ever or any more: that is for somebody to see, as Grafana's own state for it.
+    Rule(
+        "sojourn-silence",
+        "Nothing arrives",
+        SILENT,
+        86400,
+        SILENCE,
+        "5m",
+        ("pipeline", "Lines that arrive"),
+        "warning",
+        "NoData",
+        "nothing has arrived for {{ humanizeDuration .Values.A.Value }}",
+        "No line, good or bad, reached the store for ten minutes, while some did within the last day: no traffic, "
+        "no agent, or no "
+        "way to the store.",
+    ),
+)
+
+
+def provisioning(panels: dict[str, dict[str, int]]) -> dict[str, object]:
+    """The file Grafana reads its alert rules from. ``panels``: dashboard -> title -> id."""
+    rules = [_provisioned(rule, panels) for rule in RULES]
+    return {
+        "apiVersion": 1,
+        "groups": [{"orgId": 1, "name": "sojourn", "folder": "Sojourn", "interval": "1m", "rules": rules}],
+    }
+
+
+def _provisioned(rule: Rule, panels: dict[str, dict[str, int]]) -> dict[str, object]:
+    name, title = rule.panel
+    query = ClickHouseQuery(rule.query.strip(), TABLE, "A").to_json() | {"intervalMs": 60000, "maxDataPoints": 43200}
+    threshold = {
+        "refId": "B",
+        "type": "threshold",
+        "datasource": {"type": "__expr__", "uid": "__expr__"},
+        "expression": "A",
+        "conditions": [{"evaluator": {"type": "gt", "params": [rule.above]}}],
+        "intervalMs": 1000,
+        "maxDataPoints": 43200,
+    }
+    return {
+        "uid": rule.uid,
+        "title": rule.title,
+        "condition": "B",
+        "for": rule.hold,
+        "noDataState": rule.no_data,
+        "execErrState": "Error",
+        "isPaused": False,
+        "dashboardUid": f"sojourn-{name}",
+        "panelId": panels[name][title],
+        "labels": {"severity": rule.severity, "product": "sojourn"},
+        # Grafana replaces what looks like an environment variable here: no dollar in any of these.
+        "annotations": {
+            "summary": rule.summary,
+            "description": rule.description,
+            "runbook_url": "/d/sojourn-runbook/runbook",
+        },
+        "data": [
+            {"refId": "A", "relativeTimeRange": {"from": rule.seconds, "to": 0}, "datasourceUid": UID, "model": query},
+            {"refId": "B", "relativeTimeRange": {"from": 0, "to": 0}, "datasourceUid": "__expr__", "model": threshold},
+        ],
+    }

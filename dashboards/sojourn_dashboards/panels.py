@@ -1,0 +1,215 @@
+"""Panels with what every panel here has: a description, a unit, a text for no data, one pair of colours, a link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from grafana_foundation_sdk.builders import barchart, common, dashboard, heatmap, stat, table, text, timeseries, trend
+from grafana_foundation_sdk.models.common import (
+    BigValueColorMode,
+    BigValueGraphMode,
+    BigValueTextMode,
+    HeatmapCellLayout,
+    LegendDisplayMode,
+    LegendPlacement,
+    ScaleDistribution,
+    StackingMode,
+    TooltipDisplayMode,
+    VisibilityMode,
+    VizOrientation,
+)
+from grafana_foundation_sdk.models.dashboard import (
+    DynamicConfigValue,
+    Threshold,
+    ThresholdsMode,
+    ValueMap,
+    ValueMappingResult,
+)
+from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
+from grafana_foundation_sdk.models.text import TextMode
+from sojourn.palette import OTHER, QUEUEING, RESPONSE, SERVICE
+
+from sojourn_dashboards.datasource import TABLE, TIME_SERIES, TRACE, ClickHouseQuery, source
+
+COLOURS = {
+    "response time": RESPONSE,
+    "queueing delay": QUEUEING,
+    "service time": SERVICE,
+    "everything else": OTHER,
+    "waiting": QUEUEING,
+    "in service": SERVICE,
+    "elsewhere": OTHER,
+    "share of queueing": QUEUEING,
+    "queueing delay A": QUEUEING,
+    "queueing delay B": "#F2B48C",  # the same hue, lighter: the other run
+    "service time A": SERVICE,
+    "service time B": "#7FB8D8",
+    "response time A": RESPONSE,
+    "response time B": "#C0C0C0",
+}
+UNITS = {"s", "ms", "reqps", "percentunit", "short", "none", "bytes", "string", "dateTimeAsIso", "locale"}
+FILTERS = "${__url_time_range}&${service:queryparam}&${route:queryparam}&${upstream:queryparam}"
+NO_REQUESTS = "no request in this range"
+
+
+@dataclass
+class Shown:
+    """What a panel needs besides its query.
+
+    ``units``: column -> unit where it is not that of the panel. ``links``: column -> (title, url), '' for all columns.
+    """
+
+    title: str
+    description: str
+    unit: str
+    empty: str = NO_REQUESTS
+    width: int = 12
+    height: int = 8
+    units: dict[str, str] = field(default_factory=dict)
+    links: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def _dressed(panel: Any, shown: Shown, query: ClickHouseQuery) -> Any:
+    panel.title(shown.title).description(shown.description).unit(shown.unit).no_value(shown.empty)
+    panel.span(shown.width).height(shown.height).datasource(source()).with_target(query)
+    everywhere = shown.links.get("")
+    if everywhere:
+        panel.data_links([_link(*everywhere)])
+    colours = {name: colour for name, colour in COLOURS.items() if f'"{name}"' in query.text}
+    for name in dict.fromkeys([*shown.units, *filter(None, shown.links), *colours]):
+        properties = []
+        if name in shown.units:
+            properties.append(DynamicConfigValue("unit", shown.units[name]))
+        if name in colours:
+            properties.append(DynamicConfigValue("color", {"mode": "fixed", "fixedColor": colours[name]}))
+        if name in shown.links:
+            title, url = shown.links[name]
+            properties.append(DynamicConfigValue("links", [{"title": title, "url": url, "targetBlank": False}]))
+        panel.override_by_name(name, properties)
+    return panel
+
+
+def _link(title: str, url: str) -> dashboard.DashboardLink:
+    return dashboard.DashboardLink(title).url(url).target_blank(False)
+
+
+def to_requests() -> tuple[str, str]:
+    """From a panel to the single requests behind it: same range, same names."""
+    return ("The requests of this range", f"/d/sojourn-requests/requests?{FILTERS}")
+
+
+def to_request(column: str = "request id") -> dict[str, tuple[str, str]]:
+    """From a cell with a request id to that request."""
+    return {
+        column: (
+            "This request",
+            "/d/sojourn-request/one-request?${__url_time_range}&var-request_id=${__value.raw:percentencode}",
+        )
+    }
+
+
+def lines(
+    shown: Shown, query: str, *, stacked: bool = False, log: bool = False, bars: bool = False
+) -> timeseries.Panel:
+    """Values over time. Colours go by the name of the column."""
+    panel: timeseries.Panel = _dressed(timeseries.Panel(), shown, ClickHouseQuery(query, TIME_SERIES))
+    panel.interval("1m").line_width(1).fill_opacity(60 if stacked or bars else 0).show_points(VisibilityMode.NEVER)
+    if stacked or bars:
+        panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("A"))
+    if bars:
+        panel.draw_style("bars")  # type: ignore[arg-type]
+    if log:
+        panel.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
+    else:
+        panel.axis_soft_min(0)
+    return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+
+
+def against(shown: Shown, query: str, x: str, *, log: bool = False) -> trend.Panel:
+    """Values against a number (column ``x``, ascending) that is not a time."""
+    panel: trend.Panel = _dressed(trend.Panel(), shown, ClickHouseQuery(query, TABLE))
+    panel.x_field(x).line_width(2).fill_opacity(0).show_points(VisibilityMode.NEVER)
+    if log:
+        panel.scale_distribution(common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10))
+    else:
+        panel.axis_soft_min(0)
+    return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+
+
+def number(shown: Shown, query: str, *, mappings: dict[str, tuple[str, str]] | None = None) -> stat.Panel:
+    """The one value of a query with one row. ``mappings``: value -> (words, colour)."""
+    panel: stat.Panel = _dressed(stat.Panel(), shown, ClickHouseQuery(query, TABLE))
+    panel.graph_mode(BigValueGraphMode.NONE).text_mode(BigValueTextMode.VALUE)
+    panel.reduce_options(
+        common.ReduceDataOptions().calcs(["lastNotNull"]).fields("/.*/" if mappings else "").values(False)
+    )
+    panel.thresholds(plain())
+    if mappings:
+        panel.color_mode(BigValueColorMode.BACKGROUND)
+        results = {
+            value: ValueMappingResult(text=sentence, color=colour, index=index)
+            for index, (value, (sentence, colour)) in enumerate(mappings.items())
+        }
+        panel.mappings([ValueMap(options=results)])
+    else:
+        panel.color_mode(BigValueColorMode.NONE)
+    return panel
+
+
+def columns(shown: Shown, query: str) -> table.Panel:
+    """A table."""
+    panel: table.Panel = _dressed(table.Panel(), shown, ClickHouseQuery(query, TABLE))
+    return panel.show_header(True).filterable(True).inspect(True)
+
+
+def bars(shown: Shown, query: str, x: str, *, share: bool = False) -> barchart.Panel:
+    """Horizontal bars, one per row, stacked by column; ``share``: each to 100 %."""
+    panel: barchart.Panel = _dressed(barchart.Panel(), shown, ClickHouseQuery(query, TABLE))
+    panel.x_field(x).orientation(VizOrientation.HORIZONTAL).stacking(
+        StackingMode.PERCENT if share else StackingMode.NORMAL
+    )
+    panel.show_value(VisibilityMode.NEVER).fill_opacity(80).line_width(1)
+    return panel.legend(_legend()).tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+
+
+def heat(shown: Shown, query: str, scheme: str) -> heatmap.Panel:
+    """Requests by time and by bucket; each number column is a bucket named by its upper edge in seconds."""
+    panel: heatmap.Panel = _dressed(heatmap.Panel(), shown, ClickHouseQuery(query, TIME_SERIES))
+    return (
+        panel.interval("1m")
+        .calculate(False)
+        .rows_frame(heatmap.RowsHeatmapOptions().layout(HeatmapCellLayout.LE).value("requests"))
+        .y_axis(heatmap.YAxisConfig().unit("s"))
+        .cell_values(heatmap.CellValues().unit("short"))
+        .color(heatmap.HeatmapColorOptions().mode(HeatmapColorMode.SCHEME).scheme(scheme).exponent(0.5).steps(64))
+        .filter_values(heatmap.FilterValueRange().le(1e-9))
+        .tooltip(heatmap.HeatmapTooltip().mode(TooltipDisplayMode.SINGLE).y_histogram(True))
+        .show_legend()
+    )
+
+
+def trace(shown: Shown, query: str) -> dashboard.Panel:
+    """Grafana's own view of one trace."""
+    panel: dashboard.Panel = _dressed(dashboard.Panel().type("traces"), shown, ClickHouseQuery(query, TRACE))
+    return panel
+
+
+def words(title: str, description: str, content: str, width: int = 24, height: int = 4) -> text.Panel:
+    """Text, with no query behind it."""
+    panel = text.Panel().title(title).description(description).mode(TextMode.MARKDOWN).content(content)
+    return panel.span(width).height(height)
+
+
+def plain() -> dashboard.ThresholdsConfig:
+    """No threshold: Grafana's own default paints everything above 80 red."""
+    return dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps([Threshold(value=None, color="text")])
+
+
+def _legend() -> common.VizLegendOptions:
+    return (
+        common.VizLegendOptions()
+        .display_mode(LegendDisplayMode.LIST)
+        .placement(LegendPlacement.BOTTOM)
+        .show_legend(True)
+    )

@@ -1,0 +1,329 @@
+"""Pipeline health and reconciliation: does what the agents read arrive, what is refused and why, how fresh it is."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+
+from sojourn_dashboards.datasource import sql
+from sojourn_dashboards.frame import dashboard
+from sojourn_dashboards.panels import Shown, columns, lines, number
+
+IN_RANGE = "hour >= toStartOfHour($__fromTime) AND hour <= $__toTime"
+
+OUTSTANDING = """
+SELECT sum(last) AS value
+FROM (SELECT argMax(outstanding, hour) AS last FROM reconciliation WHERE hour <= $__toTime GROUP BY source)
+HAVING count() > 0
+"""
+
+RECONCILIATION = sql(
+    """
+    SELECT hour AS "hour", source AS "file", read AS "read", arrived AS "arrived", missing AS "missing",
+        again AS "again",
+        restarts AS "agent restarts", outstanding AS "outstanding"
+    FROM reconciliation WHERE @range@ ORDER BY hour DESC, source LIMIT 500
+    """,
+    range=IN_RANGE,
+)
+
+STORED = sql(
+    """
+    SELECT hour AS "hour", source AS "file", requests AS "requests", dead_letters AS "dead letters",
+        dead_letters / (requests + dead_letters) AS "refused"
+    FROM stored_records WHERE @range@ ORDER BY hour DESC, source LIMIT 500
+    """,
+    range=IN_RANGE,
+)
+
+# touched is what a row's arrival sets; where a rollup was done it is 1970.
+FRESHNESS = """
+SELECT dateDiff('second', newest, now()) AS value
+FROM (SELECT max(touched) AS newest FROM touched_minutes) WHERE newest > toDateTime(0)
+"""
+
+DUE = """
+SELECT countIf(last_touched > last_computed) AS value
+FROM (SELECT minute, max(touched) AS last_touched, max(computed) AS last_computed FROM touched_minutes GROUP BY minute)
+HAVING count() > 0
+"""
+
+ARRIVED = """
+SELECT $__timeInterval(minute) AS t, sumIf(lines, kind = 'requests') / $__interval_s AS "accepted",
+    sumIf(lines, kind = 'dead_letters') / $__interval_s AS "refused"
+FROM arrivals WHERE $__timeFilter(minute) GROUP BY t ORDER BY t
+"""
+
+REFUSED = """
+SELECT $__timeInterval(time) AS t, reason, count() AS "Value"
+FROM dead_letters FINAL WHERE $__timeFilter(time) GROUP BY t, reason ORDER BY t, reason
+"""
+
+REASONS = """
+SELECT kind AS "kind", reason AS "reason", source AS "file", count() AS "lines", max(time) AS "last",
+    substring(argMax(raw, time), 1, 2000) AS "the last of them"
+FROM dead_letters FINAL WHERE $__timeFilter(time)
+GROUP BY kind, reason, source ORDER BY "lines" DESC LIMIT 200
+"""
+
+SAMPLES = """
+SELECT time AS "refused", kind AS "kind", reason AS "reason", source AS "file", position AS "byte",
+    substring(raw, 1, 2000) AS "line"
+FROM (SELECT * FROM dead_letters WHERE $__timeFilter(time) ORDER BY time DESC LIMIT 500)
+ORDER BY time DESC LIMIT 1 BY kind, source, reason, position, raw LIMIT 100
+"""
+
+# Counters start again with their agent: one that fell counts as what it shows.
+COUNTED = """
+SELECT $__timeInterval(time) AS t, concat(agent, ' ', component) AS place, sum(step) / $__interval_s AS "Value"
+FROM
+(
+    SELECT time, agent, component, if(value < before, value, value - before) AS step
+    FROM
+    (
+        SELECT time, agent, component, value, lagInFrame(value, 1, value) OVER (
+            PARTITION BY metric, agent, component, file, toString(mapFilter((k, v) -> k != 'pid', tags)) ORDER BY time
+            ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS before
+        FROM pipeline_metrics FINAL
+        WHERE $__timeFilter(time) AND metric IN (@metrics@)
+    )
+)
+GROUP BY t, place ORDER BY t, place
+"""
+
+# Vector named them anew in 2025; both are read.
+BUFFERS = """
+SELECT $__timeInterval(time) AS t, concat(agent, ' ', component) AS place, max(value) AS "Value"
+FROM pipeline_metrics WHERE $__timeFilter(time) AND metric IN (@metrics@)
+GROUP BY t, place ORDER BY t, place
+"""
+
+CLOCKS = sql(
+    """
+    SELECT hour AS t, concat(proxy, ' to ', upstream) AS pair, uncertainty AS "Value"
+    FROM clock_offsets WHERE @range@ ORDER BY t, pair
+    """,
+    range=IN_RANGE,
+)
+
+OFFSETS = sql(
+    """
+    SELECT proxy AS "proxy", upstream AS "backend", argMax(offset, hour) AS "offset", argMax(uncertainty,
+        hour) AS "uncertainty",
+        argMax(lower, hour) AS "at least", argMax(upper, hour) AS "at most", sum(requests) AS "from requests"
+    FROM clock_offsets WHERE @range@ GROUP BY proxy, upstream ORDER BY "uncertainty" DESC LIMIT 200
+    """,
+    range=IN_RANGE,
+)
+
+NO_METRICS = "the agents reported nothing of themselves in this range"
+
+
+def _counted(*metrics: str) -> str:
+    return sql(COUNTED, metrics=", ".join(f"'{metric}'" for metric in metrics))
+
+
+def _buffers(*metrics: str) -> str:
+    return sql(BUFFERS, metrics=", ".join(f"'{metric}'" for metric in metrics))
+
+
+ERRORS = _counted("component_errors_total")
+DISCARDED = _counted("component_discarded_events_total", "buffer_discarded_events_total")
+BUFFER_BYTES = _buffers("buffer_size_bytes", "buffer_byte_size")
+BUFFER_EVENTS = _buffers("buffer_size_events", "buffer_events")
+
+
+def pipeline() -> Dashboard:
+    """The dashboard with uid ``sojourn-pipeline``."""
+    board = dashboard(
+        "sojourn-pipeline",
+        "Pipeline health",
+        "From the lines the agents read to the rows that are stored: nothing lost, and what was refused.",
+        [],
+    )
+    board.with_row(Row("Does everything arrive?"))
+    board.with_panel(
+        number(
+            Shown(
+                "Outstanding lines",
+                "Lines the agents have read and the store has not got, over all files since the beginning. A "
+                "moment's traffic is normal; more and growing is loss.",
+                "locale",
+                "no agent has reported lines read",
+                width=6,
+                height=4,
+            ),
+            OUTSTANDING,
+        )
+    )
+    board.with_panel(
+        number(
+            Shown(
+                "Newest row",
+                "Seconds since a row last arrived, whatever the range.",
+                "s",
+                "nothing has arrived yet",
+                width=6,
+                height=4,
+            ),
+            FRESHNESS,
+        )
+    )
+    board.with_panel(
+        number(
+            Shown(
+                "Minutes to roll up",
+                "Minutes for which rows arrived later than their rollup was computed; rollups follow every 15 seconds.",
+                "locale",
+                "nothing has arrived yet",
+                width=6,
+                height=4,
+            ),
+            DUE,
+        )
+    )
+    board.with_panel(
+        number(
+            Shown(
+                "Clock uncertainty",
+                "The largest among all pairs of proxy and backend in the range: how far off an app's clock may "
+                "be, one way or the other, after correction.",
+                "s",
+                "no pair could be estimated in this range",
+                width=6,
+                height=4,
+            ),
+            sql("SELECT max(uncertainty) AS value FROM clock_offsets WHERE @range@ HAVING count() > 0", range=IN_RANGE),
+        )
+    )
+    board.with_panel(
+        columns(
+            Shown(
+                "Lines read against lines arrived",
+                "By file and hour: lines the agent counted, lines that came in, each delivery "
+                "counted. Missing in one hour and again in the next is a line under way at the full hour.",
+                "locale",
+                "no agent has reported lines read in this range",
+                width=14,
+                height=9,
+                units={"hour": "dateTimeAsIso", "file": "string"},
+            ),
+            RECONCILIATION,
+        )
+    )
+    board.with_panel(
+        columns(
+            Shown(
+                "What is there",
+                "By file and hour: different requests by when they ended, different refused lines by when they "
+                "were refused.",
+                "locale",
+                "nothing is stored in this range",
+                width=10,
+                height=9,
+                units={"hour": "dateTimeAsIso", "file": "string", "refused": "percentunit"},
+            ),
+            STORED,
+        )
+    )
+    board.with_panel(
+        lines(
+            Shown(
+                "Lines that arrive",
+                "Per second, by when they arrived, each delivery counted: accepted as requests, refused into "
+                "dead letters.",
+                "reqps",
+                "nothing arrived in this range",
+                width=24,
+            ),
+            ARRIVED,
+            stacked=True,
+        )
+    )
+    board.with_row(Row("What was refused"))
+    board.with_panel(
+        lines(
+            Shown(
+                "Refused, by reason",
+                "Different lines, by when they were refused.",
+                "locale",
+                "no line was refused in this range",
+                height=9,
+            ),
+            REFUSED,
+            bars=True,
+        )
+    )
+    board.with_panel(
+        columns(
+            Shown(
+                "Reasons",
+                "Different lines by reason and file, and the last of them.",
+                "none",
+                "no line was refused in this range",
+                height=9,
+                units={"lines": "locale", "last": "dateTimeAsIso"},
+            ),
+            REASONS,
+        )
+    )
+    board.with_panel(
+        columns(
+            Shown(
+                "Samples",
+                "The last hundred lines refused, as they came; bytes that are no text are replaced, 2,000 "
+                "characters at "
+                "most.",
+                "none",
+                "no line was refused in this range",
+                width=24,
+                height=9,
+                units={"refused": "dateTimeAsIso", "byte": "locale"},
+            ),
+            SAMPLES,
+        )
+    )
+    board.with_row(Row("Agents"))
+    for title, description, unit, query in (
+        (
+            "Buffered bytes",
+            "What waits in an agent's buffers for the store, the highest sample of the interval.",
+            "bytes",
+            BUFFER_BYTES,
+        ),
+        ("Buffered events", "What waits in an agent's buffers for the store, in events.", "short", BUFFER_EVENTS),
+        ("Errors", "Errors an agent counted, per second, by component.", "reqps", ERRORS),
+        (
+            "Discarded",
+            "Events an agent threw away, per second, by component. Anything above zero that is not in dead letters "
+            "is loss.",
+            "reqps",
+            DISCARDED,
+        ),
+    ):
+        board.with_panel(lines(Shown(title, description, unit, NO_METRICS), query))
+    board.with_row(Row("Clocks"))
+    board.with_panel(
+        lines(
+            Shown(
+                "Clock uncertainty by pair",
+                "How far off the estimate of an app's clock may be, hour by hour (Paxson 1998). Queueing "
+                "delays here come from durations and do not need it; the stamp's and the spans' do.",
+                "s",
+                "no pair could be estimated in this range",
+            ),
+            CLOCKS,
+        )
+    )
+    board.with_panel(
+        columns(
+            Shown(
+                "Clock offsets",
+                "The last estimate of each pair in the range: the app's clock less nginx's, and its bounds.",
+                "s",
+                "no pair could be estimated in this range",
+                units={"proxy": "string", "backend": "string", "from requests": "locale"},
+            ),
+            OFFSETS,
+        )
+    )
+    return board

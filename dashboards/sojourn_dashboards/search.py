@@ -1,0 +1,121 @@
+"""Single requests, found by what one searches for: names, status, request id, response time, queueing, service time."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+
+from sojourn_dashboards.datasource import sql
+from sojourn_dashboards.filters import box, chosen, limit, names, number_of, one_of, rollup_variables, value_of
+from sojourn_dashboards.frame import dashboard
+from sojourn_dashboards.panels import Shown, columns, lines, number, to_request
+
+IDS = ("any", "present", "missing")
+FACETS = " AND ".join(
+    ["$__timeFilter_ms(time)"]
+    + [chosen(name, name) for name in ("service", "route", "upstream", "method")]
+    + [
+        chosen("toString(status)", "status"),
+        f"({value_of('has_id')} = 'any' OR ({value_of('has_id')} = 'present') = (request_id NOT IN ('', '-')))",
+        limit(f"toFloat64(request_time) >= {number_of('min_response')}", "min_response"),
+        limit(f"queueing_delay > {number_of('min_queueing')}", "min_queueing"),
+        limit(f"service_time >= {number_of('min_service')}", "min_service"),
+        limit(f"service_time <= {number_of('max_service')}", "max_service"),
+    ]
+)
+# A record delivered twice is two rows until parts are merged: what makes a row itself, as the table is ordered.
+KEY = "service, route, time, record"
+
+# First which, then what: the columns of ten million rows need not be read to sort them. Without FINAL, which would read
+# more; those delivered twice are taken out after.
+FOUND = sql(
+    """
+    SELECT time AS "ended", request_id AS "request id", service AS "service", route AS "route", method AS "method",
+        status AS "status", upstream AS "backend", attempts AS "attempts", toFloat64(request_time) AS "response time",
+        queueing_delay AS "queueing delay", service_time AS "service time",
+        "response time" - ifNull(queueing_delay, 0) - ifNull(service_time, 0) AS "everything else", uri AS "uri"
+    FROM requests
+    WHERE $__timeFilter_ms(time)
+        AND (@key@) IN (SELECT @key@ FROM requests WHERE @facets@ ORDER BY request_time DESC LIMIT 200)
+    ORDER BY request_time DESC, time LIMIT 1 BY @key@ LIMIT 100
+    """,
+    key=KEY,
+    facets=FACETS,
+)
+
+HOW_MANY = sql("SELECT count() AS value FROM requests FINAL WHERE @facets@", facets=FACETS)
+
+WHEN = sql(
+    """
+    SELECT $__timeInterval(time) AS t, multiIf(status = 499, '499', concat(toString(intDiv(status, 100)),
+        'xx')) AS class,
+        count() AS "Value"
+    FROM requests FINAL WHERE @facets@ GROUP BY t, class ORDER BY t, class
+    """,
+    facets=FACETS,
+)
+
+NONE = "no request matches; limits are numbers of seconds, such as 0.3"
+
+
+def search() -> Dashboard:
+    """The dashboard with uid ``sojourn-requests``."""
+    board = dashboard(
+        "sojourn-requests",
+        "Requests",
+        "Single requests from nginx's log, found by what they were and how long they took.",
+        [
+            *rollup_variables(),
+            names("method", "Method", "Request method.", table="requests", time="time"),
+            names("status", "Status", "Status nginx answered; 499: the client gave up.", table="requests", time="time"),
+            one_of("has_id", "Request id", "Whether the record has a request id.", IDS),
+            box("min_response", "Response ≥, s", "Response time of at least so many seconds; empty: any."),
+            box("min_queueing", "Queueing >, s", "Queueing delay above so many seconds, 0.3 say; empty: any."),
+            box("min_service", "Service ≥, s", "Service time from, in seconds, 0.1 say; empty: any."),
+            box("max_service", "Service ≤, s", "Service time to, in seconds, 0.25 say; empty: any."),
+        ],
+        since="now-1h",
+    )
+    board.with_row(Row("Found"))
+    board.with_panel(
+        number(
+            Shown(
+                "Requests found",
+                "How many requests ended in the range and match, each once. Read one by one: keep the range "
+                "short where there are many.",
+                "locale",
+                NONE,
+                width=4,
+            ),
+            HOW_MANY,
+        )
+    )
+    board.with_panel(
+        lines(
+            Shown("When", "The requests found, by when they ended and by class of status.", "locale", NONE, width=20),
+            WHEN,
+            bars=True,
+        )
+    )
+    board.with_panel(
+        columns(
+            Shown(
+                "Slowest",
+                "The 100 of them with the longest response time. Queueing delay: header time less service time; "
+                "service time: by the app; the rest is upload, retries, transfer and sending.",
+                "none",
+                NONE,
+                width=24,
+                height=16,
+                links=to_request(),
+                units={
+                    "ended": "dateTimeAsIso",
+                    "response time": "s",
+                    "queueing delay": "s",
+                    "service time": "s",
+                    "everything else": "s",
+                },
+            ),
+            FOUND,
+        )
+    )
+    return board

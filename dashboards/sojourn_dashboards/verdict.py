@@ -1,0 +1,196 @@
+"""Is it the queue or the code? The verdict, the split over time, the tail, routes and backends."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from sojourn.palette import OTHER, QUEUEING, SERVICE
+
+from sojourn_dashboards.filters import rollup_variables, slo_box
+from sojourn_dashboards.frame import dashboard
+from sojourn_dashboards.panels import Shown, bars, columns, lines, number, to_requests
+from sojourn_dashboards.sketches import ACCURACY, HISTOGRAM_ACCURACY
+from sojourn_dashboards.verdict_queries import (
+    LOST_OVER_TIME,
+    RESPONSE,
+    SHARE_OVER_TIME,
+    SPLIT_OVER_TIME,
+    TAIL,
+    VERDICT,
+    by,
+    one,
+)
+
+SENTENCES = {
+    "queueing": ("It is a queue, not the code", QUEUEING),
+    "service": ("It is the code, not a queue", SERVICE),
+    "mixed": ("No single cause", OTHER),
+    "client": ("Neither: it is the client", OTHER),
+    "retries": ("It is the retries", OTHER),
+    "unknown": ("It cannot be told", OTHER),
+    "healthy": ("Healthy", "#009E73"),
+}
+
+
+TABLE_UNITS = {
+    "requests": "locale",
+    "rate": "reqps",
+    "mean response": "s",
+    "p99 response": "s",
+    "share of queueing": "percentunit",
+    "mean queueing": "s",
+    "p99 queueing": "s",
+    "mean service": "s",
+    "p99 service": "s",
+    "5xx": "locale",
+    "timed out": "locale",
+    "abandoned": "locale",
+    "unmeasured": "locale",
+}
+
+
+def verdict() -> Dashboard:
+    """The dashboard with uid ``sojourn-verdict``."""
+    here = "/d/sojourn-distributions/distributions?${__url_time_range}&${service:queryparam}"
+    board = dashboard(
+        "sojourn-verdict",
+        "Is it the queue or the code?",
+        "Response time behind nginx, split into waiting for a worker and work.",
+        [*rollup_variables(), slo_box()],
+    )
+    board.with_row(Row("Verdict"))
+    board.with_panel(
+        number(
+            Shown(
+                "Verdict",
+                "The cause with at least 60 % of all seconds of response time. Healthy: p99 within the SLO and at "
+                "most 20 % queueing. Queueing here is header time less service time, which includes the network; "
+                "sojourn split tells the two apart.",
+                "string",
+                width=6,
+                height=4,
+            ),
+            VERDICT,
+            mappings=SENTENCES,
+        )
+    )
+    for title, expression, unit, description, *more in NUMBERS:
+        board.with_panel(
+            number(
+                Shown(title, description, unit, width=3, height=4, links={"": to_requests()}), one(expression, *more)
+            )
+        )
+    board.with_row(Row("Over time"))
+    board.with_panel(
+        lines(
+            Shown(
+                "Mean response time, split",
+                "From the first byte nginx read to the last it wrote, by what it went to, averaged "
+                "over the requests that ended in the interval. The three add up to the response time exactly.",
+                "s",
+                links={"": to_requests()},
+            ),
+            SPLIT_OVER_TIME,
+            stacked=True,
+        )
+    )
+    board.with_panel(
+        lines(
+            Shown(
+                "Share over time",
+                "Seconds waited for a worker as a share of all seconds of response time, of the requests "
+                "that ended in the interval.",
+                "percentunit",
+                links={"": to_requests()},
+            ),
+            SHARE_OVER_TIME,
+        )
+    )
+    board.with_panel(
+        bars(
+            Shown(
+                "What the slowest 1 % are made of",
+                "Mean seconds a request spent on each part: of all requests, and of those in and "
+                "above the histogram bucket (12 % wide) of the p99 of the response time. Quantiles of parts do not "
+                "add up; "
+                "this does.",
+                "s",
+                units={"how many": "locale"},
+            ),
+            TAIL,
+            "requests",
+        )
+    )
+    board.with_panel(
+        lines(
+            Shown(
+                "Timed out, abandoned, failed",
+                "Requests that ended in the interval with 504 (nginx gave up), 499 (the client gave "
+                "up) or another 5xx.",
+                "locale",
+                links={"": to_requests()},
+            ),
+            LOST_OVER_TIME,
+            bars=True,
+        )
+    )
+    board.with_row(Row("By route and by backend"))
+    board.with_panel(
+        columns(
+            Shown(
+                "By route",
+                "Each route of the range, the one with most seconds of queueing first. Means are seconds over "
+                f"requests; p99 from histograms, {HISTOGRAM_ACCURACY}.",
+                "none",
+                width=24,
+                height=9,
+                units=TABLE_UNITS,
+                links={"route": ("Distributions of this route", here + "&var-route=${__value.raw:percentencode}")},
+            ),
+            by("route", "route"),
+        )
+    )
+    board.with_panel(
+        columns(
+            Shown(
+                "By backend",
+                "Each app server by the address nginx asked, the one with most seconds of queueing first; - is "
+                "for requests that reached none.",
+                "none",
+                width=24,
+                height=9,
+                units=TABLE_UNITS,
+                links={
+                    "backend": ("Distributions of this backend", here + "&var-upstream=${__value.raw:percentencode}")
+                },
+            ),
+            by("upstream", "backend"),
+        )
+    )
+    return board
+
+
+NUMBERS = (
+    (
+        "Share of queueing",
+        "s_queueing / s_response",
+        "percentunit",
+        "Seconds waited for a worker as a share of all seconds of response time.",
+    ),
+    (
+        "p99 of the response",
+        "q_response[3]",
+        "s",
+        f"99 % of the responses took at most this, from nginx's first byte read to its last written; {ACCURACY}.",
+        RESPONSE,
+    ),
+    ("Requests", "n", "locale", "Requests that ended in the range, upgraded connections (101) not counted."),
+    ("Timed out", "n_timeouts / n", "percentunit", "Share of requests nginx gave up on (504)."),
+    ("Abandoned", "n_abandoned / n", "percentunit", "Share of requests the client gave up on (499)."),
+    (
+        "Unmeasured",
+        "n_unmeasured / n",
+        "percentunit",
+        "Share of requests that were answered while the app said nothing of its own: no service time, no queueing "
+        "delay.",
+    ),
+)

@@ -1,0 +1,130 @@
+"""Vector's program, sojourn's reader and the columns of the table answer alike for every line of one table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sojourn.explain.split import checked_split
+from sojourn.readers.record import REASONS
+from sojourn.readers.requests import read
+from sojourn.store import connect
+from vrl_support import CASES, TABLE, line_of, program, row_of, run_program
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "analysis"))
+from simulator import BAD_LINES
+
+NAMES = [case["name"] for case in CASES]
+GOOD = [case for case in CASES if case["reason"] is None]
+
+
+def events(lines: list[bytes]) -> list[dict[str, Any]]:
+    return [
+        {"message": line.decode("utf-8", "replace"), "file": "/logs/a.jsonl", "host": "h", "offset": 7}
+        for line in lines
+    ]
+
+
+def same(value: object, expected: object) -> bool:
+    """Equal; figures to the microsecond."""
+    if isinstance(value, float) and expected is not None:
+        return bool(value == pytest.approx(expected, abs=1e-6, rel=1e-12))
+    return value == expected
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Any]:
+    return run_program(program("requests"), events([line_of(case) for case in CASES]))
+
+
+def test_the_table_is_worth_its_name() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert len(CASES) > 200
+    # Two reasons cannot be given by the line alone, and one needs a line of 1 MiB.
+    assert {c["reason"] for c in CASES} == {None, *REASONS} - {
+        "incomplete_line",
+        "damaged_compression",
+        "line_too_long",
+    }
+    lines = [line_of(case) for case in CASES]
+    for line, reason in BAD_LINES:
+        assert CASES[lines.index(line.removesuffix(b"\n"))]["reason"] == reason
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=NAMES)
+def test_the_program_answers_as_the_table_says(made: list[Any], number: int) -> None:
+    case = CASES[number]
+    expected = case["reason"] or {**row_of(case), "source": "h:/logs/a.jsonl"}
+    assert made[number] == expected
+
+
+def test_a_line_of_a_mebibyte_is_refused() -> None:
+    start = b'{"time":"1767225600.000","request_time":"0.1","status":"200","uri":"'
+    fits = start + b"a" * (2**20 - len(start) - 3) + b'"}'  # a newline comes on top
+    results = run_program(program("requests"), events([fits, fits[:-2] + b'a"}']))
+    assert results[0]["uri"].startswith("aaa")
+    assert results[1] == "line_too_long"
+
+
+@pytest.mark.parametrize(
+    ("file", "log"),
+    [
+        ("/logs/access.jsonl", "/logs/access.jsonl"),
+        ("/logs/access.jsonl.1", "/logs/access.jsonl"),
+        ("/logs/access.jsonl-20260101", "/logs/access.jsonl"),
+        ("/logs/access.jsonl.2026-01-01-17", "/logs/access.jsonl"),
+        ("/logs/a.jsonl.1/access.jsonl", "/logs/a.jsonl.1/access.jsonl"),
+        ("/logs/access.jsonl.old", "/logs/access.jsonl.old"),
+    ],
+)
+def test_a_rotated_file_is_the_same_log(file: str, log: str) -> None:
+    line = b'{"time":"1767225600.000","request_time":"0.1","status":"200"}'
+    (row,) = run_program(program("requests"), [{**events([line])[0], "file": file}])
+    assert row["source"] == f"h:{log}"
+
+
+def test_the_reader_refuses_and_takes_the_same_lines(tmp_path: Path) -> None:
+    log = tmp_path / "access.jsonl"
+    log.write_bytes(b"".join(line_of(case) + b"\n" for case in CASES))
+    requests = read([log])
+    reasons = {int(str(reject["line"])): reject["reason"] for reject in requests.records.rejects}
+    assert [reasons.get(i) for i in range(1, len(CASES) + 1)] == [case["reason"] for case in CASES]
+
+
+def test_the_reader_splits_as_the_table_says(tmp_path: Path) -> None:
+    log = tmp_path / "access.jsonl"
+    log.write_bytes(b"".join(line_of(case) + b"\n" for case in GOOD))
+    rows = checked_split(read([log]).rows).to_dicts()
+    assert len(rows) == len(GOOD)
+    for row, case in zip(rows, GOOD, strict=True):
+        expected = {**TABLE["split_empty"], **case["split"]}
+        found = {
+            name: row[name] for name in ("upload", "retries", "transfer", "send", "upstream", "attempts", "answered")
+        }
+        found["upstream"] = found["upstream"] or ""
+        for name, value in found.items():
+            assert same(value, expected[name]), (case["name"], name)
+        stored = row_of(case)
+        assert row["route"] in (stored["route"], None)
+        assert row["time"].timestamp() == pytest.approx(stored["time"], abs=5e-7)
+        assert row["app_garbled"] == stored["app_garbled"]
+
+
+def test_the_store_takes_every_row_and_splits_it_as_the_table_says(store_dsn: str) -> None:
+    names = ", ".join(TABLE["split_empty"])
+    with connect(store_dsn) as store:
+        store.client.command("SYSTEM STOP MERGES requests")  # some cases are the same request
+        rows = "\n".join(json.dumps({**row_of(case), "source": str(i)}) for i, case in enumerate(GOOD))
+        settings = "input_format_skip_unknown_fields = 0, optimize_on_insert = 0, max_partitions_per_insert_block = 0"
+        store.client.command(f"INSERT INTO requests SETTINGS {settings} FORMAT JSONEachRow {rows}")
+        found = store.client.query(
+            f"SELECT toUInt32(source) AS number, {names} FROM requests ORDER BY number"
+        ).result_rows
+    assert len(found) == len(GOOD)
+    for case, (_, *values) in zip(GOOD, found, strict=True):
+        expected = {**TABLE["split_empty"], **case["split"]}
+        for (name, right), value in zip(expected.items(), values, strict=True):
+            assert same(value, right), (case["name"], name)

@@ -1,0 +1,150 @@
+"""The agent's own configuration, run for a test: its addresses, folders and waits replaced, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sojourn_lab.errors import LabError
+from sojourn_lab.process import Process, free_port
+
+PIPELINE = Path(__file__).parents[3] / "collector" / "vector"
+LEAST_BUFFER = 268435488  # bytes; Vector takes no smaller one on disk
+START_S = 60
+ACCOUNT = ("sojourn_writer", "pass-for-the-test-only")  # Vector puts it into the text of its YAML
+
+
+def vector_program() -> str:
+    """Path of ``vector``; the test is skipped where there is none."""
+    found = os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
+    if not found:
+        pytest.skip("no vector: install Vector 0.57.0 (vector.dev/docs/setup/installation) or set SOJOURN_VECTOR to it")
+    return found
+
+
+class Vector:
+    """An agent in ``folder`` that ships ``logs`` to the store at ``endpoint``. A context manager.
+
+    After ``kill`` or ``stop`` it can be started again, on the state it left.
+
+    Attributes:
+        logs: the folder it reads logs from.
+        otlp: the endpoint for spans over HTTP.
+    """
+
+    def __init__(self, folder: Path, endpoint: str) -> None:
+        self._program = vector_program()
+        self._folder = folder
+        self._endpoint = endpoint
+        self._starts = 0
+        self._process: Process | None = None
+        self._health = ""
+        self.otlp = ""
+        self.logs = folder / "logs"
+        for part in (self.logs, folder / "data", folder / "secrets", folder / "config"):
+            part.mkdir(parents=True)
+        (folder / "secrets" / "clickhouse_writer").write_text(ACCOUNT[1] + "\n")
+
+    def start(self) -> None:
+        """Start it and wait until it says it is well."""
+        for attempt in range(3):  # a free port may be taken before it is used
+            self._starts += 1
+            self._configure()
+            self._process = Process(
+                [self._program, "--config-dir", str(self._folder / "config")],
+                name=f"vector-{self._starts}",
+                folder=self._folder,
+                env={"PATH": os.environ.get("PATH", ""), "VECTOR_LOG": "info", "VECTOR_THREADS": "2"},
+            )
+            self._process.start()
+            try:
+                self._process.wait_until(self._healthy, START_S, "the agent's health")
+                return
+            except LabError:
+                said = self.said()
+                self._process.stop()
+                if attempt == 2 or "in use" not in said:
+                    raise
+
+    def kill(self) -> None:
+        """End it at once, with no chance to save anything."""
+        assert self._process is not None
+        assert self._process.running(), self.said()
+        self._process.send_signal(signal.SIGKILL)
+        assert self._process.wait(20) == -signal.SIGKILL
+        self._process.stop()
+
+    def stop(self) -> None:
+        """End it in good order."""
+        if self._process is not None:
+            self._process.stop(deadline_s=20)
+
+    def said(self) -> str:
+        """The last lines of its log."""
+        return self._process.last_lines(40) if self._process is not None else ""
+
+    def __enter__(self) -> Vector:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(self._health, timeout=2) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def _configure(self) -> None:
+        places = {
+            "/etc/vector/": f"{PIPELINE}/",
+            "/var/log/sojourn": str(self.logs),
+            "/var/lib/vector": str(self._folder / "data"),
+            "/run/secrets": str(self._folder / "secrets"),
+            "http://clickhouse:8123": self._endpoint,
+        }
+        ports: dict[str, int] = {}
+        for file in sorted((PIPELINE / "config").glob("*.yaml")):
+            config = replaced(yaml.safe_load(file.read_text()), places, ports)
+            for source in config.get("sources", {}).values():
+                hurried(source, {"scrape_interval_secs": 0.5, "glob_minimum_cooldown_ms": 100})
+            for sink in config.get("sinks", {}).values():
+                hurried(sink.get("batch", {}), {"timeout_secs": 0.2})
+                hurried(sink.get("request", {}), {"retry_initial_backoff_secs": 1, "retry_max_duration_secs": 1})
+                hurried(sink.get("buffer", {}), {"max_size": LEAST_BUFFER})
+            (self._folder / "config" / file.name).write_text(yaml.safe_dump(config))
+        self._health = f"http://127.0.0.1:{ports['8686']}/health"
+        self.otlp = f"http://127.0.0.1:{ports['4318']}"
+
+
+def hurried(part: dict[str, Any], values: dict[str, Any]) -> None:
+    """Waits and sizes replaced where the configuration has them; nothing is added."""
+    part.update({name: value for name, value in values.items() if name in part})
+
+
+def replaced(value: Any, places: dict[str, str], ports: dict[str, int]) -> Any:
+    """``value`` with the places a test has of its own, and a free port for every address it listens at."""
+    if isinstance(value, dict):
+        return {key: replaced(item, places, ports) for key, item in value.items()}
+    if isinstance(value, list):
+        return [replaced(item, places, ports) for item in value]
+    if not isinstance(value, str):
+        return value
+    for ours, theirs in places.items():
+        if value.startswith(ours):
+            return theirs + value.removeprefix(ours)
+    host, _, port = value.rpartition(":")
+    if host == "127.0.0.1":
+        ports[port] = free_port()
+        return f"127.0.0.1:{ports[port]}"
+    assert not value.startswith(("/", "http:", "https:")), f"{value}: a test has no replacement for it"
+    return value

@@ -1,0 +1,186 @@
+"""Alert rules: the file Grafana reads, and each rule's query on a store where it must fire and where it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import yaml
+from dashboards_fixtures import NOW, serve
+from dashboards_support import BEGIN, END, HERE, Boards, boards, panels
+from grafana_expand import View, expanded, provisioned
+from sojourn_dashboards.alerts import RULES, Rule
+
+FILE = HERE / "grafana" / "provisioning" / "alerting" / "sojourn.yaml"
+BY_UID = {rule.uid: rule for rule in RULES}
+
+
+@pytest.fixture(scope="module")
+def rules() -> dict[str, dict[str, Any]]:
+    [group] = yaml.safe_load(FILE.read_text())["groups"]
+    assert (group["orgId"], group["folder"], group["interval"]) == (1, "Sojourn", "1m")
+    return {rule["uid"]: rule for rule in group["rules"]}
+
+
+def test_the_rules_asked_for_are_there(rules: dict[str, dict[str, Any]]) -> None:
+    assert {"sojourn-queueing", "sojourn-growing", "sojourn-reconciliation", "sojourn-clock"} <= set(rules)
+    assert set(rules) == set(BY_UID)
+
+
+@pytest.mark.parametrize("uid", BY_UID)
+def test_a_rule_is_whole(rules: dict[str, dict[str, Any]], uid: str) -> None:
+    rule = rules[uid]
+    assert len(uid) <= 40
+    assert rule["noDataState"] in {"OK", "NoData"}
+    assert rule["execErrState"] == "Error"
+    assert rule["for"].endswith("m")
+    notes = rule["annotations"]
+    assert len(notes["description"]) > 60
+    assert "{{" in notes["summary"]
+    # Of a provisioning file Grafana puts environment variables into everything but a query's model.
+    assert {key: value for key, value in provisioned(rule).items() if key != "data"} == {
+        k: v for k, v in rule.items() if k != "data"
+    }
+    assert notes["runbook_url"] == "/d/sojourn-runbook/runbook"
+    assert f"## {rule['title']}" in (HERE / "runbook.md").read_text()
+    board = next(board for board in boards().values() if board["uid"] == rule["dashboardUid"])
+    assert rule["panelId"] in [panel["id"] for panel in panels(board)]
+    query, threshold = rule["data"]
+    assert (query["refId"], query["datasourceUid"], query["model"]["format"]) == ("A", "sojourn", 1)
+    assert query["relativeTimeRange"] == {"from": BY_UID[uid].seconds, "to": 0}
+    assert query["model"]["rawSql"] == BY_UID[uid].query.strip()
+    assert (threshold["model"]["expression"], rule["condition"]) == ("A", "B")
+    assert threshold["model"]["conditions"][0]["evaluator"] == {"type": "gt", "params": [BY_UID[uid].above]}
+
+
+def fired(store: Boards, rule: Rule, now: datetime = NOW) -> dict[tuple[str, ...], float]:
+    """Labels -> value, of what is above the threshold; in the one shape Grafana makes numbers with labels of."""
+    asked = store.sql(expanded(rule.query, View(now - timedelta(seconds=rule.seconds), now)))
+    numbers = [c for c, kind in zip(asked.columns, asked.types, strict=True) if "String" not in kind]
+    assert len(numbers) <= 1  # one number a row; the rest are labels
+    assert not any(kind.startswith("DateTime") for kind in asked.types)
+    labels = [c for c in asked.columns if c not in numbers]
+    for label in labels:
+        assert f".Labels.{label}" in rule.summary or label == "service"
+    return {tuple(row[c] for c in labels): row[numbers[0]] for row in asked.rows if row[numbers[0]] > rule.above}
+
+
+@pytest.fixture
+def store(make_store: Callable[[], str]) -> Iterator[Boards]:
+    from sojourn.store import connect  # noqa: PLC0415
+
+    with connect(make_store()) as opened:
+        yield Boards(opened.client)
+
+
+def test_queueing_over_the_slo(store: Boards) -> None:
+    rule = BY_UID["sojourn-queueing"]
+    serve(store, range(1, 11), waiting=0.9, name="queue")
+    serve(store, range(1, 11), waiting=0.05, service=0.9, name="slow code")
+    serve(store, range(1, 11), waiting=0.3, service=0.05, name="within the SLO")
+    serve(store, range(1, 11), waiting=0.9, name="rare", each=5)
+    alarms = fired(store, rule)
+    assert set(alarms) == {("queue",)}
+    assert alarms["queue",] == pytest.approx(0.9)
+    assert fired(store, rule, NOW + timedelta(hours=1)) == {}
+
+
+def test_queue_growing(store: Boards) -> None:
+    rule = BY_UID["sojourn-growing"]
+    serve(store, range(6, 11), waiting=2.0, name="growing")
+    serve(store, range(1, 6), waiting=8.0, name="growing")
+    serve(store, range(1, 11), waiting=8.0, name="long, and steady")
+    serve(store, range(6, 11), waiting=0.01, name="small")
+    serve(store, range(1, 6), waiting=0.5, name="small")
+    serve(store, range(6, 11), waiting=1.0, name="enough workers", workers=10)
+    serve(store, range(1, 6), waiting=4.0, name="enough workers", workers=10)
+    serve(store, range(6, 11), waiting=8.0, name="shrinking")
+    serve(store, range(1, 6), waiting=2.0, name="shrinking")
+    assert fired(store, rule) == {("growing",): pytest.approx(4.0)}
+
+
+def test_a_minute_that_is_not_over_counts_for_nothing(store: Boards) -> None:
+    serve(store, range(1, 11), waiting=3.0)
+    serve(store, range(1), waiting=30.0, each=600)
+    assert fired(store, BY_UID["sojourn-growing"]) == {}
+
+
+def test_listen_queue_filling(store: Boards) -> None:
+    depths = {"full": lambda s: 60, "bursts": lambda s: 64 if s % 2 else 1, "half": lambda s: 32, "empty": lambda s: 0}
+    rows = [
+        [NOW - timedelta(seconds=s), "m", name, 8000, depth(s), 64]
+        for name, depth in depths.items()
+        for s in range(290)
+    ]
+    store.client.insert("listen_queue", rows, column_names=["time", "machine", "socket", "port", "depth", "backlog"])
+    assert fired(store, BY_UID["sojourn-listen"]) == {("m", "full"): 60 / 64}
+
+
+def test_reconciliation_gap(store: Boards) -> None:
+    at = NOW - timedelta(minutes=30)
+    for agent, read, arrived in (
+        ("loses", 10_000, 9_900),
+        ("well", 10_000, 10_000),
+        ("again", 10_000, 10_400),
+        ("one", 10_000, 9_999),
+    ):
+        for when, value in ((at, 0.0), (at + timedelta(minutes=1), float(read))):
+            store.client.insert(
+                "pipeline_metrics",
+                [[when, agent, "access_log", "component_received_events_total", "/log", {}, value]],
+                column_names=["time", "agent", "component", "metric", "file", "tags", "value"],
+            )
+        store.client.insert(
+            "arrivals", [[at, "requests", f"{agent}:/log", arrived]], column_names=["minute", "kind", "source", "lines"]
+        )
+    assert fired(store, BY_UID["sojourn-reconciliation"]) == {("loses:/log",): pytest.approx(0.01)}
+    assert fired(store, BY_UID["sojourn-reconciliation"], NOW + timedelta(hours=4)) == {}  # what is over rings no more
+
+
+def test_clock_uncertainty(boards_store: Boards, store: Boards) -> None:
+    rule = BY_UID["sojourn-clock"]
+    assert fired(boards_store, rule, END) == {}
+    serve(store, range(1, 11), waiting=4.0, stamped=True)
+    alarms = fired(store, rule)  # a queue that was never empty hides the lower envelope
+    assert set(alarms) == {("edge", "a:1")}
+    assert alarms["edge", "a:1"] > 1
+
+
+def test_lines_refused(store: Boards) -> None:
+    rule = BY_UID["sojourn-dead-letters"]
+    put = lambda minutes, kind, lines: store.client.insert(  # noqa: E731
+        "arrivals",
+        [[NOW - timedelta(minutes=minutes), kind, "f", lines]],
+        column_names=["minute", "kind", "source", "lines"],
+    )
+    put(3, "dead_letters", 5)
+    assert fired(store, rule) == {}  # five lines are no rate
+    put(4, "requests", 9_995)
+    assert fired(store, rule) == {}
+    put(5, "dead_letters", 10)
+    assert fired(store, rule) == {(): pytest.approx(15 / 10_010)}
+
+
+def test_nothing_arrives(store: Boards) -> None:
+    rule = BY_UID["sojourn-silence"]
+    store.client.insert(
+        "arrivals",
+        [[NOW - timedelta(minutes=11, seconds=30), "requests", "f", 1]],
+        column_names=["minute", "kind", "source", "lines"],
+    )
+    assert fired(store, rule) == {(): 690}
+    assert fired(store, rule, NOW - timedelta(minutes=5)) == {}
+    assert BEGIN < NOW
+
+
+def test_the_data_source_and_the_dashboards_are_provisioned() -> None:
+    [source] = yaml.safe_load((HERE / "grafana/provisioning/datasources/sojourn.yaml").read_text())["datasources"]
+    assert (source["uid"], source["type"]) == ("sojourn", "grafana-clickhouse-datasource")
+    assert source["secureJsonData"]["password"].startswith("$__file{/run/secrets/")
+    assert not any("password" in key.lower() for key in source["jsonData"])
+    assert source["jsonData"]["defaultDatabase"] == "sojourn"
+    [provider] = yaml.safe_load((HERE / "grafana/provisioning/dashboards/sojourn.yaml").read_text())["providers"]
+    assert provider["folder"] == "Sojourn"
+    assert provider["allowUiUpdates"] is False

@@ -1,0 +1,141 @@
+"""The schema: every statement runs, twice, on one machine, and parses for a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sojourn.errors import SojournError
+from sojourn.store import connect, init, load, migrate
+from sojourn.store.migrate import EXPIRING, Migration, migrations, schema_folder, statements
+from sojourn.store.roles import role_statements, user_statements
+from store_support import ask, one, record, tell, write_log
+
+ALL = [pytest.param(m, id=m.name) for m in migrations()]
+
+
+@pytest.mark.parametrize("migration", ALL)
+def test_every_file_can_be_applied_again(store_dsn: str, migration: Migration) -> None:
+    assert migration.statements()
+    tell(store_dsn, *migration.statements(), *migration.statements())
+
+
+def test_init_again_does_nothing(store_dsn: str) -> None:
+    assert init(store_dsn) == []
+    applied = ask(store_dsn, "SELECT version, name, toString(checksum) FROM schema_migrations FINAL ORDER BY name")
+    assert applied == [(m.version, m.name, m.checksum) for m in migrations()]
+
+
+def test_a_file_that_changed_is_refused(store_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = [Migration(m.name, m.text + ("\n-- more" if m.name == "020_spans" else "")) for m in migrations()]
+    monkeypatch.setattr(migrate, "migrations", lambda cluster: changed)
+    with pytest.raises(SojournError, match=r"020_spans\.sql has changed since it was applied"):
+        init(store_dsn)
+
+
+def test_a_new_file_is_applied_alone(store_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = Migration(
+        "990_more", "CREATE TABLE IF NOT EXISTS more${local} (x UInt8) ENGINE = ${replicated}MergeTree ORDER BY x;"
+    )
+    monkeypatch.setattr(migrate, "migrations", lambda cluster: [*migrations(), new])
+    assert init(store_dsn) == ["990_more"]
+    assert one(store_dsn, "EXISTS TABLE more") == 1
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 12])
+def test_an_init_that_broke_off_is_finished_by_the_next(
+    store_folder: Path, make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    dsn = make_store()
+    database = dsn.split("=")[1]
+    with connect(f"chdb://{store_folder}", database="default") as store:
+        store.client.command(f"DROP DATABASE {database} SYNC")
+        kind = type(store.client)
+    command, count = kind.command, iter(range(1000))
+
+    def broken(self: object, sql: str, *args: object, **named: object) -> object:
+        if sql.startswith("CREATE") and next(count) > after:
+            raise SojournError("killed")
+        return command(self, sql, *args, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "command", broken)
+        with pytest.raises(SojournError, match="killed"):
+            init(dsn)
+    assert init(dsn)
+    assert init(dsn) == []
+    assert one(dsn, "SELECT count() FROM system.tables WHERE database = currentDatabase()") > 15
+
+
+def test_for_a_cluster_and_for_roles_it_parses(store_dsn: str) -> None:
+    made = [s for m in migrations("it's") for s in m.statements("it's")]
+    for cluster in (None, "it's"):
+        made += role_statements("sojourn", cluster) + user_statements("sojourn_reader", "secret", cluster)
+    with connect(store_dsn) as store:
+        for statement in made:
+            if "INSERT" not in statement.split()[0]:
+                store.client.query(f"EXPLAIN AST {statement}")
+    tables = [s for s in made if s.startswith("CREATE TABLE") and "ENGINE = Null" not in s]
+    assert all(r"ON CLUSTER 'it\'s'" in s for s in tables)
+    assert all("Replicated" in s or "Distributed('it" in s for s in tables)
+
+
+def test_the_placeholders_are_the_documented_ones() -> None:
+    for file in schema_folder().glob("0*.sql"):
+        Migration(file.stem, file.read_text()).statements()
+
+
+def test_statements_are_told_apart() -> None:
+    text = "-- a; b\nSELECT ';--', `x;`, 'it''s', 'a\\';' -- c;\n; ;\nSELECT 1 - -1;"
+    assert statements(text) == ["SELECT ';--', `x;`, 'it''s', 'a\\';'", "SELECT 1 - -1"]
+
+
+def test_rows_are_kept_as_long_as_asked(store_dsn: str, tmp_path: Path) -> None:
+    load(store_dsn, write_log(tmp_path / "a.jsonl", record(1), record(2)))
+    tell(store_dsn, "OPTIMIZE TABLE requests FINAL")
+    assert one(store_dsn, "SELECT count() FROM requests") == 2  # an old log must not vanish by itself
+    init(store_dsn, keep_days=3)
+    ttl = (
+        "SELECT count() FROM system.tables WHERE database = currentDatabase() "
+        "AND create_table_query LIKE '%TTL%toIntervalDay(3)%'"
+    )
+    assert one(store_dsn, ttl) == len(EXPIRING)
+    tell(store_dsn, "OPTIMIZE TABLE requests FINAL")
+    assert one(store_dsn, "SELECT count() FROM requests") == 0
+    assert one(store_dsn, "SELECT sum(requests) FROM rollup_minute FINAL") == 2
+    # One of them is delivered again: what is left of its minute must not take the place of what there was.
+    assert load(store_dsn, write_log(tmp_path / "late.jsonl", record(1))).minutes == 0
+    assert one(store_dsn, "SELECT sum(requests) FROM rollup_minute FINAL") == 2
+    init(store_dsn, keep_days=0)
+    assert load(store_dsn, write_log(tmp_path / "a.jsonl", record(1), record(2), record(3))).minutes == 1
+    init(store_dsn, keep_days=0)
+    assert one(store_dsn, ttl) == 0
+    with pytest.raises(SojournError, match="no number of days"):
+        init(store_dsn, keep_days=-1)
+
+
+def test_the_embedded_engine_is_no_cluster(store_dsn: str) -> None:
+    with pytest.raises(SojournError, match="no cluster"):
+        init(store_dsn, cluster="c")
+
+
+def test_what_a_refresh_computes_fits_the_table(store_dsn: str) -> None:
+    """INSERT … SELECT * goes by position."""
+    names = (
+        "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = '{}' ORDER BY position"
+    )
+    table, view = ask(store_dsn, names.format("rollup_minute")), ask(store_dsn, names.format("rollup_due"))
+    assert [name for name, _ in view] == [name for name, _ in table]
+    assert len(table) >= 40
+
+
+def test_every_column_says_what_it_holds_or_says_it_by_its_name(store_dsn: str) -> None:
+    """A duration has its unit in its name or comment."""
+    found = ask(
+        store_dsn,
+        "SELECT table, name, comment FROM system.columns WHERE database = currentDatabase() "
+        "AND type LIKE '%Decimal64(6)%' OR type LIKE '%Decimal(18, 6)%'",
+    )
+    assert found
+    assert [(t, n) for t, n, comment in found if not comment.startswith("s")] == []

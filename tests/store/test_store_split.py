@@ -1,0 +1,302 @@
+"""The split of a store is the split of the log it was loaded from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sojourn
+from sojourn import plots
+from sojourn.explain.groups import GROUPS
+from sojourn.frame import COLUMNS, Selection
+from sojourn.report import write_html
+from sojourn.store import connect, load
+from sojourn.store.measures import StoreMeasures
+from split_support import BAD_LINES, BASE, EPOCH, Settings, as_lines, differences, export, line, simulated_log
+
+HOSTILE = "a'b\\'--; DROP TABLE requests; {x:String} %(y)s %s \x00\x1b[31m ` \" \u202e é 😀"
+
+
+@pytest.fixture(scope="module")
+def loaded(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A simulated log with retries, skewed clocks, several services and bad lines, and a store that holds it."""
+    records, _ = simulated_log(Settings(requests=4000))
+    rng = random.Random(3)
+    for record in records:
+        record["service"] = rng.choice(["shop", "shop", "export"])
+        record["status"] = rng.choice(["200", "200", "404"])
+        if rng.random() < 0.1:
+            record["worker"] = ""
+    lines = as_lines(records)
+    for raw, _ in BAD_LINES:
+        lines.insert(rng.randrange(len(lines)), raw)
+    lines.append(line(time=f"{BASE + 60}.000", request_time="55.000", status="101"))
+    log = tmp_path_factory.mktemp("loaded") / "access.jsonl"
+    log.write_bytes(b"".join(lines))
+    dsn = make_store()
+    load(dsn, log)
+    return log, dsn
+
+
+def assert_same(log: Path, dsn: str, *, spans: Path | None = None, records: bool = True, **arguments: object) -> None:
+    wanted = sojourn.split(log, spans=[spans] if spans else (), by=GROUPS, **arguments).to_dict()  # type: ignore[arg-type]
+    found = sojourn.split(dsn, by=GROUPS, **arguments).to_dict()  # type: ignore[arg-type]
+    if not records:
+        del wanted["records"], found["records"]
+    assert list(differences(wanted, found)) == []
+
+
+def test_the_whole_log(loaded: tuple[Path, str]) -> None:
+    assert sojourn.split(loaded[1]).requests == 4001
+    assert_same(*loaded)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        {"since": EPOCH + 100},
+        {"until": datetime.fromtimestamp(EPOCH + 50.25, UTC)},
+        {"since": EPOCH + 20, "until": EPOCH + 60.5},
+        {"where": {"service": "export"}},
+        {"where": {"status": 404.0, "service": "shop"}},
+        {"where": {"upstream": "10.0.0.2:8080"}, "since": EPOCH + 10},
+        {"where": {"attempts": 2.0}},
+        {"where": {"request_time": 0.1}},
+        {"where": {"app_garbled": False}},
+        {"where": {"route": "/orders/:id"}},
+        {"where": {"upstream_status": "504, 200"}},
+    ],
+    ids=str,
+)
+def test_what_is_selected(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
+    assert sojourn.split(loaded[1], **selection).requests > 0  # type: ignore[arg-type]
+    assert_same(*loaded, records=False, **selection)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        {"since": EPOCH + 10_000_000},
+        {"until": EPOCH - 10},
+        {"where": {"service": "none"}},
+        {"where": {"service": ""}},
+        {"where": {"worker": HOSTILE}},
+        {"where": {"uri": HOSTILE, "upstream_addr": HOSTILE}},
+    ],
+    ids=str,
+)
+def test_what_selects_nothing(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
+    assert sojourn.split(loaded[1], **selection).requests == 0  # type: ignore[arg-type]
+    assert_same(*loaded, records=False, **selection)
+
+
+def test_only_an_upgraded_connection(loaded: tuple[Path, str]) -> None:
+    assert sojourn.split(loaded[1], where={"status": 101}).audit.upgraded == 1
+    assert_same(*loaded, records=False, where={"status": 101})
+
+
+def test_a_hostile_value_is_a_value(store_dsn: str, tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(line(service=HOSTILE, route=HOSTILE, worker=HOSTILE, uri=HOSTILE) + line(service="other"))
+    load(store_dsn, log)
+    for column in ("service", "route", "worker", "uri"):
+        assert sojourn.split(store_dsn, where={column: HOSTILE}).requests == 1
+    assert_same(log, store_dsn)
+    with connect(store_dsn) as store:
+        assert store.client.query("SELECT count() FROM requests").first_row == (2,)
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ({"colour": "red"}, "no column 'colour'"),
+        ({"service) OR (1": "x"}, "no column"),
+        ({"status": "many"}, "cannot be compared"),
+        ({"service": "\udcff"}, "not UTF-8"),
+    ],
+)
+def test_what_cannot_be_asked(loaded: tuple[Path, str], where: dict[str, object], words: str) -> None:
+    with pytest.raises(sojourn.SojournError, match=words):
+        sojourn.split(loaded[1], where=where)
+
+
+def test_loaded_twice_changes_nothing(store_dsn: str, tmp_path: Path) -> None:
+    records, _ = simulated_log(Settings(requests=300))
+    log, told = tmp_path / "a.jsonl", tmp_path / "s.jsonl"
+    log.write_bytes(b"".join(as_lines(records)) + b"bad\n")
+    told.write_bytes(b"".join(export(r["request_id"], 5.0, 0.5) for r in records[:20]))
+    for _ in range(2):
+        load(store_dsn, log, spans=[told])
+        with connect(store_dsn) as store:
+            store.client.command("SYSTEM STOP MERGES requests")
+        assert_same(log, store_dsn, spans=told)
+    with connect(store_dsn) as store:
+        assert store.client.query("SELECT count() FROM requests").first_row == (600,)
+
+
+def given_up(number: int, **fields: str) -> bytes:
+    """A request nginx waited 60 s for, in vain."""
+    return line(
+        time=f"{BASE + 60 + number}.000", request_time="60.000", status="504", request_start=f"{BASE + number}.000",
+        upstream_addr="a:80", upstream_status="504", upstream_connect_time="0.000", upstream_header_time="-",
+        upstream_response_time="60.000", **fields,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def with_spans(store_dsn: str, tmp_path: Path) -> tuple[Path, Path, str]:
+    """Requests given up on, with spans by id, by parent, of two attempts, of nobody; and some that were answered."""
+    log, told = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
+    records, _ = simulated_log(Settings(requests=400, skews=(0.2, -0.1)))
+    log.write_bytes(
+        b"".join(as_lines(records))
+        + given_up(1, request_id="began in time")
+        + given_up(2, request_id="began too late")
+        + given_up(3, request_id="tried twice", uri="/x")
+        + given_up(4, request_id="stock", trace_id="t" * 32, span_id="p" * 16)
+        + given_up(5, request_id="other trace", trace_id="u" * 32, span_id="p" * 16)
+        + given_up(6, request_id="untold")
+        + given_up(7)
+    )
+    told.write_bytes(
+        export("began in time", 41.0, 45.0, service_time=44.0, route="/slow/{id}")
+        + export("began too late", 80.0, 8.0, worker="7")
+        + export("tried twice", 13.0, 1.0, route="/first")
+        + export("tried twice", 33.0, 50.0, route="/second")
+        + export(None, 34.0, 31.0, trace="t" * 32, parent="p" * 16)
+        + export("nobody", 1.0, 1.0)
+        + b"".join(export(r["request_id"], float(r["time"]) - BASE - 0.3, 0.25, service_time=0.2) for r in records[:50])
+    )
+    load(store_dsn, log, spans=[told])
+    return log, told, store_dsn
+
+
+def test_spans_tell_what_became_of_requests_given_up_on(with_spans: tuple[Path, Path, str]) -> None:
+    log, told, dsn = with_spans
+    found = sojourn.split(dsn)
+    assert found.sources["span"] == 4
+    assert found.wasted == pytest.approx(45 + 8 + 50 + 31)
+    assert {"/slow/{id}", "/second"} <= {row["route"] for row in found.by["route"]}
+    assert_same(log, dsn, spans=told)
+    assert_same(log, dsn, spans=told, records=False, where={"status": 504})
+    assert_same(log, dsn, spans=told, records=False, since=BASE + 1.5, until=BASE + 4.5)
+
+
+def test_a_store_beside_a_file_and_beside_span_files(with_spans: tuple[Path, Path, str], tmp_path: Path) -> None:
+    log, told, dsn = with_spans
+    more = tmp_path / "more.jsonl"
+    more.write_bytes(given_up(8, request_id="late news") + line())
+    late = tmp_path / "late.jsonl"
+    late.write_bytes(export("late news", 50.0, 30.0))
+    wanted = sojourn.split([log, more], spans=[told, late]).to_dict()
+    found = sojourn.split([dsn, more], spans=[late]).to_dict()
+    assert list(differences(wanted, found)) == []
+    assert sojourn.split([dsn, more, dsn]).requests == wanted["requests"]
+    untold = sojourn.split(dsn, spans=[late]).to_dict()
+    assert list(differences(sojourn.split(log, spans=[told]).to_dict(), untold)) == []
+    with pytest.raises(sojourn.SojournError, match="spans are read from files"):
+        sojourn.split(log, spans=[dsn])
+
+
+def test_an_empty_store(store_dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    assert_same(tmp_path / "a.jsonl", store_dsn)
+    write_html(sojourn.split(store_dsn), tmp_path / "r.html")
+    assert "nothing to judge" in (tmp_path / "r.html").read_text()
+
+
+def test_only_bad_lines(store_dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"bad\n\n{}\n")
+    load(store_dsn, tmp_path / "a.jsonl")
+    assert_same(tmp_path / "a.jsonl", store_dsn)
+    write_html(sojourn.split(store_dsn), tmp_path / "r.html")
+    assert "byte 4" in (tmp_path / "r.html").read_text()
+
+
+def test_one_request(store_dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(line())
+    load(store_dsn, tmp_path / "a.jsonl")
+    assert_same(tmp_path / "a.jsonl", store_dsn)
+
+
+def test_charts_are_the_same(loaded: tuple[Path, str]) -> None:
+    log, dsn = loaded
+    wanted, found = sojourn.split(log).served, sojourn.split(dsn).measures
+    tables = (
+        plots.distribution_table,
+        lambda rows: plots.split_by_table(rows, "upstream"),
+        lambda rows: plots.split_by_table(rows, "worker"),
+        lambda rows: plots.split_by_table(rows, "status"),
+        lambda rows: plots.ccdf_table(rows, "request_time", "x"),
+        lambda rows: plots.ccdf_table(rows, "queueing_delay", "x"),
+        plots.over_time_table,
+    )
+    for table in tables:
+        one, other = table(wanted), table(found)
+        assert one.columns == other.columns
+        assert len(one) > 2
+        assert list(differences(one.to_dicts(), other.to_dicts())) == []
+
+
+def test_cut_quantiles_are_told_of_and_near(loaded: tuple[Path, str]) -> None:
+    exact = StoreMeasures(loaded[1], Selection())
+    cut = StoreMeasures(loaded[1], Selection(), exact_rows=4000)
+    assert exact.notes == []
+    assert "fourth digit" in cut.notes[0]
+    for column, figures in exact.figures().items():
+        for name, value in figures.items():
+            found = cut.figures()[column][name]
+            if value is None or name in ("mean", "max"):
+                assert found == value
+            else:  # the next order statistic below instead of between two, and four digits of it
+                assert found == pytest.approx(value, rel=0.02, abs=1e-3), (column, name)
+    slow, _ = cut.means(cut.figures()["request_time"]["p99"])
+    assert 40 <= slow <= 60
+    assert len(cut.exceeding("request_time", 100)[0]) == len(exact.exceeding("request_time", 100)[0])
+
+
+def test_a_quantile_that_is_cut_is_never_above_the_value_it_stands_for(store_dsn: str, tmp_path: Path) -> None:
+    """A timeout is one value for many requests: the tail must hold them all."""
+    times = ["0.1", "0.100001", "1.234", "12.345", "60.007", "60.007", "123.456", "99999.999", "0.000001", "0.000"]
+    rows = (line(time=f"{BASE + i}.000", request_time=time, request_id=str(i)) for i, time in enumerate(times))
+    (tmp_path / "a.jsonl").write_bytes(b"".join(rows))
+    load(store_dsn, tmp_path / "a.jsonl")
+    for text in times:
+        measures = StoreMeasures(store_dsn, Selection(where={"request_time": float(text)}), exact_rows=0)
+        figure = measures.figures()["request_time"]["p99"]
+        assert figure is not None
+        assert float(text) * 0.999 <= figure <= float(text)
+        assert measures.means(figure)[0] == measures.overall()["requests"]
+
+
+def test_rows_are_fetched_when_they_are_used(with_spans: tuple[Path, Path, str], tmp_path: Path) -> None:
+    log, told, dsn = with_spans
+    result = sojourn.split(dsn, where={"status": 504})
+    result.write_parquet(tmp_path / "r.parquet")
+    found = pl.read_parquet(tmp_path / "r.parquet")
+    wanted = sojourn.split(log, spans=[told], where={"status": 504}, all_columns=True).rows.collect()
+    assert len(found) == 7
+    assert set(found.columns) == set(wanted.columns) >= set(COLUMNS)
+    order = ["start", "request_id"]
+    one, other = (table.sort(order).select(wanted.columns).to_dicts() for table in (found, wanted))
+    assert list(differences(one, other)) == []
+    assert sojourn.split(tmp_path / "r.parquet").requests == 7
+
+
+@pytest.mark.parametrize(
+    ("dsn", "words"),
+    [
+        ("chdb:///nowhere/at/all", "sojourn store init"),
+        ("clickhouse://127.0.0.1:9/x", "cannot be reached"),
+        ("clickhouse://user:secret@127.0.0.1:9/x", "cannot be reached"),
+        ("postgres://host/x", "neither a file nor a store"),
+    ],
+)
+def test_a_store_that_is_not_there(dsn: str, words: str) -> None:
+    with pytest.raises(sojourn.SojournError, match=words) as caught:
+        sojourn.split(dsn)
+    assert "secret" not in str(caught.value)
