@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS requests${local} ${on_cluster}
     -- not of one row: a query that needs them joins them (see the split of the analysis package).
     upstream LowCardinality(String) ALIAS if(empty(attempt_addr), '', attempt_addr[-1]),
     attempts UInt16 ALIAS length(attempt_addr),
-    start DateTime64(6, 'UTC') ALIAS time - toIntervalMicrosecond(toInt64(request_time * 1000000)),
+    start DateTime64(6, 'UTC') ALIAS time - toIntervalMicrosecond(reinterpretAsInt64(request_time)),
     retries Float64 ALIAS toFloat64(arraySum(x -> ifNull(x, 0), arrayPopBack(attempt_response))),
     connect Nullable(Float64) ALIAS toFloat64(if(empty(attempt_connect), NULL, attempt_connect[-1])),
     header Nullable(Float64) ALIAS toFloat64(if(empty(attempt_header), NULL, attempt_header[-1])),

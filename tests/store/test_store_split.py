@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import sojourn
 from sojourn import plots
+from sojourn.explain.frame_measures import FrameMeasures
 from sojourn.explain.groups import GROUPS
 from sojourn.frame import COLUMNS, Selection
 from sojourn.report import write_html
@@ -75,6 +76,15 @@ def test_the_whole_log(loaded: tuple[Path, str]) -> None:
 def test_what_is_selected(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
     assert sojourn.split(loaded[1], **selection).requests > 0  # type: ignore[arg-type]
     assert_same(*loaded, records=False, **selection)
+
+
+def test_the_window_holds_its_beginning_and_not_its_end(store_dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(
+        b"".join(line(time=f"{BASE + i}.500", request_time="0.500", request_id=str(i)) for i in range(10))
+    )
+    load(store_dsn, tmp_path / "a.jsonl")
+    assert sojourn.split(store_dsn, since=BASE + 2, until=BASE + 5).requests == 3
+    assert_same(tmp_path / "a.jsonl", store_dsn, records=False, since=BASE + 2, until=BASE + 5)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +250,15 @@ def test_charts_are_the_same(loaded: tuple[Path, str]) -> None:
         assert one.columns == other.columns
         assert len(one) > 2
         assert list(differences(one.to_dicts(), other.to_dicts())) == []
+
+
+def test_the_windows_of_the_trend_are_the_same(loaded: tuple[Path, str]) -> None:
+    frame, store = FrameMeasures(sojourn.split(loaded[0]).rows), StoreMeasures(loaded[1], Selection())
+    begin = datetime.fromtimestamp(EPOCH - 1, UTC)
+    one, other = (measures.windows(begin, 10e6, 20) for measures in (frame, store))
+    assert one["arrivals"].sum() > 2000
+    assert one.columns == other.columns
+    assert list(differences(one.to_dicts(), other.to_dicts())) == []
 
 
 def test_cut_quantiles_are_told_of_and_near(loaded: tuple[Path, str]) -> None:

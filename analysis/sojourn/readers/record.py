@@ -56,7 +56,7 @@ MACROS = (
     "WHEN is_list(x) THEN len(times_of(x)) ELSE 1 END)",
     # Everything before the last attempt.
     "CREATE OR REPLACE TEMP MACRO before_last(x) AS (CASE WHEN is_list(x) "
-    "THEN coalesce(list_sum(list_transform(times_of(x)[:-2], lambda e: micros(e))), 0)::BIGINT ELSE 0 END)",
+    "THEN coalesce(TRY_CAST(list_sum(list_transform(times_of(x)[:-2], lambda e: micros(e))) AS BIGINT), 0) ELSE 0 END)",
     "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 "
     "WHEN contains(a, ',') OR contains(a, ' : ') THEN len(addresses_of(a)) ELSE 1 END)",
     "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) "
@@ -96,7 +96,7 @@ def _sound() -> str:
         for name in ("request_start", "proxy_start")
     )
     return (
-        f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(n_time - n_request_time) "
+        f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(TRY(n_time - n_request_time)) "
         f"AND n_status BETWEEN 0 AND 999 AND length(r.status) <= 3 AND {starts} AND {numbers} "
         f"AND {ONE_ATTEMPT}, false)"
     )
@@ -115,7 +115,8 @@ def _reason() -> str:
         WHEN blank(r.time) THEN 'missing_time'
         WHEN NOT coalesce(plausible(n_time), false) THEN 'invalid_time'
         WHEN blank(r.request_time) THEN 'missing_request_time'
-        WHEN coalesce(n_request_time < 0 OR NOT plausible(n_time - n_request_time), true) THEN 'invalid_request_time'
+        WHEN coalesce(n_request_time < 0 OR NOT plausible(TRY(n_time - n_request_time)), true)
+            THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'
         WHEN coalesce(n_status NOT BETWEEN 0 AND 999 OR length(r.status) > 3, true) THEN 'invalid_status'
         WHEN {starts} THEN 'invalid_request_start'
@@ -131,7 +132,7 @@ def _last(name: str) -> str:
 # Canonical column -> SQL. Times in whole microseconds; the reader makes seconds of them.
 EXPRESSIONS: dict[str, str] = {
     "time": "make_timestamp(n_time)",
-    "start": "make_timestamp(n_time - n_request_time)",
+    "start": "make_timestamp(TRY(n_time - n_request_time))",
     "status": "TRY_CAST(n_status AS SMALLINT)",  # refused lines pass through here too, whatever they hold
     "request_time": "n_request_time",
     "request_start": "make_timestamp(n_request_start)",

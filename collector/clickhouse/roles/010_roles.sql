@@ -16,7 +16,8 @@ GRANT ${on_cluster} INSERT ON ${database}.pipeline_metrics${local} TO sojourn_wr
 
 -- What is acknowledged is on its shard, and not in a queue of the node that took it. Without a cluster it means nothing.
 CREATE SETTINGS PROFILE IF NOT EXISTS sojourn_writing_settings ${on_cluster} SETTINGS
-    distributed_foreground_insert = 1 CONST
+    distributed_foreground_insert = 1 CONST,
+    max_partitions_per_insert_block = 0 CONST -- a quiet log can span months in one batch, and Vector would retry for ever
 TO sojourn_writing;
 
 -- Dashboards and people: they read, within limits that one query cannot lift (a limit of 0 would be none, so 1 is the
@@ -31,6 +32,7 @@ CREATE SETTINGS PROFILE IF NOT EXISTS sojourn_reading_limits ${on_cluster} SETTI
     max_memory_usage = 4000000000 MIN 1 MAX 8000000000,
     max_result_rows = 1000000 MIN 1 MAX 10000000,
     max_rows_to_read = 2000000000 MIN 1 MAX 20000000000,
+    max_threads = 4 MIN 1 MAX 16, -- eight panels of a dashboard ask at once
     max_concurrent_queries_for_user = 32 MIN 1 MAX 32
 TO sojourn_reading;
 
