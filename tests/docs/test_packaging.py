@@ -29,7 +29,8 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in (
         "sojourn/py.typed", "sojourn/report/templates/report.html", "sojourn_lab/scenarios/benchmark.toml",
-        "sojourn/store/schema/010_requests.sql", "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
+        "sojourn/store/schema/010_requests.sql",
+        "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
         "sojourn_lab/middleware/ruby/sojourn.rb",
     ):  # fmt: skip
         assert name in names
