@@ -16,7 +16,7 @@ from sojourn.errors import SojournError
 from sojourn.words import printable
 
 if TYPE_CHECKING:
-    from sojourn.store.load import Loaded
+    from sojourn.store.loaded import Loaded
 
 app = typer.Typer(help="Keep requests in a store, ClickHouse or its embedded engine, and ask it.", no_args_is_help=True)
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.frame_measures import measured
-from sojourn.explain.measures import EDGE, Measures
+from sojourn.explain.measures import EDGE, ROUNDING, Measures
 
 TREND_WINDOWS = 20
 TREND_SIGNIFICANCE = 0.01
@@ -134,7 +134,8 @@ def _little(measures: Measures, inner: tuple[datetime, datetime], result: Audit)
     if seconds <= 0:
         return
     row = measures.little(inner[0], seconds)
-    if not row["weight"] or not row["response"]:
+    # A request on the very edge has no weight but what rounding leaves of it.
+    if min(row["weight"] or 0.0, row["response"] or 0.0) < ROUNDING:
         return
     area = 1 - EDGE  # under the trapezoid
     result.arrivals = row["arrivals"]
@@ -147,10 +148,9 @@ def _little(measures: Measures, inner: tuple[datetime, datetime], result: Audit)
 def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) -> None:
     from scipy.stats import kendalltau, theilslopes  # noqa: PLC0415 - a second of import, only when it is needed
 
-    width = (inner[1] - inner[0]).total_seconds() * 1e6 / TREND_WINDOWS
-    if width < 1:
+    if inner[1] - inner[0] < TREND_WINDOWS * timedelta(microseconds=1):
         return
-    table = measures.windows(inner[0], width, TREND_WINDOWS)
+    table = measures.windows(*inner, TREND_WINDOWS)
     if len(table) < TREND_WINDOWS // 2 or table["arrivals"].sum() < 5 * TREND_WINDOWS:
         return
     found = []

@@ -9,7 +9,17 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
-from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Measures, Row, exceeding_ranks, window_width
+from sojourn.explain.measures import (
+    EDGE,
+    GROUP_SHOWN,
+    ROUNDING,
+    SHOWN,
+    Measures,
+    Row,
+    exceeding_ranks,
+    microseconds_between,
+    window_width,
+)
 from sojourn.explain.statistics import Summary, summaries, summary_exprs
 from sojourn.frame import INSTANT
 
@@ -102,19 +112,20 @@ class FrameMeasures:
         return _row(
             self._served.select(
                 (_weight_until(position("time")) - _weight_until(position("start"))).sum().alias("present"),
-                (weight > 0).sum().alias("arrivals"),
+                (weight > ROUNDING).sum().alias("arrivals"),
                 weight.sum().alias("weight"),
                 (weight * pl.col("request_time")).sum().alias("response"),
             )
         )
 
-    def windows(self, begin: datetime, microseconds: float, count: int) -> pl.DataFrame:
+    def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
         """See ``Measures``."""
-        since = (pl.col("start") - pl.lit(begin)).dt.total_microseconds()
+        since = (pl.col("start") - pl.lit(begin, INSTANT)).dt.total_microseconds()
+        window = (since * count // microseconds_between(begin, end)).alias("window")
         return (
-            self._served.group_by((since / microseconds).floor().cast(pl.Int64).alias("window"))
+            self._served.filter((pl.col("start") >= begin) & (pl.col("start") < end))
+            .group_by(window)
             .agg(pl.len().alias("arrivals"), pl.col("request_time").mean().alias("response time"))
-            .filter(pl.col("window").is_between(0, count - 1))
             .sort("window")
             .collect(engine="streaming")
         )

@@ -7,7 +7,7 @@ All but ``overall`` leave upgraded connections (101) out. Durations are seconds,
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 SHOWN = ("queueing_delay", *COMPONENTS)
 GROUP_SHOWN = ("request_time", "queueing_delay", "service_time")
-# s: a component of whole microseconds comes out of its sums this near, and a negative zero is no finding.
+# Sums of whole microseconds come out this near, in seconds or in parts of a window: what is nearer to 0 is 0.
 ROUNDING = 1e-7
 EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
 
@@ -63,12 +63,15 @@ class Measures(Protocol):
     def little(self, begin: datetime, seconds: float) -> Row:
         """Sums over the window of ``seconds`` from ``begin``, weighted by a trapezoid (``EDGE``).
 
-        arrivals (requests with any weight), weight (of arrivals, in requests), response (weight x s), present
-        (requests in the system, averaged over the window with that weight).
+        arrivals (requests with a weight above ``ROUNDING``), weight (of arrivals, in requests), response (weight x s),
+        present (requests in the system, averaged over the window with that weight).
         """
 
-    def windows(self, begin: datetime, microseconds: float, count: int) -> pl.DataFrame:
-        """Columns window (0 … count - 1), arrivals, response time (mean, s), of windows that long since ``begin``."""
+    def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
+        """Columns window (0 … count - 1), arrivals, response time (mean, s), of equal windows in [begin, end).
+
+        Windows nobody arrived in are left out.
+        """
 
     def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
         """Seconds from ``first`` until the last worker was free, and per backend: upstream, workers, busy (s)."""
@@ -99,6 +102,11 @@ def exceeding_ranks(count: int, points: int) -> npt.NDArray[np.int64]:
     return np.unique(count - np.geomspace(count, 1, min(points, count)).round().astype(np.int64))
 
 
+def microseconds_between(earlier: datetime, later: datetime) -> int:
+    """Whole microseconds from one instant to another."""
+    return (later - earlier) // timedelta(microseconds=1)
+
+
 def window_width(first: datetime, last: datetime, windows: int) -> int:
     """Whole microseconds such that ``windows`` of them cover first to last."""
-    return max(-(-round((last - first).total_seconds() * 1e6) // windows), 1)
+    return max(-(-microseconds_between(first, last) // windows), 1)

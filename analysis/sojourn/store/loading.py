@@ -14,7 +14,7 @@ from sojourn.readers.blocks import Reject, parsed_blocks
 from sojourn.readers.sources import LogInput, opened_inputs
 from sojourn.store.client import Store, plainly
 from sojourn.store.listen_rows import LISTEN_SCHEMA, listen_rows
-from sojourn.store.load import Loaded, Source
+from sojourn.store.loaded import Loaded, Source
 from sojourn.store.log_rows import MACROS, request_rows, rows_query
 from sojourn.store.span_rows import SPAN_SCHEMA, span_rows
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from sojourn.explain.clock import PAIR, offsets_within
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
-from sojourn.explain.measures import EDGE, GROUP_SHOWN, SHOWN, Row, exceeding_ranks, window_width
+from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row, exceeding_ranks, window_width
 from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
 from sojourn.frame import INSTANT, Selection
 from sojourn.store import statements as sql
@@ -117,12 +117,12 @@ class StoreMeasures:
 
     def little(self, begin: datetime, seconds: float) -> Row:
         """See ``Measures``."""
-        row = self._one("little", begin=sql.micros(begin), seconds=seconds, edge=EDGE)
+        row = self._one("little", begin=sql.micros(begin), seconds=seconds, edge=EDGE, rounding=ROUNDING)
         return {**row, "weight": row["weights"]}
 
-    def windows(self, begin: datetime, microseconds: float, count: int) -> pl.DataFrame:
+    def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
         """See ``Measures``."""
-        rows = self._rows("windows", begin=sql.micros(begin), width=microseconds, count=count)
+        rows = self._rows("windows", begin=sql.micros(begin), end=sql.micros(end), count=count)
         schema = {"window": pl.Int64(), "arrivals": pl.Int64(), "response": pl.Float64()}
         return pl.DataFrame(rows, schema).rename({"response": "response time"})
 

@@ -2,7 +2,7 @@
 -- arrival and departure are parts of the window; passed is the integral of the weight up to each of them.
 SELECT
     sum(passed[2] - passed[1]) AS present,
-    countIf(weight > 0) AS arrivals,
+    countIf(weight > {rounding:Float64}) AS arrivals,
     sum(weight) AS weights,
     sum(weight * request_time) AS response
 FROM (

@@ -1,10 +1,11 @@
 -- Arrivals and response time in windows of equal width: what the test for a trend looks at.
 SELECT
-    toInt64(floor(dateDiff('microsecond', fromUnixTimestamp64Micro({begin:Int64}, 'UTC'), start) / {width:Float64})) AS window,
+    intDiv((toUnixTimestamp64Micro(start) - {begin:Int64}) * {count:Int64}, {end:Int64} - {begin:Int64}) AS window,
     count() AS arrivals,
     avg(request_time) AS response
 FROM chosen
 WHERE status != 101
+    AND start >= fromUnixTimestamp64Micro({begin:Int64}, 'UTC')
+    AND start < fromUnixTimestamp64Micro({end:Int64}, 'UTC')
 GROUP BY window
-HAVING window BETWEEN 0 AND {count:Int32} - 1
 ORDER BY window
