@@ -140,7 +140,7 @@ def test_what_compose_measures_is_the_law_and_what_the_process_runtime_measures(
 
     run = measured(stack, ["lab", "run", "benchmark", "--duration", "4", "--json"])
     assert len(run["cases"]) == 6
-    listed = stack("run", "--rm", "--entrypoint", "ls", "lab", "/work/runs")
+    listed = stack("run", "--rm", "--entrypoint", "ls", "lab", "/lab/runs")
     assert listed.stdout.startswith("benchmark-")
     if run["void"] or any(client["void"] for client in of.values()):
         pytest.skip("the machine is too busy to compare the two runtimes: every run called itself void")
