@@ -5,8 +5,9 @@ One row is one request as nginx logged it. Instants are UTC datetimes with micro
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ import polars as pl
 from sojourn.errors import SojournError
 
 INSTANT = pl.Datetime("us", "UTC")
+EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 HALF_MICROSECOND = 5e-7  # s: durations are whole microseconds, and equal when they are nearer than this
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -59,6 +61,16 @@ SCHEMA: dict[str, pl.DataType] = {
 COLUMNS = tuple(SCHEMA)
 # What the split itself needs; the rest is read only when somebody asks for it.
 SPLIT_COLUMNS = COLUMNS[: COLUMNS.index("request_id")]
+
+
+def is_extra(column: str) -> bool:
+    """Whether a column could be a key that somebody added to the log format (a tenant, say): read as text."""
+    return column not in SCHEMA and EXTRA_KEY.fullmatch(column) is not None
+
+
+def dtype_of(column: str) -> pl.DataType:
+    """The type of a canonical column; text for a key of the user's own."""
+    return SCHEMA.get(column, pl.String())
 
 
 @dataclass(frozen=True)
@@ -168,8 +180,10 @@ class Requests:
     spool: tempfile.TemporaryDirectory[str] | None = None
 
 
-def checked(rows: pl.LazyFrame, name: str) -> pl.LazyFrame:
+def checked(rows: pl.LazyFrame, name: str, extra: Sequence[str] = ()) -> pl.LazyFrame:
     """``rows`` with the canonical columns it has in canonical types and the missing ones as nulls.
+
+    ``extra``: columns of the user's own to keep, as text.
 
     Raises:
         SojournError: a column the identity cannot do without is missing, or a column has another kind of type.
@@ -179,7 +193,7 @@ def checked(rows: pl.LazyFrame, name: str) -> pl.LazyFrame:
         if needed not in schema:
             raise SojournError(f"{name}: not a frame of requests (there is no column {needed!r})")
     exprs = []
-    for column, dtype in SCHEMA.items():
+    for column, dtype in {**SCHEMA, **dict.fromkeys(extra, pl.String())}.items():
         if column not in schema:
             exprs.append(pl.lit(None, dtype=dtype).alias(column))
         elif schema[column] == dtype:

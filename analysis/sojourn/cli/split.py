@@ -10,44 +10,27 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sojourn.cli.common import instant, pairs, reading_bar
+from sojourn.cli.common import instant, reading_bar
+from sojourn.cli.sources import AsJson, Quiet, Since, Sources, Spans, Until, Where, conditions_of, nothing
 from sojourn.errors import SojournError
 from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.explain.verdict import SLO
 
-if TYPE_CHECKING:
-    from sojourn.frame import Records
-
 
 def split(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE...",
-            help="Log files (plain, .gz, .zst), globs, -, Parquet files, run folders, stores (chdb:///path, "
-            "clickhouse://host/database).",
-        ),
-    ],
-    spans: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="The app's spans, OTLP/JSON lines. Repeatable.")
-    ] = None,
+    sources: Sources,
+    spans: Spans = None,
     by: Annotated[
         list[str] | None,
         typer.Option(metavar="|".join(GROUPS), help="Group by this column. Repeatable. Default: route and upstream."),
     ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="T", help="Only requests that arrived at T or later: ISO 8601, unix seconds, 10m."),
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="T", help="Only requests that arrived before T.")] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable."),
-    ] = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
     slo: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy."),
@@ -58,8 +41,8 @@ def split(
         Path | None,
         typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the table.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Split response time into queueing delay and service time, and say which of them it is.
 
@@ -70,7 +53,7 @@ def split(
         if name not in GROUPS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
     begin, end = instant(since), instant(until)
-    conditions = _conditions(where or [])
+    conditions = conditions_of(where or [])
     from sojourn.explain.split import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
     with contextlib.ExitStack() as stack:
@@ -105,29 +88,7 @@ def split(
 
         Console().print(split_table(result))
     if not result.requests:
-        raise SojournError(_nothing(result.records))
-
-
-def _conditions(where: list[str]) -> dict[str, object]:
-    if not where:
-        return {}
-    import polars as pl  # noqa: PLC0415 - takes its time to load
-
-    from sojourn.frame import SCHEMA  # noqa: PLC0415
-
-    conditions: dict[str, object] = {}
-    for column, text in pairs(where, "--where").items():
-        dtype = SCHEMA.get(column)
-        if dtype is not None and dtype.is_numeric():
-            try:
-                conditions[column] = float(text)
-            except ValueError:
-                raise typer.BadParameter(f"{column} must be a number", param_hint="--where") from None
-        elif dtype is not None and not isinstance(dtype, pl.String):
-            raise typer.BadParameter(f"{column} cannot be selected by a value", param_hint="--where")
-        else:
-            conditions[column] = text
-    return conditions
+        raise SojournError(nothing(result.records))
 
 
 def _writer(path: Path) -> contextlib.AbstractContextManager:  # type: ignore[type-arg]
@@ -135,12 +96,3 @@ def _writer(path: Path) -> contextlib.AbstractContextManager:  # type: ignore[ty
         return path.open("w", encoding="utf-8")
     except OSError as error:
         raise SojournError(f"{path}: {error.strerror}") from error
-
-
-def _nothing(records: Records) -> str:
-    if not records.read:
-        return "no request: the sources are empty"
-    if records.accepted:
-        return "no request is left: none arrived in the window or fits --where"
-    listed = ", ".join(f"{reason} {count}" for reason, count in sorted(records.reasons.items()))
-    return f"no request could be used: {records.read} lines read, {records.rejected} refused ({listed})"

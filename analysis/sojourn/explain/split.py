@@ -33,6 +33,7 @@ def split(
     where: Mapping[str, object] | None = None,
     slo: float = SLO,
     all_columns: bool = False,
+    columns: Sequence[str] = (),
     rejects_to: TextIO | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
@@ -51,6 +52,7 @@ def split(
         where: column -> value that a row must have.
         slo: a p99 below this, with little queueing, is healthy, in seconds.
         all_columns: also read what the split itself does not need (ids, uri, addresses), for ``write_parquet``.
+        columns: read these, too: canonical ones, or keys of one's own that the log holds.
         rejects_to, on_size, on_progress: as for ``sojourn.read``.
 
     Raises:
@@ -58,12 +60,12 @@ def split(
     """
     checked_groups(by)
     selection = Selection.of(since, until, where)
-    dsn = None if spans or all_columns else only_store(sources)
+    dsn = None if spans or all_columns or columns else only_store(sources)
     if dsn is not None:
         from sojourn.store.split import split_store  # noqa: PLC0415 - a store's driver is loaded for stores only
 
         return split_store(dsn, selection, by=by, slo=slo, rejects_to=rejects_to)
-    columns = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *selection.where)
+    columns = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *selection.where, *columns)
     if spans or _brings_spans(sources):
         columns += JOIN_COLUMNS
     requests = read(

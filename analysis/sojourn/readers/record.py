@@ -166,16 +166,26 @@ MICROSECONDS = (
 )
 
 
+def extra_expression(key: str) -> str:
+    """SQL of a key that somebody added to the log format, as text; NULL where it is blank."""
+    return f'CASE WHEN NOT blank(r."{key}") THEN r."{key}" END'
+
+
 def records_query(columns: tuple[str, ...], relation: str, expressions: Mapping[str, str] = EXPRESSIONS) -> str:
     """SQL that turns ``relation(line, number)`` into ``columns`` (of ``expressions``), and says what it refuses.
 
+    A column that ``expressions`` does not know is a key of the user's own, with a name as ``sojourn.frame.is_extra``
+    allows.
     Besides the columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
     of ``REASONS`` that holds, and ``raw`` the line.
     """
-    selected = ",\n        ".join(f"{expressions[name]} AS {name}" for name in columns)
+    expressions = {**{name: extra_expression(name) for name in columns if name not in expressions}, **expressions}
+    selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
     numbers = ", ".join(f"{sql} AS {name}" for name, sql in NUMBERS.items())
     text = " ".join((selected, numbers, _reason()))
-    struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in KEYS if f"r.{key}" in text) + "}"
+    extra = [name for name in columns if expressions[name] == extra_expression(name)]
+    keys = dict.fromkeys([*(key for key in KEYS if f"r.{key}" in text), *extra])
+    struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in keys) + "}"
     return f"""
         WITH parsed AS (SELECT line, number, TRY(json_transform(line, '{struct}')) AS r FROM {relation}),
              numbered AS (SELECT line, number, r, {numbers} FROM parsed),

@@ -10,7 +10,8 @@ from typing import TextIO
 
 import polars as pl
 
-from sojourn.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, Selection
+from sojourn.errors import SojournError
+from sojourn.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
 from sojourn.readers.blocks import Reject, parsed_blocks
 from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import MICROSECONDS, records_query
@@ -41,7 +42,8 @@ def read(
     Args:
         sources: what to read; one file named twice is read once.
         spans: OTLP/JSON-lines files with the app's spans; those in a run's folder or a store are found by themselves.
-        columns: canonical columns wanted; fewer are faster.
+        columns: canonical columns wanted; fewer are faster. A name that is not canonical is a key of one's own, which
+            logs and Parquet files may hold (null where they do not) and a store does not.
         since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
         where: column -> value that a row must have.
         rejects_to: refused lines go here as JSON lines (source, line, reason, raw), all of them.
@@ -54,6 +56,9 @@ def read(
     """
     selection = Selection.of(since, until, where)
     wanted = tuple(dict.fromkeys((*columns, *selection.columns)))
+    extra = tuple(name for name in wanted if name not in SCHEMA)
+    if not all(map(is_extra, extra)):
+        raise SojournError(f"these cannot be keys of a log: {', '.join(n for n in extra if not is_extra(n))}")
     named = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     inputs = opened_inputs(named)
     spool = Spool()
@@ -63,7 +68,7 @@ def read(
         reader = _LogReader(wanted, spool, rejects_to)
         reader.read_all(inputs.logs, on_progress)
         records = reader.records
-        parquet = [read_parquet(path).select(wanted) for path in inputs.parquet]
+        parquet = [read_parquet(path, extra).select(wanted) for path in inputs.parquet]
         for rows in parquet:
             records.read += rows.select(pl.len()).collect().item()
     finally:
@@ -74,11 +79,13 @@ def read(
     for dsn in inputs.stores:
         from sojourn.store.rows import stream_store  # noqa: PLC0415 - a store's driver is loaded for stores only
 
+        if extra:
+            raise SojournError(f"a store has no column {extra[0]!r}; columns are {', '.join(COLUMNS)}")
         stored = stream_store(dsn, wanted, selection, spool, rejects_to=rejects_to)
         records.add(stored.records)
         told.append(stored.spans)
         names[dsn] = stored.name  # a DSN may hold a password
-    empty = pl.LazyFrame(schema={name: SCHEMA[name] for name in wanted})
+    empty = pl.LazyFrame(schema={name: dtype_of(name) for name in wanted})
     return Requests(
         rows=selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty])).select(columns),
         records=records,
@@ -97,7 +104,7 @@ class _LogReader:
         self._spool = spool
         self._rejects_to = rejects_to
         self._seconds = [(pl.col(name) / 1e6) for name in MICROSECONDS if name in columns]
-        self._instants = [pl.col(name).cast(INSTANT) for name in columns if SCHEMA[name] == INSTANT]
+        self._instants = [pl.col(name).cast(INSTANT) for name in columns if dtype_of(name) == INSTANT]
 
     def read_all(self, logs: list[LogInput], on_progress: Progress | None) -> None:
         """Read every log."""

@@ -94,6 +94,8 @@ class Engine:
                 kind = named[1].decode() if named else given.get("default_format", "TabSeparated")
                 result = session.query(statement.decode(), kind, params=bound)
                 return result.bytes() or b"", kind, {"read_rows": str(result.rows_read())}
+            except UnicodeDecodeError:  # it quotes what it could not read, and that is no text
+                raise refusal("bytes that are no text") from None
             except RuntimeError as error:
                 raise refusal(str(error)) from None
             finally:
@@ -173,7 +175,8 @@ class Handler(BaseHTTPRequestHandler):
                 if time.monotonic() < self.moods.losing_until and _INSERT.match(statement):
                     self.moods.counts["lost"] += 1
                     raise RefusedError(503, 209, "Timeout exceeded while writing to socket. (SOCKET_TIMEOUT)")
-        except RefusedError as refused:
+        except Exception as error:
+            refused = error if isinstance(error, RefusedError) else RefusedError(500, 49, f"{error!r} (LOGICAL_ERROR)")
             message = f"Code: {refused.code}. DB::Exception: {refused}\n".encode(errors="replace")
             self._send(refused.status, message, {"X-ClickHouse-Exception-Code": str(refused.code)})
             return

@@ -1,0 +1,170 @@
+"""What every analysis of requests is given on the command line, and how the requests are read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.common import instant, pairs, reading_bar
+from sojourn.errors import SojournError
+
+if TYPE_CHECKING:
+    from sojourn.explain.result import SplitResult
+    from sojourn.frame import Records
+    from sojourn.sections.section import Section
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...",
+        help="Log files (plain, .gz, .zst), globs, -, Parquet files, run folders, stores (chdb:///path, "
+        "clickhouse://host/database).",
+    ),
+]
+Spans = Annotated[
+    list[str] | None, typer.Option("--spans", metavar="FILE", help="The app's spans, OTLP/JSON lines. Repeatable.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="T", help="Only requests that arrived at T or later: ISO 8601, unix seconds, 10m."),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="T", help="Only requests that arrived before T.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Only requests with this value. Repeatable."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of the table.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+WorkersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workers",
+        metavar="N|BACKEND=N",
+        help="Workers per backend, for all or for one. Repeatable. Default: read off the worker values.",
+    ),
+]
+SplitBy = Annotated[str, typer.Option("--by", metavar="COLUMN", help="Group by this column; any the log has.")]
+
+
+def split_of(
+    sources: list[str],
+    *,
+    spans: list[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: list[str] | None = None,
+    columns: Sequence[str] = (),
+    by: Sequence[str] = (),
+    quiet: bool = False,
+) -> SplitResult:
+    """Read requests row by row and split them; ``columns`` are read besides what the split needs.
+
+    Raises:
+        SojournError: a source cannot be read, or no request is left.
+        typer.BadParameter: an option is not what it should be.
+    """
+    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
+    from sojourn.explain.split import split  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+    with reading_bar(quiet) as (set_total, set_position):
+        result = split(
+            sources,
+            spans=spans or (),
+            by=by,
+            since=begin,
+            until=end,
+            where=conditions,
+            columns=("request_id", *columns),
+            on_size=set_total,
+            on_progress=set_position,
+        )
+    if not result.requests:
+        raise SojournError(nothing(result.records))
+    return result
+
+
+def conditions_of(where: list[str]) -> dict[str, object]:
+    """``["status=504"]`` as column -> value, converted by the column's type.
+
+    Raises:
+        typer.BadParameter: a value does not fit its column.
+    """
+    if not where:
+        return {}
+    import polars as pl  # noqa: PLC0415 - takes its time to load
+
+    from sojourn.frame import SCHEMA  # noqa: PLC0415
+
+    conditions: dict[str, object] = {}
+    for column, text in pairs(where, "--where").items():
+        dtype = SCHEMA.get(column)
+        if dtype is not None and dtype.is_numeric():
+            try:
+                conditions[column] = float(text)
+            except ValueError:
+                raise typer.BadParameter(f"{column} must be a number", param_hint="--where") from None
+        elif dtype is not None and not isinstance(dtype, pl.String):
+            raise typer.BadParameter(f"{column} cannot be selected by a value", param_hint="--where")
+        else:
+            conditions[column] = text
+    return conditions
+
+
+def nothing(records: Records) -> str:
+    """Why there is no request to work on."""
+    if not records.read:
+        return "no request: the sources are empty"
+    if records.accepted:
+        return "no request is left: none arrived in the window or fits --where"
+    listed = ", ".join(f"{reason} {count}" for reason, count in sorted(records.reasons.items()))
+    return f"no request could be used: {records.read} lines read, {records.rejected} refused ({listed})"
+
+
+def workers_of(texts: list[str] | None) -> int | dict[str, int] | None:
+    """``["2"]`` as 2, ``["10.0.0.1:80=2"]`` as a mapping, nothing as None.
+
+    Raises:
+        typer.BadParameter: not whole numbers of at least 1, or both kinds.
+    """
+    if not texts:
+        return None
+    try:
+        if len(texts) == 1 and "=" not in texts[0]:
+            numbers = {"": int(texts[0])}
+        else:
+            numbers = {name: int(text) for name, text in (text.rsplit("=", 1) for text in texts)}
+    except ValueError:
+        raise typer.BadParameter("give N, or BACKEND=N for each of some backends", param_hint="--workers") from None
+    if min(numbers.values()) < 1:
+        raise typer.BadParameter("a backend has at least one worker", param_hint="--workers")
+    return numbers.get("", numbers) if set(numbers) == {""} else numbers
+
+
+def column_of(name: str, option: str = "--by") -> str:
+    """A column to group by: canonical, or a key that somebody added to the log.
+
+    Raises:
+        typer.BadParameter: it can be neither.
+    """
+    from sojourn.frame import SCHEMA, is_extra  # noqa: PLC0415
+
+    if name in SCHEMA or is_extra(name):
+        return name
+    raise typer.BadParameter(f"{name!r} cannot be a column", param_hint=option)
+
+
+def answer(found: Any, section: Section, *, as_json: bool) -> None:
+    """Print what an analysis found: ``found`` (of plain values, floats rounded here) as JSON, or its section."""
+    if as_json:
+        from sojourn.explain.result import rounded  # noqa: PLC0415
+
+        json.dump(rounded(found), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    from sojourn.sections.terminal import show  # noqa: PLC0415
+
+    show(section)
