@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -23,6 +25,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("split")(split_verb.split)
+for _verb in ("blame", "depth", "goodput", "clock", "laws", "capacity", "compare", "whatif", "simulate", "tiers", "report"):
+    if find_spec(f"sojourn.cli.{_verb}"):
+        app.command(_verb)(getattr(import_module(f"sojourn.cli.{_verb}"), _verb))
 app.add_typer(store_verb.app, name="store")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,68 +15,42 @@ import vl_convert
 
 from sojourn import __version__, plots
 from sojourn.explain.components import COMPONENTS
-from sojourn.explain.measures import Measures
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES
 from sojourn.files import written_whole
 from sojourn.readers.record import REASONS
+from sojourn.sections.section import Chart, Picture, Section
 from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
 from sojourn.words import milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
+TABLE_ROWS = 50
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A chart of the report: drawn at once as SVG, replaced by the interactive one where scripts run."""
-
-    key: str
-    title: str
-    caption: str
-    chart: Callable[[Measures], alt.Chart | alt.LayerChart]
-
-
-FIGURES_SHOWN: tuple[Figure, ...] = (
-    Figure(
-        "distribution",
-        "How long requests took, and on what",
-        "Each bar is the number of requests with that response time, divided the way their time was.",
-        plots.stacked_distribution,
-    ),
-    Figure(
-        "ccdf",
-        "How often it is worse",
-        "The share of requests that took longer than a time. Both axes are logarithmic: the tail gets as much room "
-        "as the rest.",
-        plots.ccdfs,
-    ),
-    Figure(
-        "time",
-        "Over time",
-        "Mean response time by arrival, divided into queueing, service and everything else. The dashed line is p99.",
-        plots.response_over_time,
-    ),
-)
-
-
-def write_html(result: SplitResult, path: str | os.PathLike[str], title: str | None = None) -> None:
+def write_html(
+    result: SplitResult,
+    path: str | os.PathLike[str],
+    title: str | None = None,
+    sections: Sequence[Section] = (),
+) -> None:
     """Write the report of a split, whole or not at all.
 
     Args:
         result: what to show.
         path: the file to write.
         title: heading; by default the names of the sources.
+        sections: what else was found, shown after the split in this order; what failed in them is said at the top.
 
     Raises:
         SojournError: the file cannot be written.
     """
-    page = html(result, title)
+    page = html(result, title, sections)
     with written_whole(path) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
-def html(result: SplitResult, title: str | None = None) -> str:
+def html(result: SplitResult, title: str | None = None, sections: Sequence[Section] = ()) -> str:
     """The report as text."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sojourn.report", "templates"),
@@ -89,7 +62,8 @@ def html(result: SplitResult, title: str | None = None) -> str:
     environment.filters.update(
         ms=milliseconds, percent=percent, printable=printable, group_name=group_name, unbroken=unbroken
     )
-    figures = [_drawn(figure, result.measures) for figure in _figures(result)] if result.requests else []
+    figures = [_drawn(picture) for picture in _pictures(result)] if result.requests else []
+    drawn = {section.key: [_drawn(picture) for picture in section.pictures] for section in sections}
     return environment.get_template("report.html").render(
         title=title or ", ".join(printable(name, 60) for name in result.names[:3]) or "split",
         result=result,
@@ -99,49 +73,95 @@ def html(result: SplitResult, title: str | None = None) -> str:
         components=COMPONENTS,
         figure_names=FIGURES,
         figures=figures,
+        sections=sections,
+        drawn=drawn,
         rejects=result.records.rejects[:REJECTS_SHOWN],
         reasons=REASONS,
         rows_shown=ROWS_SHOWN,
-        bundle=vl_convert.javascript_bundle(vl_version=_vega_lite_version()) if figures else "",  # type: ignore[call-arg]
+        table_rows=TABLE_ROWS,
+        bundle=vl_convert.javascript_bundle(vl_version=_vega_lite_version()) if figures or any(drawn.values()) else "",  # type: ignore[call-arg]
         version=__version__,
         made=datetime.now(UTC),
     )
 
 
-def _figures(result: SplitResult) -> list[Figure]:
+def _pictures(result: SplitResult) -> list[Picture]:
+    """The charts of the split."""
+
+    def of(chart: Callable[..., Chart], **more: object) -> Callable[[], Chart]:
+        return functools.partial(chart, result.measures, **more)
+
     grouped = [
-        Figure(
+        Picture(
             f"split-by-{group}",
             f"The split by {group}",
             f"Mean response time of each {group}, divided into queueing, service and everything else.",
-            functools.partial(plots.split_by, group=group),
+            of(plots.split_by, group=group),
         )
         for group in result.by
         if result.by_total[group] > 1
     ]
-    return [*FIGURES_SHOWN[:1], *grouped[:1], *FIGURES_SHOWN[1:]]
+    return [
+        Picture(
+            "distribution",
+            "How long requests took, and on what",
+            "Each bar is the number of requests with that response time, divided the way their time was.",
+            of(plots.stacked_distribution),
+        ),
+        *grouped[:1],
+        Picture(
+            "ccdf",
+            "How often it is worse",
+            "The share of requests that took longer than a time. Both axes are logarithmic: the tail gets as much room "
+            "as the rest.",
+            of(plots.ccdfs),
+        ),
+        Picture(
+            "time",
+            "Over time",
+            "Mean response time by arrival, divided into queueing, service and everything else. The dashed line is "
+            "p99.",
+            of(plots.response_over_time),
+        ),
+    ]
 
 
-def _drawn(figure: Figure, measures: Measures) -> dict[str, Any]:
-    chart = figure.chart(measures).configure(background="transparent").configure_view(stroke=None)
+def _drawn(picture: Picture) -> dict[str, Any]:
+    """A picture drawn at once as SVG, which the interactive chart replaces where scripts run."""
+    chart = picture.chart().configure(background="transparent").configure_view(stroke=None)
     chart = chart.configure_axis(
         labelColor="#808080",
         titleColor="#808080",
         gridColor="#80808040",
         domainColor="#808080",
         tickColor="#808080",
-    ).configure_legend(labelColor="#808080", orient="top")
-    spec = chart.to_dict()
+    ).configure_legend(labelColor="#808080", titleColor="#808080", orient="top")
+    spec = _safe(chart.to_dict())
     # The autosized chart of the page follows its width; the SVG has a size of its own and scales as a picture.
     svg = vl_convert.vegalite_to_svg(spec, vl_version=_vega_lite_version())
     return {
-        "key": figure.key,
-        "title": figure.title,
-        "caption": figure.caption,
+        "key": picture.key,
+        "title": picture.title,
+        "caption": picture.caption,
         "svg": svg,
         # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
-        "spec": json.dumps({**spec, "width": "container"}).replace("<", "\\u003c"),
+        "spec": json.dumps(_as_wide_as_the_page(spec)).replace("<", "\\u003c"),
     }
+
+
+def _safe(value: Any) -> Any:
+    """A chart's specification with its texts safe to draw: a control character in one ends the drawing engine."""
+    if isinstance(value, str):
+        return printable(value, 10_000)
+    if isinstance(value, dict):
+        return {key: _safe(inner) for key, inner in value.items()}
+    return [_safe(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _as_wide_as_the_page(spec: dict[str, Any]) -> dict[str, Any]:
+    """The chart with the width of what it stands in; charts made of several keep their own."""
+    single = "mark" in spec or "layer" in spec
+    return {**spec, "width": "container"} if single else spec
 
 
 def _vega_lite_version() -> str:

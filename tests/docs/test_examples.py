@@ -1,0 +1,77 @@
+"""Every command the documents show with its output gives that output.
+
+A block that begins with ``$ sojourn`` is run from the project's folder on a terminal of 80 columns; a line ``…`` on its
+own stands for lines left out.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from pathlib import Path
+
+import pytest
+from sojourn.cli import app
+from typer.testing import CliRunner
+
+HOUSE = Path(__file__).parents[2]
+PAGES = sorted((HOUSE / "docs").rglob("*.md"))
+FENCED = re.compile(r"^```[a-z]*\n(.*?)^```$", re.M | re.S)
+INDENTED = re.compile(r"(?:^    .*\n|^[ \t]*\n(?=    ))+", re.M)
+LEFT_OUT = "…"
+
+
+def blocks_of(text: str) -> list[str]:
+    """Code that shows a command with its output."""
+    found = FENCED.findall(text)
+    found += [textwrap.dedent(block) for block in INDENTED.findall(FENCED.sub("", text) + "\n")]
+    return [block.strip("\n") for block in found if block.lstrip("\n").startswith("$ sojourn ")]
+
+
+def runs_of(block: str) -> list[tuple[list[str], list[str]]]:
+    """(arguments, lines of output) of each command of a block."""
+    runs = []
+    for part in re.split(r"^\$ sojourn ", block, flags=re.M)[1:]:
+        command, _, output = part.replace("\\\n", " ").partition("\n")
+        runs.append((shlex.split(command), output.rstrip().splitlines()))
+    return runs
+
+
+EXAMPLES = [
+    pytest.param(arguments, output, id=f"{page.stem}: {' '.join(arguments)[:60]}")
+    for page in PAGES
+    for block in blocks_of(page.read_text())
+    for arguments, output in runs_of(block)
+]
+
+
+def matches(shown: list[str], printed: list[str]) -> bool:
+    """Whether the lines printed are those shown, where ``…`` stands for any number of lines."""
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == LEFT_OUT else re.escape(line.rstrip()) + "\n" for line in shown)
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in printed)) is not None
+
+
+@pytest.mark.parametrize(("arguments", "shown"), EXAMPLES)
+def test_a_command_prints_what_the_page_shows(
+    arguments: list[str], shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HOUSE)
+    monkeypatch.setenv("TZ", "UTC")
+    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert matches(shown, result.stdout.rstrip().splitlines()), result.stdout
+
+
+def test_lines_left_out() -> None:
+    assert matches(["a", "…", "d"], ["a", "b", "c", "d"])
+    assert matches(["a", "…"], ["a"])
+    assert not matches(["a", "…", "d"], ["a", "b"])
+    assert not matches(["a"], ["a", "b"])
+
+
+def test_blocks_are_found() -> None:
+    indented = "text\n\n    $ sojourn a b\n    out\n\n    more\n\n"
+    text = indented + "text\n\n```text\n$ sojourn c \\\n  d\nout\n$ sojourn e\n```\n"
+    found = [run for block in blocks_of(text) for run in runs_of(block)]
+    assert found == [(["c", "d"], ["out"]), (["e"], []), (["a", "b"], ["out", "", "more"])]
