@@ -1,0 +1,63 @@
+"""``sojourn report``: everything there is to say about these requests, in one file.
+
+Measures what ``split``, ``blame``, ``depth``, ``whatif``, ``goodput``, ``laws``, ``capacity`` and ``clock`` do, each
+from and to the events it names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.common import doing
+from sojourn.cli.sources import (
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    SplitBy,
+    Until,
+    Where,
+    WorkersOption,
+    column_of,
+    split_of,
+    workers_of,
+)
+from sojourn.explain.groups import DEFAULT_GROUPS
+from sojourn.explain.verdict import SLO
+
+
+def report(
+    sources: Sources,
+    html: Annotated[Path, typer.Option(metavar="F", help="The file to write: one page, no network needed.")],
+    spans: Spans = None,
+    by: SplitBy = "route",
+    workers: WorkersOption = None,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="The p99 that must hold.")] = SLO,
+    before: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE", help="Say what changed since: the requests of before. Repeatable."),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write one page: the split, who waited for whom, what would have helped, how far from the cliff."""
+    column, told = column_of(by), workers_of(workers)
+    from sojourn.report import write_html  # noqa: PLC0415
+    from sojourn.report.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
+
+    columns = (*COLUMNS, column)
+    chosen = {"since": since, "until": until, "where": where}
+    result = split_of(sources, spans=spans, columns=columns, by=DEFAULT_GROUPS, slo=slo, quiet=quiet, **chosen)
+    earlier = split_of(before, columns=columns, where=where, quiet=quiet) if before else None
+    with doing(quiet) as say:
+        say("reading spans")
+        sections = sections_of(
+            result, by=column, workers=told, slo=slo, before=earlier, traces=traces_of(sources, spans), told=say
+        )
+        say("drawing")
+        write_html(result, html, sections=sections)

@@ -1,0 +1,61 @@
+"""How sure a predicted figure is, as far as the requests at hand can tell.
+
+The same stretches of time are drawn for the replay of things as they are and for a variant (Künsch 1989: neighbours met
+the same queue and are drawn together), so that what both have in common cancels out of the difference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.explain.blocks import LEVEL, WINDOWS, Blocks, quantiles_of, resampled_windows
+from sojourn.explain.measures import exceeding_ranks
+
+Floats = npt.NDArray[np.float64]
+
+LINEAR, TAIL = 300, 400  # bins even in rank, and even in the logarithm of the share beyond
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+class Resamples:
+    """Draws of the same stretches of time for whatever happened to the same requests.
+
+    Args:
+        arrival: s, n: as measured; the stretches are of this time.
+        seed: of the draws.
+    """
+
+    def __init__(self, arrival: Floats, seed: int = 0) -> None:
+        span = max(float(arrival[-1] - arrival[0]), 1e-9) if len(arrival) else 1.0
+        since = (arrival - arrival[0]) / span if len(arrival) else arrival
+        self._window = np.minimum((since * WINDOWS).astype(np.int64), WINDOWS - 1)
+        self._weights = resampled_windows(seed)
+
+    def figures(self, values: Floats, counted: npt.NDArray[np.bool_]) -> dict[str, Floats]:
+        """``mean``, ``p50``, ``p90``, ``p99`` of the counted values in every resample, s."""
+        kept, window = values[counted], self._window[counted]
+        if not len(kept):
+            return {name: np.full(len(self._weights), np.nan) for name in ("mean", *QUANTILES)}
+        ordered = np.sort(kept)
+        even = np.linspace(0, len(ordered) - 1, min(LINEAR, len(ordered))).round().astype(np.int64)
+        edges = np.unique(ordered[np.union1d(even, exceeding_ranks(len(ordered), TAIL))])
+        if len(edges) == 1:
+            edges = np.array([edges[0], edges[0]])
+        bins = len(edges) - 1
+        place = np.clip(np.searchsorted(edges[1:-1], kept, side="right"), 0, bins - 1)
+        counts = np.bincount(window * bins + place, minlength=WINDOWS * bins).reshape(WINDOWS, bins).astype(np.float64)
+        sums = np.bincount(window, weights=kept, minlength=WINDOWS)
+        requests = self._weights @ counts.sum(axis=1)
+        found = {"mean": self._weights @ sums / np.maximum(requests, 1e-12)}
+        binned = Blocks(counts, edges, {}, (), np.empty((WINDOWS, 0)), {})
+        levels = quantiles_of(binned, self._weights, tuple(QUANTILES.values()))
+        return {**found, **{name: levels[:, i] for i, name in enumerate(QUANTILES)}}
+
+
+def interval(values: Floats) -> list[float]:
+    """The middle ``LEVEL`` of resampled values, [low, high]."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return [float("nan")] * 2
+    return [float(edge) for edge in np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])]

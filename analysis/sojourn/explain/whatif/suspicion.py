@@ -1,0 +1,48 @@
+"""Why a replay of things as they are does not come out as it was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.explain.visits import TOLD, most_at_once
+from sojourn.explain.waiting.charge import accounts, services_of
+from sojourn.explain.whatif.workload import Workload
+
+MANY = 0.01  # share of requests
+MUCH = 0.30  # share of the wait
+
+
+def suspicion(workload: Workload, error: float) -> str:
+    """The likeliest reason, in words; ``error``: of the mean, replayed / measured - 1."""
+    found = workload.found
+    for code, name in enumerate(found.backends):
+        here = (found.backend == code) & ~np.isnan(found.busy_end) & ~np.isnan(found.busy_start)
+        at_once = most_at_once(found.busy_start[here], found.busy_end[here])
+        count = int(found.workers.count[code])
+        if at_once > count:
+            told = "--workers tells" if found.workers.source[code] == TOLD else "its worker values tell"
+            return (
+                f"up to {at_once} requests were in service at once at {name or 'a backend'}, where {told} of {count} "
+                "workers; an async or threaded app serves several in one worker: give --workers"
+            )
+    if workload.imputed > MANY * len(workload):
+        return (
+            f"{workload.imputed:,} of {len(workload):,} requests do not say how long they held a worker; "
+            "the app's spans (--spans) would"
+        )
+    known = ~np.isnan(found.wait_end)
+    waited = float(found.wait[known].sum())
+    if known.all() and waited > 0:
+        idle = float(accounts(found, services_of(found)).dispatch.sum()) / waited
+        if idle > MUCH:
+            return (
+                f"{idle:.0%} of the waiting passed while the request's own backend had a free worker; something else "
+                "held requests back (a limit of connections, a lock, a pause of the whole process), or there are fewer "
+                "workers than it seems: give --workers"
+            )
+    if error < 0:
+        return (
+            "requests waited longer than these services explain; workers were held by something that this log does not "
+            "show (another proxy, another service, jobs), or longer than until the headers: give --spans"
+        )
+    return "requests waited less than so few workers allow; there are more than it seems: give --workers"

@@ -1,0 +1,245 @@
+"""Replay first what was, and predict only if that comes out as it was measured.
+
+A replay takes the measured arrivals and the measured service times and works out anew who waits for whom. It is exact
+where a request's service does not depend on the others that are served beside it: one worker, one request. Where
+workers share a processor, a lock or a database, services get longer with load, and a replay of fewer or more at a time
+is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.explain.visits import Visits, most_at_once
+from sojourn.explain.whatif.intervals import QUANTILES, Resamples, interval
+from sojourn.explain.whatif.loop import Loop, loop_of
+from sojourn.explain.whatif.replayed import Replayed, replayed
+from sojourn.explain.whatif.result import Variant, WhatIfResult, figures_of
+from sojourn.explain.whatif.suspicion import suspicion
+from sojourn.explain.whatif.variants import Change, change_of
+from sojourn.explain.whatif.workload import Floats, Workload, workload_of
+
+TOLERANCE = 0.15  # of the replay's mean and p99 against the measured ones
+RANKS = ("p99", "p90", "p50", "mean", "goodput")
+SEEDS = 5  # replays of a balancer that leaves something to chance
+CLOSED_SWING = 0.25
+FEW = 200  # requests
+
+
+def whatif(
+    rows: pl.LazyFrame,
+    variants: Sequence[Mapping[str, str]] = (),
+    *,
+    workers: int | Mapping[str, int] | None = None,
+    closed_loop: bool = False,
+    rank: str = "p99",
+    force: bool = False,
+    seed: int = 0,
+) -> WhatIfResult:
+    """Replay split rows as things are, and under each variant.
+
+    Args:
+        rows: as from ``SplitResult.rows``; ``request_id`` in it makes duplicates count once, ``remote_addr`` and
+            ``connection`` tell clients apart.
+        variants: each a change of one thing or of several, as in ``{"workers": "+1", "balancer": "least_conn"}``; see
+            ``sojourn.explain.whatif.variants.KEYS``. None: the usual ones.
+        workers: per backend, or the same for all; None: read off the worker values.
+        closed_loop: requests come when an earlier one was answered: a faster system then draws more of them.
+        rank: the figure of the response time by which variants are ranked, or ``goodput``.
+        force: predict even though the replay of things as they are is off by more than ``TOLERANCE``.
+        seed: of what is drawn.
+
+    Raises:
+        SojournError: nothing to replay, or a variant that cannot be.
+    """
+    if rank not in RANKS:
+        raise SojournError(f"cannot rank by {rank!r}; choose from {', '.join(RANKS)}")
+    changes = [change_of(settings) for settings in variants]
+    workload = workload_of(rows, workers=workers, seed=seed)
+    if not len(workload):
+        raise SojournError("there is nothing to replay: no request went to a backend")
+    if closed_loop and any(change.pools for change in changes):
+        raise SojournError("a pool of its own cannot be replayed in a closed loop: who comes next is one upstream's")
+    loop = loop_of(workload) if closed_loop else None
+    as_is = replayed(workload, Change(), loop=loop, seed=seed)
+    counted = workload.counted
+    measured = {
+        "response_time": figures_of(workload.response[counted]),
+        "queueing_delay": figures_of(workload.wait[counted]),
+    }
+    again = {"response_time": figures_of(as_is.response[counted]), "queueing_delay": figures_of(as_is.wait[counted])}
+    error = _errors(measured["response_time"], again["response_time"])
+    off = max(abs(error["mean"]), abs(error["p99"]))
+    refused = None if off <= TOLERANCE else _refusal(workload, error)
+    found: list[Variant] = []
+    if refused is None or force:
+        resamples = Resamples(workload.found.arrival, seed)
+        base = resamples.figures(as_is.response, counted)
+        found = [
+            _variant(workload, change, as_is, base, resamples, loop, seed)
+            for change in changes or usual_changes(workload, closed=closed_loop)
+        ]
+    found.sort(key=lambda v: -v.goodput if rank == "goodput" else v.response_time[rank] or 0.0)
+    return WhatIfResult(
+        requests=len(workload),
+        window=_window(workload.found),
+        measured=measured,
+        replayed=again,
+        error=error,
+        refused=refused,
+        forced=refused is not None and force,
+        variants=found,
+        rank=rank,
+        closed_loop=closed_loop,
+        linked=loop.linked if loop else None,
+        system={
+            "workers": as_is.workers,
+            "timeout": workload.timeout,
+            "utilisation": as_is.utilisation,
+            "rate": as_is.rate,
+            "goodput": as_is.goodput,
+            "timeouts": as_is.timeouts,
+        },
+        workers=_workers(workload.found),
+        imputed=workload.imputed,
+        left_early=workload.left_early,
+        refused_rows=workload.refused,
+        notes=_notes(workload, loop, found, changes),
+        measured_values=workload.response[counted],
+        replayed_values=as_is.response[counted],
+    )
+
+
+def usual_changes(workload: Workload, *, closed: bool = False) -> list[Change]:
+    """What one would try first; a route of its own only where there are several."""
+    found = [{"workers": "+1"}]
+    if np.bincount(workload.found.pool).max() > 1:
+        found += [{"balancer": "least_conn"}, {"balancer": "shared_queue"}]
+    found += [{"discipline": "lifo"}, {"discipline": "adaptive_lifo"}, {"discipline": "sjf"}]
+    routes = sorted({str(route) for route in workload.route if route is not None})
+    if len(routes) > 1:
+        held = {route: float(workload.services[workload.route == route].sum()) for route in routes}
+        heaviest = max(routes, key=lambda route: held[route])
+        found.append({f"service:{heaviest}": "x0.5"})
+        if not closed:
+            found.append({f"pool:{heaviest}": "1"})
+    return [change_of(settings) for settings in found]
+
+
+def _variant(
+    workload: Workload, change: Change, as_is: Replayed, base: dict[str, Floats], resamples: Resamples,
+    loop: Loop | None, seed: int,
+) -> Variant:  # fmt: skip
+    seeds = range(seed, seed + SEEDS) if change.balancer == "two_choices" else (seed,)
+    runs = [replayed(workload, change, loop=loop, seed=number) for number in seeds]
+    counted = workload.counted
+    values = np.concatenate([run.response[counted] for run in runs])
+    waits = np.concatenate([run.wait[counted] for run in runs])
+    drawn = [resamples.figures(run.response, counted) for run in runs]
+    # Of several seeds each gives its part of the resamples: their spread is in the interval.
+    mixed = {name: np.concatenate([one[name][i :: len(runs)] for i, one in enumerate(drawn)]) for name in base}
+    matching = {name: np.concatenate([base[name][i :: len(runs)] for i in range(len(runs))]) for name in base}
+    response = figures_of(values)
+    before = figures_of(as_is.response[counted])
+    return Variant(
+        settings=dict(change.said),
+        response_time=response,
+        queueing_delay=figures_of(waits),
+        goodput=_mean(run.goodput for run in runs),
+        rate=_mean(run.rate for run in runs),
+        timeouts=round(_mean(run.timeouts for run in runs)),
+        failed=round(_mean(run.failed for run in runs)),
+        utilisation=_mean(run.utilisation for run in runs),
+        wasted=_mean(run.wasted for run in runs),
+        workers=runs[0].workers,
+        interval={name: interval(mixed[name]) for name in base},
+        change={name: _relative(response[name], before[name]) for name in base},
+        change_interval={name: interval(mixed[name] / matching[name] - 1) for name in base},
+        values=values,
+    )
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean([float(value) for value in values]))
+
+
+def _relative(new: float | None, old: float | None) -> float:
+    return new / old - 1 if new is not None and old else math.nan
+
+
+def _errors(measured: Mapping[str, float | None], again: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: _relative(again[name], measured[name]) for name in ("mean", *QUANTILES, "p999")}
+
+
+def _refusal(workload: Workload, error: Mapping[str, float]) -> str:
+    missed = " and ".join(f"{name} by {error[name]:+.0%}" for name in ("mean", "p99") if abs(error[name]) > TOLERANCE)
+    return f"the replay of things as they are misses the measured {missed}: {suspicion(workload, error['mean'])}"
+
+
+def _window(found: Visits) -> tuple[Any, Any] | None:
+    first, last = float(found.arrival[0]), float(found.arrival[-1])
+    return found.base + timedelta(seconds=first), found.base + timedelta(seconds=last)
+
+
+def _workers(found: Visits) -> list[dict[str, Any]]:
+    return [
+        {
+            "upstream": name,
+            "workers": int(found.workers.count[i]),
+            "source": found.workers.source[i],
+            "names": int(found.workers.names[i]),
+            "pool": found.pools[found.pool[i]],
+        }
+        for i, name in enumerate(found.backends)
+    ]
+
+
+def _notes(workload: Workload, loop: Loop | None, found: Sequence[Variant], asked: Sequence[Change]) -> list[str]:
+    notes = []
+    if len(workload) < FEW:
+        notes.append(f"Only {len(workload):,} requests: the tail of so few says little.")
+    if workload.imputed:
+        notes.append(
+            f"{workload.imputed:,} requests say nothing of how long they held a worker; theirs was drawn from others "
+            "of their route. The app's spans (--spans) tell."
+        )
+    if workload.left_early:
+        notes.append(
+            f"{workload.left_early:,} requests whose client left (499) load the workers, but are in no figure: a "
+            "client who is served sooner may stay."
+        )
+    if any(v.settings.keys() & {"backends"} and "balancer" not in v.settings for v in found):
+        notes.append("With other backends requests cannot go where they went: round robin was assumed.")
+    if loop is None and is_closed(workload):
+        notes.append(
+            "The number of requests in the system hardly changes: clients seem to wait for an answer before they ask "
+            "again. With --closed-loop a faster system draws more load, as it would."
+        )
+    if loop is not None and any(change.load != 1 for change in asked):
+        notes.append("In a closed loop, load=xK shortens the think times: clients without any ask no oftener.")
+    return notes
+
+
+def is_closed(workload: Workload) -> bool:
+    """Whether the number of requests in the system swings far less than if arrivals knew nothing of it.
+
+    Of Poisson arrivals to however many workers, the number in system varies at least about as its mean; in a closed
+    loop it is nearly constant.
+    """
+    found = workload.found
+    begin = found.arrival
+    end = begin + np.where(np.isnan(workload.wait), workload.response - workload.before, workload.wait + workload.head)
+    if len(begin) < FEW:
+        return False
+    first, last = float(begin[0]), float(begin[-1])
+    edges = np.linspace(first + 0.1 * (last - first), last - 0.1 * (last - first), 401)
+    inside = np.searchsorted(begin, edges, side="right") - np.searchsorted(np.sort(end), edges, side="right")
+    mean = float(inside.mean())
+    return mean > 1 and float(inside.var()) < CLOSED_SWING * mean and most_at_once(begin, end) < 2 * mean + 2

@@ -1,0 +1,150 @@
+"""What a whole report holds beside the split: every analysis of the same requests, one section each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sojourn.errors import SojournError
+from sojourn.explain.result import SplitResult
+from sojourn.explain.verdict import SLO
+from sojourn.readers.sources import Source, stores_and_files
+from sojourn.readers.traces import Traces, read_traces
+from sojourn.sections.section import Section
+
+COLUMNS = ("request_id", "remote_addr", "method", "uri", "connection")  # read besides what the split needs
+
+
+def traces_of(sources: Sequence[Source], spans: Sequence[Source] | None) -> Traces | None:
+    """The spans of files and run folders where they come from several services; None where there is nothing to follow.
+
+    Raises:
+        SojournError: a file cannot be read.
+    """
+    _, files = stores_and_files(sources)
+    folders = [file for file in files if os.path.isdir(file) and any(Path(file).glob("spans.jsonl*"))]
+    named = [*(spans or ()), *folders]
+    traces = read_traces(named) if named else None
+    return traces if traces is not None and traces.spans["service"].n_unique() > 1 else None
+
+
+def sections_of(
+    result: SplitResult,
+    *,
+    by: str = "route",
+    workers: int | Mapping[str, int] | None = None,
+    slo: float = SLO,
+    before: SplitResult | None = None,
+    traces: Traces | None = None,
+    told: Callable[[str], None] = lambda _: None,
+) -> list[Section]:
+    """Every section there is something to say in, in the order to be read.
+
+    An analysis that these requests do not allow says why in its place; it takes nothing from the others.
+
+    Args:
+        result: the split, with ``COLUMNS`` and ``by`` among the columns read.
+        by: names victims and culprits, and divides wasted work and changes.
+        workers: per backend; None: read off the worker values.
+        slo: p99 of the response time that must hold, s.
+        before: another split to compare with: what changed since.
+        traces: spans of several services, as from ``sojourn.readers.traces.read_traces``.
+        told: told the title of each analysis before it begins.
+    """
+    found = []
+    for key, title, make in _analyses(result, by, workers, slo, before, traces):
+        told(title)
+        try:
+            found.append(make())
+        except SojournError as error:
+            found.append(Section(key, title, f"Nothing to tell: {error}."))
+    return found
+
+
+Analysis = tuple[str, str, Callable[[], Section]]
+
+
+def _analyses(
+    result: SplitResult,
+    by: str,
+    workers: int | Mapping[str, int] | None,
+    slo: float,
+    before: SplitResult | None,
+    traces: Traces | None,
+) -> Sequence[Analysis]:
+    # Each import is the cost of one analysis: numba, scipy.
+    from sojourn.explain.visits import visits  # noqa: PLC0415
+
+    def blamed() -> Section:
+        from sojourn.explain.waiting.blame import blame  # noqa: PLC0415
+        from sojourn.sections.blame import blame_section  # noqa: PLC0415
+
+        return blame_section(blame(result.rows, by=by, workers=workers))
+
+    def depths() -> Section:
+        from sojourn.explain.waiting.depth import depth  # noqa: PLC0415
+        from sojourn.sections.depth import depth_section  # noqa: PLC0415
+
+        return depth_section(depth(result.rows, workers=workers))
+
+    def goodputs() -> Section:
+        from sojourn.explain.goodput import goodput  # noqa: PLC0415
+        from sojourn.sections.goodput import goodput_section  # noqa: PLC0415
+
+        return goodput_section(goodput(result.rows, by=by))
+
+    def law() -> Section:
+        from sojourn.explain.capacity.laws import laws  # noqa: PLC0415
+        from sojourn.sections.laws import laws_section  # noqa: PLC0415
+
+        return laws_section(laws(visits(result.rows, workers=workers), result.audit))
+
+    def capacities() -> Section:
+        from sojourn.explain.capacity.capacity import capacity  # noqa: PLC0415
+        from sojourn.explain.capacity.knee import Slo  # noqa: PLC0415
+        from sojourn.explain.capacity.windows import load_windows  # noqa: PLC0415
+        from sojourn.sections.capacity import capacity_section  # noqa: PLC0415
+
+        return capacity_section(capacity(load_windows(result.rows), slos=[Slo.of(f"p99={slo}")]))
+
+    def whatifs() -> Section:
+        from sojourn.explain.whatif import whatif  # noqa: PLC0415
+        from sojourn.sections.whatif import whatif_section  # noqa: PLC0415
+
+        return whatif_section(whatif(result.rows, workers=workers))
+
+    def clocks() -> Section:
+        from sojourn.explain.clock_over_time import clock  # noqa: PLC0415
+        from sojourn.sections.clock import clock_section  # noqa: PLC0415
+
+        return clock_section(clock(result.rows))
+
+    def compared() -> Section:
+        from sojourn.explain.compare import compare  # noqa: PLC0415
+        from sojourn.sections.compare import compare_section  # noqa: PLC0415
+
+        assert before is not None  # noqa: S101 - only then is it asked for
+        return compare_section(compare(before, result, by=by, names=("before", "now")))
+
+    def tiered() -> Section:
+        from sojourn.explain.tiers import tiers  # noqa: PLC0415
+        from sojourn.sections.tiers import tiers_section  # noqa: PLC0415
+
+        assert traces is not None  # noqa: S101 - only then is it asked for
+        return tiers_section(tiers(traces, result.rows))
+
+    always: list[Analysis] = [
+        ("blame", "Who waited for whom", blamed),
+        ("depth", "How deep the queue was", depths),
+        ("whatif", "What would have helped", whatifs),
+        ("goodput", "Work for nobody", goodputs),
+        ("laws", "What theory says", law),
+        ("capacity", "How far from the cliff", capacities),
+        ("clock", "The clocks", clocks),
+    ]
+    if before is not None:
+        always.insert(0, ("compare", "What changed", compared))
+    if traces is not None:
+        always.insert(len(always) - 1, ("tiers", "Across tiers", tiered))
+    return always

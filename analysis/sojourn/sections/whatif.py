@@ -1,0 +1,123 @@
+"""What would have helped, for people."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sojourn.charts.whatif import p99_by_variant, responses
+from sojourn.explain.whatif.result import Variant, WhatIfResult
+from sojourn.sections.section import Picture, Section, Table
+from sojourn.words import milliseconds, percent
+
+WORDS = {
+    "round_robin": "in turn",
+    "least_conn": "least connections",
+    "two_choices": "the better of two at random",
+    "shared_queue": "one queue for all",
+    "sjf": "shortest first",
+    "adaptive_lifo": "adaptive LIFO",
+    "lifo": "LIFO",
+}
+RANKED = {"p99": "p99", "p90": "p90", "p50": "the median", "mean": "the mean", "goodput": "goodput"}
+
+
+def whatif_section(found: WhatIfResult) -> Section:
+    """How well the replay fits, and the variants from the best to the worst."""
+    failures = (f"not to be believed: {found.refused}",) if found.refused else ()
+    pictures: tuple[Picture, ...] = ()
+    if found.variants:
+        pictures = (
+            Picture(
+                "whatif-variants",
+                "p99 under each change",
+                "Bars are predicted p99 of the response time, with what 95 % of resamples say; the dashed line is the "
+                "replay of things as they are.",
+                partial(p99_by_variant, found),
+            ),
+            Picture(
+                "whatif-responses",
+                "Measured, replayed, and changed",
+                "The share of requests that took longer than a time. As far as measured and replayed lie upon each "
+                "other, the others can be believed.",
+                partial(responses, found),
+            ),
+        )
+    return Section(
+        key="whatif",
+        title="What would have helped",
+        sentence=sentence(found),
+        measures=(
+            "Measured arrivals at the backends and measured service times, replayed. Response: as nginx saw it, with "
+            "everything but the wait as it was."
+        ),
+        failures=failures,
+        tables=(_fit(found), *([_variants(found)] if found.variants else [])),
+        pictures=pictures,
+        notes=tuple(found.notes),
+    )
+
+
+def sentence(found: WhatIfResult) -> str:
+    """The best variant in one sentence, or why there is none."""
+    if not found.variants:
+        return f"No prediction: {found.refused}."
+    best = found.variants[0]
+    now, then = found.replayed["response_time"], best.response_time
+    if found.rank == "goodput":
+        return f"{named(best)} would bring goodput from {found.system['goodput']:.3g} to {best.goodput:.3g} requests/s."
+    low, high = best.change_interval[found.rank]
+    if best.change[found.rank] >= 0:
+        return (
+            f"None of these helps: {named(best)} would change {RANKED[found.rank]} by {best.change[found.rank]:+.0%}."
+        )
+    return (
+        f"{named(best)} would bring {RANKED[found.rank]} from {milliseconds(now[found.rank])} to "
+        f"{milliseconds(then[found.rank])} ms ({best.change[found.rank]:+.0%}; 95 %: {low:+.0%} to {high:+.0%})."
+    )
+
+
+def named(variant: Variant) -> str:
+    """A variant in words: "+1 worker per backend and least connections"."""
+    return " and ".join(_said(key, value) for key, value in variant.settings.items()) or "As it is"
+
+
+def _said(key: str, value: str) -> str:
+    kind, _, route = key.partition(":")
+    if kind == "workers":
+        return f"{value} {'worker' if value.lstrip('+-x') == '1' else 'workers'} per backend"
+    if kind == "pool":
+        return f"{route} in a pool of its own ({value} {'worker' if value == '1' else 'workers'})"
+    if kind == "service":
+        return f"{route or 'every service'} × {value.lstrip('x×')}"
+    if kind == "load":
+        return f"load × {value.lstrip('x×')}"
+    return WORDS.get(value, f"{key} {value}")
+
+
+def _fit(found: WhatIfResult) -> Table:
+    measured, again = found.measured["response_time"], found.replayed["response_time"]
+    rows = [
+        ("measured", *(milliseconds(measured[name]) for name in ("mean", "p50", "p90", "p99"))),
+        ("replayed as it is", *(milliseconds(again[name]) for name in ("mean", "p50", "p90", "p99"))),
+        ("error", *(f"{found.error[name]:+.1%}" for name in ("mean", "p50", "p90", "p99"))),
+    ]
+    return Table(("response time, ms", "mean", "p50", "p90", "p99"), tuple(rows), "Does the replay fit?")
+
+
+def _variants(found: WhatIfResult) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for variant in found.variants:
+        low, high = variant.change_interval["p99"]
+        response = variant.response_time
+        rows.append(
+            (named(variant), milliseconds(response["mean"]), milliseconds(response["p50"]),
+             milliseconds(response["p99"]), f"{variant.change['p99']:+.0%}", f"{low:+.0%} … {high:+.0%}",
+             percent(variant.utilisation), f"{variant.timeouts:,}")
+        )  # fmt: skip
+    system = found.system
+    rows.append(
+        ("as it is", *(milliseconds(found.replayed["response_time"][name]) for name in ("mean", "p50", "p99")), "", "",
+         percent(system["utilisation"]), f"{system['timeouts']:,}")
+    )  # fmt: skip
+    headings = ("change", "mean", "p50", "p99", "Δ p99", "95 %", "busy", "given up")
+    return Table(headings, tuple(rows), f"Response time in ms, the best {RANKED[found.rank]} first", shown=20)

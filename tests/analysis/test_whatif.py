@@ -1,0 +1,303 @@
+"""What-if: a change predicted from the log is what the exact simulator gives under it; what cannot be is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import sojourn
+from pool_simulator import PoolSettings, as_lines, simulated_pool, span_lines
+from sojourn.cli import app
+from sojourn.errors import SojournError
+from sojourn.explain.whatif import WhatIfResult, whatif
+from sojourn.explain.whatif.loop import loop_of
+from sojourn.explain.whatif.variants import change_of
+from sojourn.explain.whatif.workload import workload_of
+from sojourn.sections.whatif import whatif_section
+from typer.testing import CliRunner
+
+AS_IT_WAS = PoolSettings(requests=60_000, seed=3)
+SMALL = PoolSettings(requests=4_000, rate=24.0, seed=5)
+COLUMNS = ("request_id", "remote_addr", "connection")
+
+
+def rows_of(folder: Path, settings: PoolSettings, *, spans: bool = False) -> pl.LazyFrame:
+    records, truth = simulated_pool(settings)
+    log = folder / "access.jsonl"
+    log.write_bytes(b"".join(as_lines(records)))
+    (folder / "spans.jsonl").write_bytes(b"".join(span_lines(truth)))
+    told = [folder / "spans.jsonl"] if spans else []
+    return sojourn.split(log, spans=told, columns=COLUMNS).rows
+
+
+def responses(settings: PoolSettings) -> tuple[float, float]:
+    """(mean, p99), s, of the truth."""
+    values = np.array(simulated_pool(settings)[1].responses)
+    return float(values.mean()), float(np.quantile(values, 0.99))
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> pl.LazyFrame:
+    return rows_of(tmp_path_factory.mktemp("pool"), AS_IT_WAS)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> pl.LazyFrame:
+    return rows_of(tmp_path_factory.mktemp("small"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def predicted(pool: pl.LazyFrame) -> WhatIfResult:
+    return whatif(pool, [{"workers": "+1"}, {"balancer": "least_conn"}, {"discipline": "lifo"}])
+
+
+def test_things_as_they_are_come_out_as_measured(predicted: WhatIfResult) -> None:
+    assert predicted.refused is None
+    assert all(abs(error) < 0.02 for error in predicted.error.values()), predicted.error
+
+
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [
+        ({"workers": "+1"}, {"workers": 3}),
+        ({"balancer": "least_conn"}, {"balancer": "least_conn"}),
+        ({"discipline": "lifo"}, {"discipline": "lifo"}),
+    ],
+)
+def test_a_change_comes_out_as_the_simulator_has_it_within_5_percent(
+    predicted: WhatIfResult, settings: dict[str, str], change: Mapping[str, object]
+) -> None:
+    mean, p99 = responses(dataclasses.replace(AS_IT_WAS, **change))  # type: ignore[arg-type]
+    (variant,) = [v for v in predicted.variants if v.settings == settings]
+    assert variant.response_time["mean"] == pytest.approx(mean, rel=0.05)
+    assert variant.response_time["p99"] == pytest.approx(p99, rel=0.05)
+
+
+def test_the_best_comes_first_and_its_interval_holds_it(predicted: WhatIfResult) -> None:
+    order = [variant.response_time["p99"] for variant in predicted.variants]
+    assert order == sorted(order)
+    for variant in predicted.variants:
+        for name in ("mean", "p50", "p99"):
+            low, high = variant.interval[name]
+            assert low <= variant.response_time[name] * 1.001
+            assert high >= variant.response_time[name] * 0.999
+            assert low < high
+
+
+def test_what_changes_nothing_changes_nothing(small: pl.LazyFrame) -> None:
+    same = whatif(small, [{"workers": "2"}, {"discipline": "fifo"}, {"load": "1"}, {"balancer": "given"}])
+    for variant in same.variants:
+        assert set(variant.change.values()) == {0.0}
+        assert all(edges == [0.0, 0.0] for edges in variant.change_interval.values())
+
+
+def test_more_load_is_more_wait_and_half_the_service_is_less(small: pl.LazyFrame) -> None:
+    found = whatif(small, [{"load": "x1.2"}, {"service:/export": "x0.5"}, {"service": "x0.5"}, {"workers": "x2"}])
+    by = {next(iter(variant.settings)): variant for variant in found.variants}
+    assert by["load"].rate == pytest.approx(1.2 * found.system["rate"], rel=1e-6)
+    assert by["load"].change["mean"] > 0.1
+    assert by["service"].change["mean"] < by["service:/export"].change["mean"] < -0.1
+    assert by["workers"].utilisation == pytest.approx(found.system["utilisation"] / 2, rel=0.01)
+
+
+def test_a_route_in_a_pool_of_its_own_no_longer_holds_up_the_others(small: pl.LazyFrame) -> None:
+    workload = workload_of(small)
+    exports = workload.route == "/export"
+    from sojourn.explain.whatif.replayed import replayed  # noqa: PLC0415
+
+    apart = replayed(workload, change_of({"pool:/export": "2"}))
+    together = replayed(workload, change_of({}))
+    assert apart.workers == together.workers + 2
+    assert apart.wait[~exports].mean() < 0.2 * together.wait[~exports].mean()
+
+
+def test_given_up_on_and_its_work_done_for_nobody(tmp_path: Path) -> None:
+    settings = PoolSettings(requests=6_000, rate=29.0, timeout=3.0, seed=11)
+    rows = rows_of(tmp_path, settings, spans=True)
+    truth = simulated_pool(settings)[1]
+    late = sum(request.status == 504 for request in truth.requests)
+    assert late > 50
+    found = whatif(rows, [{"timeout": "none"}, {"workers": "+1"}])
+    assert found.system["timeout"] == pytest.approx(3.0, abs=0.01)
+    assert found.system["timeouts"] == pytest.approx(late, rel=0.1)
+    by = {next(iter(variant.settings)): variant for variant in found.variants}
+    assert by["timeout"].timeouts == 0
+    assert by["workers"].timeouts < late / 2
+
+
+def test_without_spans_services_are_drawn_and_it_says_so(tmp_path: Path) -> None:
+    found = whatif(rows_of(tmp_path, PoolSettings(requests=4_000, rate=29.0, timeout=3.0, seed=11)), [], force=True)
+    assert found.imputed > 0
+    assert any("drawn from others" in note for note in found.notes)
+
+
+def test_workers_told_wrong_are_refused_with_the_reason(small: pl.LazyFrame) -> None:
+    few = whatif(small, workers=1)
+    assert few.refused is not None
+    assert "2 requests were in service at once at 10.0.0." in few.refused
+    assert few.variants == []
+    many = whatif(small, workers=4)
+    assert many.refused is not None
+    assert "fewer workers than it seems" in many.refused
+    section = whatif_section(many)
+    assert section.failures
+    assert section.sentence.startswith("No prediction")
+    forced = whatif(small, [{"workers": "+1"}], workers=4, force=True)
+    assert forced.forced
+    assert len(forced.variants) == 1
+    assert whatif_section(forced).failures
+
+
+@pytest.fixture(scope="module")
+def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    log = tmp_path_factory.mktemp("log") / "access.jsonl"
+    log.write_bytes(b"".join(as_lines(simulated_pool(SMALL)[0])))
+    return log
+
+
+def test_the_command(small_log: Path) -> None:
+    options = ["--variant", "workers=+1,balancer=least_conn", "--set", "workers=+1", "--json"]
+    result = CliRunner().invoke(app, ["whatif", str(small_log), *options])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    asked = ({"workers": "+1", "balancer": "least_conn"}, {"workers": "+1"})
+    assert sorted(v["set"].items() for v in found["variants"]) == sorted(one.items() for one in asked)
+    assert {"response_time", "queueing_delay", "goodput", "timeouts"} <= found["variants"][0].keys()
+    assert abs(found["error"]["mean"]) < 0.05
+    assert {"mean", "p99"} <= found["error"].keys()
+
+
+def test_the_command_refuses_with_the_figures_and_exit_code_1(small_log: Path) -> None:
+    result = CliRunner().invoke(app, ["whatif", str(small_log), "--workers", "4", "--json"])
+    assert isinstance(result.exception, SojournError)
+    found = json.loads(result.stdout)
+    assert found["variants"] == []
+    assert found["refused"] in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [["--set", "worker=3"], ["--set", "workers"], ["--variant", "load=0"],
+                                     ["--rank", "best"], ["--workers", "none"]])  # fmt: skip
+def test_the_command_names_what_is_wrong(small_log: Path, options: list[str]) -> None:
+    assert CliRunner().invoke(app, ["whatif", str(small_log), *options]).exit_code == 2
+
+
+def closed_log(clients: int, workers: int, requests: int, seed: int) -> list[dict[str, str]]:
+    """Clients who ask again at once, one backend; instants to a microsecond as an app and nginx would log them."""
+    rng = random.Random(seed)
+    free = [0.0] * workers
+    ready = [(0.001 * i, f"10.1.0.{i}") for i in range(clients)]
+    records = []
+    for number in range(requests):
+        ready.sort()
+        now, client = ready.pop(0)
+        free.sort()
+        begin = max(now, free[0])
+        service = rng.expovariate(1 / 0.05)
+        end = free[0] = begin + service
+        ready.append((end + 0.002, client))
+        records.append((end, {
+            "time": f"{1_767_225_600 + end:.6f}", "request_id": f"{seed:016x}{number:016x}", "status": "200",
+            "uri": "/", "route": "/", "service": "shop", "request_time": f"{end - now:.6f}",
+            "request_start": f"{1_767_225_600 + now:.6f}", "upstream_addr": "10.0.0.1:80", "upstream_status": "200",
+            "upstream_connect_time": "0.000", "upstream_header_time": f"{end - now:.6f}",
+            "upstream_response_time": f"{end - now:.6f}", "queueing_delay": f"{begin - now:.6f}",
+            "service_time": f"{service:.6f}", "worker": f"w{number % workers}", "proxy": "edge", "remote_addr": client,
+        }))  # fmt: skip
+    return [record for _, record in sorted(records, key=lambda pair: pair[0])]
+
+
+def test_a_closed_loop_draws_more_load_from_a_faster_system(tmp_path: Path) -> None:
+    log, more = tmp_path / "two.jsonl", closed_log(12, 3, 4_000, 9)
+    log.write_bytes(b"".join(as_lines(closed_log(12, 2, 4_000, 9))))
+    rows = sojourn.split(log, columns=COLUMNS).rows
+    seconds = float(more[-1]["time"]) - 1_767_225_600
+    told = whatif(rows, [{"workers": "3"}], workers=2, closed_loop=True)
+    assert told.linked is not None
+    assert told.linked > 0.99
+    assert told.variants[0].rate == pytest.approx(len(more) / seconds, rel=0.05)
+    untold = whatif(rows, [{"workers": "3"}], workers=2)
+    assert untold.variants[0].rate < 0.8 * told.variants[0].rate
+    assert any("--closed-loop" in note for note in untold.notes)
+    with pytest.raises(SojournError, match="closed loop"):
+        whatif(rows, [{"pool:/": "1"}], workers=2, closed_loop=True)
+
+
+def test_an_open_log_is_not_taken_for_a_closed_loop(small: pl.LazyFrame) -> None:
+    assert not any("--closed-loop" in note for note in whatif(small).notes)
+
+
+def test_who_follows_whom_comes_after(small: pl.LazyFrame) -> None:
+    workload = workload_of(small)
+    loop = loop_of(workload)
+    follows = np.flatnonzero(loop.previous >= 0)
+    assert len(np.unique(loop.previous[follows])) == len(follows)
+    assert (loop.previous[follows] < follows).all()
+    assert (loop.think[follows] >= 0).all()
+
+
+def test_shuffled_and_doubled_rows_change_nothing(small: pl.LazyFrame) -> None:
+    table = small.collect()
+    doubled = pl.concat([table, table.sample(fraction=0.3, seed=1)]).sample(fraction=1.0, shuffle=True, seed=2)
+    variants = [{"workers": "+1"}, {"balancer": "two_choices"}, {"discipline": "sjf"}]
+    assert whatif(doubled.lazy(), variants).to_dict() == whatif(small, variants).to_dict()
+
+
+def test_the_usual_variants_are_there(small: pl.LazyFrame) -> None:
+    settings = [variant.settings for variant in whatif(small).variants]
+    for usual in ({"workers": "+1"}, {"balancer": "least_conn"}, {"discipline": "sjf"}, {"service:/export": "x0.5"}):
+        assert usual in settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"worker": "3"}, "cannot be changed"),
+        ({"workers": "many"}, "give N"),
+        ({"workers": "1.5"}, "give N"),
+        ({"discipline": "fair"}, "one of fifo"),
+        ({"balancer": "random"}, "one of given"),
+        ({"timeout": "0"}, "above 0"),
+        ({"load": "x0"}, "above 0"),
+        ({"load": "nan"}, "above 0"),
+        ({"pool:/a": "0"}, "at least 1"),
+        ({"retries": "-1"}, "at least 0"),
+        ({"capacity": "1.5"}, "whole number"),
+        ({"backoff": "-1"}, "0 or more"),
+    ],
+)
+def test_a_change_that_is_none_is_named(settings: dict[str, str], said: str) -> None:
+    with pytest.raises(SojournError, match=said):
+        change_of(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"workers": "-2"}, "without workers"),
+        ({"backends": "-2"}, "no backend"),
+        ({"service:/nowhere": "x2"}, "no request of the route"),
+        ({"discipline": "deadline"}, "needs a timeout"),
+        ({"backends": "+1", "balancer": "given"}, "another balancer"),
+    ],
+)
+def test_a_change_that_does_not_fit_is_refused(small: pl.LazyFrame, settings: dict[str, str], said: str) -> None:
+    with pytest.raises(SojournError, match=said):
+        whatif(small, [settings])
+
+
+def test_amounts() -> None:
+    amounts: list[tuple[str, Callable[[float], float]]] = [
+        ("3", lambda _: 3), ("+1", lambda n: n + 1), ("-1", lambda n: n - 1), ("x1.5", lambda n: 1.5 * n),
+    ]  # fmt: skip
+    for text, wanted in amounts:
+        amount = change_of({"workers": text}).workers
+        assert amount is not None
+        assert amount.of(4) == wanted(4)
+    assert math.isinf(change_of({"timeout": "none"}).timeout or 0)
