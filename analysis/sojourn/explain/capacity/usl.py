@@ -1,0 +1,171 @@
+"""The universal scalability law: throughput against concurrency, with contention and coherency.
+
+    X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))
+
+Gunther 1993 (super-serial model) and 2007, "Guerrilla Capacity Planning", eq. 4.31. lambda: throughput of one; sigma:
+the share that is serial; kappa: what keeping each other informed costs a pair. The peak is at
+N* = sqrt((1 - sigma) / kappa); beyond it more load gives less throughput.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+RESAMPLES = 500
+LEVEL = 0.95
+LEAST_WINDOWS = 6
+PARAMETERS = ("throughput_of_one", "sigma", "kappa")
+NOTHING = 1e-3  # of the denominator at the highest concurrency: a coefficient that adds less is not told from 0
+
+
+@dataclass(frozen=True)
+class Usl:
+    """A fit. Intervals are (low, high) at ``LEVEL``, percentiles of a bootstrap over windows (Efron 1979).
+
+    Attributes:
+        throughput_of_one: lambda, requests/s. sigma, kappa: dimensionless.
+        r_squared: share of the variance of throughput that the curve explains.
+        intervals: parameter -> (low, high).
+        least, most: concurrency seen.
+        windows: how many were fitted.
+    """
+
+    throughput_of_one: float
+    sigma: float
+    kappa: float
+    r_squared: float
+    intervals: dict[str, tuple[float, float]]
+    least: float
+    most: float
+    windows: int
+
+    def throughput(self, concurrency: Floats) -> Floats:
+        """Requests/s at a mean number in system."""
+        return usl_throughput(concurrency, self.throughput_of_one, self.sigma, self.kappa)
+
+    @property
+    def peak(self) -> tuple[float, float] | None:
+        """(concurrency, requests/s) of the highest throughput; None where it was not reached or cannot be told."""
+        return None if self.peak_reason else (self._top, float(self.throughput(np.array([self._top]))[0]))
+
+    @property
+    def peak_reason(self) -> str | None:
+        """Why there is no peak to name."""
+        if "kappa" in self.unidentified:
+            return "kappa is not told from 0: no peak was seen"
+        if self._top > self.most:
+            return f"the curve would peak at a concurrency of {self._top:.3g}, beyond the {self.most:.3g} that was seen"
+        return None
+
+    @property
+    def unidentified(self) -> tuple[str, ...]:
+        """Coefficients whose interval holds 0, or what adds nothing where it was looked."""
+        reach = {"sigma": max(self.most - 1, 1e-9), "kappa": max(self.most * (self.most - 1), 1e-9)}
+        return tuple(name for name, pairs in reach.items() if self.intervals[name][0] * pairs < NOTHING)
+
+    @property
+    def _top(self) -> float:
+        return math.sqrt((1 - self.sigma) / self.kappa) if self.kappa > 0 else math.inf
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        peak = self.peak
+        return {
+            **{
+                name: {
+                    "value": getattr(self, name),
+                    "low": self.intervals[name][0],
+                    "high": self.intervals[name][1],
+                    "identified": name not in self.unidentified,
+                }
+                for name in PARAMETERS
+            },
+            "r_squared": self.r_squared,
+            "peak": {"concurrency": peak[0], "throughput": peak[1]} if peak else None,
+            "peak_reason": self.peak_reason,
+            "concurrency": {"least": self.least, "most": self.most},
+            "windows": self.windows,
+            "bootstrap": {"resamples": RESAMPLES, "level": LEVEL},
+        }
+
+
+def usl_throughput(concurrency: Floats, throughput_of_one: float, sigma: float, kappa: float) -> Floats:
+    """The law itself, requests/s."""
+    others = concurrency - 1
+    return throughput_of_one * concurrency / (1 + sigma * others + kappa * concurrency * others)
+
+
+def fit_usl(concurrency: Floats, throughput: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Usl:
+    """Least squares of throughput, with lambda > 0, 0 <= sigma <= 1, kappa >= 0, and intervals by bootstrap.
+
+    Args:
+        concurrency: mean number in system, per window, above 0.
+        throughput: requests/s, per window; at least ``LEAST_WINDOWS`` of them.
+        resamples, seed: of the bootstrap.
+    """
+    fitted = _fit(concurrency, throughput, np.ones(len(concurrency)), _beginning(concurrency, throughput))
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(len(concurrency), np.full(len(concurrency), 1 / len(concurrency)), size=resamples)
+    again = []
+    for count in counts:
+        some = count > 0
+        again.append(_fit(concurrency[some], throughput[some], count[some].astype(float), fitted))
+    low, high = np.quantile(np.array(again), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    missed = throughput - usl_throughput(concurrency, *fitted)
+    spread = throughput - throughput.mean()
+    one, sigma, kappa = (float(value) for value in fitted)
+    return Usl(
+        throughput_of_one=one,
+        sigma=sigma,
+        kappa=kappa,
+        r_squared=1 - float(missed @ missed) / max(float(spread @ spread), 1e-300),
+        intervals={name: (float(low[i]), float(high[i])) for i, name in enumerate(PARAMETERS)},
+        least=float(concurrency.min()),
+        most=float(concurrency.max()),
+        windows=len(concurrency),
+    )
+
+
+def _beginning(concurrency: Floats, throughput: Floats) -> Floats:
+    """Where to begin: N / X is linear in 1/lambda, sigma/lambda and kappa/lambda (Gunther 2007, section 5.2)."""
+    from scipy.optimize import nnls  # noqa: PLC0415 - takes its time to load
+
+    others = concurrency - 1
+    terms = np.column_stack([np.ones_like(concurrency), others, concurrency * others])
+    weights = np.sqrt(throughput / concurrency)
+    found, _ = nnls(terms * weights[:, None], concurrency / throughput * weights)
+    one = 1 / found[0] if found[0] > 0 else float((throughput / concurrency).max())
+    return np.array([one, min(found[1] * one, 0.99), found[2] * one])
+
+
+def _fit(concurrency: Floats, throughput: Floats, weights: Floats, beginning: Floats) -> Floats:
+    from scipy.optimize import least_squares  # noqa: PLC0415 - takes its time to load
+
+    others = concurrency - 1
+    pairs = concurrency * others
+    root = np.sqrt(weights)
+    # Each parameter in the size at which it matters.
+    scale = np.array([beginning[0], 1.0, 1 / max(float(np.abs(pairs).max()), 1e-9)])
+
+    def denominator(scaled: Floats) -> Floats:
+        # Below 1 in system a large kappa would make it negative, where the law says nothing.
+        return np.maximum(1 + scaled[1] * scale[1] * others + scaled[2] * scale[2] * pairs, 1e-6)
+
+    def residuals(scaled: Floats) -> Floats:
+        return root * (scaled[0] * scale[0] * concurrency / denominator(scaled) - throughput)
+
+    def jacobian(scaled: Floats) -> Floats:
+        below = denominator(scaled)
+        per_one = root * concurrency / below
+        slope = -per_one * scaled[0] * scale[0] / below
+        return np.column_stack([per_one * scale[0], slope * others * scale[1], slope * pairs * scale[2]])
+
+    start = np.clip(beginning / scale, [1e-9, 0, 0], [np.inf, 1, np.inf])
+    found = least_squares(residuals, start, jac=jacobian, bounds=([1e-9, 0, 0], [np.inf, 1, np.inf]), max_nfev=100)
+    return found.x * scale

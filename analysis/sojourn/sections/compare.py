@@ -1,0 +1,93 @@
+"""Two windows or runs side by side, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from sojourn.charts.compare import changes, composition
+from sojourn.explain.change import Change, signed
+from sojourn.explain.compare import FIGURES, Comparison
+from sojourn.sections.section import Picture, Section, Table
+from sojourn.words import milliseconds, percent
+
+LABELS = {"p999": "p99.9"}
+WORTH = 0.0005  # s: a component that is nowhere more is left out
+
+
+def compare_section(found: Comparison) -> Section:
+    """What changed, for certain or not, and which component and group did it."""
+    return Section(
+        key="compare",
+        title="What changed",
+        sentence=found.sentence,
+        measures=(
+            f"A: {_told(found, 0)}. B: {_told(found, 1)}. Change: B less A, with its 95 % interval by a bootstrap over "
+            "stretches of time."
+        ),
+        failures=tuple(found.failures),
+        tables=(
+            _figures(found),
+            _parts("mean of all requests", found.components, found.figures["mean"]),
+            _parts("mean of the slowest 1 %", found.tail, found.tail_mean),
+            *([_groups(found)] if found.groups_total > 1 else []),
+        ),
+        pictures=(
+            Picture(
+                "compare-composition",
+                "What response time is made of",
+                "Mean of all requests and of the slowest 1 %, on either side.",
+                partial(composition, found),
+            ),
+            Picture(
+                "compare-changes",
+                "What the slowest 1 % changed by",
+                "The bars sum to the change; a line that crosses zero cannot be told from chance.",
+                partial(changes, found),
+            ),
+        ),
+        notes=tuple(found.notes),
+    )
+
+
+def _told(found: Comparison, side: int) -> str:
+    split, rate = (found.a, found.b)[side], found.rates[side]
+    return f"{found.names[side]}, {split.requests:,} requests" + (f", {rate:.3g}/s" if rate else "")
+
+
+def _cells(change: Change) -> tuple[str, ...]:
+    low, high = milliseconds(change.low), milliseconds(change.high)
+    return (milliseconds(change.a), milliseconds(change.b), signed(change.change), f"{low} … {high}")
+
+
+def _share(value: float) -> str:
+    return "0 %" if abs(value) < 0.0005 else percent(value)
+
+
+def _figures(found: Comparison) -> Table:
+    rows = tuple((LABELS.get(name, name), *_cells(found.figures[name])) for name in FIGURES)
+    return Table(("response time, ms", "A", "B", "change", "95 %"), rows)
+
+
+def _parts(title: str, parts: Mapping[str, Change], whole: Change) -> Table:
+    rows = []
+    for name, change in parts.items():
+        if max(abs(change.a), abs(change.b), abs(change.change)) > WORTH:
+            share = _share(change.change / whole.change) if whole.certain else "–"
+            rows.append((name.replace("_", " "), *_cells(change), share))
+    rows.append(("sum", *_cells(whole), ""))
+    return Table((f"{title}, ms", "A", "B", "change", "95 %", "of it"), tuple(rows))
+
+
+def _groups(found: Comparison) -> Table:
+    rows = []
+    for group in found.groups:
+        a, b = group.share
+        low, high = milliseconds(group.low), milliseconds(group.high)
+        rows.append(
+            (group.name or "–", percent(a), percent(b), milliseconds(group.mean[0]), milliseconds(group.mean[1]),
+             signed(group.contribution), signed(group.mix), f"{low} … {high}")
+        )  # fmt: skip
+    headings = (f"by {found.by}", "of A", "of B", "mean A", "mean B", "adds", "by mix", "95 %")
+    title = "What each adds to the change of the mean, ms; by mix: its share of the requests changed"
+    return Table(headings, tuple(rows), title)

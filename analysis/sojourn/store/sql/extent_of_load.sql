@@ -1,0 +1,9 @@
+-- What there is to be cut into windows of load (sojourn.explain.capacity.windows).
+SELECT
+    count() AS requests,
+    min(start) AS first,
+    max(start) AS last,
+    avg(request_time) AS mean,
+    uniqExact(upstream) AS upstreams
+FROM chosen
+WHERE status != 101 AND ($taken)

@@ -1,0 +1,63 @@
+"""The universal scalability law is fitted to what it made, and names no peak it did not see."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from capacity_support import FLOAT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sojourn.explain.capacity.usl import fit_usl, usl_throughput
+
+
+def noisy(sigma: float, kappa: float, most: float, *, seed: int, noise: float = 0.02) -> tuple[FLOAT, FLOAT]:
+    concurrency = np.linspace(1, most, 60)
+    rng = np.random.default_rng(seed)
+    return concurrency, usl_throughput(concurrency, 100, sigma, kappa) * (1 + noise * rng.standard_normal(60))
+
+
+@pytest.mark.parametrize(("sigma", "kappa"), [(0.05, 0.0008), (0.2, 0.002), (0.01, 0.0001)])
+def test_known_coefficients_lie_in_their_intervals(sigma: float, kappa: float) -> None:
+    held = {"throughput_of_one": 0, "sigma": 0, "kappa": 0}
+    for seed in range(10):
+        fitted = fit_usl(*noisy(sigma, kappa, 80, seed=seed), resamples=100)
+        for name, truth in {"throughput_of_one": 100.0, "sigma": sigma, "kappa": kappa}.items():
+            low, high = fitted.intervals[name]
+            held[name] += low <= truth <= high
+    assert min(held.values()) >= 7  # of 10, at 95 %
+
+
+def test_the_peak_is_where_it_is() -> None:
+    fitted = fit_usl(*noisy(0.05, 0.0008, 80, seed=1), resamples=100)
+    assert fitted.peak is not None
+    assert fitted.peak[0] == pytest.approx(math.sqrt(0.95 / 0.0008), rel=0.1)
+    assert fitted.peak[1] == pytest.approx(float(usl_throughput(np.array([34.46]), 100, 0.05, 0.0008)[0]), rel=0.03)
+    assert fitted.r_squared > 0.9
+
+
+def test_a_peak_beyond_what_was_seen_is_not_named() -> None:
+    fitted = fit_usl(*noisy(0.05, 0.0008, 20, seed=1, noise=0.001), resamples=100)
+    assert fitted.unidentified == ()
+    assert fitted.peak is None
+    assert "beyond the 20 that was seen" in str(fitted.peak_reason)
+
+
+def test_linear_growth_has_neither_contention_nor_coherency() -> None:
+    fitted = fit_usl(*noisy(0, 0, 30, seed=2), resamples=100)
+    assert fitted.unidentified == ("sigma", "kappa")
+    assert fitted.peak is None
+    assert "not told from 0" in str(fitted.peak_reason)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.randoms(use_true_random=False), st.floats(0.01, 1000))
+def test_the_fit_does_not_depend_on_order_and_scales_with_throughput(random: object, factor: float) -> None:
+    concurrency, throughput = noisy(0.1, 0.001, 50, seed=4)
+    order = list(range(60))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    one = fit_usl(concurrency, throughput, resamples=2)
+    other = fit_usl(concurrency[order], throughput[order] * factor, resamples=2)
+    assert other.throughput_of_one == pytest.approx(one.throughput_of_one * factor, rel=1e-3)
+    assert (other.sigma, other.kappa) == (pytest.approx(one.sigma, rel=1e-2), pytest.approx(one.kappa, rel=1e-2))
