@@ -1,0 +1,493 @@
+"""Across tiers: figures against an exact simulation, the case named right both ways, and spans of the worst kind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiers_simulator
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sojourn import split
+from sojourn.charts.tiers import load_table, tiers_table
+from sojourn.cli import app
+from sojourn.errors import SojournError
+from sojourn.explain.tiers import ACCOUNTS, Tiers, tiers
+from sojourn.readers.traces import read_traces
+from sojourn.sections.tiers import tiers_section
+from tiers_simulator import EPOCH, TwoTiers, as_lines, export, exports, simulated, span, truth
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).parents[2]
+SHARED = TwoTiers(rate=22.0)
+SLOW = TwoTiers(rate=28.0, front=0.2, database=0.004, workers=3)
+TRACE = "a" * 32
+
+
+@pytest.fixture(scope="module")
+def write(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    folder = tmp_path_factory.mktemp("tiers")
+    numbers = iter(range(10_000))
+
+    def written(*parts: bytes | dict[str, Any]) -> Path:
+        path = folder / f"{next(numbers)}.jsonl"
+        path.write_bytes(b"".join(p if isinstance(p, bytes) else as_lines(iter([p])) for p in parts))
+        return path
+
+    return written
+
+
+def found_of(settings: TwoTiers, write: Callable[..., Path]) -> tuple[Tiers, dict[str, float]]:
+    visits = simulated(settings)
+    return tiers(read_traces([write(as_lines(exports(visits, settings)))])), truth(visits, settings)
+
+
+def figures(found: Tiers) -> dict[str, float]:
+    """Mean seconds a request, by account, as the simulator names them."""
+    means = {
+        f"{tier.service} {name}": tier.seconds[name] / found.requests
+        for tier in found.services
+        for name in ("queueing", "self")
+    }
+    network = sum(tier.seconds["network"] for tier in found.services) / found.requests
+    return {**means, "network": network, "response": found.response["mean"] or 0.0}
+
+
+# --- the simulation
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(SHARED, id="two in front of one database"),
+        pytest.param(replace(SHARED, instances=1), id="one in front of it"),
+        pytest.param(SLOW, id="slow code in front"),
+        pytest.param(TwoTiers(calls=3, database=0.012, database_workers=2, rate=40.0, network=0.004), id="three calls"),
+    ],
+)
+def test_figures_are_the_truth_within_2_percent(settings: TwoTiers, write: Callable[..., Path]) -> None:
+    found, known = found_of(settings, write)
+    measured = figures(found)
+    assert set(measured) == set(known)
+    for name, seconds in known.items():
+        assert measured[name] == pytest.approx(seconds, rel=0.02, abs=1e-6), name
+    assert found.requests == settings.requests
+    [edge] = found.edges
+    assert (edge.caller, edge.callee, edge.calls) == ("checkout", "db", settings.requests * settings.calls)
+    assert edge.network["p50"] == pytest.approx(2 * settings.network, rel=0.02)  # though the clocks are 137 ms apart
+
+
+def test_a_shared_dependency_is_told_from_slow_code(write: Callable[..., Path]) -> None:
+    """The second seed's case, both ways; and what is said of another instance is what the simulation does with one."""
+    shared, _ = found_of(SHARED, write)
+    assert shared.finding.kind == "shared_dependency"
+    assert shared.finding.dependency == "db"
+    assert shared.finding.another_instance_helps is False
+    assert "shared by checkout-1 and checkout-2" in shared.finding.sentence
+    assert "another checkout instance will not help" in shared.finding.sentence
+    slow, _ = found_of(SLOW, write)
+    assert slow.finding.kind == "queue"
+    assert slow.finding.dependency is None
+    assert slow.finding.another_instance_helps is True
+    lightly, _ = found_of(replace(SLOW, rate=16.0), write)
+    assert (lightly.finding.kind, lightly.finding.another_instance_helps) == ("code", False)
+
+    def response(settings: TwoTiers) -> float:
+        return truth(simulated(settings), settings)["response"]
+
+    assert response(replace(SHARED, instances=3)) > 0.8 * response(SHARED)
+    assert response(replace(SLOW, instances=3)) < 0.5 * response(SLOW)
+    assert response(replace(SLOW, instances=3, rate=16.0)) > 0.9 * response(replace(SLOW, rate=16.0))
+
+
+def test_a_second_instance_with_one_worker_each(write: Callable[..., Path]) -> None:
+    """One instance is all that ever calls the database, so it never waits there; with two it does, and they for it."""
+    one = TwoTiers(rate=16.0, instances=1, workers=1)
+    alone, _ = found_of(one, write)
+    assert (alone.finding.kind, alone.finding.another_instance_helps) == ("queue", True)
+    assert "held by db, which is 65 % busy" in alone.finding.sentence
+    both, _ = found_of(replace(one, rate=21.0, instances=2), write)
+    assert (both.finding.kind, both.finding.another_instance_helps) == ("shared_dependency", False)
+    assert "its own queue, for its workers are held by db" in both.finding.sentence
+
+
+def test_a_database_each_is_not_shared(write: Callable[..., Path]) -> None:
+    """Two queues of one name, each with a caller of its own: what one waits for has nothing to do with the other."""
+    parts = []
+    for number in range(2):
+        settings = replace(SHARED, instances=1, rate=17.0, seed=number)
+        text = as_lines(exports(simulated(settings), settings)).replace(b"checkout-1", b"checkout-%d" % (number + 1))
+        parts.append(text.replace(b'"traceId":"0', b'"traceId":"%d' % (number + 1)))
+    found = tiers(read_traces([write(*parts)]))
+    [load] = found.loads
+    assert len(load.callers) == 2
+    assert load.rises
+    assert not load.shared
+    assert found.finding.kind == "dependency_queue"
+
+
+def test_a_database_without_spans(write: Callable[..., Path]) -> None:
+    settings = replace(SHARED, requests=2_000)
+    lines = [e for e in exports(simulated(settings), settings) if b'"db-1"' not in as_lines(iter([e]))]
+    found = tiers(read_traces([write(as_lines(iter(lines)))]))
+    assert found.finding.kind == "shared_dependency"
+    assert [t.service for t in found.services if t.opaque] == ["db"]
+    slow = TwoTiers(front=0.012, database=0.2, database_workers=50, workers=30, requests=2_000)
+    lines = [e for e in exports(simulated(slow), slow) if b'"db-1"' not in as_lines(iter([e]))]
+    unknown = tiers(read_traces([write(as_lines(iter(lines)))])).finding
+    assert (unknown.kind, unknown.another_instance_helps) == ("dependency_unknown", None)
+    known, _ = found_of(slow, write)
+    assert known.finding.kind == "dependency_code"
+    assert "takes the time itself" in known.finding.sentence
+
+
+def test_a_database_that_does_not_say_how_long_its_callers_waited(write: Callable[..., Path]) -> None:
+    """What lies between a call and its visit rises with the load: a queue, for the network would not."""
+    settings = replace(SHARED, requests=2_000)
+    text = as_lines(exports(simulated(settings), settings))
+    lines = [line.replace(b"queueing.delay", b"other") if b'"db-1"' in line else line for line in text.splitlines()]
+    found = tiers(read_traces([write(b"\n".join(lines))]))
+    assert found.finding.kind == "shared_dependency"
+    assert "of its time is waiting or network" in found.finding.sentence
+    assert found.doubts["unknown_queueing"] == 2_000
+    quick = TwoTiers(front=0.01, database=0.02, database_workers=50, workers=30, requests=2_000, network=0.05)
+    text = as_lines(exports(simulated(quick), quick)).replace(b"queueing.delay", b"other")
+    far = tiers(read_traces([write(text)])).finding
+    assert (far.kind, far.another_instance_helps) == ("dependency_unknown", None)
+    assert "the network most likely" in far.sentence
+
+
+def test_traces_that_began_in_a_window(write: Callable[..., Path]) -> None:
+    settings = replace(SHARED, requests=300)
+    visits = simulated(settings)
+    path = write(as_lines(exports(visits, settings)))
+    since, until = (datetime.fromtimestamp(EPOCH + second, UTC) for second in (3, 8))
+    expected = [v for v in visits if 3 <= v.begin < 8]
+    found = tiers(read_traces([path], since=since, until=until))
+    assert found.requests == len(expected) > 50
+    assert found.spans == 3 * len(expected)
+
+
+# --- with a log
+
+
+def test_requests_of_a_log_are_joined(write: Callable[..., Path]) -> None:
+    settings = replace(SHARED, requests=600)
+    visits = simulated(settings)
+    records = []
+    for visit in visits[:500]:
+        end = visit.end + 0.1  # to a slow client
+        seconds = f"{visit.end - visit.arrival:.3f}"
+        records.append({
+            "time": f"{EPOCH + end:.3f}", "request_time": f"{end - visit.arrival:.3f}", "status": "200",
+            "request_start": f"{EPOCH + visit.arrival:.3f}", "upstream_addr": f"10.0.0.{visit.instance + 1}:80",
+            "upstream_status": "200", "upstream_connect_time": "0.000", "upstream_header_time": seconds,
+            "upstream_response_time": seconds, "service_time": f"{visit.end - visit.begin:.6f}",
+            "queueing_delay": f"{visit.begin - visit.arrival:.6f}", "trace_id": f"{visit.number + 1:032x}",
+            "span_id": f"{visit.number + 1:012x}ffff" if visit.number % 2 else "", "request_id": f"r{visit.number}",
+        })  # fmt: skip
+    records.append({**records[-1], "trace_id": "", "span_id": "", "request_id": "another"})
+    log = write(b"".join(json.dumps(record).encode() + b"\n" for record in records))
+    traces = read_traces([write(as_lines(exports(visits, settings)))])
+    rows = split(log, columns=("request_id", "trace_id", "span_id")).rows
+    found = tiers(traces, rows)
+    assert found.requests == 500
+    assert found.doubts["orphans"] == 100
+    assert found.doubts["log_rows_without_spans"] == 1
+    assert found.elsewhere == pytest.approx(500 * 0.1, rel=0.02)
+    assert found.response["mean"] == pytest.approx(sum(float(r["request_time"]) for r in records[:-1]) / 500)
+    parts = found.per_request.select(*ACCOUNTS, "elsewhere").sum_horizontal()
+    assert (parts - found.per_request["response"]).abs().max() < 1e-9
+    result = CliRunner().invoke(
+        app, ["tiers", str(write(as_lines(exports(visits, settings)))), "--log", str(log), "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["requests"] == 500
+
+
+# --- trees
+
+
+def one(*spans: dict[str, Any], service: str = "front", instance: str = "") -> dict[str, Any]:
+    return export(service, list(spans), instance)
+
+
+def server(
+    name: str, parent: str, begin: float, end: float, trace: str = TRACE, **attributes: object
+) -> dict[str, Any]:
+    return span(trace, name, parent, 2, begin, end, **attributes)
+
+
+def client(
+    name: str, parent: str, begin: float, end: float, trace: str = TRACE, **attributes: object
+) -> dict[str, Any]:
+    return span(trace, name, parent, 3, begin, end, **attributes)
+
+
+def found_in(write: Callable[..., Path], *lines: dict[str, Any]) -> Tiers:
+    return tiers(read_traces([write(*lines)]))
+
+
+def seconds_of(found: Tiers, service: str) -> dict[str, float]:
+    [tier] = [tier for tier in found.services if tier.service == service]
+    return tier.seconds
+
+
+def test_internal_spans_and_inner_clients_are_their_services_own(write: Callable[..., Path]) -> None:
+    found = found_in(
+        write,
+        one(
+            server("s", "", 0, 10),
+            span(TRACE, "i", "s", 1, 1, 9),
+            client("c", "i", 2, 6),
+            client("c2", "c", 3, 5),  # the library below the library: one call
+        ),
+        one(server("d", "c2", 3.25, 4.75, **{"queueing.delay": 0.5}), service="db"),
+    )
+    assert seconds_of(found, "front")["self"] == pytest.approx(6)
+    assert seconds_of(found, "db") == pytest.approx({"queueing": 0.5, "self": 1.5, "network": 2.0, "unknown": 0.0})
+    [edge] = found.edges
+    assert (edge.calls, edge.time) == (1, pytest.approx(4))
+
+
+def test_calls_at_the_same_time_share_it(write: Callable[..., Path]) -> None:
+    """[1, 5] and [3, 7] of ten seconds: six in all, two of them shared."""
+    found = found_in(
+        write,
+        one(server("s", "", 0, 10), client("a", "s", 1, 5, **{"peer.service": "x"}), client("b", "s", 3, 7)),
+        one(server("d", "b", 3, 7, **{"queueing.delay": 0.0}), service="y"),
+    )
+    assert seconds_of(found, "front")["self"] == pytest.approx(4)
+    assert seconds_of(found, "x")["self"] == pytest.approx(3)
+    assert seconds_of(found, "y")["self"] == pytest.approx(3)
+    [y] = [tier for tier in found.services if tier.service == "y"]
+    assert y.self_time["mean"] == pytest.approx(4)  # of its own view, all four
+
+
+def test_a_call_that_goes_on_is_cut_for_its_callers_own_time_only(write: Callable[..., Path]) -> None:
+    found = found_in(
+        write,
+        one(server("s", "", 0, 4), client("a", "s", 3, 9), client("later", "s", 20, 21)),
+        one(server("d", "a", 3, 9, **{"queueing.delay": 0.0}), service="db"),
+    )
+    assert seconds_of(found, "front")["self"] == pytest.approx(3)
+    assert seconds_of(found, "db")["self"] == pytest.approx(1)
+    assert found.edges[0].seconds["mean"] == pytest.approx(6)
+    assert (found.doubts["cut"], found.doubts["cut_seconds"]) == (2, pytest.approx(6))
+    assert any("reach beyond" in note for note in found.notes)
+
+
+def test_a_callee_without_a_client_span_before_it(write: Callable[..., Path]) -> None:
+    """Its wait is the caller's, too: what is called began when its queue did."""
+    found = found_in(
+        write,
+        one(server("s", "", 0, 10)),
+        one(server("d", "s", 4, 7, **{"queueing.delay": 2.0}), service="db"),
+    )
+    assert seconds_of(found, "front")["self"] == pytest.approx(5)
+    assert seconds_of(found, "db") == pytest.approx({"queueing": 2, "self": 3, "network": 0, "unknown": 0})
+
+
+def test_a_wait_nobody_measured_is_neither_queueing_nor_network(write: Callable[..., Path]) -> None:
+    found = found_in(
+        write, one(server("s", "", 0, 10), client("c", "s", 2, 8)), one(server("d", "c", 5, 7.5), service="db")
+    )
+    assert seconds_of(found, "db") == pytest.approx({"queueing": 0, "self": 2.5, "network": 0, "unknown": 3.5})
+    assert found.doubts["unknown_queueing"] == 2
+
+
+def test_one_request_recorded_twice_in_a_process_is_one_visit(write: Callable[..., Path]) -> None:
+    inner = server("t", "s", 0.1, 9.9, **{"queueing.delay": 1.5})
+    found = found_in(write, one(server("s", "", 0, 10), inner, client("c", "t", 2, 4), instance="front-1"))
+    [front] = [tier for tier in found.services if not tier.opaque]
+    assert (front.visits, front.queueing["mean"]) == (1, 1.5)
+    assert front.seconds["self"] == pytest.approx(8)
+
+
+def test_a_browser_or_load_generator_is_not_the_service_asked_about(write: Callable[..., Path]) -> None:
+    found = found_in(write, one(client("b", "", 0, 11), service="browser"), one(server("s", "b", 1, 10)))
+    assert found.finding.service == "front"
+    assert found.response["mean"] == pytest.approx(11)
+    assert seconds_of(found, "browser")["self"] == 0
+    with pytest.raises(SojournError, match="all spans are a client's"):
+        found_in(write, one(client("b", "", 0, 11), service="browser"))
+
+
+def test_a_message_is_waited_for_by_nobody(write: Callable[..., Path]) -> None:
+    found = found_in(
+        write,
+        one(server("s", "", 0, 1), span(TRACE, "p", "s", 4, 0.2, 0.3)),
+        one(span(TRACE, "m", "p", 5, 0.5, 60), service="mailer"),
+    )
+    assert found.requests == 1
+    assert found.doubts["messages"] == 1
+    assert seconds_of(found, "mailer")["self"] == 0
+    assert seconds_of(found, "front")["self"] == pytest.approx(1)
+
+
+# --- spans of the worst kind
+
+
+def test_cycles_and_lost_parents(write: Callable[..., Path]) -> None:
+    found = found_in(
+        write,
+        one(server("s", "nginx", 0, 1)),
+        one(span(TRACE, "x", "y", 1, 0, 5), span(TRACE, "y", "x", 1, 0, 5), span(TRACE, "z", "x", 3, 0, 5)),
+        one(span(TRACE, "self", "self", 2, 0, 5)),
+        one(server("p", "q", 0, 5), service="one"),
+        one(server("q", "p", 0, 5), service="two"),
+        one(server("lost", "gone", 0.5, 9), service="three"),
+    )
+    assert found.requests == 1
+    assert found.total == pytest.approx(1)
+    assert found.doubts["broken"] == 6
+    assert found.doubts["orphans"] == 1
+    assert {tier.service for tier in found.services} == {"front", "three"}
+
+
+def test_a_chain_of_many_spans(write: Callable[..., Path]) -> None:
+    depth = 20_000
+    spans = [span(TRACE, f"{n}", f"{n - 1}" if n else "", 1, 0, 1) for n in range(depth)]
+    first = one(server("root", "", 0, 2), span(TRACE, "0", "root", 1, 0, 1))
+    found = found_in(write, first, *(one(*spans[n : n + 500]) for n in range(1, depth, 500)))
+    assert (found.spans, found.total) == (depth + 1, pytest.approx(2))
+    hops = [server(f"{n}", f"{n - 1}" if n else "", 0, 1 + (depth - n) * 1e-6) for n in range(depth)]
+    lines = [one(hop, service=("a", "b")[n % 2]) for n, hop in enumerate(hops)]
+    assert found_in(write, *lines).requests == 1
+
+
+def test_lines_of_every_kind(write: Callable[..., Path], tmp_path: Path) -> None:
+    good = one(server("s", "", 0, 1))
+    bad = {
+        "resourceSpans": [
+            {"scopeSpans": [{"spans": [server("", "", 0, 1), server("e", "", 5, 1), {"spanId": "x", "traceId": "y"}]}]}
+        ]
+    }
+    hostile = one(
+        server("h", "", 0, 1, trace="b" * 32, **{"queueing.delay": 1e300, "queueing.worker": "\x1b[31m"}),
+        {**server("k", "", 0, 1, trace="c" * 32), "kind": "SPAN_KIND_NONSENSE"},
+        service="<script>\x1b[2J",
+    )
+    junk = b'not json\n[1]\n{"resourceSpans": 7}\n\n\xff\xfe\n'
+    path = write(good, good, bad, hostile, junk)
+    traces = read_traces([path])
+    assert traces.refused == {"not_an_export": 4, "duplicates": 1, "no_id": 1, "invalid_span_time": 2}
+    found = tiers(traces)
+    assert found.requests == 3
+    result = CliRunner().invoke(app, ["tiers", str(path), "--service", "<script>\x1b[2J"])
+    assert result.exit_code == 0, result.output
+    assert "\x1b[2J" not in result.stdout
+    packed = tmp_path / "spans.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert tiers(read_traces([tmp_path])).to_dict() == found.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere.jsonl"], 1, "no such file"),
+        (["EMPTY"], 1, "no span"),
+        (["GOOD", "--service", "nobody"], 1, "there are front"),
+        (["GOOD", "--until", "2020-01-01"], 1, "no span"),
+        (["GOOD", "--since", "soon"], 2, "is not an instant"),
+        (["FOLDER"], 1, "holds no spans.jsonl"),
+        (["chdb:///nowhere/at/all"], 1, "there is no store yet"),
+        (["s3://somewhere"], 1, "neither a file nor a store"),
+        ([], 2, "Missing argument"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words(
+    write: Callable[..., Path], tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    places = {"EMPTY": write(b""), "GOOD": write(one(server("s", "", 0, 1))), "FOLDER": tmp_path}
+    result = CliRunner().invoke(app, ["tiers", *(str(places.get(a, a)) for a in arguments)])
+    said = result.output + str(result.exception or "")
+    assert result.exit_code == code or (code == 1 and isinstance(result.exception, SojournError))
+    assert words in said
+
+
+# --- laws
+
+INTERVALS = st.tuples(st.floats(-5, 15), st.floats(0, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(
+    shapes=st.lists(
+        st.tuples(
+            st.integers(0, 60),
+            st.sampled_from([1, 2, 3, 5]),
+            INTERVALS,
+            st.none() | st.floats(-1, 3),
+            st.sampled_from("abc"),
+        ),
+        max_size=24,
+    )
+)
+def test_every_second_is_in_one_account(
+    write: Callable[..., Path],
+    shapes: Sequence[tuple[int, int, tuple[float, float], float | None, str]],
+) -> None:
+    """Trees of any shape: the accounts sum to the response, whatever the clocks say, and the order does not matter."""
+    lines = [one(server("0", "", 10, 20, **{"queueing.delay": 1.0}))]
+    for number, (parent, kind, (begin, end), wait, service) in enumerate(shapes, start=1):
+        attributes = {} if wait is None else {"queueing.delay": wait}
+        made = span(TRACE, str(number), str(parent % number), kind, 10 + begin, 10 + end, **attributes)
+        lines.append(one(made, service=service))
+    found = found_in(write, *lines)
+    parts = found.per_request.select(*ACCOUNTS, "elsewhere").sum_horizontal()
+    assert (parts - found.per_request["response"]).abs().max() < 1e-6  # type: ignore[operator]
+    spent = sum(sum(tier.seconds.values()) for tier in found.services)
+    assert math.isclose(spent + found.elsewhere, found.total, abs_tol=1e-6)
+    again = found_in(write, *reversed(lines), *lines)
+    assert again.total == found.total
+    for one_tier, other in zip(again.services, found.services, strict=True):
+        assert one_tier.seconds == pytest.approx(other.seconds, abs=1e-6)
+
+
+# --- how it is shown
+
+
+def test_it_is_laid_out(write: Callable[..., Path]) -> None:
+    found, _ = found_of(replace(SHARED, requests=500), write)
+    section = tiers_section(found)
+    assert section.sentence.startswith(found.finding.sentence)
+    assert all(len(row) == len(table.headings) for table in section.tables for row in table.rows)
+    assert [picture.chart().to_dict()["$schema"][:5] for picture in section.pictures] == ["https", "https"]
+    drawn = tiers_table(found)
+    assert set(drawn["service"]) == {"checkout", "db"}
+    assert drawn["seconds"].sum() == pytest.approx(found.response["mean"], rel=1e-4)
+    assert 2 < len(load_table(found)) <= 40
+
+
+def test_the_example_is_what_the_simulator_gives() -> None:
+    """SOJOURN_RECORD=1 writes it anew."""
+    import os  # noqa: PLC0415
+
+    settings = replace(SHARED, requests=600)
+    text = as_lines(exports(simulated(settings), settings))
+    path = ROOT / "docs/examples/checkout-spans.jsonl.gz"
+    if os.environ.get("SOJOURN_RECORD"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress(text, 9, mtime=0))
+    assert gzip.decompress(path.read_bytes()) == text
+    assert path.stat().st_size < 100_000
+
+
+def test_the_simulator_keeps_what_it_promises() -> None:
+    """Work conservation and first come, first served at the database: nobody waits beside a free worker."""
+    visits = simulated(replace(SHARED, requests=500))
+    calls = sorted((sent, begun, done) for v in visits for sent, begun, done, *_ in v.calls)
+    free = 0.0
+    for sent, begun, done in calls:
+        assert begun == pytest.approx(max(sent + SHARED.network, free))
+        free = done
+    assert tiers_simulator.SKEWS["db"] > 0.1
