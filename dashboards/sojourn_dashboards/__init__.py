@@ -11,6 +11,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from sojourn_dashboards.compare import compare
 from sojourn_dashboards.distributions import distributions
+from sojourn_dashboards.explain import explain
 from sojourn_dashboards.load import load
 from sojourn_dashboards.pipeline import pipeline
 from sojourn_dashboards.request import request
@@ -22,6 +23,7 @@ DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
     "verdict": verdict,
     "distributions": distributions,
     "load": load,
+    "explain": explain,
     "requests": search,
     "request": request,
     "compare": compare,

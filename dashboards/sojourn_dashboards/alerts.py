@@ -20,6 +20,8 @@ GAP = 0.001  # of the lines read
 UNCERTAINTY = 0.05  # s
 REFUSED = 0.001  # of the lines that arrived
 SILENCE = 600  # s
+WASTED = 0.05  # of the workers' time
+FULL = 0.8  # of the capacity
 
 WHOLE_MINUTES = "minute >= toStartOfMinute($__fromTime) AND minute < toStartOfMinute($__toTime)"
 
@@ -89,6 +91,33 @@ SELECT dateDiff('second', max(minute), $__toTime) AS seconds
 FROM arrivals WHERE $__timeFilter(minute) HAVING count() > 0
 """
 
+# A few requests that were given up on are no trouble, whatever share of a quiet service's work they are.
+WASTED_WORK = sql(
+    """
+    SELECT service, s_wasted / (s_wasted + s_worked) AS share
+    FROM
+    (
+        SELECT service, sum(wasted) AS s_wasted, sum(worked) AS s_worked, sum(gone) AS n
+        FROM wasted_minute WHERE @minutes@ GROUP BY service
+    )
+    WHERE n >= 5 AND s_wasted > 0
+    """,
+    minutes=WHOLE_MINUTES,
+)
+
+# Only of services whose capacity somebody noted.
+NEAR_CAPACITY = """
+SELECT r.service AS service, r.n / 300 / c.rate AS share
+FROM
+(
+    SELECT service, sum(requests) AS n
+    FROM rollup_minute FINAL
+    WHERE minute >= toStartOfMinute($__toTime) - INTERVAL 5 MINUTE AND minute < toStartOfMinute($__toTime)
+    GROUP BY service
+) AS r
+INNER JOIN (SELECT service, rate FROM capacity FINAL WHERE rate > 0) AS c USING (service)
+"""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -143,6 +172,36 @@ RULES = (
         "More requests wait than there are workers, and by half more than five minutes before: they arrive faster "
         "than they "
         "are answered. Without less load or more workers they will be timed out.",
+    ),
+    # Nobody gave up, or no span tells of any work that went on.
+    Rule(
+        "sojourn-wasted",
+        "Work for nobody",
+        WASTED_WORK,
+        360,
+        WASTED,
+        "10m",
+        ("explain", "Share of work wasted"),
+        "warning",
+        "OK",
+        "{{ humanizePercentage .Values.A.Value }} of the work of {{ .Labels.service }} is for clients already gone",
+        f"For ten minutes more than {WASTED * 100:.0f} % of the workers' time went to requests that nginx or the "
+        "client had given up on. It is missing to those that still wait, so more of them will be given up on.",
+    ),
+    # No capacity was noted: nothing to hold the load against.
+    Rule(
+        "sojourn-capacity",
+        "Near capacity",
+        NEAR_CAPACITY,
+        360,
+        FULL,
+        "5m",
+        ("explain", "Share of capacity"),
+        "warning",
+        "OK",
+        "{{ .Labels.service }} is at {{ humanizePercentage .Values.A.Value }} of its capacity",
+        f"For five minutes the load was above {FULL * 100:.0f} % of the rate at which the service's objective breaks. "
+        "Queueing grows fast from here, and the loss of an instance would be too much.",
     ),
     # The sampler is optional, and its silence is no full queue.
     Rule(

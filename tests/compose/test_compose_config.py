@@ -17,6 +17,7 @@ PROFILES = {
     "": {"prepare", "app1", "app2", "nginx", "listen-nginx", "listen-app1", "listen-app2", "clickhouse", "store-init"}
     | {"vector", "grafana"},
     "load": {"load"},
+    "explain": {"explain"},
     "lab": {"lab"},
     "capture": {"capture"},
     "scale": {"kafka", "shard1", "shard2", "scale-init", "aggregator", "agent"},

@@ -14,6 +14,7 @@ sys.path[:0] = [str(ROOT / "dashboards"), str(ROOT / "tests" / "analysis")]
 
 pytest.importorskip("grafana_foundation_sdk", reason="the dashboards' SDK is not installed")
 
+from dashboards_explained import blame_of, given_up, spans_of  # noqa: E402
 from dashboards_fixtures import fill  # noqa: E402
 from dashboards_support import Boards, log_of, records, truth  # noqa: E402
 
@@ -37,13 +38,29 @@ def log_path(tmp_path_factory: pytest.TempPathFactory, loaded_records: list[dict
 
 
 @pytest.fixture(scope="session")
-def boards_store(make_store: Callable[[], str], log_path: Path) -> Iterator[Boards]:
+def spans_path(tmp_path_factory: pytest.TempPathFactory, loaded_records: list[dict[str, str]]) -> Path:
+    """Spans of requests that were given up on and worked on all the same."""
+    path = tmp_path_factory.mktemp("spans") / "spans.jsonl"
+    path.write_bytes(spans_of(given_up(loaded_records)))
+    return path
+
+
+@pytest.fixture(scope="session")
+def explained(log_path: Path, spans_path: Path) -> pl.DataFrame:
+    """Blame by the minute of the first run, worked out from the files without a store."""
+    return blame_of(log_path, spans_path)
+
+
+@pytest.fixture(scope="session")
+def boards_store(make_store: Callable[[], str], log_path: Path, spans_path: Path) -> Iterator[Boards]:
     """The records, delivered twice, and what else a pipeline writes: see dashboards_fixtures."""
     from sojourn.store import connect, load  # noqa: PLC0415 - the engine takes its time
+    from sojourn.store.blame import explain_store  # noqa: PLC0415
 
     dsn = make_store()
     load(dsn, [str(log_path)])
-    load(dsn, [str(log_path)])
+    load(dsn, [str(log_path)], spans=[str(spans_path)])
+    explain_store(dsn)
     with connect(dsn) as store:
         fill(store.client)
         yield Boards(store.client)

@@ -51,7 +51,12 @@ def when(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
+CAPACITY = 20.0  # requests/s, of the service shop
+
+
 def fill(client: Any) -> None:
+    for rate in (900.0, CAPACITY):  # noted twice: the last one counts
+        client.insert("capacity", [["shop", rate]], column_names=["service", "rate"])
     client.insert(
         "listen_queue",
         [[when(row[0]), *row[1:]] for row in SAMPLES],

@@ -26,6 +26,7 @@ def rules() -> dict[str, dict[str, Any]]:
 
 def test_the_rules_asked_for_are_there(rules: dict[str, dict[str, Any]]) -> None:
     assert {"sojourn-queueing", "sojourn-growing", "sojourn-reconciliation", "sojourn-clock"} <= set(rules)
+    assert {"sojourn-wasted", "sojourn-capacity"} <= set(rules)
     assert set(rules) == set(BY_UID)
 
 
@@ -105,6 +106,45 @@ def test_a_minute_that_is_not_over_counts_for_nothing(store: Boards) -> None:
     serve(store, range(1, 11), waiting=3.0)
     serve(store, range(1), waiting=30.0, each=600)
     assert fired(store, BY_UID["sojourn-growing"]) == {}
+
+
+def test_work_for_nobody(store: Boards) -> None:
+    """Of 300 s of work in five minutes, 20 s for clients that are gone are above 5 %, and 10 s are not."""
+    for name, gone, each in (("wastes", 10, 2.0), ("a little", 10, 1.0), ("one slow one", 1, 60.0), ("sound", 0, 0.0)):
+        serve(store, range(1, 6), waiting=0.1, service=1.0, name=name)
+        give_up(store, name, gone, each)
+    give_up(store, "long ago", 10, 2.0, NOW - timedelta(minutes=30))
+    assert fired(store, BY_UID["sojourn-wasted"]) == {("wastes",): pytest.approx(20 / 320)}
+    assert fired(store, BY_UID["sojourn-wasted"], NOW + timedelta(hours=1)) == {}
+
+
+def give_up(store: Boards, name: str, count: int, seconds: float, at: datetime = NOW) -> None:
+    """Requests that nginx gave up on two minutes before, and the spans of what their workers did all the same."""
+    from sojourn.store.rollups import REFRESH  # noqa: PLC0415
+
+    if not count:
+        return
+    end = at - timedelta(minutes=2)
+    columns = ["time", "request_time", "status", "service", "route", "request_id", "attempt_addr", "attempt_status",
+               "attempt_connect", "attempt_header", "attempt_response"]  # fmt: skip
+    rows = [[end, 5.0, 504, name, "/", f"{name} {at} {n}", ["a:1"], [504], [0.0], [None], [5.0]] for n in range(count)]
+    store.client.insert("requests", rows, column_names=columns)
+    spans = [
+        [end, end + timedelta(seconds=seconds), f"{n}", f"{n}", f"{name} {at} {n}", name, "server"]
+        for n in range(count)
+    ]
+    names = ["start", "end", "trace_id", "span_id", "request_id", "service", "kind"]
+    store.client.insert("spans", spans, column_names=names)
+    store.client.command(REFRESH)
+
+
+def test_near_capacity(store: Boards) -> None:
+    for name, each in (("full", 100), ("half", 50), ("nobody knows", 100), ("taken back", 100)):
+        serve(store, range(1, 6), waiting=0.1, name=name, each=each)
+    for name, rate in (("full", 900.0), ("full", 2.0), ("half", 2.0), ("taken back", 1.0), ("taken back", 0.0)):
+        store.client.insert("capacity", [[name, rate]], column_names=["service", "rate"])
+    assert fired(store, BY_UID["sojourn-capacity"]) == {("full",): pytest.approx(100 / 60 / 2)}
+    assert fired(store, BY_UID["sojourn-capacity"], NOW + timedelta(hours=1)) == {}
 
 
 def test_listen_queue_filling(store: Boards) -> None:

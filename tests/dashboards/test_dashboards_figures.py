@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import figures_of_explain
 import figures_of_pipeline  # noqa: F401 - registers its checks
 import figures_of_requests  # noqa: F401
 import figures_of_runs  # noqa: F401
@@ -35,7 +36,10 @@ def test_every_panel_is_checked() -> None:
 
 
 @pytest.mark.parametrize("place", CHECKS, ids=": ".join)
-def test_the_figures(boards_store: Boards, facts: pl.DataFrame, place: tuple[str, str]) -> None:
+def test_the_figures(
+    boards_store: Boards, facts: pl.DataFrame, explained: pl.DataFrame, place: tuple[str, str]
+) -> None:
+    figures_of_explain.EXPLAINED["blame"] = explained
     CHECKS[place](boards_store, facts, *place)
 
 

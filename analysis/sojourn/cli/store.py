@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import pairs, reading_bar
+from sojourn.cli.common import instant, pairs, reading_bar
+from sojourn.cli.sources import AsJson, WorkersOption, workers_of
 from sojourn.errors import SojournError
 from sojourn.words import printable
 
@@ -117,6 +119,56 @@ def query(
             from sojourn.store.table import answer_table  # noqa: PLC0415
 
             Console().print(answer_table(found.columns, found.rows, shown))
+
+
+@app.command()
+def explain(
+    dsn: Address,
+    since: Annotated[
+        str | None, typer.Option(metavar="T", help="Only minutes from T on: ISO 8601, unix seconds, 10m.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="T", help="Only minutes before T. With --since: all between, due or not.")
+    ] = None,
+    workers: WorkersOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute who waited for whom, minute by minute, and keep it in blame_minute, for the dashboards.
+
+    Only minutes a request arrived for since they were last computed; so it can be run as often as one likes.
+    """
+    begin, end, told = instant(since), instant(until), workers_of(workers)
+    from sojourn.store.blame import explain_store  # noqa: PLC0415 - Polars takes its time to load
+
+    done = explain_store(dsn, since=begin, until=end, workers=told)
+    if as_json:
+        json.dump(vars(done), sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    elif not done.minutes:
+        typer.echo("no minute is due")
+    else:
+        gone = f", {done.gone:,} that no longer hold" if done.gone else ""
+        typer.echo(
+            f"{done.minutes:,} minutes explained: {done.seconds:,.1f} s of waiting in {done.rows:,} rows{gone} "
+            f"({done.requests:,} requests looked at)"
+        )
+
+
+@app.command()
+def capacity(
+    dsn: Address,
+    service: Annotated[str, typer.Argument(metavar="SERVICE", help="As nginx names it in its log.")],
+    rate: Annotated[
+        float, typer.Argument(metavar="RATE", min=0, help="Requests/s it bears, as sojourn capacity finds; 0: none.")
+    ],
+) -> None:
+    """Note the load at which a service's objective breaks: dashboards and the alert hold the load against it."""
+    from sojourn.store import connect  # noqa: PLC0415
+    from sojourn.store.client import plainly  # noqa: PLC0415
+
+    with connect(dsn) as store, plainly(store, "noting a capacity"):
+        store.client.insert("capacity", [[service, rate]], column_names=["service", "rate"])
+    typer.echo(f"{printable(service)}: {rate:,g} requests/s" if rate else f"{printable(service)}: no capacity")
 
 
 @contextmanager

@@ -1,0 +1,14 @@
+-- When the first request came that matters to waits that end from {begin} on: the first one that was still there at
+-- {begin}, and the first one it met. Upgraded connections (101) last as long as they are used, and wait for nobody.
+WITH
+    toDateTime64({begin:UInt32}, 6, 'UTC') AS begin,
+    toDateTime64({reach:UInt32}, 6, 'UTC') AS reach,
+    toDateTime64({end:UInt32}, 6, 'UTC') AS end,
+    ifNull((
+        SELECT minOrNull(start) FROM requests
+        WHERE time >= begin AND time < end + INTERVAL 1 HOUR AND start >= reach AND start < begin AND status != 101
+    ), begin) AS met
+SELECT ifNull((
+    SELECT minOrNull(start) FROM requests
+    WHERE time >= met AND time < end + INTERVAL 1 HOUR AND start >= reach AND start < met AND status != 101
+), met) AS first
