@@ -36,6 +36,7 @@ dashboards: setup-test ## write Grafana's JSON anew from dashboards/sojourn_dash
 
 bench: setup ## measure speed, as ratios against peers in the same run
 	@$(PY) analysis/benchmarks/bench.py
+	@$(PY) analysis/benchmarks/queueing.py
 
 clean: ## remove what was made here, the runs and the virtual environment included
 	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist build

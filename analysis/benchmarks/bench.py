@@ -2,7 +2,7 @@
 
     .venv/bin/python analysis/benchmarks/bench.py [--lines 1000000] [--repeats 3] [--out DIR]
 
-Measures whole commands, from process start to exit, on one generated log: `sojourn split` (table to a file), a bare
+Measures whole commands, from process start to exit, on one generated log: `sojourn split`, `blame` and `whatif`, a bare
 DuckDB scan of the fields the split needs, and GoAccess on the same requests in the combined format where it is
 installed. Medians of the repeats, interleaved, so that a slow minute of the machine hits all of them. Writes bench.json
 and bench.md.
@@ -89,6 +89,10 @@ def commands(ours: Path, combined: Path, out: Path) -> dict[str, list[str]]:
     python = sys.executable
     found = {
         "sojourn split": [python, "-m", "sojourn", "split", str(ours)],
+        "sojourn blame": [python, "-m", "sojourn", "blame", str(ours)],
+        "sojourn whatif, one variant": [
+            python, "-m", "sojourn", "whatif", str(ours), "--set", "workers=+1", "--force",
+        ],
         "DuckDB, bare scan of the same fields": [python, "-c", SCAN, str(ours)],
     }
     if shutil.which("goaccess"):

@@ -3,6 +3,7 @@
 >>> import sojourn
 >>> result = sojourn.split("access.jsonl")      # doctest: +SKIP
 >>> print(result.verdict.sentence)              # doctest: +SKIP
+>>> sojourn.blame(result.rows).culprits         # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
+    from sojourn.explain.compare import compare
+    from sojourn.explain.goodput import goodput
     from sojourn.explain.split import SplitResult, split
+    from sojourn.explain.visits import visits
+    from sojourn.explain.waiting.blame import blame
+    from sojourn.explain.waiting.depth import depth
+    from sojourn.explain.whatif.whatif import whatif
     from sojourn.frame import Requests
     from sojourn.readers.requests import read
 
@@ -22,14 +29,24 @@ try:
 except PackageNotFoundError:  # imported from a checkout that was never installed
     __version__ = "0+unknown"
 
-__all__ = ["Requests", "SojournError", "SplitResult", "__version__", "read", "split"]
+__all__ = [
+    "Requests", "SojournError", "SplitResult", "__version__", "blame", "compare", "depth", "goodput", "read", "split",
+    "visits", "whatif",
+]  # fmt: skip
+
 
 # Loaded on first use: the command line answers --help without starting Polars and DuckDB.
 _HOMES = {
     "Requests": "sojourn.frame",
     "SplitResult": "sojourn.explain.split",
+    "blame": "sojourn.explain.waiting.blame",
+    "compare": "sojourn.explain.compare",
+    "depth": "sojourn.explain.waiting.depth",
+    "goodput": "sojourn.explain.goodput",
     "read": "sojourn.readers.requests",
     "split": "sojourn.explain.split",
+    "visits": "sojourn.explain.visits",
+    "whatif": "sojourn.explain.whatif.whatif",
 }
 
 

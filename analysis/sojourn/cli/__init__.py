@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from sojourn import __version__
+from sojourn.cli import blame as blame_verb
+from sojourn.cli import capacity as capacity_verb
+from sojourn.cli import clock as clock_verb
+from sojourn.cli import compare as compare_verb
+from sojourn.cli import depth as depth_verb
+from sojourn.cli import goodput as goodput_verb
+from sojourn.cli import laws as laws_verb
+from sojourn.cli import report as report_verb
+from sojourn.cli import simulate as simulate_verb
 from sojourn.cli import split as split_verb
 from sojourn.cli import store as store_verb
+from sojourn.cli import tiers as tiers_verb
+from sojourn.cli import whatif as whatif_verb
 from sojourn.errors import SojournError
 from sojourn.words import printable
 
@@ -25,9 +34,17 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("split")(split_verb.split)
-for _verb in ("blame", "depth", "goodput", "clock", "laws", "capacity", "compare", "whatif", "simulate", "tiers", "report"):
-    if find_spec(f"sojourn.cli.{_verb}"):
-        app.command(_verb)(getattr(import_module(f"sojourn.cli.{_verb}"), _verb))
+app.command("blame")(blame_verb.blame)
+app.command("depth")(depth_verb.depth)
+app.command("whatif")(whatif_verb.whatif)
+app.command("goodput")(goodput_verb.goodput)
+app.command("laws")(laws_verb.laws)
+app.command("capacity")(capacity_verb.capacity)
+app.command("compare")(compare_verb.compare)
+app.command("tiers")(tiers_verb.tiers)
+app.command("clock")(clock_verb.clock)
+app.command("simulate")(simulate_verb.simulate)
+app.command("report")(report_verb.report)
 app.add_typer(store_verb.app, name="store")
 
 

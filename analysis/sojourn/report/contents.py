@@ -13,7 +13,8 @@ from sojourn.readers.sources import Source, stores_and_files
 from sojourn.readers.traces import Traces, read_traces
 from sojourn.sections.section import Section
 
-COLUMNS = ("request_id", "remote_addr", "method", "uri", "connection")  # read besides what the split needs
+# Read besides what the split needs.
+COLUMNS = ("request_id", "trace_id", "span_id", "remote_addr", "method", "uri", "connection")
 
 
 def traces_of(sources: Sequence[Source], spans: Sequence[Source] | None) -> Traces | None:
