@@ -1,0 +1,225 @@
+"""Requests that came when they came and take what they take, through any system: exactly, and fast.
+
+Where nobody is rejected, dropped or comes again, and it is known beforehand where everybody waits, first come first
+served is a recursion (``fifo``); anything else is an event loop (``kernel``). Both give the same, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.queueing import fifo, kernel, records
+from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
+from sojourn.queueing.system import DISCIPLINES, System
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+# Up to so many workers of a queue the recursion's list of them is shorter work than the loop's heap.
+WORKERS_OF_RECURSION = 256
+SLOTS = 1024  # at first; for so many that wait or are served
+_BALANCERS = {
+    "given": records.GIVEN,
+    "pinned": records.GIVEN,
+    "round_robin": records.ROUND_ROBIN,
+    "least_conn": records.LEAST_CONN,
+    "two_choices": records.TWO_CHOICES,
+    "shared_queue": records.SHARED_QUEUE,
+}
+
+
+def replay(
+    arrivals: npt.ArrayLike,
+    services: npt.ArrayLike,
+    system: System,
+    *,
+    backend: npt.ArrayLike | None = None,
+    session: npt.ArrayLike | None = None,
+    previous: npt.ArrayLike | None = None,
+    think: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """What becomes of n requests in a system that is empty at first; it ends when the last service has ended.
+
+    Args:
+        arrivals: s, n, ascending (of those that follow no other). Of those that follow another it is not looked at.
+        services: s, n, how long a worker is held by each; an attempt made anew takes as long again.
+        system: workers and rules.
+        backend: n, for the balancer "given": the backend of each, from 0.
+        session: n, for the balancer "pinned": equal for requests of one session.
+        previous: n, for a closed loop: which request, an earlier one, has to be over before this one comes; -1: none.
+        think: s, n: how long after that it comes; None: at once.
+        seed: of the balancer "two_choices", which alone leaves something to chance.
+
+    Raises:
+        ValueError: the arrays do not fit each other or the system, in words.
+    """
+    came, taken = _floats(arrivals, "arrivals"), _floats(services, "services")
+    n = len(came)
+    if len(taken) != n:
+        raise ValueError(f"{n} arrivals and {len(taken)} services")
+    if n and not taken.min() >= 0:
+        raise ValueError("a service time is negative")
+    loop = _loop(previous, think, n)
+    closed = len(loop[0]) > 0
+    own = came[np.isnan(loop[2])] if closed else came
+    if not np.isfinite(own).all() or not np.isfinite(taken).all():
+        raise ValueError("arrivals and services must be finite")
+    if len(own) > 1 and (own[1:] < own[:-1]).any():
+        raise ValueError("arrivals must be in order")
+    given = _given(system, n, backend, session)
+    workers = max(system.workers) if system.balancer != "shared_queue" else sum(system.workers)
+    if (
+        system.discipline == "fifo" and system.capacity is None and system.retries == 0 and not closed
+        and system.balancer not in {"least_conn", "two_choices"} and workers <= WORKERS_OF_RECURSION
+    ):  # fmt: skip
+        return _by_recursion(came, taken, system, given)
+    return _by_events(came, taken, system, given, loop, seed)
+
+
+def _by_recursion(came: Floats, taken: Floats, system: System, given: npt.NDArray[np.int32]) -> Outcome:
+    n = len(came)
+    if system.balancer == "round_robin":
+        given = np.tile(np.arange(system.backends, dtype=np.int32), n // system.backends + 1)[:n]
+    first, owner = _workers(system)
+    start, by = np.empty(n), np.empty(n, np.int32)
+    free = np.full(len(owner), -math.inf)
+    queue = given if system.backends > 1 else given[:0]
+    fifo.starts(came, taken, queue, first, free, owner.copy(), start, by)
+    ends = start + taken
+    wait, sojourn, status = start - came, ends - came, np.zeros(n, np.int8)
+    busy, wasted = float(taken.sum()), 0.0
+    if system.timeout is not None:
+        gives_up = came + system.timeout
+        late = ends >= gives_up
+        status[late] = TIMED_OUT_SERVED
+        status[start >= gives_up] = TIMED_OUT_WAITING
+        wait = np.where(status == TIMED_OUT_WAITING, gives_up - came, wait)
+        sojourn = np.where(status == SERVED, sojourn, gives_up - came)
+        wasted = float(taken[late].sum())
+    ended = float(max(ends.max(), (came + sojourn).max())) if n else 0.0
+    ones = np.ones(n, np.int32)
+    return Outcome(came, by, wait, sojourn, start, status, ones, busy, wasted, ended, sum(system.workers))
+
+
+def _by_events(
+    came: Floats,
+    taken: Floats,
+    system: System,
+    given: npt.NDArray[np.int32],
+    loop: tuple[Ints, Ints, Floats],
+    seed: int,
+) -> Outcome:
+    n = len(came)
+    shared = system.balancer == "shared_queue"
+    first, owner = _workers(system)
+    places = system.backends if shared else 1
+    capacity = np.iinfo(np.int64).max if system.capacity is None else system.capacity * places
+    rules = records.Rules(
+        DISCIPLINES.index(system.discipline),
+        _BALANCERS[system.balancer],
+        math.inf if system.timeout is None else float(system.timeout),
+        capacity,
+        system.retries,
+        float(system.backoff),
+        float(system.codel_target),
+        float(system.codel_interval),
+        system.lifo_threshold,
+        float(system.deadline_margin),
+        seed % 2**32,
+    )
+    requests = np.zeros(n, records.REQUEST)
+    requests["arrival"], requests["service"] = came, taken
+    requests["start"], requests["status"] = np.nan, -1
+    requests["backend"] = given if len(given) else -1
+    requests["first"], requests["following"], requests["think"] = loop if len(loop[0]) else (-1, -1, math.nan)
+    queues = np.zeros(len(first) - 1, records.QUEUE)
+    queues["first_worker"], queues["workers"] = first[:-1], np.diff(first)
+    state = np.zeros(1, records.STATE)
+    returning = system.retries > 0 or len(loop[0]) > 0
+    ending, coming = (np.zeros(room + 1, records.EVENT) for room in (len(owner), n if returning else 0))
+    connections, current = (np.zeros(system.backends, np.int64) for _ in range(2))
+    ring = np.arange(len(owner))
+    kernel.begin(queues, state[0], requests, rules)
+    slots = np.zeros(SLOTS, records.SLOT)
+    while not kernel.run(
+        requests, slots, queues, ending, coming, ring, owner, connections, current, state[0], rules
+    ):  # fmt: skip
+        slots = np.concatenate([slots, np.zeros_like(slots)])
+    column = {name: np.ascontiguousarray(requests[name]) for name in records.OUTCOMES}
+    column["status"] = column["status"].astype(np.int8)
+    busy, wasted, ended = (float(state[0][name]) for name in ("busy", "wasted", "ended"))
+    return Outcome(**column, busy=busy, wasted=wasted, ended=ended if n else 0.0, workers=sum(system.workers))
+
+
+def _workers(system: System) -> tuple[Ints, npt.NDArray[np.int32]]:
+    """Of each queue its stretch of workers (n + 1 bounds), and of each worker its backend."""
+    if system.balancer == "shared_queue":
+        # One worker of each backend in turn, so that the first to come spread.
+        rounds = [b for place in range(max(system.workers)) for b, c in enumerate(system.workers) if place < c]
+        return np.array([0, len(rounds)]), np.array(rounds, np.int32)
+    first = np.concatenate([[0], np.cumsum(system.workers)]).astype(np.int64)
+    return first, np.repeat(np.arange(system.backends, dtype=np.int32), system.workers)
+
+
+def _given(
+    system: System, n: int, backend: npt.ArrayLike | None, session: npt.ArrayLike | None
+) -> npt.NDArray[np.int32]:
+    """Where each is sent, if that is known beforehand and not by its number; else empty."""
+    if system.balancer == "given":
+        if backend is None:
+            raise ValueError("the balancer 'given' needs the backend of each request")
+        found = np.ascontiguousarray(backend, np.int32)
+        if len(found) != n:
+            raise ValueError(f"{n} arrivals and {len(found)} backends")
+        if n and not 0 <= found.min() <= found.max() < system.backends:
+            raise ValueError(f"a backend is not one of the {system.backends} there are")
+        return found
+    if system.balancer == "pinned":
+        if session is None:
+            raise ValueError("the balancer 'pinned' needs the session of each request")
+        keys = np.asarray(session)
+        if len(keys) != n:
+            raise ValueError(f"{n} arrivals and {len(keys)} sessions")
+        _, begun, number = np.unique(keys, return_index=True, return_inverse=True)
+        turn = np.empty(len(begun), np.int64)
+        turn[np.argsort(begun)] = np.arange(len(begun))
+        return np.ascontiguousarray(turn[number] % system.backends, np.int32)
+    return np.empty(0, np.int32)
+
+
+def _loop(previous: npt.ArrayLike | None, think: npt.ArrayLike | None, n: int) -> tuple[Ints, Ints, Floats]:
+    """Who follows whom: the first follower of each, the next that follows the same; s between, NaN: follows none."""
+    none = np.empty(0, np.int64)
+    if previous is None:
+        if think is not None:
+            raise ValueError("think times need to know which request they follow")
+        return none, none, np.empty(0)
+    before = np.ascontiguousarray(previous, np.int64)
+    pause = np.zeros(n) if think is None else _floats(think, "think times")
+    if len(before) != n or len(pause) != n:
+        raise ValueError("each request needs its previous one, and its think time")
+    if (before >= np.arange(n)).any() or (before < -1).any():
+        raise ValueError("a request can only follow an earlier one; -1 follows none")
+    follows = np.flatnonzero(before >= 0)
+    if not len(follows):
+        return none, none, np.empty(0)
+    if not (np.isfinite(pause[follows]) & (pause[follows] >= 0)).all():
+        raise ValueError("think times must be 0 or more, and finite")
+    first, following = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+    order = follows[np.lexsort((follows, before[follows]))]
+    parents = before[order]
+    heads = np.concatenate([[True], parents[1:] != parents[:-1]])
+    first[parents[heads]] = order[heads]
+    following[order[:-1][~heads[1:]]] = order[1:][~heads[1:]]
+    return first, following, np.where(before >= 0, pause, math.nan)
+
+
+def _floats(values: npt.ArrayLike, name: str) -> Floats:
+    found = np.ascontiguousarray(values, np.float64)
+    if found.ndim != 1:
+        raise ValueError(f"{name} must be a flat list of numbers")
+    return found

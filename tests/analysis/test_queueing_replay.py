@@ -1,0 +1,331 @@
+"""The replay against a queue in plain Python, against the recursion, and against what holds for every queue."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from queue_reference import Reference, drawn
+from sojourn.queueing import replay as replay_module
+from sojourn.queueing.outcome import DROPPED, REJECTED, SERVED, STATUSES, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
+from sojourn.queueing.replay import replay
+from sojourn.queueing.system import BALANCERS, DISCIPLINES, System
+
+SIX = (np.arange(6.0), np.array([45.0, 16.0, 8.0, 4.0, 2.0, 1.0]))
+PLAIN_BALANCERS = ("given", "round_robin", "least_conn", "shared_queue")
+
+systems = st.builds(
+    System,
+    workers=st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple),
+    discipline=st.sampled_from(DISCIPLINES),
+    balancer=st.sampled_from(PLAIN_BALANCERS),
+    timeout=st.sampled_from([1.0, 2.5, 6.0]),
+    capacity=st.sampled_from([None, None, 0, 1, 4]),
+    retries=st.integers(0, 2),
+    backoff=st.sampled_from([0.0, 0.5]),
+    codel_target=st.just(0.5),
+    codel_interval=st.just(1.0),
+    lifo_threshold=st.sampled_from([0, 2]),
+    deadline_margin=st.sampled_from([0.0, 0.5]),
+).map(lambda s: s if s.discipline == "deadline" or s.retries else replace(s, timeout=s.timeout if s.capacity else None))
+
+
+@st.composite
+def loads(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, System, dict[str, np.ndarray]]:
+    system = draw(systems)
+    n, seed = draw(st.integers(1, 60)), draw(st.integers(0, 10_000))
+    rate = sum(system.workers) * draw(st.sampled_from([0.5, 0.9, 2.0]))
+    arrivals, services = drawn(seed, n, rate, lattice=draw(st.booleans()))
+    rng = np.random.default_rng(seed + 1)
+    told: dict[str, np.ndarray] = {}
+    if system.balancer == "given":
+        told["backend"] = rng.integers(0, system.backends, n)
+    if draw(st.booleans()):
+        told["previous"] = np.array([rng.integers(-1, i) if i else -1 for i in range(n)])
+        told["think"] = np.round(rng.exponential(0.5, n) * 8) / 8
+    return arrivals, services, system, told
+
+
+@settings(max_examples=250, deadline=None)
+@given(loads())
+def test_it_agrees_with_a_queue_in_plain_python(load: tuple) -> None:
+    arrivals, services, system, told = load
+    found = replay(arrivals, services, system, **told)
+    known = Reference(arrivals, services, system, **told).run()
+    assert [STATUSES[code] for code in found.status] == known.status
+    assert found.attempts.tolist() == known.attempts
+    for name in ("arrival", "sojourn", "wait", "start"):
+        np.testing.assert_allclose(getattr(found, name), getattr(known, name), rtol=0, atol=1e-9, err_msg=name)
+    assert found.busy == pytest.approx(known.busy)
+    assert found.wasted == pytest.approx(known.wasted)
+
+
+@pytest.mark.parametrize("balancer", ["given", "round_robin", "shared_queue", "pinned"])
+@pytest.mark.parametrize("timeout", [None, 3.0])
+def test_recursion_and_event_loop_agree_to_the_last_bit(
+    balancer: str, timeout: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = System((1, 3, 2), balancer=balancer, timeout=timeout)
+    for lattice in (False, True):
+        arrivals, services = drawn(1, 5_000, 5.5, lattice=lattice)
+        told = {
+            "backend": np.random.default_rng(2).choice(3, 5_000, p=[1 / 6, 3 / 6, 2 / 6]),
+            "session": np.random.default_rng(3).integers(0, 40, 5_000),
+        }
+        fast = replay(arrivals, services, system, **told)
+        with monkeypatch.context() as patch:
+            patch.setattr(replay_module, "WORKERS_OF_RECURSION", 0)
+            slow = replay(arrivals, services, system, **told)
+        for name in ("arrival", "backend", "wait", "sojourn", "start", "status", "attempts"):
+            np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name), err_msg=name)
+        assert fast.busy == pytest.approx(slow.busy)
+        assert fast.wasted == pytest.approx(slow.wasted)
+        assert fast.ended == slow.ended
+
+
+def kept(outcome: Outcome) -> np.ndarray:
+    return np.flatnonzero(~np.isnan(outcome.start))
+
+
+@settings(max_examples=100, deadline=None)
+@given(loads())
+def test_every_request_has_one_outcome_and_services_begun_are_the_work(load: tuple) -> None:
+    arrivals, services, system, told = load
+    found = replay(arrivals, services, system, **told)
+    assert sum(found.counts().values()) == len(arrivals)
+    assert set(np.unique(found.status)) <= set(range(5))
+    assert (found.attempts >= 1).all()
+    assert (found.attempts <= 1 + system.retries).all()
+    assert (found.wait >= 0).all()
+    assert (found.sojourn >= 0).all()
+    assert found.wasted <= found.busy + 1e-9
+    answered = found.status == SERVED
+    useful = services[answered].sum()
+    assert found.busy == pytest.approx(useful + found.wasted)
+    if not system.retries:
+        assert found.busy == pytest.approx(services[kept(found)].sum())
+        np.testing.assert_allclose(found.sojourn[answered], (found.wait + services)[answered], atol=1e-9)
+    if system.timeout is not None:
+        assert (found.sojourn[answered & (found.attempts == 1)] < system.timeout).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["fifo", "lifo", "sjf", "adaptive_lifo"]), st.integers(1, 3))
+def test_no_worker_is_idle_while_somebody_waits_for_it(seed: int, discipline: str, workers: int) -> None:
+    arrivals, services = drawn(seed, 80, workers * 0.95, lattice=bool(seed % 2))
+    found = replay(arrivals, services, System((workers,), discipline))
+    ends = found.start + services
+    for i in np.flatnonzero(found.wait > 1e-12):
+        for t in np.concatenate([[arrivals[i]], found.start, ends]):
+            if arrivals[i] <= t < found.start[i]:
+                assert np.count_nonzero((found.start <= t) & (t < ends)) == workers
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 3))
+def test_fifo_begins_in_the_order_of_arrival_and_lifo_the_last_of_those_who_wait(seed: int, workers: int) -> None:
+    arrivals, services = drawn(seed, 80, workers * 0.95, lattice=False)
+    first = replay(arrivals, services, System((workers,)))
+    assert (np.diff(first.start) >= 0).all()
+    last = replay(arrivals, services, System((workers,), "lifo"))
+    for i in np.flatnonzero(last.wait > 0):
+        t = last.start[i]
+        waiting = (arrivals < t) & (last.start > t)
+        assert not (waiting & (arrivals > arrivals[i])).any()
+
+
+def test_six_requests_one_second_apart_and_a_timeout_of_a_minute() -> None:
+    fifo = replay(*SIX, System((1,), timeout=60))
+    assert fifo.status.tolist() == [SERVED, TIMED_OUT_SERVED, TIMED_OUT_SERVED, *[TIMED_OUT_WAITING] * 3]
+    assert (fifo.start + SIX[1])[1] == 61  # a tie with its timeout, which wins
+    assert fifo.wasted == 31
+    lifo = replay(*SIX, System((1,), "lifo", timeout=60))
+    assert SIX[1][lifo.status == SERVED].tolist() == [45, 8, 4, 2, 1]
+    assert SIX[1][np.argsort(lifo.start)].tolist() == [45, 1, 2, 4, 8, 16]
+    dropped = replay(*SIX, System((1,), "deadline", timeout=60))
+    assert dropped.wasted == 24  # the last three were not begun: nobody was there any more
+    assert np.isnan(dropped.start[3:]).all()
+
+
+def test_two_requests_of_45_seconds_five_apart() -> None:
+    found = replay([0.0, 5.0], [45.0, 45.0], System((1,), timeout=60))
+    assert found.status.tolist() == [SERVED, TIMED_OUT_SERVED]
+    assert found.wait.tolist() == [0, 40]
+
+
+def test_a_closed_loop_without_think_time_waits_for_n_s_over_c_less_s() -> None:
+    clients, workers, service, rounds = 8, 2, 0.1, 200
+    n = clients * rounds
+    previous = np.arange(n) - clients
+    previous[:clients] = -1
+    for discipline in ("fifo", "codel"):
+        found = replay(
+            np.zeros(n), np.full(n, service), System((workers,), discipline, codel_target=60), previous=previous
+        )
+        settled = slice(10 * clients, n - clients)
+        assert found.wait[settled].mean() == pytest.approx(clients * service / workers - service, rel=0.02)
+        assert found.ended == pytest.approx(n * service / workers)
+
+
+def test_a_follower_comes_after_its_pause_even_when_own_arrivals_are_listed_between() -> None:
+    found = replay([0.0, 9.0, 100.0], [1.0, 1.0, 1.0], System((1,)), previous=[-1, 0, -1], think=[0, 2.0, 0])
+    assert found.arrival.tolist() == [0, 3, 100]
+    failed = replay([0.0, 0.0, 0.0], [1.0, 1.0, 1.0], System((1,), capacity=0), previous=[-1, -1, 1])
+    assert failed.status.tolist() == [SERVED, REJECTED, REJECTED]
+    assert failed.arrival.tolist() == [0, 0, 0]
+
+
+def test_retries_come_after_the_backoff_and_their_work_is_for_nobody() -> None:
+    found = replay([0.0, 1.0], [10.0, 3.0], System((1,), timeout=5, retries=2, backoff=1))
+    # The first gives up at 5, 11 and 17; its first attempt is at work until 10, and so on.
+    known = Reference([0.0, 1.0], [10.0, 3.0], System((1,), timeout=5, retries=2, backoff=1)).run()
+    assert found.attempts.tolist() == known.attempts == [3, 3]
+    assert found.sojourn.tolist() == known.sojourn
+    assert found.status[0] == TIMED_OUT_SERVED or found.status[0] == TIMED_OUT_WAITING
+    assert found.wasted == found.busy == 3 * 13
+
+
+def test_a_rejected_attempt_may_find_a_place_the_next_time() -> None:
+    found = replay([0.0, 1.0], [2.0, 2.0], System((1,), capacity=0, retries=1, backoff=1.5))
+    assert found.status.tolist() == [SERVED, SERVED]
+    assert found.attempts.tolist() == [1, 2]
+    assert found.sojourn.tolist() == [2.0, 3.5]
+
+
+def test_round_robin_counts_attempts_and_pinned_sessions_stay() -> None:
+    n = 9
+    apart = np.arange(n) * 10.0
+    assert replay(apart, np.ones(n), System((1, 1, 1))).backend.tolist() == [0, 1, 2] * 3
+    sessions = ["a", "b", "a", "c", "d", "b", "d", "a", "c"]
+    found = replay(apart, np.ones(n), System((1, 1, 1), balancer="pinned"), session=sessions)
+    assert found.backend.tolist() == [0, 1, 0, 2, 0, 1, 0, 0, 2]
+
+
+def test_least_conn_prefers_the_emptier_and_takes_turns_in_ties() -> None:
+    apart = np.arange(6) * 10.0
+    assert replay(apart, np.ones(6), System((1, 1), balancer="least_conn")).backend.tolist() == [0, 1] * 3
+    busy = replay([0.0, 1.0, 2.0, 3.0], [100.0, 0.5, 0.5, 0.5], System((1, 1), balancer="least_conn"))
+    assert busy.backend.tolist() == [0, 1, 1, 1]
+
+
+def test_two_choices_looks_at_two_different_backends() -> None:
+    n = 20_000
+    arrivals, services = drawn(4, n, 1.0, lattice=False)
+    idle = replay(arrivals, services * 1e-6, System((1, 1, 1), balancer="two_choices"), seed=1)
+    assert np.bincount(idle.backend) == pytest.approx([n / 3] * 3, rel=0.05)
+    # Of two backends it always sees both: nobody is sent to the busy one.
+    pair = replay([0.0, 1.0, 2.0, 3.0], [100.0, 0.5, 0.5, 0.5], System((1, 1), balancer="two_choices"), seed=1)
+    assert pair.backend.tolist() == [pair.backend[0]] + [1 - pair.backend[0]] * 3
+    again, other = (
+        replay(arrivals, services, System((1, 1, 1), balancer="two_choices"), seed=seed).backend for seed in (1, 2)
+    )
+    assert (again == replay(arrivals, services, System((1, 1, 1), balancer="two_choices"), seed=1).backend).all()
+    assert (again != other).any()
+
+
+def test_codel_follows_the_pseudocode_of_its_standard_through_long_spells_of_drops() -> None:
+    arrivals, services = drawn(9, 1_500, 2.0, lattice=False)
+    system = System((1,), "codel", codel_target=0.5, codel_interval=4.0, retries=1, backoff=0.5)
+    known = Reference(arrivals, services, system).run()
+    found = replay(arrivals, services, system)
+    assert [STATUSES[code] for code in found.status] == known.status
+    assert found.counts()["dropped"] > 200
+
+
+def test_better_balancers_wait_less() -> None:
+    arrivals, services = drawn(5, 200_000, 0.9 * 8, lattice=False)
+    order = ("round_robin", "two_choices", "least_conn", "shared_queue")
+    waits = [replay(arrivals, services, System((1,) * 8, balancer=balancer)).wait.mean() for balancer in order]
+    assert waits == sorted(waits, reverse=True)
+    assert waits[-1] < 0.5 * waits[0]
+
+
+def test_codel_keeps_the_wait_short_under_overload_and_drops_nobody_below_it() -> None:
+    arrivals, services = drawn(6, 50_000, 1.3, lattice=False)
+    system = System((1,), "codel", codel_target=2.0, codel_interval=20.0)
+    held = replay(arrivals, services, system)
+    full = replay(arrivals, services, System((1,)))
+    assert np.quantile(held.wait, 0.9) < 0.05 * np.quantile(full.wait, 0.9)
+    assert 0.1 < held.counts()["dropped"] / len(arrivals) < 0.4
+    light = replay(arrivals * 4, services, system)
+    assert light.counts()["dropped"] == 0
+
+
+@pytest.mark.parametrize(("threshold", "order"), [(0, [0, 4, 3, 2, 1]), (2, [0, 4, 3, 1, 2]), (3, [0, 4, 1, 2, 3])])
+def test_adaptive_lifo_turns_while_more_wait_than_its_threshold(threshold: int, order: list[int]) -> None:
+    found = replay(np.arange(5.0), np.full(5, 10.0), System((1,), "adaptive_lifo", lifo_threshold=threshold))
+    assert np.argsort(found.start).tolist() == order
+
+
+def test_a_margin_drops_those_who_could_not_be_served_in_time() -> None:
+    arrivals, services = drawn(7, 20_000, 1.5, lattice=False)
+    late = replay(arrivals, services, System((1,), "deadline", timeout=10))
+    early = replay(arrivals, services, System((1,), "deadline", timeout=10, deadline_margin=3))
+    assert early.counts()["dropped"] > 0
+    assert late.counts()["dropped"] == 0
+    assert early.wasted < late.wasted
+    assert (early.wait[early.status == DROPPED] >= 10 - 3 - 1e-9).all()
+
+
+def test_more_wait_than_there_were_slots_at_first() -> None:
+    n = 3 * replay_module.SLOTS
+    found = replay(np.arange(n) * 1e-6, np.ones(n), System((1,), "lifo"))
+    assert found.ended == pytest.approx(n)
+    assert found.counts()["served"] == n
+
+
+def test_nothing_comes_of_nothing() -> None:
+    for discipline in ("fifo", "lifo"):
+        found = replay([], [], System((1,), discipline))
+        assert found.requests == found.served == found.busy == found.seconds == 0
+        assert math.isnan(found.goodput)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"arrivals": [1.0, 0.0]}, "in order"),
+        ({"services": [1.0]}, "2 arrivals and 1 services"),
+        ({"services": [1.0, -1.0]}, "negative"),
+        ({"services": [1.0, math.nan]}, "negative|finite"),
+        ({"arrivals": [0.0, math.inf]}, "finite"),
+        ({"arrivals": [[0.0, 1.0]], "services": [[0.0, 1.0]]}, "flat"),
+        ({"previous": [-1, 1]}, "earlier"),
+        ({"previous": [-1, -2]}, "earlier|-1"),
+        ({"think": [0.0, 0.0]}, "follow"),
+        ({"previous": [-1, 0], "think": [0.0, -1.0]}, "think"),
+        ({"system": System((1,), balancer="given")}, "backend of each"),
+        ({"system": System((1,), balancer="given"), "backend": [0, 1]}, "not one of the 1"),
+        ({"system": System((1,), balancer="pinned")}, "session"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_words(wrong: dict, said: str) -> None:
+    told = {"arrivals": [0.0, 1.0], "services": [1.0, 1.0], "system": System((1,)), **wrong}
+    with pytest.raises(ValueError, match=said):
+        replay(**told)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"workers": ()}, {"workers": (1, 0)}, {"discipline": "random"}, {"balancer": "dns"}, {"timeout": 0},
+        {"timeout": math.nan}, {"discipline": "deadline"}, {"capacity": -1}, {"retries": -1}, {"backoff": -0.1},
+        {"codel_target": 0}, {"codel_interval": math.inf}, {"lifo_threshold": -1}, {"deadline_margin": -1},
+    ],
+)  # fmt: skip
+def test_a_system_that_cannot_be_is_refused(wrong: dict) -> None:
+    with pytest.raises(ValueError, match=r"\w+ \w+"):
+        System(**{"workers": (1,), **wrong})
+
+
+def test_every_discipline_and_balancer_is_served() -> None:
+    arrivals, services = drawn(8, 500, 1.8, lattice=False)
+    for discipline in DISCIPLINES:
+        for balancer in BALANCERS:
+            system = System((1, 1), discipline, balancer, timeout=50)
+            told = {"backend": np.arange(500) % 2, "session": np.arange(500) % 7}
+            assert replay(arrivals, services, system, **told).served > 300

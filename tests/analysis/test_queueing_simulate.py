@@ -1,0 +1,270 @@
+"""What is simulated agrees with theory; what is asked for wrongly is refused in words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sojourn.charts.simulate import POINTS, wait_chart, wait_points
+from sojourn.cli import app
+from sojourn.errors import SojournError
+from sojourn.queueing.batch_means import interval
+from sojourn.queueing.outcome import STATUSES
+from sojourn.queueing.processes import ARRIVALS, SERVICES, arrival_process, service_process
+from sojourn.queueing.simulate import simulate
+from sojourn.queueing.system import BALANCERS, DISCIPLINES, System
+from sojourn.sections.simulate import simulate_section
+from typer.testing import CliRunner
+
+HOUSE = Path(__file__).parents[2]
+MILLION = 1_000_000
+MODELS = [
+    ("M/M/1", "poisson:8", "exponential:0.1", 1, 0.4),
+    ("M/D/1", "poisson:8", "constant:0.1", 1, 0.2),
+    ("M/M/2", "poisson:16", "exponential:0.1", 2, 0.1 * 0.64 / 0.36),
+    ("M/M/8", "poisson:64", "exponential:0.1", 8, 0.028602807840126),
+    ("M/G/1", "poisson:7", "lognormal:0.1:2", 1, 0.7 * 0.1 * 3 / 2 / 0.3),
+]
+
+
+@pytest.mark.parametrize(("name", "arrivals", "service", "workers", "mean_wait"), MODELS, ids=[m[0] for m in MODELS])
+def test_two_million_requests_wait_as_theory_says(
+    name: str, arrivals: str, service: str, workers: int, mean_wait: float
+) -> None:
+    found = simulate(arrivals, service, System((workers,)), requests=2 * MILLION, seed=2)
+    assert found.theory is not None
+    assert found.theory.name == name
+    assert found.theory.mean_wait == pytest.approx(mean_wait)
+    assert found.wait["mean"] == pytest.approx(mean_wait, rel=0.02)
+    for figure, wait in found.theory.wait.items():
+        assert found.wait[figure] == pytest.approx(wait, rel=0.03, abs=1e-9)
+
+
+def test_no_seed_is_special_and_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    runs = [simulate("poisson:7", "exponential:0.1", requests=200_000, seed=seed) for seed in range(40)]
+    truth = 0.7 * 0.1 / 0.3
+    means = np.array([run.wait["mean"] for run in runs])
+    assert means.mean() == pytest.approx(truth, rel=0.01)
+    held = sum(abs(run.mean_wait.mean - truth) <= run.mean_wait.half for run in runs)
+    assert held >= 34  # of 40 at 95 %: fewer once in a thousand
+
+
+def test_lifo_waits_as_long_as_fifo_on_average_but_not_in_the_tail() -> None:
+    first, last = (
+        simulate("poisson:8", "exponential:0.1", System((1,), discipline), requests=2 * MILLION, seed=2)
+        for discipline in ("fifo", "lifo")
+    )
+    assert last.wait["mean"] == pytest.approx(first.wait["mean"], rel=0.02)
+    assert last.theory.mean_wait == first.theory.mean_wait
+    assert not last.theory.wait  # its quantiles are not those of fifo
+    assert last.wait["p999"] > 2 * first.wait["p999"]
+
+
+def test_limited_places_block_and_wait_as_theory_says() -> None:
+    found = simulate("poisson:16", "exponential:0.1", System((2,), capacity=4), requests=MILLION, seed=3)
+    assert found.theory.name == "M/M/2/6"
+    assert found.counts["rejected"] / found.counted == pytest.approx(found.theory.blocking, rel=0.02)
+    assert found.wait["mean"] == pytest.approx(found.theory.mean_wait, rel=0.02)
+
+
+def test_approximations_say_what_they_are() -> None:
+    turns = simulate("poisson:16", "exponential:0.1", System((1, 1)), requests=MILLION, seed=4)
+    assert turns.theory is None
+    assert "in turn" in turns.reason
+    assert turns.wait["mean"] == pytest.approx(turns.approximation.mean_wait, rel=0.1)
+    bursts = simulate("hyperexponential:8:4", "exponential:0.1", requests=2 * MILLION, seed=4)
+    assert bursts.approximation.mean_wait == pytest.approx(0.4 * 2.5)
+    assert bursts.wait["mean"] == pytest.approx(bursts.approximation.mean_wait, rel=0.1)
+    shared = simulate("poisson:16", "exponential:0.1", System((1, 1), balancer="shared_queue"), requests=1000)
+    assert shared.theory.name == "M/M/2"
+
+
+@pytest.mark.parametrize(
+    ("service", "system", "why"),
+    [
+        ("pareto:0.1:1.5", System((1,)), "variance"),
+        ("pareto:0.1:1.5", System((2,)), "variance"),
+        ("exponential:0.2", System((1,)), "offered load"),
+        ("exponential:0.1", System((1,), timeout=1), "give up"),
+        ("exponential:0.1", System((1,), "codel"), "codel"),
+        ("constant:0.1", System((1,), capacity=2), "limited places"),
+        ("exponential:0.1", System((1, 1), balancer="least_conn"), "least_conn"),
+    ],
+)
+def test_without_a_closed_form_the_reason_is_said(service: str, system: System, why: str) -> None:
+    found = simulate("poisson:8", service, system, requests=2_000)
+    assert found.theory is None
+    assert why in found.reason
+    assert found.to_dict()["theory"] is None
+    assert why in " ".join(simulate_section(found).notes)
+
+
+DRAWN = 400_000
+
+
+@pytest.mark.parametrize(
+    ("process", "mean", "cv2"),
+    [
+        (arrival_process("poisson:5"), 0.2, 1.0),
+        (arrival_process("constant:5"), 0.2, 0.0),
+        (arrival_process("hyperexponential:5:3"), 0.2, 3.0),
+        (service_process("exponential:0.3"), 0.3, 1.0),
+        (service_process("lognormal:0.3:0.5"), 0.3, 0.5),
+        (service_process("pareto:0.3:6"), 0.3, 1 / 24),
+    ],
+)
+def test_what_is_drawn_has_the_moments_it_should(process: object, mean: float, cv2: float) -> None:
+    values = process.drawn(DRAWN, np.random.default_rng(1))
+    assert process.cv2 == pytest.approx(cv2)
+    assert values.mean() == pytest.approx(mean, rel=0.01)
+    assert values.var() / values.mean() ** 2 == pytest.approx(cv2, rel=0.05, abs=1e-12)
+
+
+def test_the_same_seed_sends_the_same_requests_to_any_system() -> None:
+    one, other = (
+        simulate("poisson:8", "exponential:0.1", System((workers,), discipline), requests=5_000, seed=7)
+        for workers, discipline in ((1, "fifo"), (3, "lifo"))
+    )
+    np.testing.assert_array_equal(one.outcome.arrival, other.outcome.arrival)
+    assert simulate("poisson:8", "exponential:0.1", requests=5_000, seed=8).wait != one.wait
+
+
+def written(path: Path, lines: list[object]) -> str:
+    path.write_text("\n".join(map(str, lines)))
+    return f"trace:{path}"
+
+
+def test_traces_are_taken_as_they_are(tmp_path: Path) -> None:
+    arrivals = written(tmp_path / "a", ["# six requests", 100, 101, 102, "", 103, 104, 105])
+    services = written(tmp_path / "s", [45, 16, 8, 4, 2, 1])
+    found = simulate(arrivals, services, System((1,), timeout=60))
+    assert found.requests == found.counted == 6
+    assert found.to_dict()["timeouts"] == 5
+    assert found.counts["served"] == 1
+    assert found.wasted == pytest.approx(31)
+    with pytest.raises(ValueError, match="7 requests, but the trace of arrivals has 6"):
+        simulate(arrivals, services, requests=7)
+    again = simulate("constant:1", services, requests=12)
+    assert again.busy == pytest.approx(2 * 76)
+    assert "6" in " ".join(again.notes)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["1.5", "abc", "2"], r"line 2: 'abc'"),
+        (["1", "nan"], "line 2"),
+        (["1", "inf"], "line 2"),
+        (["3", "2"], "line 2: '2' is earlier"),
+        ([], "no number"),
+        (["x"] * 9, "6 more"),
+        (["\x1b[31mred"], r"x1b"),
+    ],
+)
+def test_bad_lines_of_a_trace_are_named(tmp_path: Path, lines: list[str], said: str) -> None:
+    with pytest.raises(SojournError, match=said) as failure:
+        simulate(written(tmp_path / "a", lines), "constant:1")
+    assert "\x1b" not in str(failure.value)
+
+
+def test_a_negative_service_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SojournError, match="line 1"):
+        simulate("poisson:1", written(tmp_path / "s", [-1]), requests=5)
+    with pytest.raises(SojournError, match="No such file"):
+        simulate("poisson:1", f"trace:{tmp_path}/none")
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "service", "told", "said"),
+    [
+        ("poisson", "constant:1", {}, "poisson:RATE"),
+        ("poisson:0", "constant:1", {}, "above 0"),
+        ("poisson:1:2", "constant:1", {}, "poisson:RATE"),
+        ("hyperexponential:1:0.5", "constant:1", {}, "at least 1"),
+        ("poisson:1", "pareto:1:1", {}, "ALPHA above 1"),
+        ("poisson:1", "normal:1", {}, "none of"),
+        ("poisson:1", "constant:1", {"requests": 0}, "requests"),
+        ("poisson:1", "constant:1", {"warmup": 1.0}, "warm-up"),
+        ("poisson:1", "constant:1", {"seed": -1}, "seed"),
+        ("poisson:1", "constant:1", {"system": System((1,), balancer="pinned")}, "requests of a log"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(arrivals: str, service: str, told: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        simulate(arrivals, service, **told)
+
+
+def test_an_interval_of_alike_neighbours_is_doubted() -> None:
+    rng = np.random.default_rng(1)
+    assert not interval(rng.exponential(1, 30_000)).doubtful
+    assert interval(np.cumsum(rng.normal(0, 1, 30_000))).doubtful
+    assert interval(np.ones(100)) is None
+
+
+def run(*arguments: str) -> object:
+    return CliRunner().invoke(app, ["simulate", *arguments], env={"COLUMNS": "100"})
+
+
+def test_the_command_in_json_and_in_words() -> None:
+    arguments = ("--arrivals", "poisson:8", "--service", "exponential:0.1", "--requests", "50000", "--seed", "2")
+    found = json.loads(run(*arguments, "--json").stdout)
+    assert {"requests", "utilisation", "wait", "sojourn", "theory", "goodput", "timeouts", "mean_wait"} <= set(found)
+    assert found["requests"] == 50_000
+    assert set(found["wait"]) == {"mean", "p50", "p90", "p99", "p999", "max"}
+    assert found["theory"]["model"] == "M/M/1"
+    assert found["theory"]["mean_wait"] == 0.4
+    assert found["mean_wait"]["lower"] < found["wait"]["mean"] < found["mean_wait"]["upper"]
+    shown = run(*arguments)
+    assert shown.exit_code == 0
+    assert "M/M/1 says 400 ms" in shown.stdout
+
+
+def test_the_documents_name_every_rule_outcome_and_key() -> None:
+    mechanism = (HOUSE / "docs/explanation/queueing.md").read_text()
+    assert {*DISCIPLINES, *BALANCERS, *STATUSES} <= set(re.findall(r"^\| `(\w+)` \|", mechanism, re.M))
+    reference = (HOUSE / "docs/reference/simulate.md").read_text()
+    found = simulate("poisson:8", "exponential:0.1", System((1,), capacity=3), requests=2_000).to_dict()
+    keys = {*found, *found["mean_wait"], *found["theory"]} - {"error"}
+    assert keys <= set(re.findall(r"`([a-z_]+)`", reference))
+    for kind in (*ARRIVALS, *SERVICES):
+        assert f"| `{kind}:" in reference
+
+
+def test_the_command_says_first_that_the_queue_only_grows() -> None:
+    shown = run("--arrivals", "poisson:12", "--service", "exponential:0.1", "--requests", "20000").stdout
+    assert shown.startswith("AUDIT  120 %")
+
+
+def test_the_command_refuses_in_words() -> None:
+    for wrong in (["--discipline", "random"], ["--balancer", "pinned"], ["--timeout", "0"], ["--warmup", "2"]):
+        failed = run("--arrivals", "poisson:1", "--service", "constant:0.1", "--requests", "100", *wrong)
+        assert failed.exit_code == 2, wrong
+        assert "Traceback" not in failed.output
+    assert run("--arrivals", "trace:/none", "--service", "constant:0.1").exception.__class__ is SojournError
+
+
+def test_everybody_rejected_or_given_up_can_be_said() -> None:
+    none = simulate("poisson:12", "constant:10", System((1,), timeout=0.1, retries=1), requests=500)
+    section = simulate_section(none)
+    assert "0 % answered" in section.sentence
+    assert "for clients who had given up" in " ".join(section.notes)
+    assert "attempts for 500" in " ".join(section.notes)
+    blocked = simulate("constant:1000", "constant:100", System((1,), capacity=0), requests=100, warmup=0.5)
+    assert "Every request was rejected" in simulate_section(blocked).sentence
+    assert blocked.to_dict()["wait"]["mean"] is None
+
+
+def test_the_chart_holds_points_not_requests() -> None:
+    found = simulate("poisson:8", "exponential:0.1", requests=100_000, seed=2)
+    points = wait_points(found)
+    assert len(points) <= 2 * POINTS
+    simulated = [(p["seconds"], p["exceeding"]) for p in points if p["source"] == "simulated"]
+    waits = found.waits()
+    for seconds, exceeding in simulated[:: len(simulated) // 7]:
+        assert (waits > seconds * (1 + 1e-5)).mean() == pytest.approx(exceeding, abs=2e-4)
+    assert wait_chart(found).to_dict()["mark"]["type"] == "line"
+    (picture,) = simulate_section(found).pictures
+    assert picture.chart().to_dict()
