@@ -16,10 +16,10 @@ def doubled(x: float) -> float:
 def test_nowhere_to_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
     real = numba.njit
 
-    def without_a_place(*, cache: bool = False, **more: Any) -> Any:
+    def without_a_place(*functions: Any, cache: bool = False, **more: Any) -> Any:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return real(**more)
+        return real(*functions, **more)
 
     monkeypatch.setattr(numba, "njit", without_a_place)
     assert compiled(doubled)(1.5) == 3.0
