@@ -64,3 +64,15 @@ def reading_bar(quiet: bool) -> Iterator[tuple[Callable[[int | None], None], Cal
             lambda total: progress.update(task, total=total),
             lambda position: progress.update(task, completed=position),
         )
+
+
+@contextmanager
+def doing(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, on a terminal's stderr only. Yields what changes it."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+
+    with Console(stderr=True).status("") as status:
+        yield status.update

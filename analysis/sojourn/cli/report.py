@@ -51,8 +51,10 @@ def report(
     from sojourn.report.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
 
     columns = (*COLUMNS, column)
-    chosen = {"since": since, "until": until, "where": where}
-    result = split_of(sources, spans=spans, columns=columns, by=DEFAULT_GROUPS, slo=slo, quiet=quiet, **chosen)
+    result = split_of(
+        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=DEFAULT_GROUPS, slo=slo,
+        quiet=quiet,
+    )  # fmt: skip
     earlier = split_of(before, columns=columns, where=where, quiet=quiet) if before else None
     with doing(quiet) as say:
         say("reading spans")

@@ -11,6 +11,7 @@ import typer
 
 from sojourn.cli.common import instant, pairs, reading_bar
 from sojourn.errors import SojournError
+from sojourn.explain.verdict import SLO
 
 if TYPE_CHECKING:
     from sojourn.explain.result import SplitResult
@@ -59,6 +60,7 @@ def split_of(
     where: list[str] | None = None,
     columns: Sequence[str] = (),
     by: Sequence[str] = (),
+    slo: float = SLO,
     quiet: bool = False,
 ) -> SplitResult:
     """Read requests row by row and split them; ``columns`` are read besides what the split needs.
@@ -78,6 +80,7 @@ def split_of(
             since=begin,
             until=end,
             where=conditions,
+            slo=slo,
             columns=("request_id", *columns),
             on_size=set_total,
             on_progress=set_position,

@@ -28,6 +28,7 @@ Codes = npt.NDArray[np.int32]
 SAID = "worker values"
 TOLD = "told"
 SEEN = "most at once"
+SLACK = 1e-5  # s
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Visits:
 
     Attributes:
         base: the instant 0 of every instant here.
-        arrival, wait_end: s after base, never NaN. wait_end < arrival where the clocks make the wait negative.
+        arrival, wait_end: s after base; NaN only for a wait that is not known. wait_end < arrival where the clocks
+            make the wait negative.
         busy_start, busy_end: s after base; NaN where nobody told when a worker took the request.
         backend: index into ``backends``, per request.
         backends: addresses; None for requests without one.
@@ -92,7 +94,11 @@ class Visits:
 
 
 def visits(
-    rows: pl.LazyFrame, *, columns: Sequence[str] = (), workers: int | Mapping[str, int] | None = None
+    rows: pl.LazyFrame,
+    *,
+    columns: Sequence[str] = (),
+    workers: int | Mapping[str, int] | None = None,
+    waits_unknown: bool = False,
 ) -> Visits:
     """Visits of split rows.
 
@@ -101,6 +107,7 @@ def visits(
             counts once.
         columns: to keep in ``frame`` beside upstream, route, service, worker and status.
         workers: per backend, or the same for all; None: read off the worker values.
+        waits_unknown: keep requests that nothing tells the wait of, with NaN for ``wait_end``.
     """
     kept = dict.fromkeys(("upstream", "route", "service", "worker", "status", *columns))
     epoch = pl.col("start").dt.epoch("us")
@@ -114,7 +121,7 @@ def visits(
     base = counted["base"] or 0
     begun = (pl.col("proxy_start").dt.epoch("us") - base) / 1e6
     table = (
-        served.filter(proxied & pl.col("queueing_delay").is_not_null())
+        served.filter(proxied & (pl.col("queueing_delay").is_not_null() | waits_unknown))
         .with_columns(__arrival=(epoch - base) / 1e6 + pl.col("upload") + pl.col("retries"))
         .with_columns(
             __wait_end=pl.col("__arrival") + pl.col("queueing_delay"),
@@ -130,7 +137,7 @@ def visits(
             "__wait_end",
             pl.when(pl.col("__held").is_not_null()).then("__busy_start").alias("__busy_start"),
             (pl.col("__busy_start") + pl.col("__held")).alias("__busy_end"),
-            *(("request_id", "time") if "request_id" in names else ()),
+            *(name for name in ("request_id", "time") if "request_id" in names and name not in kept),
         )
         .collect(engine="streaming")
     )
@@ -160,10 +167,13 @@ def visits(
 
 
 def most_at_once(begin: Floats, end: Floats) -> int:
-    """The largest number of intervals [begin, end) that hold at one instant; 0 of none."""
+    """The largest number of intervals [begin, end) that hold at one instant; 0 of none.
+
+    Instants are known to a microsecond each, and sums of them to a few: overlaps shorter than ``SLACK`` are none.
+    """
     if not len(begin):
         return 0
-    instants = np.concatenate([end, begin])
+    instants = np.concatenate([np.maximum(end - SLACK, begin), begin])
     steps = np.concatenate([np.full(len(end), -1), np.full(len(begin), 1)])
     # At one instant ends come first: a worker that takes its next request at once is not two workers.
     order = np.argsort(instants, kind="stable")

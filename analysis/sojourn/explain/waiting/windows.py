@@ -1,0 +1,64 @@
+"""Windows of one width, at whole multiples of it since the epoch: two logs, or two readings of one, share them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+MOST = 240
+WIDTHS = (
+    0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400,
+)  # fmt: skip
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """``count`` windows of ``seconds`` each; the first begins ``begin`` seconds after ``base``."""
+
+    base: datetime
+    begin: float
+    seconds: float
+    count: int
+
+    @classmethod
+    def over(
+        cls, base: datetime, first: float, last: float, *, seconds: float | None = None, most: int = MOST
+    ) -> Windows:
+        """Windows that hold every instant from ``first`` to ``last`` (s after ``base``).
+
+        ``seconds``: their width; None: the smallest of ``WIDTHS`` (beyond: whole days) of which ``most`` are enough.
+        """
+        if seconds is None:
+            least = (last - first) / max(most - 1, 1)
+            seconds = next((width for width in WIDTHS if width >= least), math.ceil(least / 86400) * 86400)
+        # The base's place in its window, from whole microseconds: exact, where seconds since the epoch are not.
+        width = timedelta(seconds=seconds)
+        into = ((base - EPOCH) % width) / timedelta(seconds=1)
+        begin = math.floor((first + into) / seconds) * seconds - into
+        return cls(base, begin, seconds, max(math.floor((last - begin) / seconds) + 1, 1))
+
+    def of(self, instants: Floats) -> npt.NDArray[np.int64]:
+        """The window that each instant lies in; those outside belong to the first or the last."""
+        return np.clip(np.floor((instants - self.begin) / self.seconds), 0, self.count - 1).astype(np.int64)
+
+    @property
+    def edges(self) -> Floats:
+        """``count`` + 1 instants, s after ``base``."""
+        return self.begin + self.seconds * np.arange(self.count + 1, dtype=np.float64)
+
+    @property
+    def begins(self) -> list[datetime]:
+        """When each window begins."""
+        return [self.base + timedelta(seconds=round(float(edge), 6)) for edge in self.edges[:-1]]
+
+
+def iso(instant: datetime) -> str:
+    """An instant as JSON has it."""
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

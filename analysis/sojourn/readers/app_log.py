@@ -1,0 +1,88 @@
+"""The app's own late log: JSON lines that say what the app did, written when it was done, whoever still waited for it.
+
+    {"request_id": "…", "service_time": 1.25, "start": 1767225600.123, "route": "/export", "worker": "17"}
+
+``service_time`` (s) is how long the worker was held; ``start`` (unix s, the app's clock), ``route`` and ``worker`` may
+be left out. The rows are those of spans, so whatever takes spans takes them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.frame import Records
+from sojourn.readers.blocks import parsed_blocks
+from sojourn.readers.sources import opened_inputs
+from sojourn.readers.spans import SPANS_SCHEMA
+
+REASONS = {
+    "empty_line": "a line with nothing in it",
+    "invalid_json": "not JSON",
+    "not_an_object": "JSON, but not an object",
+    "missing_request_id": "no request_id",
+    "missing_service_time": "no service_time",
+    "invalid_service_time": "service_time is not a number of seconds, or negative",
+    "invalid_start": "start is not unix seconds",
+}
+REJECTS_KEPT = 1_000
+_STRUCT = "{" + ", ".join(f'"{k}": "VARCHAR"' for k in ("request_id", "service_time", "start", "route", "worker")) + "}"
+_QUERY = f"""
+    WITH parsed AS (SELECT line, number, TRY(json_transform(line, '{_STRUCT}')) AS r FROM block),
+         numbered AS (SELECT *, micros(r.service_time) AS held, micros(r.start) AS begun FROM parsed)
+    SELECT r.request_id AS request_id, begun AS span_start, TRY(begun + held) AS span_end, held / 1e6 AS span_seconds,
+           CASE WHEN NOT blank(r.worker) THEN r.worker END AS span_worker,
+           CASE WHEN NOT blank(r.route) THEN r.route END AS span_route,
+           number,
+           CASE WHEN trim(line, ' \t\r\n') = '' THEN 'empty_line'
+                WHEN NOT json_valid(line) THEN 'invalid_json'
+                WHEN NOT starts_with(ltrim(line, ' \t'), '{{') THEN 'not_an_object'
+                WHEN blank(r.request_id) THEN 'missing_request_id'
+                WHEN blank(r.service_time) THEN 'missing_service_time'
+                WHEN coalesce(held < 0 OR held > 1000000000000, true) THEN 'invalid_service_time'
+                WHEN NOT coalesce(plausible(begun), blank(r.start)) THEN 'invalid_start'
+           END AS reason,
+           rtrim(line, '\r\n') AS raw
+    FROM numbered"""  # noqa: S608 - nothing in it comes from outside
+
+
+def read_app_log(paths: Sequence[str | os.PathLike[str]]) -> tuple[pl.DataFrame, Records]:
+    """Rows of ``SPANS_SCHEMA``, and what became of the lines.
+
+    Args:
+        paths: files, plain, gzip or zstd, or globs.
+
+    Raises:
+        SojournError: a file cannot be opened, or a path is a store. Bad lines never raise: they are counted by reason.
+    """
+    inputs = opened_inputs([os.fspath(path) for path in paths])
+    if inputs.stores or inputs.parquet:
+        inputs.close()
+        other = inputs.stores[0] if inputs.stores else inputs.parquet[0]
+        raise SojournError(f"{other}: an app's log is a file of JSON lines")
+    records = Records()
+    frames = [pl.DataFrame(schema=SPANS_SCHEMA)]
+    try:
+        for block in parsed_blocks(inputs.logs, _QUERY):
+            records.read += block.lines
+            for reject in block.rejects:
+                records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
+                if len(records.rejects) < REJECTS_KEPT:
+                    said = {"source": block.source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}
+                    records.rejects.append(said)
+            if block.accepted is not None:
+                frames.append(_spans(pl.DataFrame(block.accepted)))
+    finally:
+        inputs.close()
+    return pl.concat(frames), records
+
+
+def _spans(rows: pl.DataFrame) -> pl.DataFrame:
+    rows = rows.with_columns(span_service_time="span_seconds")
+    return rows.select(
+        (pl.col(name) if name in rows.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in SPANS_SCHEMA.items()
+    )

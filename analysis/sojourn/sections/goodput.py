@@ -1,0 +1,165 @@
+"""Goodput, laid out for people."""
+
+from __future__ import annotations
+
+from sojourn.explain.goodput import GoodputResult
+from sojourn.frame import Records
+from sojourn.sections.section import Picture, Section, Table
+from sojourn.words import duration, percent
+
+MEASURES = (
+    "Wasted: from a worker taking a request to its being free again, of requests that nginx (504) or the client (499) "
+    "had given up on."
+)
+DOUBTFUL = 0.1  # share of the requests given up on that may be unknown before it is said first
+GROUPS = 50
+ROWS = 10  # windows of the table over time
+HOW = "The app's spans (--spans) or its own log (--app-log) tell."
+
+
+def goodput_section(found: GoodputResult, app_log: Records | None = None) -> Section:
+    """The section of ``goodput``; ``app_log``: what became of the lines of the app's own log."""
+    failures = []
+    if found.known and found.unknown > DOUBTFUL * found.given_up:
+        failures.append(
+            f"{found.unknown:,} of the {found.given_up:,} requests given up on have no span: more was wasted than is "
+            f"shown. {HOW}"
+        )
+    return Section(
+        key="goodput",
+        title="Work for clients already gone",
+        sentence=sentence(found),
+        measures=MEASURES,
+        failures=tuple(failures),
+        tables=_tables(found) if found.requests else (),
+        pictures=_pictures(found),
+        notes=tuple(_notes(found, app_log)),
+    )
+
+
+def sentence(found: GoodputResult) -> str:
+    """The finding in one sentence."""
+    if not found.given_up:
+        return f"No work was wasted: none of {found.requests:,} requests was given up on (499, 504)."
+    if not found.known:
+        if not found.unknown:
+            return f"No work was wasted: none of {found.given_up:,} requests given up on had reached the app."
+        return (
+            f"{found.given_up:,} of {found.requests:,} requests were given up on (499, 504), and nothing tells how "
+            f"long workers were held by them. {HOW}"
+        )
+    text = (
+        f"{duration(found.wasted)} of worker time, {percent(found.share)} of all, went into {found.known:,} requests "
+        "that had been given up on"
+    )
+    top = found.groups.row(0, named=True)
+    if len(found.groups) > 1 and top["wasted"] > 0:
+        text += f", {percent(top['wasted'] / found.wasted)} of it into {_named(found, top['group'])}"
+    return text + "."
+
+
+def _named(found: GoodputResult, group: str) -> str:
+    return group if found.by == "route" else f"{found.by} {group}"
+
+
+def _tables(found: GoodputResult) -> tuple[Table, ...]:
+    groups = Table(
+        (found.by, "requests", "given up", "unknown", "wasted (s)", "worked (s)", "wasted"),
+        tuple(
+            (
+                row["group"],
+                f"{row['requests']:,}",
+                f"{row['given_up']:,}",
+                f"{row['unknown']:,}",
+                _seconds(row["wasted"]),
+                f"{row['worked']:,.1f}",
+                percent(row["share"]),
+            )
+            for row in found.groups.head(GROUPS).iter_rows(named=True)
+        ),
+        title="By " + found.by,
+        more=max(len(found.groups) - GROUPS, 0),
+    )
+    storms = Table(
+        ("from (UTC)", "lasted", "requests", "attempts per first", "retries", "failures"),
+        tuple(
+            (
+                f"{storm.begin:%H:%M:%S}",
+                duration((storm.end - storm.begin).total_seconds()),
+                f"{storm.requests:,}",
+                f"{storm.amplification:.2f}",
+                percent(storm.repeated),
+                percent(storm.failures),
+            )
+            for storm in found.storms
+        ),
+        title="Retry storms: load that failures made",
+    )
+    over_time = Table(
+        ("from (UTC)", "ended/s", "good/s", "failed/s", "wasted (s)", "worked (s)"),
+        tuple(_coarse(found)),
+        title="Over time, by the end of the request",
+        shown=ROWS + 2,
+    )
+    return tuple(table for table in (groups, storms, over_time) if table.rows)  # fmt: skip
+
+
+def _coarse(found: GoodputResult) -> list[tuple[str, ...]]:
+    rows = found.over_time.to_dicts()
+    together = -(-len(rows) // ROWS) or 1
+    coarse = []
+    for k in range(0, len(rows), together):
+        part = rows[k : k + together]
+        mean = {name: sum(row[name] for row in part) / len(part) for name in ("throughput", "goodput", "failures")}
+        known = [row["wasted"] for row in part if row["wasted"] is not None]
+        wasted = sum(known) if len(known) == len(part) or sum(known) > 0 else None
+        coarse.append(
+            (
+                f"{part[0]['begin']:%H:%M:%S}", *(f"{value:,.1f}" for value in mean.values()),
+                _seconds(wasted), f"{sum(row['worked'] for row in part):,.1f}",
+            )
+        )  # fmt: skip
+    return coarse
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}"
+
+
+def _pictures(found: GoodputResult) -> tuple[Picture, ...]:
+    if not found.requests:
+        return ()
+    from sojourn.charts.goodput import goodput_over_time  # noqa: PLC0415 - drawn for pages only
+
+    return (
+        Picture(
+            "goodput-over-time",
+            "Throughput and goodput",
+            "Requests that ended per second, and those whose client got an answer (above); worker seconds for clients "
+            f"already gone per {duration(found.width)} (below).",
+            lambda: goodput_over_time(found),
+        ),
+    )
+
+
+def _notes(found: GoodputResult, app_log: Records | None) -> list[str]:
+    notes = []
+    if found.known and found.after > 0:
+        notes.append(f"Of the wasted time, {duration(found.after)} passed after the client had gone.")
+    if found.unknown and found.known and found.unknown <= DOUBTFUL * found.given_up:
+        notes.append(f"{found.unknown:,} requests given up on have no span: what they cost is not known.")
+    if found.not_reached:
+        notes.append(f"{found.not_reached:,} requests were given up on before a connection to the app was made.")
+    if found.repeats:
+        notes.append(
+            f"{found.repeats:,} requests are clients' own retries: {found.amplification:.2f} attempts per first "
+            "request."
+        )
+    elif found.attempts > 1.005:
+        notes.append(f"nginx made {found.attempts:.2f} attempts per request.")
+    if found.repeats is None:
+        notes.append("Clients' own retries cannot be told: addresses, methods or URIs were not read.")
+    if app_log is not None and app_log.rejected:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(app_log.reasons.items()))
+        notes.append(f"{app_log.rejected:,} of {app_log.read:,} lines of the app's log were refused: {reasons}.")
+    return notes

@@ -1,0 +1,224 @@
+"""Depth: Little's law, the exact simulator's truth, what arrivals find, and what a span adds."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sojourn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_visits import NAN, drawn_visits, made_visits
+from pool_simulator import PoolSettings, PoolTruth, Route, as_lines, simulated_pool, span_lines
+from sojourn.explain.visits import Visits
+from sojourn.explain.waiting.depth import ALL, DepthResult, depth, depth_of
+from sojourn.explain.waiting.windows import Windows
+from sojourn.sections.depth import depth_section
+from typer.testing import CliRunner
+
+
+def read(folder: Path, setting: PoolSettings, *, spans: bool = False) -> tuple[DepthResult, PoolTruth]:
+    records, truth = simulated_pool(setting)
+    (folder / "access.jsonl").write_bytes(b"".join(as_lines(records)))
+    (folder / "app.jsonl").write_bytes(b"".join(span_lines(truth)))
+    told = [folder / "app.jsonl"] if spans else []
+    return depth(sojourn.split(folder / "access.jsonl", spans=told, columns=("request_id",)).rows), truth
+
+
+def held(truth: PoolTruth) -> float:
+    return math.fsum(r.free - r.begun for r in truth.requests)
+
+
+# --- laws
+
+
+@settings(max_examples=120, deadline=None)
+@given(drawn_visits())
+def test_time_averages_obey_little_and_windows_add_up(found: Visits) -> None:
+    result = depth_of(found)
+    if not len(found):
+        assert result.window is None
+        return
+    known = ~np.isnan(found.busy_end)
+    assert result.window is not None
+    seconds = (result.window[1] - result.window[0]).total_seconds()
+    waited = np.maximum(found.wait, 0).sum()  # a wait below zero is no time in a queue
+    served = found.held[known].sum()
+    overall = result.overall
+    if seconds > 0:
+        # L = λW, with λ = n / T.
+        assert overall["waiting"] * seconds == pytest.approx(waited, abs=1e-9)
+        assert overall["in_service"] * seconds == pytest.approx(served, abs=1e-9)
+        assert overall["in_system"] * seconds == pytest.approx(overall["gone"] * seconds + waited + served, abs=1e-9)
+    for key in ("waiting", "in_service", "gone"):
+        assert sum(row[key] for row in result.backends) == pytest.approx(overall[key], abs=1e-9)
+    whole = result.over_time.filter(upstream=ALL)
+    assert whole["arrivals"].sum() == len(found)
+    assert whole["most_waiting"].max() == overall["most_waiting"]
+    assert result.seen["requests"].sum() == len(found)
+    assert depth_section(result).sentence
+
+
+@settings(max_examples=80, deadline=None)
+@given(drawn_visits())
+def test_depth_over_time_is_the_count_second_by_second(found: Visits) -> None:
+    result = depth_of(found, width=1.0)
+    rows = {(row["begin"], row["upstream"]): row for row in result.over_time.iter_rows(named=True)}
+    for (begin, upstream), row in rows.items():
+        second = (begin - found.base).total_seconds()
+        here = np.array([upstream in (ALL, found.backends[b]) for b in found.backend], bool)
+        waiting = int((here & (found.arrival <= second) & (second < found.wait_end)).sum())
+        serving = int((here & (found.busy_start <= second) & (second < found.busy_end)).sum())
+        if result.window and (result.window[1] - found.base).total_seconds() > second:
+            assert row["waiting"] == pytest.approx(waiting, abs=1e-9)
+            assert row["most_waiting"] == waiting
+            assert row["in_service"] == pytest.approx(serving, abs=1e-9)
+
+
+def test_what_arrivals_find() -> None:
+    # One worker, 2 s each: the second finds one in service, the third one waiting as well, the fourth an empty system.
+    rows = [
+        (0, 0.0, 0.0, 0.0, 2.0, "/"),
+        (0, 0.5, 2.0, 2.0, 4.0, "/"),
+        (0, 1.0, 4.0, 4.0, 6.0, "/"),
+        (0, 7.0, 7.0, 7.0, 9.0, "/"),
+    ]
+    found = depth_of(made_visits(*rows))
+    assert found.seen.select("low", "high", "requests").rows() == [(0, 0, 3), (1, 1, 1)]
+    assert found.backends[0]["seen_in_system"] == (0 + 1 + 2 + 0) / 4
+    assert found.peak is not None
+    assert (found.peak["waiting"], (found.peak["at"] - made_visits().base).total_seconds()) == (2, 1.0)
+
+
+def test_requests_of_one_instant_come_one_after_the_other() -> None:
+    rows = [(0, 0.0, float(i), float(i), i + 1.0, "/") for i in range(5)]
+    seen = {row["low"]: row["requests"] for row in depth_of(made_visits(*rows)).seen.iter_rows(named=True)}
+    assert seen == {0: 2, 1: 1, 2: 1, 3: 1}
+
+
+def test_a_request_given_up_on_still_stands_in_the_queue() -> None:
+    rows = [(0, 0.0, 0.0, 0.0, 10.0, "/"), (0, 1.0, 3.0, 10.0, 12.0, "/"), (0, 5.0, 12.0, 12.0, 13.0, "/")]
+    found = depth_of(made_visits(*rows))
+    assert found.overall["gone"] * 13 == pytest.approx(7)
+    assert found.overall["waiting"] * 13 == pytest.approx(2 + 7)
+    assert found.seen.select("low", "requests").rows() == [(0, 2), (1, 1)]
+
+
+def test_deep_queues_are_told_in_few_rows() -> None:
+    rows = [(0, i * 0.001, float(i), float(i), i + 1.0, "/") for i in range(730)]
+    seen = depth_of(made_visits(*rows)).seen
+    assert seen["low"].to_list() == [*range(10), 10, 20, 50, 100, 200, 500]
+    assert seen["high"].to_list()[-1] == 728
+    assert seen["requests"].sum() == 730
+
+
+# --- against the truth
+
+
+def test_time_averages_and_utilisation_are_the_truth(tmp_path: Path) -> None:
+    found, truth = read(tmp_path, PoolSettings(requests=8_000))
+    assert found.window is not None
+    seconds = (found.window[1] - found.window[0]).total_seconds()
+    assert found.overall["waiting"] == pytest.approx(math.fsum(truth.waits) / seconds, rel=0.01)
+    assert found.overall["in_service"] == pytest.approx(held(truth) / seconds, rel=0.01)
+    assert found.overall["utilisation"] == pytest.approx(held(truth) / seconds / 4, rel=0.01)
+    assert found.overall["workers"] == 4
+    rate = found.requests / seconds
+    assert found.overall["waiting"] == pytest.approx(rate * found.overall["mean_wait"], rel=1e-6)
+
+
+def test_random_arrivals_see_time_averages(tmp_path: Path) -> None:
+    route = {"/": Route(1.0, 0.1)}
+    found, _ = read(tmp_path, PoolSettings(routes=route, backends=1, workers=2, rate=14, skews=(0.0,)))
+    assert found.overall["seen_in_system"] == pytest.approx(found.overall["in_system"], rel=0.05)
+    assert not any("not random" in note for note in depth_section(found).notes)
+
+
+def test_arrivals_in_turn_do_not(tmp_path: Path) -> None:
+    # Constant services and arrivals taking turns find the queue shorter than it is on average.
+    rows, free = [], 0.0
+    for i in range(400):
+        arrival = i // 2 * 2.0 + i % 2 * 1e-3
+        begun = max(arrival, free)
+        free = begun + 0.9
+        rows.append((0, arrival, begun, begun, free, "/"))
+    found = depth_of(made_visits(*rows))
+    assert any("not random" in note for note in depth_section(found).notes)
+
+
+def test_streaming_holds_workers_longer_and_spans_tell(tmp_path: Path) -> None:
+    setting = PoolSettings(requests=4_000, rate=12, streams={"/export": 2.0})
+    without, truth = read(tmp_path, setting)
+    found, _ = read(tmp_path, setting, spans=True)
+    streamed = math.fsum(r.stream for r in truth.requests)
+    assert streamed > 100
+    assert found.streamed == pytest.approx(streamed, rel=0.001)
+    assert without.streamed == 0
+    assert found.window is not None
+    seconds = (found.window[1] - found.window[0]).total_seconds()
+    assert found.overall["in_service"] * seconds == pytest.approx(held(truth), rel=0.001)
+    assert without.overall["in_service"] < 0.9 * found.overall["in_service"]
+
+
+def test_without_headers_service_lasts_until_the_answer(tmp_path: Path) -> None:
+    found = made_visits((0, 0.0, 1.0, NAN, NAN, "/"), (0, 0.0, 1.0, 1.0, 2.0, "/"))
+    found = Visits(**{**found.__dict__, "frame": found.frame.with_columns(header=3.0)})
+    result = depth_of(found)
+    assert result.overall["in_service"] * 3 == pytest.approx(1 + 2)
+    assert result.silent == 1
+
+
+# --- windows
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0, 1e6), st.floats(0, 1e6), st.sampled_from([None, 0.1, 1.0, 60.0]))
+def test_windows_hold_every_instant_and_begin_at_whole_multiples(
+    first: float, length: float, width: float | None
+) -> None:
+    last = first + min(length, 1000 * (width or 1e6))
+    windows = Windows.over(made_visits().base, first, last, seconds=width)
+    assert windows.edges[0] <= first + 1e-6
+    assert windows.edges[-1] >= last - 1e-6
+    if width is None:
+        assert windows.count <= 240
+    begin = windows.begins[0].timestamp() / windows.seconds
+    assert begin == pytest.approx(round(begin), abs=1e-3)
+
+
+# --- the command
+
+
+def test_the_command(tmp_path: Path) -> None:
+    from sojourn.cli import app  # noqa: PLC0415
+
+    read(tmp_path, PoolSettings(requests=800))
+    done = CliRunner().invoke(app, ["depth", str(tmp_path / "access.jsonl"), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert set(told) >= {"overall", "backends", "peak", "on_arrival", "over_time", "streamed_seconds", "workers"}
+    assert told["visits"] == 800
+    shown = CliRunner().invoke(app, ["depth", str(tmp_path / "access.jsonl"), "--workers", "2"])
+    assert "What arrivals found" in shown.stdout
+
+
+def test_every_picture_can_be_drawn_and_the_reference_names_every_key(tmp_path: Path) -> None:
+    found, _ = read(tmp_path, PoolSettings(requests=800))
+    pictures = depth_section(found).pictures
+    assert [picture.key for picture in pictures] == ["depth-over-time", "depth-on-arrival"]
+    for picture in pictures:
+        assert len(json.dumps(picture.chart().to_dict())) < 300_000
+    page = (Path(__file__).parents[2] / "docs/reference/depth.md").read_text()
+    told = found.to_dict()
+    nested = [
+        told["overall"],
+        told["backends"][0],
+        told["peak"],
+        told["on_arrival"][0],
+        told["over_time"]["windows"][0],
+    ]
+    for key in {*told, *(key for row in nested for key in row)}:
+        assert f"`{key}`" in page, key

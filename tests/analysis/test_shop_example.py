@@ -1,0 +1,14 @@
+"""The example log of the documents is what the simulator makes, and small."""
+
+from __future__ import annotations
+
+import gzip
+
+from shop_example import EXAMPLES, shop_files
+
+
+def test_the_committed_files_are_what_the_simulator_makes() -> None:
+    made = shop_files()
+    for name, held in made.items():
+        assert gzip.decompress((EXAMPLES / name).read_bytes()) == held, name
+    assert sum((EXAMPLES / name).stat().st_size for name in made) <= 150_000
