@@ -14,11 +14,9 @@ from sojourn.errors import SojournError
 from sojourn.explain.whatif.loop import Loop
 from sojourn.explain.whatif.variants import Change
 from sojourn.explain.whatif.workload import Bools, Floats, Ints, Workload
-from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING
+from sojourn.queueing.outcome import DROPPED, SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
-
-CHOOSING = "round_robin"  # where a variant needs a balancer and names none
 
 
 @dataclass(frozen=True)
@@ -91,17 +89,20 @@ def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, se
     for station in stations(workload, change):
         rows = station.rows
         given = station.system.balancer == "given"
+        apart = _only_watches(change, loop)
         previous, think = (None, None) if loop is None else loop.among(rows, change.load)
         outcome = replay(
             came[rows],
             services[rows],
-            station.system,
+            replace(station.system, timeout=None) if apart else station.system,
             backend=station.backend if given else None,
             session=session[rows] if session is not None and station.system.balancer == "pinned" else None,
             previous=previous,
             think=think,
             seed=seed,
         )
+        if apart and station.system.timeout is not None:
+            outcome = _with_timeout(outcome, services[rows], head[rows], station.system.timeout)
         # On the way a request waits for nobody. Nobody's patience is so short that it would matter.
         arrival[rows], wait[rows] = outcome.arrival, outcome.wait + way[rows]
         served[rows] = outcome.status == SERVED
@@ -156,8 +157,34 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
                 yield _station(rows[own], np.zeros(int(own.sum()), np.int64), System((count,), balancer="given"), rules)
                 rows = rows[~own]
         if len(rows):
-            system = System(_workers(found.workers.count[members], change), balancer=_balancer(len(members), change))
+            present = found.workers.count[members]
+            counts = _workers(present, change)
+            system = System(counts, balancer=_balancer(present, counts, change, workload.balancers[number]))
             yield _station(rows, local[found.backend[rows]], system, rules)
+
+
+def _only_watches(change: Change, loop: Loop | None) -> bool:
+    """Whether a client that gives up changes nothing for anybody else: its work goes on, and it does not come again."""
+    return change.discipline != "deadline" and not change.retries and loop is None
+
+
+def _with_timeout(outcome: Outcome, services: Floats, head: Floats, timeout: float) -> Outcome:
+    """The outcome where clients give up when no headers came in time.
+
+    nginx waits that long for the next bytes: an answer that has begun may stream on for longer. A system's own timeout
+    is until the worker is free, and is used only where giving up changes what comes after.
+    """
+    waiting = (outcome.wait >= timeout) & np.isin(outcome.status, (SERVED, DROPPED))
+    during = (outcome.status == SERVED) & ~waiting & (outcome.wait + head >= timeout)
+    late = waiting | during
+    status = np.select([waiting, during], [TIMED_OUT_WAITING, TIMED_OUT_SERVED], outcome.status).astype(np.int8)
+    return replace(
+        outcome,
+        status=status,
+        wait=np.where(waiting, timeout, outcome.wait),
+        sojourn=np.where(late, timeout, outcome.sojourn),
+        wasted=float(services[late & (outcome.status == SERVED)].sum()),
+    )
 
 
 def _station(rows: Ints, backend: Ints, system: System, rules: Mapping[str, object]) -> Station:
@@ -178,12 +205,16 @@ def _workers(present: Ints, change: Change) -> tuple[int, ...]:
     return tuple(workers)
 
 
-def _balancer(backends: int, change: Change) -> str:
-    if change.balancer:
-        if change.balancer == "given" and change.backends and round(change.backends.of(backends)) != backends:
+def _balancer(present: Ints, counts: tuple[int, ...], change: Change, seen: str) -> str:
+    """The one asked for; otherwise everybody goes where they went, unless the balancer would now choose anew."""
+    if len(counts) != len(present):
+        if change.balancer == "given":
             raise SojournError("with other backends requests cannot go where they went: name another balancer")
+        return change.balancer or seen
+    if change.balancer:
         return change.balancer
-    return CHOOSING if change.backends and round(change.backends.of(backends)) != backends else "given"
+    # Who sends where the fewest are sends elsewhere when workers are more or less; who sends in turn does not.
+    return seen if seen == "least_conn" and counts != tuple(present.tolist()) else "given"
 
 
 def _timeout(workload: Workload, change: Change) -> float | None:

@@ -63,8 +63,8 @@ class Change:
     pools: Mapping[str, int] = field(default_factory=dict)
 
 
-def change_of(settings: Mapping[str, str]) -> Change:
-    """A variant as it is written.
+def change_of(settings: Mapping[str, str | float]) -> Change:
+    """A variant as it is written; numbers may be numbers.
 
     Raises:
         SojournError: a key is none of ``KEYS``, or a value does not fit its key.
@@ -72,7 +72,8 @@ def change_of(settings: Mapping[str, str]) -> Change:
     found: dict[str, object] = {}
     routes: dict[str, float] = {}
     pools: dict[str, int] = {}
-    for key, text in settings.items():
+    said = {key: str(value) for key, value in settings.items()}
+    for key, text in said.items():
         kind, _, route = key.partition(":")
         if kind == "service" and route:
             routes[route] = _factor(key, text)
@@ -92,7 +93,7 @@ def change_of(settings: Mapping[str, str]) -> Change:
             found[key] = _factor(key, text)
         else:
             raise SojournError(f"{key!r} cannot be changed; what can: {', '.join(KEYS)}")
-    return Change(said=dict(settings), routes=routes, pools=pools, **found)  # type: ignore[arg-type]
+    return Change(said=said, routes=routes, pools=pools, **found)  # type: ignore[arg-type]
 
 
 def _amount(key: str, text: str) -> Amount:

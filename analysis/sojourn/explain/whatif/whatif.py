@@ -35,7 +35,7 @@ FEW = 200  # requests
 
 def whatif(
     rows: pl.LazyFrame,
-    variants: Sequence[Mapping[str, str]] = (),
+    variants: Sequence[Mapping[str, str | float]] = (),
     *,
     workers: int | Mapping[str, int] | None = None,
     closed_loop: bool = False,
@@ -129,8 +129,14 @@ def usual_changes(workload: Workload, *, closed: bool = False) -> list[Change]:
         heaviest = max(routes, key=lambda route: held[route])
         found.append({f"service:{heaviest}": "x0.5"})
         if not closed:
-            found.append({f"pool:{heaviest}": "1"})
+            found.append({f"pool:{heaviest}": str(_enough(held[heaviest], workload))})
     return [change_of(settings) for settings in found]
+
+
+def _enough(held: float, workload: Workload) -> int:
+    """Workers that a load of ``held`` seconds does not fill: one more than are busy on average."""
+    seconds = float(workload.found.arrival[-1] - workload.found.arrival[0])
+    return int(held / seconds) + 1 if seconds > 0 else 1
 
 
 def _variant(
@@ -215,8 +221,16 @@ def _notes(workload: Workload, loop: Loop | None, found: Sequence[Variant], aske
             f"{workload.left_early:,} requests whose client left (499) load the workers, but are in no figure: a "
             "client who is served sooner may stay."
         )
-    if any(v.settings.keys() & {"backends"} and "balancer" not in v.settings for v in found):
-        notes.append("With other backends requests cannot go where they went: round robin was assumed.")
+    if any("backends" in v.settings and "balancer" not in v.settings for v in found):
+        assumed = " and ".join(sorted(set(workload.balancers))).replace("_", " ")
+        notes.append(f"With other backends requests cannot go where they went: {assumed} was assumed.")
+    elif "least_conn" in workload.balancers and any(
+        "workers" in v.settings and "balancer" not in v.settings for v in found
+    ):
+        notes.append(
+            "Requests went where the fewest connections were. With other workers they would go elsewhere: least "
+            "connections was assumed."
+        )
     if loop is None and is_closed(workload):
         notes.append(
             "The number of requests in the system hardly changes: clients seem to wait for an answer before they ask "

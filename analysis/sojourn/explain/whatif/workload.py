@@ -11,13 +11,14 @@ import polars as pl
 
 from sojourn.errors import SojournError
 from sojourn.explain.visits import Visits, visits
+from sojourn.explain.whatif.balancing import balancers_seen
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 COLUMNS = (
-    "request_time", "service_time", "upload", "answered", "retries", "response", "connection", "remote_addr",
+    "request_time", "app_service", "upload", "answered", "retries", "response", "connection", "remote_addr",
 )  # fmt: skip
 GIVEN_UP = (499, 504)
 LEFT = 499
@@ -35,7 +36,7 @@ class Workload:
         head: of it, until the response headers: what its client waits for.
         before: upload and attempts that failed: over when it arrives.
         way: to its backend, where a worker was free at once: the network, and what an idle worker takes to begin.
-        rest: all of its response that is neither wait nor ``head``.
+        rest: all of its response that is neither wait nor ``head``; of one that was not answered, as far as is known.
         response: as measured, s.
         wait: as measured, s; NaN where unknown.
         counted: whether its response says something of the system: not where the client left when it pleased.
@@ -44,6 +45,7 @@ class Workload:
         left_early: requests whose client left (499); they load the workers and are in no distribution.
         refused: requests that no worker took (502 and the like): left out.
         timeout: how long nginx waited before it answered 504; None where it never did, or not at one limit.
+        balancers: how each upstream's balancer seems to choose.
     """
 
     found: Visits
@@ -60,6 +62,7 @@ class Workload:
     left_early: int
     refused: int
     timeout: float | None
+    balancers: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.services)
@@ -84,8 +87,9 @@ def workload_of(rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None =
     table = found.frame
     status = table["status"].to_numpy()
     answered = table["answered"].to_numpy()
-    services, head = found.held, _numbers(table["service_time"])
-    head = np.where(answered & ~np.isnan(head), np.minimum(head, services), services)
+    # What the app says, of unanswered requests too: theirs would have had headers, and streamed on, all the same.
+    services, head = found.held, _numbers(table["app_service"])
+    head = np.where(np.isnan(head), services, np.minimum(head, services))
     drawn = np.isnan(services)
     if drawn.all():
         raise SojournError(
@@ -102,7 +106,7 @@ def workload_of(rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None =
         head=head,
         before=before,
         way=_way(found),
-        rest=np.where(known, response - np.nan_to_num(wait) - head, before),
+        rest=np.where(known, response - np.nan_to_num(wait) - head, before + services - head),
         response=response,
         wait=wait,
         counted=status != LEFT,
@@ -111,6 +115,7 @@ def workload_of(rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None =
         left_early=int((status == LEFT).sum()),
         refused=int(refused),
         timeout=_timeout(_numbers(table["response"])[status == 504]),
+        balancers=balancers_seen(found, found.arrival + response - before),
     )
 
 
@@ -138,13 +143,14 @@ def _way(found: Visits) -> Floats:
     typical = np.zeros(len(found.backends))
     for code in range(len(found.backends)):
         here = np.flatnonzero(found.backend == code)
-        left = np.sort(found.busy_end[here][~np.isnan(found.busy_end[here])])
-        arrival = found.arrival[here]
-        present = np.arange(len(here)) - np.searchsorted(left, arrival, side="right")
+        arrival, told = found.arrival[here], ~np.isnan(found.busy_end[here])
+        left = np.sort(found.busy_end[here][told])
+        # Those that nobody tells the end of are not counted: they would seem to stay for ever.
+        present = np.cumsum(told) - told - np.searchsorted(left, arrival, side="right")
         waits = found.wait[here][present < found.workers.count[code]]
         waits = waits[~np.isnan(waits)]
         if len(waits) >= ENOUGH_FREE:
-            typical[code] = max(float(np.median(waits)), 0.0)
+            typical[code] = float(np.median(waits))  # below 0 where the clocks make it so
     return typical[found.backend]
 
 
