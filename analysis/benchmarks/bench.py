@@ -91,7 +91,14 @@ def commands(ours: Path, combined: Path, out: Path) -> dict[str, list[str]]:
         "sojourn split": [python, "-m", "sojourn", "split", str(ours)],
         "sojourn blame": [python, "-m", "sojourn", "blame", str(ours)],
         "sojourn whatif, one variant": [
-            python, "-m", "sojourn", "whatif", str(ours), "--set", "workers=+1", "--force",
+            python,
+            "-m",
+            "sojourn",
+            "whatif",
+            str(ours),
+            "--set",
+            "workers=+1",
+            "--force",
         ],
         "DuckDB, bare scan of the same fields": [python, "-c", SCAN, str(ours)],
     }

@@ -171,6 +171,7 @@ class Requests:
         records: what became of the lines.
         spans: one row per span of the app, or None (see ``sojourn.readers.spans``).
         names: what was read, for titles.
+        duplicates: rows that were delivered more than once and are in ``rows`` once; their copies count as read.
     """
 
     rows: pl.LazyFrame
@@ -178,6 +179,7 @@ class Requests:
     spans: pl.DataFrame | None = None
     names: tuple[str, ...] = ()
     spool: tempfile.TemporaryDirectory[str] | None = None
+    duplicates: int = 0
 
 
 def checked(rows: pl.LazyFrame, name: str, extra: Sequence[str] = ()) -> pl.LazyFrame:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sojourn.explain.clock_at import plain_clocks
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES, Summary
@@ -73,6 +75,8 @@ def audit_sentence(result: SplitResult) -> str:
         parts.append(f"{audit.negative['queue']:,} negative queueing delays")
     if audit.app_known is not None:
         parts.append(f"the app spoke for {percent(audit.app_known)} of its answers")
+    if audit.duplicates:
+        parts.append(f"{audit.duplicates:,} records delivered again count once")
     if audit.upgraded:
         parts.append(f"{audit.upgraded:,} upgraded connections (101) left out")
     if result.wasted:
@@ -81,14 +85,24 @@ def audit_sentence(result: SplitResult) -> str:
 
 
 def clock_sentence(result: SplitResult) -> str:
-    """Offsets of the app's clocks that matter: larger than what they are known to."""
+    """Offsets of the app's clocks that matter: larger than what they are known to, or changing."""
     shown = [
-        f"{printable(row['upstream'], 40)} {row['offset'] * 1000:+.1f} ± {row['uncertainty'] * 1000:.1f} ms"
-        for row in result.clock.iter_rows(named=True)
-        if abs(row["offset"]) > row["uncertainty"]
+        _clock(row)
+        for row in plain_clocks(result.clock)
+        if abs(row["offset"]) > row["uncertainty"] or row["drift"] or row["steps"]
     ]
     more = f" and {len(shown) - ROWS_SHOWN} more" if len(shown) > ROWS_SHOWN else ""
     return "Clocks (app less nginx, corrected for): " + ", ".join(shown[:ROWS_SHOWN]) + more if shown else ""
+
+
+def _clock(row: dict[str, Any]) -> str:
+    first = row["segments"][0]
+    words = f"{printable(row['upstream'], 40)} {first['offset'] * 1000:+.1f} ± {first['uncertainty'] * 1000:.1f} ms"
+    if row["drift"]:
+        words += f", gaining {row['drift'] * 1e6:+.0f} ppm"
+    for step in row["steps"][:3]:
+        words += f", set by {step['change'] * 1000:+,.1f} ms at {step['at']:%H:%M:%S} UTC"
+    return words + (f" and {len(row['steps']) - 3} times more" if len(row["steps"]) > 3 else "")
 
 
 def _components(result: SplitResult) -> Table:

@@ -12,12 +12,22 @@ import pytest
 import sojourn
 from sojourn import plots
 from sojourn.explain.frame_measures import FrameMeasures
-from sojourn.explain.groups import GROUPS
 from sojourn.frame import COLUMNS, Selection
 from sojourn.report import write_html
 from sojourn.store import connect, load
 from sojourn.store.measures import StoreMeasures
-from split_support import BAD_LINES, BASE, EPOCH, Settings, as_lines, differences, export, line, simulated_log
+from split_support import (
+    BAD_LINES,
+    BASE,
+    EPOCH,
+    Settings,
+    as_lines,
+    assert_same_split,
+    differences,
+    export,
+    line,
+    simulated_log,
+)
 
 HOSTILE = "a'b\\'--; DROP TABLE requests; {x:String} %(y)s %s \x00\x1b[31m ` \" \u202e é 😀"
 
@@ -43,17 +53,9 @@ def loaded(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFacto
     return log, dsn
 
 
-def assert_same(log: Path, dsn: str, *, spans: Path | None = None, records: bool = True, **arguments: object) -> None:
-    wanted = sojourn.split(log, spans=[spans] if spans else (), by=GROUPS, **arguments).to_dict()  # type: ignore[arg-type]
-    found = sojourn.split(dsn, by=GROUPS, **arguments).to_dict()  # type: ignore[arg-type]
-    if not records:
-        del wanted["records"], found["records"]
-    assert list(differences(wanted, found)) == []
-
-
 def test_the_whole_log(loaded: tuple[Path, str]) -> None:
     assert sojourn.split(loaded[1]).requests == 4001
-    assert_same(*loaded)
+    assert_same_split(*loaded)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_the_whole_log(loaded: tuple[Path, str]) -> None:
 )
 def test_what_is_selected(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
     assert sojourn.split(loaded[1], **selection).requests > 0  # type: ignore[arg-type]
-    assert_same(*loaded, records=False, **selection)
+    assert_same_split(*loaded, records=False, **selection)
 
 
 def test_the_window_holds_its_beginning_and_not_its_end(store_dsn: str, tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_the_window_holds_its_beginning_and_not_its_end(store_dsn: str, tmp_path
     )
     load(store_dsn, tmp_path / "a.jsonl")
     assert sojourn.split(store_dsn, since=BASE + 2, until=BASE + 5).requests == 3
-    assert_same(tmp_path / "a.jsonl", store_dsn, records=False, since=BASE + 2, until=BASE + 5)
+    assert_same_split(tmp_path / "a.jsonl", store_dsn, records=False, since=BASE + 2, until=BASE + 5)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +103,12 @@ def test_the_window_holds_its_beginning_and_not_its_end(store_dsn: str, tmp_path
 )
 def test_what_selects_nothing(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
     assert sojourn.split(loaded[1], **selection).requests == 0  # type: ignore[arg-type]
-    assert_same(*loaded, records=False, **selection)
+    assert_same_split(*loaded, records=False, **selection)
 
 
 def test_only_an_upgraded_connection(loaded: tuple[Path, str]) -> None:
     assert sojourn.split(loaded[1], where={"status": 101}).audit.upgraded == 1
-    assert_same(*loaded, records=False, where={"status": 101})
+    assert_same_split(*loaded, records=False, where={"status": 101})
 
 
 def test_a_hostile_value_is_a_value(store_dsn: str, tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_a_hostile_value_is_a_value(store_dsn: str, tmp_path: Path) -> None:
     load(store_dsn, log)
     for column in ("service", "route", "worker", "uri"):
         assert sojourn.split(store_dsn, where={column: HOSTILE}).requests == 1
-    assert_same(log, store_dsn)
+    assert_same_split(log, store_dsn)
     with connect(store_dsn) as store:
         assert store.client.query("SELECT count() FROM requests").first_row == (2,)
 
@@ -143,7 +145,7 @@ def test_loaded_twice_changes_nothing(store_dsn: str, tmp_path: Path) -> None:
         load(store_dsn, log, spans=[told])
         with connect(store_dsn) as store:
             store.client.command("SYSTEM STOP MERGES requests")
-        assert_same(log, store_dsn, spans=told)
+        assert_same_split(log, store_dsn, spans=told)
     with connect(store_dsn) as store:
         assert store.client.query("SELECT count() FROM requests").first_row == (600,)
 
@@ -191,9 +193,9 @@ def test_spans_tell_what_became_of_requests_given_up_on(with_spans: tuple[Path, 
     assert found.sources["span"] == 4
     assert found.wasted == pytest.approx(45 + 8 + 50 + 31)
     assert {"/slow/{id}", "/second"} <= {row["route"] for row in found.by["route"]}
-    assert_same(log, dsn, spans=told)
-    assert_same(log, dsn, spans=told, records=False, where={"status": 504})
-    assert_same(log, dsn, spans=told, records=False, since=BASE + 1.5, until=BASE + 4.5)
+    assert_same_split(log, dsn, spans=told)
+    assert_same_split(log, dsn, spans=told, records=False, where={"status": 504})
+    assert_same_split(log, dsn, spans=told, records=False, since=BASE + 1.5, until=BASE + 4.5)
 
 
 def test_a_store_beside_a_file_and_beside_span_files(with_spans: tuple[Path, Path, str], tmp_path: Path) -> None:
@@ -214,7 +216,7 @@ def test_a_store_beside_a_file_and_beside_span_files(with_spans: tuple[Path, Pat
 
 def test_an_empty_store(store_dsn: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"")
-    assert_same(tmp_path / "a.jsonl", store_dsn)
+    assert_same_split(tmp_path / "a.jsonl", store_dsn)
     write_html(sojourn.split(store_dsn), tmp_path / "r.html")
     assert "nothing to judge" in (tmp_path / "r.html").read_text()
 
@@ -222,7 +224,7 @@ def test_an_empty_store(store_dsn: str, tmp_path: Path) -> None:
 def test_only_bad_lines(store_dsn: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"bad\n\n{}\n")
     load(store_dsn, tmp_path / "a.jsonl")
-    assert_same(tmp_path / "a.jsonl", store_dsn)
+    assert_same_split(tmp_path / "a.jsonl", store_dsn)
     write_html(sojourn.split(store_dsn), tmp_path / "r.html")
     assert "byte 4" in (tmp_path / "r.html").read_text()
 
@@ -230,7 +232,7 @@ def test_only_bad_lines(store_dsn: str, tmp_path: Path) -> None:
 def test_one_request(store_dsn: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(line())
     load(store_dsn, tmp_path / "a.jsonl")
-    assert_same(tmp_path / "a.jsonl", store_dsn)
+    assert_same_split(tmp_path / "a.jsonl", store_dsn)
 
 
 def test_charts_are_the_same(loaded: tuple[Path, str]) -> None:

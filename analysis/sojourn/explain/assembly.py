@@ -73,7 +73,7 @@ def assembled(
                 "components": tail_means,
             }
         },
-        audit=audit(measures, overall["upgraded"]),
+        audit=audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"]),
         verdict=_verdict(means, tail_means, p99, overall["requests"], slo),
         by={},
         by_total={},

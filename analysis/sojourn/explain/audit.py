@@ -1,7 +1,8 @@
-"""Can the figures be believed? Checks that fail when they should not be.
+"""Can the figures be believed? What is measured for the checks of ``sojourn.explain.checks``.
 
 Little's law, N = lambda R (Little 1961); the utilisation law, U = X S (Denning & Buzen 1978, eq. 3.2); a trend test
-for stationarity (Mann 1945, Kendall's tau against time); and whether the identity closes.
+for stationarity (Mann 1945, Kendall's tau against time); whether the identity closes; how much the app told; in which
+steps the clocks count, and whether what requests tell of them agrees; and how many records came twice.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ from typing import Any
 
 import polars as pl
 
+from sojourn.explain.checks import FAIL, INSTANTS, TICKS, TREND_SIGNIFICANCE, Check, checks_of
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.frame_measures import measured
-from sojourn.explain.measures import EDGE, ROUNDING, Measures
+from sojourn.explain.measures import EDGE, ROUNDING, Measures, Row
 
 TREND_WINDOWS = 20
-TREND_SIGNIFICANCE = 0.01
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
-LITTLE_TOLERANCE = 0.05
-ENOUGH_ARRIVALS = 100  # fewer, and the ends of the window weigh too much for the law to be a test
-IDENTITY_TOLERANCE = 1e-6  # s
+ENOUGH_INSTANTS = 20  # fewer may be multiples of anything by chance
+ENOUGH_PHASES = 3
 
 
 @dataclass
@@ -40,6 +40,11 @@ class Audit:
         garbled: answers whose headers were not durations.
         upgraded: connections switched to another protocol (101), left out of the distributions.
         disagreement: median of (queue by stamp - queue by durations), s: network, and whatever the clocks hide.
+        trend_p: the smallest p value of the trend tests; None where there was none.
+        median_delay: of the queueing delay, s.
+        ticks: instant (of ``INSTANTS``) -> the step its clock counts in, s; None where too few tell.
+        contradiction: s, the most by which bounds of a clock's offset miss each other; ``contradicted``: whose clock.
+        duplicates: records delivered again, each counted once; None where a store had seen to it before.
     """
 
     identity_max_error: float = 0.0
@@ -56,28 +61,21 @@ class Audit:
     garbled: int = 0
     upgraded: int = 0
     disagreement: float | None = None
+    trend_p: float | None = None
+    median_delay: float | None = None
+    ticks: dict[str, float | None] = field(default_factory=dict)
+    contradiction: float | None = None
+    contradicted: str = ""
+    duplicates: int | None = 0
+
+    @property
+    def checks(self) -> list[Check]:
+        """What was checked, in the order in which failures are told."""
+        return checks_of(self)
 
     def failures(self) -> list[str]:
         """Sentences for what failed; empty when everything held."""
-        found = []
-        if self.identity_max_error > IDENTITY_TOLERANCE:
-            found.append(f"the components miss the response time by up to {self.identity_max_error:.6f} s")
-        enough = self.arrivals >= ENOUGH_ARRIVALS
-        if enough and self.little_ratio is not None and abs(self.little_ratio - 1) > LITTLE_TOLERANCE:
-            found.append(
-                f"Little's law is off by {self.little_ratio - 1:+.0%}: the window cuts through a change of load"
-            )
-        if self.stationary is False:
-            found.append(f"not stationary: {self.trend}; averages over this window describe no single state")
-        over = [row for row in self.utilisation if row["utilisation"] > 1.02]
-        if over:
-            worst = max(over, key=lambda row: row["utilisation"])
-            found.append(
-                f"{len(over)} of {len(self.utilisation)} backends worked longer than their workers had time "
-                f"({worst['upstream']}: {worst['utilisation']:.0%} of {worst['workers']}): "
-                "the worker values, or the service times, are not what they seem"
-            )
-        return found
+        return [check.sentence for check in self.checks if check.verdict == FAIL]
 
     def to_dict(self) -> dict[str, object]:
         """The ``audit`` object of the JSON output."""
@@ -98,15 +96,27 @@ class Audit:
             "app_headers_garbled": self.garbled,
             "upgraded": self.upgraded,
             "stamp_less_duration": self.disagreement,
+            "resolution": self.ticks,
+            "duplicates": self.duplicates,
+            "checks": [check.to_dict() for check in self.checks],
             "failures": self.failures(),
         }
 
 
-def audit(rows: pl.LazyFrame | Measures, upgraded: int) -> Audit:
-    """Check what carries the split, a frame or aggregates; ``upgraded``: connections left out of it."""
+def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | None = None) -> Audit:
+    """Check what carries the split, a frame or aggregates.
+
+    Args:
+        rows: what was split.
+        upgraded: connections left out of it.
+        median_delay: of the queueing delay, s, where it is known: what clocks must be fine enough for.
+    """
     measures = measured(rows)
-    result = Audit(upgraded=upgraded)
+    result = Audit(upgraded=upgraded, median_delay=median_delay)
     row = measures.checks()
+    result.duplicates = row["duplicates"]
+    result.ticks = {name: tick / 1e6 if tick else None for name, tick in _ticks(measures, row).items()}
+    _agreement(measures.clock, result)
     result.identity_max_error = row["error"]
     result.negative = {name: row[f"negative/{name}"] for name in COMPONENTS if row[f"negative/{name}"]}
     result.app_known, result.garbled, result.disagreement = row["known"], row["garbled"] or 0, row["differ"]
@@ -116,6 +126,29 @@ def audit(rows: pl.LazyFrame | Measures, upgraded: int) -> Audit:
         _trend(measures, inner, result)
         _utilisation(measures, row["first"], result)
     return result
+
+
+def _ticks(measures: Measures, row: Row) -> dict[str, int | None]:
+    """The step (us) of each instant's clock: the largest of ``TICKS`` that all are multiples of, otherwise 1."""
+    found: dict[str, int | None] = {}
+    for name in INSTANTS:
+        steps = (tick for tick in TICKS if row[f"{name}/{tick}"])
+        found[name] = next(steps, 1) if row[f"{name}/count"] >= ENOUGH_INSTANTS else None
+    if found["time"] and found["request_start"]:  # nginx has one clock
+        found["time"] = min(found["time"], found["request_start"])
+    for name, tick in found.items():
+        # Requests that come like clockwork tell nothing of the clock: their instants are alike but for whole periods.
+        if tick and tick > TICKS[-1] and measures.phases(name, tick) < ENOUGH_PHASES:
+            found[name] = None
+    return found
+
+
+def _agreement(clock: pl.DataFrame, result: Audit) -> None:
+    """Whose requests contradict each other most about a clock."""
+    if clock.is_empty():
+        return
+    worst = clock.sort("contradiction", "upstream", "proxy", descending=[True, False, False]).row(0, named=True)
+    result.contradiction, result.contradicted = worst["contradiction"], str(worst["upstream"] or "–")
 
 
 def _inner_window(first: datetime, last: datetime, p99: float) -> tuple[datetime, datetime]:
@@ -159,6 +192,7 @@ def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) 
         if values.max() == values.min():
             continue
         test = kendalltau(table["window"].to_numpy(), values)
+        result.trend_p = float(test.pvalue) if result.trend_p is None else min(float(test.pvalue), result.trend_p)
         change = theilslopes(values, table["window"].to_numpy()).slope * TREND_WINDOWS / abs(values.mean())
         if test.pvalue < TREND_SIGNIFICANCE and abs(change) > TREND_SIZE:
             found.append(f"{name} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} (p = {test.pvalue:.2g})")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.explain.checks import TICKS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
 from sojourn.explain.measures import (
     EDGE,
@@ -28,6 +29,13 @@ PART_SUMS = {
     "service time": pl.col("service_time").fill_null(0.0),
 }
 
+_STAMP_US = pl.col("request_start").dt.epoch("us")
+INSTANT_US = {
+    "time": pl.col("time").dt.epoch("us"),
+    "request_start": _STAMP_US,
+    "app_start": _STAMP_US + (pl.col("app_queueing_delay") * 1e6).round().cast(pl.Int64),
+}
+
 
 def measured(rows: pl.LazyFrame | Measures) -> Measures:
     """The aggregates of ``rows`` that carry the split; aggregates are passed on as they are."""
@@ -42,9 +50,10 @@ def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
 class FrameMeasures:
     """``Measures`` of a frame as ``split_rows`` makes it; attributes as there."""
 
-    def __init__(self, rows: pl.LazyFrame, clock: pl.DataFrame | None = None) -> None:
+    def __init__(self, rows: pl.LazyFrame, clock: pl.DataFrame | None = None, duplicates: int = 0) -> None:
         self.clock = pl.DataFrame() if clock is None else clock
         self.notes: list[str] = []
+        self._duplicates = duplicates
         self._rows = rows
         self._served = without_upgraded(rows)
 
@@ -89,7 +98,7 @@ class FrameMeasures:
         known = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
         error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
         differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
-        return _row(
+        row = _row(
             self._served.select(
                 error.alias("error"),
                 *((pl.col(name) < -ROUNDING).sum().alias(f"negative/{name}") for name in COMPONENTS),
@@ -99,8 +108,20 @@ class FrameMeasures:
                 pl.col("start").min().alias("first"),
                 pl.col("start").max().alias("last"),
                 pl.col("request_time").quantile(0.99, "linear").alias("p99"),
+                *(instant.count().alias(f"{name}/count") for name, instant in INSTANT_US.items()),
+                *(
+                    (instant % tick == 0).all().alias(f"{name}/{tick}")
+                    for name, instant in INSTANT_US.items()
+                    for tick in TICKS
+                ),
             )
         )
+        return {**row, "duplicates": self._duplicates}
+
+    def phases(self, instant: str, tick: int) -> int:
+        """See ``Measures``."""
+        digit = INSTANT_US[instant] // tick % 10
+        return int(self._served.select(digit.drop_nulls().n_unique()).collect(engine="streaming").item())
 
     def little(self, begin: datetime, seconds: float) -> Row:
         """See ``Measures``."""

@@ -57,8 +57,13 @@ class Measures(Protocol):
 
         error (largest miss of the identity, s), negative/<component> (requests below -``ROUNDING``), known (share of
         the answered whose app spoke), garbled (requests), differ (median of queue by stamp less queue by durations, s),
-        first and last (arrival), p99 (s).
+        first and last (arrival), p99 (s), duplicates (records that came again; None: a store had seen to it before).
+        Of each instant of ``sojourn.explain.checks.INSTANTS``: <instant>/count, and <instant>/<tick> (whether all are
+        multiples of that many us).
         """
+
+    def phases(self, instant: str, tick: int) -> int:
+        """How many of the ten last digits there are among an instant's multiples of ``tick`` (us)."""
 
     def little(self, begin: datetime, seconds: float) -> Row:
         """Sums over the window of ``seconds`` from ``begin``, weighted by a trapezoid (``EDGE``).

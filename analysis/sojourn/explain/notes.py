@@ -34,6 +34,6 @@ def notes(result: SplitResult) -> list[str]:
         f"The clock of {row['upstream']} is known to ±{row['uncertainty'] * 1000:.0f} ms only: its queue was never "
         "seen empty in this window."
         for row in result.clock.iter_rows(named=True)
-        if row["requests"] >= 100 and row["uncertainty"] > 0.010
+        if row["requests"] >= 100 and not row["idle"]
     )
     return found

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.explain.audit import Audit
+from sojourn.explain.clock_at import plain_clocks
 from sojourn.explain.frame_measures import without_upgraded
 from sojourn.explain.measures import Measures
 from sojourn.explain.statistics import Summary
@@ -82,7 +83,7 @@ class SplitResult:
                 "records": self.records.to_dict(),
                 "requests": self.requests,
                 "window": window,
-                "clock": self.clock.to_dicts(),
+                "clock": plain_clocks(self.clock),
                 "response_time": self.response_time,
                 "components": self.components,
                 "means": self.means,
@@ -108,7 +109,12 @@ class SplitResult:
 
 
 def rounded(value: Any) -> Any:
-    """``value`` with every float in it rounded to a nanosecond's digits: no 0.30000000000000004 reaches a reader."""
+    """``value`` with every float in it rounded to a nanosecond's digits, and instants as text.
+
+    No 0.30000000000000004 reaches a reader.
+    """
+    if isinstance(value, datetime):
+        return _iso(value)
     if isinstance(value, float):
         return round(value, 9) if math.isfinite(value) else None
     if isinstance(value, dict):

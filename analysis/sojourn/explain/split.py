@@ -10,7 +10,8 @@ from typing import TextIO
 import polars as pl
 
 from sojourn.explain.assembly import assembled, checked_groups
-from sojourn.explain.clock import clock_offsets, with_clock_offset
+from sojourn.explain.clock import clock_offsets
+from sojourn.explain.clock_at import with_clock_offset
 from sojourn.explain.components import with_app_facts, with_components, with_spans
 from sojourn.explain.frame_measures import FrameMeasures
 from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
@@ -97,7 +98,7 @@ def split_requests(
     if requests.spool is None:
         rows = rows.collect(engine="streaming").lazy()
     kept = (rows, requests)  # the temporary folder lives as long as the rows
-    measures = FrameMeasures(rows, offsets)
+    measures = FrameMeasures(rows, offsets, requests.duplicates)
     return assembled(measures, requests.records, requests.names, lambda: kept[0], by=by, slo=slo)
 
 

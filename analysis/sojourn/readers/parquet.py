@@ -9,14 +9,18 @@ import polars as pl
 
 from sojourn.errors import SojournError
 from sojourn.frame import checked
+from sojourn.readers.record import IDENTITY, RECORD
 
 
 def read_parquet(path: Path, extra: Sequence[str] = ()) -> pl.LazyFrame:
     """A frame written by ``sojourn split --parquet`` (columns the split added are made anew, not trusted).
 
-    ``extra``: columns of the user's own to keep.
+    ``extra``: columns of the user's own to keep. The column ``record`` tells rows of one request id apart from each
+    other; null where there is no request id.
     """
+    known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
     try:
-        return checked(pl.scan_parquet(path), str(path), extra)
+        rows = checked(pl.scan_parquet(path), str(path), extra)
+        return rows.with_columns(pl.when(known).then(pl.struct(IDENTITY).hash()).alias(RECORD))
     except (OSError, pl.exceptions.PolarsError) as error:
         raise SojournError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]})") from error

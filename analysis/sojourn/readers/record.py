@@ -155,6 +155,18 @@ EXPRESSIONS: dict[str, str] = {
     **{key: f"TRY_CAST(r.{key} AS BIGINT)" for key in WHOLE_KEYS},
     **{key: f"r.{key}" for key in LIST_KEYS},
 }
+# What tells a record from every other: its request id, and what else tells two records of one id apart, as in a store
+# (collector/clickhouse/010_requests.sql). Without an id, but with the number of its connection, a record is told by all
+# its line holds. A line with neither is told from none: two requests may be alike to the last byte.
+RECORD = "record"
+IDENTITY = (
+    "request_id", "time", "request_time", "status", "upstream_addr", "proxy", "service", "route", "connection",
+    "connection_requests",
+)  # fmt: skip
+EXPRESSIONS[RECORD] = (
+    f"CASE WHEN NOT blank(r.request_id) THEN hash({', '.join(f'r.{key}' for key in IDENTITY)}) "
+    "WHEN NOT blank(r.connection) THEN hash(rtrim(line, '\r\n')) END"
+)
 MICROSECONDS = (
     "request_time",
     "retries",

@@ -13,8 +13,9 @@ import polars as pl
 from sojourn.errors import SojournError
 from sojourn.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
 from sojourn.readers.blocks import Reject, parsed_blocks
+from sojourn.readers.duplicates import each_once
 from sojourn.readers.parquet import read_parquet
-from sojourn.readers.record import MICROSECONDS, records_query
+from sojourn.readers.record import MICROSECONDS, RECORD, records_query
 from sojourn.readers.sources import LogInput, Source, opened_inputs
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
@@ -38,6 +39,10 @@ def read(
     on_progress: Progress | None = None,
 ) -> Requests:
     """Read log files, globs, ``-``, Parquet files, run folders and stores into the canonical frame.
+
+    A record delivered twice counts once: lines of logs are told by ``sojourn.readers.record.IDENTITY``, rows of Parquet
+    files likewise where they have a request id, and a store keeps a record once by itself. A log beside a store or a
+    Parquet file that holds the same requests is not found out.
 
     Args:
         sources: what to read; one file named twice is read once.
@@ -65,10 +70,10 @@ def read(
     try:
         if on_size:
             on_size(inputs.size)
-        reader = _LogReader(wanted, spool, rejects_to)
+        reader = _LogReader((*wanted, RECORD), spool, rejects_to)
         reader.read_all(inputs.logs, on_progress)
         records = reader.records
-        parquet = [read_parquet(path, extra).select(wanted) for path in inputs.parquet]
+        parquet = [read_parquet(path, extra).select(*wanted, RECORD) for path in inputs.parquet]
         for rows in parquet:
             records.read += rows.select(pl.len()).collect().item()
     finally:
@@ -81,18 +86,33 @@ def read(
 
         if extra:
             raise SojournError(f"a store has no column {extra[0]!r}; columns are {', '.join(COLUMNS)}")
-        stored = stream_store(dsn, wanted, selection, spool, rejects_to=rejects_to)
+        stored = stream_store(dsn, wanted, selection, _EachOnce(spool), rejects_to=rejects_to)
         records.add(stored.records)
         told.append(stored.spans)
         names[dsn] = stored.name  # a DSN may hold a password
-    empty = pl.LazyFrame(schema={name: dtype_of(name) for name in wanted})
+    empty = pl.LazyFrame(schema={**{name: dtype_of(name) for name in wanted}, RECORD: pl.UInt64()})
+    rows = selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty]))
+    rows, duplicates = each_once(rows, records.accepted)
     return Requests(
-        rows=selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty])).select(columns),
+        rows=rows.select(columns),
         records=records,
         spans=pl.concat(told) if told else None,
         names=tuple(names.values()),
         spool=spool.folder,
+        duplicates=duplicates,
     )
+
+
+class _EachOnce(Spool):
+    """A spool for rows of which each is known to be there once."""
+
+    def __init__(self, spool: Spool) -> None:
+        super().__init__()
+        self._spool = spool
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take some rows."""
+        self._spool.add(rows.with_columns(pl.lit(None, pl.UInt64).alias(RECORD)))
 
 
 class _LogReader:

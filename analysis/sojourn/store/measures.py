@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain.clock import PAIR, offsets_within
+from sojourn.explain.checks import INSTANTS
+from sojourn.explain.clock import BOUNDS_SCHEMA, PAIR, clocks
+from sojourn.explain.clock_at import Lines
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row, exceeding_ranks, window_width
 from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
@@ -23,6 +25,7 @@ from sojourn.store.client import Store, connect, plainly
 
 # Up to so many requests quantiles are exact, which takes about 250 bytes of the store's memory a request.
 EXACT_ROWS = 5_000_000
+BEFORE_ALL = -(1 << 62)  # us
 PARTS_SCHEMA = {"requests": pl.Int64(), "response": pl.Float64()}
 
 
@@ -113,7 +116,13 @@ class StoreMeasures:
             "first": row["first_served"],
             "last": row["last_served"],
             "p99": _summary(row, "request_time")["p99"],
+            "duplicates": None,
+            **{name: value for name, value in row.items() if name.split("/")[0] in INSTANTS},
         }
+
+    def phases(self, instant: str, tick: int) -> int:
+        """See ``Measures``."""
+        return int(self._one("phases", {"instant": sql.INSTANT_US[instant]}, tick=tick)["phases"])
 
     def little(self, begin: datetime, seconds: float) -> Row:
         """See ``Measures``."""
@@ -183,8 +192,12 @@ class StoreMeasures:
         return _parts(rows, {"arrived": INSTANT, "requests": pl.Int64(), "p99": pl.Float64(), **PARTS_SCHEMA})
 
     @functools.cached_property
+    def _counted(self) -> Row:
+        return self._asked(sql.counted(self._which))[0]
+
+    @functools.cached_property
     def _exact(self) -> bool:
-        return self._asked(sql.counted(self._which))[0]["requests"] <= self._exact_rows
+        return bool(self._counted["requests"] <= self._exact_rows)
 
     @functools.cached_property
     def _spans(self) -> bool:
@@ -192,17 +205,31 @@ class StoreMeasures:
         return any(row.values())
 
     @functools.cached_property
-    def _offsets(self) -> tuple[pl.DataFrame, list[int], list[float]]:
-        """The clock table; and what the statements need of it: pairs, by a number that stands for each, and offsets."""
-        rows = self._asked(sql.statement("clock_bounds", self._which, self._spans), pairs=[], offsets=[])
-        schema = {
-            "proxy": pl.String(), "upstream": pl.String(), "pair": pl.UInt64(), "upper": pl.Float64(),
-            "lower": pl.Float64(), "round_trip": pl.Float64(), "coarse": pl.Boolean(), "requests": pl.Int64(),
-        }  # fmt: skip
-        bounds = pl.DataFrame([{**row, "coarse": bool(row["coarse"])} for row in rows], schema)
-        clock = offsets_within(bounds)
-        pairs = clock.join(bounds.select(*PAIR, "pair"), on=list(PAIR), nulls_equal=True)
-        return clock, pairs["pair"].to_list(), pairs["offset"].to_list()
+    def _offsets(self) -> tuple[pl.DataFrame, dict[str, object]]:
+        """The clock table, and what the statements need of it."""
+        numbers = pl.DataFrame(schema={**dict.fromkeys(PAIR, pl.String()), "pair": pl.UInt64()})
+
+        def ask(width: int, within: pl.DataFrame | None) -> pl.DataFrame:
+            nonlocal numbers
+            parameters: dict[str, object] = {}
+            if within is not None:
+                asked = within.join(numbers, on=list(PAIR), nulls_equal=True)
+                names = {"within": "pair", "within_begin": "begin", "within_end": "end"}
+                parameters = {name: asked[column].to_list() for name, column in names.items()}
+            part = "1" if within is None else sql.WITHIN
+            statement = sql.statement("clock_bounds", self._which, self._spans, within=part)
+            rows = self._asked(statement, pairs=[], offsets=[], width=width, **parameters)
+            bounds = pl.DataFrame(
+                [{**row, "coarse": bool(row["coarse"])} for row in rows], {**BOUNDS_SCHEMA, "pair": pl.UInt64()}
+            )
+            if within is None:
+                numbers = bounds.select(*PAIR, "pair").unique()
+            return bounds.drop("pair")
+
+        ends = (self._counted["first"], self._counted["last"]) if self._counted["requests"] else (None, None)
+        clock = clocks(ask, *ends)
+        pairs = clock.select(PAIR).join(numbers, on=list(PAIR), nulls_equal=True, how="left", maintain_order="left")
+        return clock, {"pairs": pairs["pair"].to_list(), **_lines(clock)}
 
     @functools.cached_property
     def _summary(self) -> Row:
@@ -219,14 +246,34 @@ class StoreMeasures:
 
     def _rows(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> list[Row]:
         """Rows of ``sql/<name>.sql``."""
-        _, pairs, offsets = self._offsets
-        statement = sql.statement(name, self._which, self._spans, **(parts or {}))
-        return self._asked(statement, pairs=pairs, offsets=offsets, **parameters)
+        _, lines = self._offsets
+        changing = "offsets" not in lines
+        statement = sql.statement(name, self._which, self._spans, changing=changing, **(parts or {}))
+        return self._asked(statement, **lines, **parameters)
 
     def _asked(self, statement: str, **parameters: object) -> list[Row]:
         with self.session() as store:
             found = store.client.query(statement, parameters=self._which.named(statement, **parameters))
         return [dict(zip(found.column_names, map(_known, row), strict=True)) for row in found.result_rows]
+
+
+def _lines(clock: pl.DataFrame) -> dict[str, object]:
+    """The parameters of ``clock_steady.sql``, or of ``clock_changing.sql`` where a clock drifted or was set."""
+    if clock.is_empty():
+        return {"offsets": []}
+    lines = Lines.of(clock)
+    if lines.constant:
+        return {"offsets": clock["offset"].to_list()}
+    table = pl.DataFrame(
+        {"begins": lines.begin, "middles": lines.middle, "levels": lines.offset, "drifts": lines.drift}
+    )
+    # A pair's first segment holds for all time before it.
+    first = pl.Series(lines.pair).diff().fill_null(1) > 0
+    table = table.with_columns(begins=pl.when(first).then(BEFORE_ALL).otherwise("begins"), pair=lines.pair)
+    lists = table.group_by("pair", maintain_order=True).agg(pl.all()).drop("pair")
+    # The last line is that of a pair without any.
+    none: dict[str, list[float]] = {"begins": [BEFORE_ALL], "middles": [0], "levels": [0.0], "drifts": [0.0]}
+    return {name: [*lists[name].to_list(), none[name]] for name in lists.columns}
 
 
 def _known(value: Any) -> Any:

@@ -14,17 +14,26 @@ from string import Template
 import polars as pl
 
 from sojourn.errors import SojournError
+from sojourn.explain.checks import TICKS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN
 from sojourn.explain.statistics import QUANTILES
 from sojourn.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 
 # The steps from rows to their components. A statement names the last one it needs.
-STEPS = ("chosen", "told", "facts", "timed", "queued", "worked", "split")
+STEPS = ("chosen", "told", "facts", "clocked", "timed", "queued", "worked", "split")
 # Columns whose values a store finds by an index: the condition is said again in a form the index is asked with.
 INDEXED = ("service", "route", "request_id", "trace_id")
 # Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
 SPAN_MARGIN = timedelta(days=1)
+
+# The instants of sojourn.explain.checks.INSTANTS, in us; NULL where there is none.
+_STAMP_US = "toUnixTimestamp64Micro(request_start)"
+INSTANT_US = {
+    "time": "toNullable(toUnixTimestamp64Micro(time))",
+    "request_start": _STAMP_US,
+    "app_start": f"({_STAMP_US} + toInt64(round(app_queueing_delay * 1e6)))",
+}
 
 Parameters = dict[str, object]
 
@@ -117,8 +126,14 @@ def _bound(column: str, value: object) -> object:
     raise SojournError(f"{column} cannot be compared with {value!r}")
 
 
+# Bounds are asked of some pairs and times only.
+WITHIN = """arrayExists(
+    (p, begin, end) -> p = number AND read >= begin AND read < end,
+    {within:Array(UInt64)}, {within_begin:Array(Int64)}, {within_end:Array(Int64)})"""
+
+
 def counted(which: Chosen) -> str:
-    """A statement for an upper bound of the number of chosen requests, cheaply."""
+    """A statement for an upper bound of the number of chosen requests, and first and last of their ends, cheaply."""
     return Template(sql("counted")).substitute(chosen=_chosen(which.conditions, once=False))
 
 
@@ -173,23 +188,26 @@ def _chosen(conditions: str, *, once: bool = True) -> str:
     return text if once else text.replace("requests AS r FINAL", "requests AS r")
 
 
-def statement(name: str, which: Chosen, with_spans: bool, **parts: str) -> str:
+def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = False, **parts: str) -> str:
     """``sql/<name>.sql`` with the steps it stands on.
 
     Args:
         name: the file.
         which: the rows.
         with_spans: the store holds spans to be joined.
+        changing: a clock drifted or was set.
         parts: text for the file's ``$names``, made here and never from a value.
     """
-    files = {step: sql(step) for step in STEPS if step != "told"}
+    files = {step: sql(step) for step in STEPS if step not in ("told", "clocked")}
     files["chosen"] = _chosen(which.conditions)
     files["told"] = sql("with_spans" if with_spans else "without_spans")
+    files["clocked"] = sql("clock_changing" if changing else "clock_steady")
     if with_spans:
         kinds = ("spans_by_id", "spans_by_parent")
         files = {**{kind: Template(sql(kind)).substitute(window=which.window) for kind in kinds}, **files}
     ending = Template(sql(name)).substitute(parts)
-    steps = ", ".join(f"{step} AS (\n{text}\n)" for step, text in files.items())
+    order = [step for step in files if step not in STEPS] + list(STEPS)
+    steps = ", ".join(f"{step} AS (\n{files[step]}\n)" for step in order)
     return f"WITH {steps}\n{ending}"
 
 
@@ -237,8 +255,18 @@ def summary_parts(*, exact: bool) -> dict[str, str]:
         "negative": ",\n    ".join(
             f'countIf(served AND {name} < -{ROUNDING}) AS "negative/{name}"' for name in COMPONENTS
         ),
+        "ticks": _ticks(),
         "differ": quantiles(f"({differ})", (0.5,), exact=exact, only="served AND queue_source = 'stamp'"),
     }
+
+
+def _ticks() -> str:
+    """Expressions ``instant/count`` and ``instant/tick`` (whether all are multiples of that many us), of the served."""
+    return ",\n    ".join(
+        f'countIf({instant}, served) AS "{name}/count", '
+        + ", ".join(f'minIf(ifNull({instant} % {tick} = 0, 1), served) AS "{name}/{tick}"' for tick in TICKS)
+        for name, instant in INSTANT_US.items()
+    )
 
 
 def group_parts(group: str, *, exact: bool) -> dict[str, str]:

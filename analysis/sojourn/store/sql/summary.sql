@@ -13,6 +13,7 @@ SELECT
     avgIf(queue_source IN ('stamp', 'span') AND service_time IS NOT NULL, served AND answered) AS known_share,
     countIf(served AND app_garbled) AS garbled,
     $differ AS differ,
+    $ticks,
     minIf(request_time, served) AS shortest,
     minIf(start, served) AS first_served,
     maxIf(start, served) AS last_served

@@ -7,6 +7,5 @@ SELECT
         proxied, ifNull(dateDiff('microsecond', start, proxy_start) / 1e6, 0),
         status IN (400, 408, 413, 499), request_time,
         0) AS upload,
-    ifNull(if(proxied, connect, NULL), 0) AS connecting,
-    transform(pair, {pairs:Array(UInt64)}, {offsets:Array(Float64)}, 0.) AS clock_offset
-FROM facts
+    ifNull(if(proxied, connect, NULL), 0) AS connecting
+FROM clocked

@@ -1,0 +1,173 @@
+"""What an audit checks: each with its figure, the threshold it is held against, a verdict, and a sentence.
+
+A check passes, fails, or is unknown where there is too little to tell. A sentence about a failure says what mends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from sojourn.explain.clock_segments import NETWORK_GAP
+from sojourn.words import milliseconds, percent
+
+if TYPE_CHECKING:
+    from sojourn.explain.audit import Audit
+
+IDENTITY_TOLERANCE = 1e-6  # s
+LITTLE_TOLERANCE = 0.05
+ENOUGH_ARRIVALS = 100  # fewer, and the ends of the window weigh too much for the law to be a test
+TREND_SIGNIFICANCE = 0.01
+UTILISATION_LIMIT = 1.02  # more work than workers have time for; service times are rounded
+HEADERS_SHARE = 0.9
+MILLISECOND = 1e-3  # nginx's own: nothing in a log can be finer, and nothing mends it
+TICK_SHARE = 0.1  # of the median queueing delay: a coarser clock rounds away what is to be measured
+TICK_LIMIT = 0.5  # s: whole seconds are too coarse whatever the delays are
+TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us
+INSTANTS = {
+    "time": ("nginx's end of the request", "log $msec"),
+    "request_start": ("the stamp", "send t=${msec}"),
+    "app_start": ("the app's clock", "let the app read its clock in microseconds"),
+}
+
+PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check; ``value`` and ``threshold`` in the unit its name implies: s, a share, a ratio, a number."""
+
+    name: str
+    value: float | int | None
+    threshold: float | int | None
+    verdict: str
+    sentence: str
+
+    def to_dict(self) -> dict[str, object]:
+        """An entry of ``audit.checks`` in the JSON output."""
+        return asdict(self)
+
+
+def checks_of(audit: Audit) -> list[Check]:
+    """Every check, in the order in which failures are told."""
+    return [
+        _identity(audit),
+        _little(audit),
+        _stationarity(audit),
+        _utilisation(audit),
+        _headers(audit),
+        _resolution(audit),
+        _clock(audit),
+        _duplicates(audit),
+    ]
+
+
+def _judged(held: bool) -> str:
+    return PASS if held else FAIL
+
+
+def _identity(audit: Audit) -> Check:
+    error = audit.identity_max_error
+    held = error <= IDENTITY_TOLERANCE
+    sentence = (
+        "the components add up to the response time, to less than a microsecond"
+        if held
+        else f"the components miss the response time by up to {error:.6f} s"
+    )
+    return Check("identity", error, IDENTITY_TOLERANCE, _judged(held), sentence)
+
+
+def _little(audit: Audit) -> Check:
+    ratio = audit.little_ratio
+    if ratio is None or audit.arrivals < ENOUGH_ARRIVALS:
+        return Check("little", ratio, LITTLE_TOLERANCE, UNKNOWN, "too few requests to test Little's law")
+    held = abs(ratio - 1) <= LITTLE_TOLERANCE
+    sentence = (
+        f"Little's law holds, N/λR = {ratio:.3f}"
+        if held
+        else f"Little's law is off by {ratio - 1:+.0%}: the window cuts through a change of load"
+    )
+    return Check("little", ratio, LITTLE_TOLERANCE, _judged(held), sentence)
+
+
+def _stationarity(audit: Audit) -> Check:
+    verdict = UNKNOWN if audit.stationary is None else _judged(audit.stationary)
+    sentence = audit.trend
+    if audit.stationary is False:
+        sentence = f"not stationary: {audit.trend}; averages over this window describe no single state"
+    return Check("stationarity", audit.trend_p, TREND_SIGNIFICANCE, verdict, sentence)
+
+
+def _utilisation(audit: Audit) -> Check:
+    if not audit.utilisation:
+        sentence = "no worker values, so the time workers had is not known"
+        return Check("utilisation", None, UTILISATION_LIMIT, UNKNOWN, sentence)
+    over = [row for row in audit.utilisation if row["utilisation"] > UTILISATION_LIMIT]
+    worst = max(audit.utilisation, key=lambda row: row["utilisation"])
+    sentence = f"no backend worked longer than its workers had time, at most {percent(worst['utilisation'])} of it"
+    if over:
+        sentence = (
+            f"{len(over)} of {len(audit.utilisation)} backends worked longer than their workers had time "
+            f"({worst['upstream']}: {worst['utilisation']:.0%} of {worst['workers']}): "
+            "the worker values, or the service times, are not what they seem"
+        )
+    return Check("utilisation", worst["utilisation"], UTILISATION_LIMIT, _judged(not over), sentence)
+
+
+def _headers(audit: Audit) -> Check:
+    known = audit.app_known
+    if known is None:
+        return Check("headers", None, HEADERS_SHARE, UNKNOWN, "no request was answered by an app")
+    held = known >= HEADERS_SHARE
+    sentence = f"the app told its delay and its service time on {percent(known)} of its answers"
+    if not held:
+        sentence = (
+            f"{percent(1 - known)} of the answers came without the app's delay and service time: waiting and working "
+            "cannot be told apart there; see that every backend is wrapped in the middleware and the stamp reaches it"
+        )
+    return Check("headers", known, HEADERS_SHARE, _judged(held), sentence)
+
+
+def _resolution(audit: Audit) -> Check:
+    known = {name: tick for name, tick in audit.ticks.items() if tick is not None}
+    limit = min(max(MILLISECOND, TICK_SHARE * (audit.median_delay or 0.0)), TICK_LIMIT)
+    if not known:
+        return Check("resolution", None, limit, UNKNOWN, "too few instants to tell how finely the clocks count")
+    worst = max(known, key=lambda name: known[name])
+    tick = known[worst]
+    if tick <= limit:
+        sentence = f"instants count in steps of {milliseconds(tick)} ms or finer"
+        return Check("resolution", tick, limit, PASS, sentence)
+    what, mend = INSTANTS[worst]
+    if audit.median_delay is None and tick <= TICK_LIMIT:
+        sentence = f"{what} counts in steps of {milliseconds(tick)} ms, and no delay is known to hold against it"
+        return Check("resolution", tick, limit, UNKNOWN, sentence)
+    sentence = f"{what} counts in steps of {milliseconds(tick)} ms, too coarse"
+    if audit.median_delay is not None:
+        sentence += f" for queueing delays of {milliseconds(audit.median_delay)} ms in the median"
+    return Check("resolution", tick, limit, FAIL, f"{sentence}; {mend}")
+
+
+def _clock(audit: Audit) -> Check:
+    if audit.contradiction is None:
+        return Check("clock", None, NETWORK_GAP, UNKNOWN, "no request tells how far an app's clock stands from nginx's")
+    held = audit.contradiction <= NETWORK_GAP
+    sentence = "what requests say of the clocks agrees"
+    if not held:
+        sentence = (
+            f"what requests say of the clock of {audit.contradicted} disagrees by "
+            f"{milliseconds(audit.contradiction)} ms, and no drift and no step explains it: "
+            "its delays, or its service times, are not what they seem"
+        )
+    return Check("clock", audit.contradiction, NETWORK_GAP, _judged(held), sentence)
+
+
+def _duplicates(audit: Audit) -> Check:
+    found = audit.duplicates
+    if found is None:
+        sentence = "the store keeps a record once, however often it was delivered"
+    elif found:
+        sentence = f"{found:,} records were copies of records before them; each counts once"
+    else:
+        sentence = "no record was delivered twice"
+    return Check("duplicates", found, None, PASS, sentence)

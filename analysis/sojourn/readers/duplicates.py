@@ -1,0 +1,48 @@
+"""Rows that were delivered twice, told from requests that only look alike, and taken once."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from sojourn.readers.record import RECORD
+
+RECORDS_AT_ONCE = 20_000_000  # numbers held in memory at once, 8 bytes each and as much again for finding them
+ROW = "__row"
+
+
+def each_once(rows: pl.LazyFrame, at_most: int) -> tuple[pl.LazyFrame, int]:
+    """``rows`` without those whose ``record`` is that of a row before, and how many were left out.
+
+    Memory stays bounded: one bit's worth of a byte a row where there is any to leave out.
+
+    Args:
+        rows: with a column ``record`` (a hash of what makes a record itself; null: nothing is known to be like it).
+        at_most: a number of rows there are not more of.
+    """
+    parts = max(-(-at_most // RECORDS_AT_ONCE), 1)
+    record = pl.col(RECORD)
+    repeated = 0
+    for part in range(parts):
+        known, distinct = (
+            _part(rows, part, parts)
+            .select(known=record.count(), distinct=record.n_unique())
+            .collect(engine="streaming")
+            .row(0)
+        )
+        repeated += known - distinct if known else 0
+    if not repeated:
+        return rows, 0
+    numbered = rows.with_row_index(ROW)
+    kept = np.zeros(at_most, np.bool_)
+    kept[numbered.filter(record.is_null()).select(ROW).collect(engine="streaming").to_series().to_numpy()] = True
+    for part in range(parts):
+        first = _part(numbered, part, parts).group_by(RECORD).agg(pl.col(ROW).min())
+        kept[first.collect(engine="streaming")[ROW].to_numpy()] = True
+    chosen = pl.col(ROW).map_batches(lambda row: pl.Series(kept[row.to_numpy()]), pl.Boolean, is_elementwise=True)
+    return numbered.filter(chosen).drop(ROW), repeated
+
+
+def _part(rows: pl.LazyFrame, part: int, parts: int) -> pl.LazyFrame:
+    known = rows.filter(pl.col(RECORD).is_not_null())
+    return known if parts == 1 else known.filter(pl.col(RECORD) % parts == part)

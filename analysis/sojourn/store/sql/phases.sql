@@ -1,0 +1,4 @@
+-- How many of the ten last digits there are among an instant's multiples of a tick (us): sojourn.explain.audit.
+SELECT uniqExact(intDiv($instant, {tick:Int64}) % 10) AS phases
+FROM split
+WHERE served

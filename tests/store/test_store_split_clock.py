@@ -1,0 +1,66 @@
+"""A store tells of clocks that drift and of clocks that were set what the log tells."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import sojourn
+
+# The path to it comes with split_support.
+from clock_support import EPOCH, Seen, Skew, lines_of, requests_through
+from sojourn.store import load
+from split_support import BASE, assert_same_split, export, line
+
+SKEWS: dict[str, Skew] = {
+    "set forward": lambda t: 0.02 + (0.08 if t > 70 else 0.0),
+    "set back": lambda t: 0.02 - (0.08 if t > 70 else 0.0),
+    "drifts and is set": lambda t: 100e-6 * t - (1.5 if t > 90 else 0.0),
+    "runs unevenly": lambda t: 0.03 * math.sin(t / 120),
+}
+
+
+def log_of(path: Path, *skews: Skew, requests: int = 1500) -> list[Seen]:
+    seen = [
+        one
+        for number, skew in enumerate(skews)
+        for one in requests_through(skew, requests=requests, rate=12, upstream=f"10.0.0.{number}:80", seed=number)
+    ]
+    path.write_bytes(lines_of(seen))
+    return seen
+
+
+@pytest.mark.parametrize("skew", SKEWS.values(), ids=SKEWS)
+def test_as_the_log(store_dsn: str, tmp_path: Path, skew: Skew) -> None:
+    log = tmp_path / "access.jsonl"
+    log_of(log, skew, lambda _: 0.137)
+    load(store_dsn, log)
+    (one, other) = sojourn.split(store_dsn).to_dict()["clock"]
+    assert len(one["segments"]) > 1 or one["drift"]
+    assert len(other["segments"]) == 1
+    assert_same_split(log, store_dsn)
+    assert_same_split(log, store_dsn, records=False, since=EPOCH + 40, until=EPOCH + 80)
+
+
+def test_requests_nobody_waited_for_are_split_by_the_clock_of_their_time(store_dsn: str, tmp_path: Path) -> None:
+    """The span of a request that was given up on tells the app's clock alone: an hour ahead in the second half."""
+    log, told = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
+    seen = log_of(log, lambda t: 3600.0 if t > 70 else 0.0)
+    lost, exports = [], []
+    for number, begun in enumerate((30.0, 100.0)):
+        lost.append(
+            line(
+                time=f"{BASE + begun + 10:.3f}", request_time="10.000", status="504", request_id=f"lost-{number}",
+                request_start=f"{BASE + begun:.3f}", upstream_addr="10.0.0.0:80", upstream_status="504",
+                upstream_connect_time="0.000", upstream_header_time="-", upstream_response_time="10.000",
+                proxy="edge-1",
+            )
+        )  # fmt: skip
+        exports.append(export(f"lost-{number}", begun + 4 + 3600 * number, 20.0))
+    log.write_bytes(lines_of(seen) + b"".join(lost))
+    told.write_bytes(b"".join(exports))
+    load(store_dsn, log, spans=[told])
+    rows = sojourn.split(log, spans=[told]).rows.filter(status=504).sort("start").collect()
+    assert rows["queueing_delay"].to_list() == pytest.approx([4.0, 4.0], abs=0.003)
+    assert_same_split(log, store_dsn, spans=told)
