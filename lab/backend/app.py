@@ -5,6 +5,7 @@
         stream=SECONDS   after the sleep send the headers and a quarter of the body, the rest over this time:
                          service time ends with the headers, the worker stays busy until the last piece
         status=N         answer with this status
+        route=/NAME      the route to report, so that one app has several (default: /sleep/{seconds})
     /ready               answered outside the middleware: no sleep, no span, no trace in any result
 
 The sleep is a real one in a synchronous worker: nobody else is served meanwhile, which is the queue.
@@ -13,6 +14,7 @@ The sleep is a real one in a synchronous worker: nobody else is served meanwhile
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 LONGEST = 86_400.0
 LARGEST = 1 << 30
 PIECES = 4
+ROUTE = re.compile(r"/[a-z0-9/_-]{1,60}")
 
 
 def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -41,6 +44,8 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
         stream = _number(query.get("stream", "0"), "stream", LONGEST)
         size = int(_number(query["bytes"], "bytes", LARGEST)) if "bytes" in query else None
         status = HTTPStatus(int(query.get("status", "200")))
+        if "route" in query:
+            environ["sojourn.route"] = _route(query["route"])
     except ValueError as error:
         return _plain(start_response, 400, str(error))
     time.sleep(seconds)
@@ -58,6 +63,12 @@ def _number(text: str, name: str, largest: float) -> float:
     if not 0.0 <= value <= largest:
         raise ValueError(f"{name} must be a number from 0 to {largest:g}")
     return value
+
+
+def _route(text: str) -> str:
+    if not ROUTE.fullmatch(text):
+        raise ValueError("route must be a slash and a name: lower case letters, digits, '/', '_' and '-'")
+    return text
 
 
 def _streamed(body: bytes, seconds: float) -> Iterator[bytes]:

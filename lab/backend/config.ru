@@ -1,6 +1,6 @@
 # The lab's app for unicorn: the same as app.py, behind the Rack middleware.
 #
-#   /sleep/<seconds>?bytes=N&stream=SECONDS&status=N     holds the worker that long
+#   /sleep/<seconds>?bytes=N&stream=SECONDS&status=N&route=/NAME     holds the worker that long
 #   /ready                                               outside the middleware
 #
 # SOJOURN_RUBY is the path of sojourn.rb, set by the lab.
@@ -51,6 +51,11 @@ sleeper = lambda do |env|
     size = query.key?("bytes") ? number.call(query["bytes"], "bytes", LARGEST).to_i : nil
     status = Integer(query.fetch("status", "200"))
     raise ArgumentError, "status must be from 200 to 599" unless (200..599).cover?(status)
+    route = query.fetch("route", "/sleep/{seconds}")
+    unless route == "/sleep/{seconds}" || route.match?(%r{\A/[a-z0-9/_-]{1,60}\z})
+      raise ArgumentError, "route must be a slash and a name: lower case letters, digits, '/', '_' and '-'"
+    end
+    env["sojourn.route"] = route
   rescue ArgumentError => error
     next plain.call(400, error.message)
   end

@@ -15,7 +15,7 @@ from pathlib import Path
 from sojourn_lab.errors import LabError
 from sojourn_lab.house import house_file
 from sojourn_lab.process import Process
-from sojourn_lab.scenario import Topology
+from sojourn_lab.topology import Topology
 
 HOST = "127.0.0.1"
 START_DEADLINE = 30.0
@@ -53,6 +53,8 @@ class Backend:
 
 def why_server_unavailable(server: str) -> str | None:
     """Return why this kind of app server cannot be started here, None when it can."""
+    if server == "queue":
+        return None  # the lab's own
     if server == "gunicorn":
         # Not on PATH where the virtual environment is not activated: asked of Python instead.
         from importlib.util import find_spec  # noqa: PLC0415 - needed for this one question only
@@ -79,11 +81,10 @@ def started_backend(number: int, topology: Topology, folder: Path) -> Backend:
     if reason is not None:
         raise LabError(reason)
     name = f"backend-{number}"
-    spans = folder / f"{name}.spans.jsonl" if topology.server == "gunicorn" else None
+    spans = None if topology.server == "unicorn" else folder / f"{name}.spans.jsonl"
     with listening_socket(topology.backlog) as listener:
         port = listener.getsockname()[1]
-        make = _gunicorn if topology.server == "gunicorn" else _unicorn
-        process = make(name, listener, topology, folder, spans)
+        process = _MAKERS[topology.server](name, listener, topology, folder, spans)
         process.start()
         # Leaving the block closes the lab's copy: were it kept, a dead backend would still accept.
     return Backend(name, port, process, spans)
@@ -150,6 +151,37 @@ timeout {whole_seconds(topology.worker_timeout)}
         str(house_file("backend", "config.ru")),
     ]
     return Process(command, name=name, folder=folder, env=environment, pass_fds=[listener.fileno()])
+
+
+def _queue(name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None) -> Process:
+    rules = topology.rules
+    command = [
+        sys.executable,
+        str(house_file("backend", "queue_server.py")),
+        "app:application",
+        *("--fd", str(listener.fileno())),
+        *("--workers", str(topology.workers)),
+        *("--discipline", topology.discipline),
+        # settle() asks by /ready whether the queue has run empty.
+        *("--last", "/ready"),
+        *("--timeout", repr(topology.proxy_read_timeout)),
+        *("--deadline-margin", repr(rules.deadline_margin)),
+        *("--codel-target", repr(rules.codel_target)),
+        *("--codel-interval", repr(rules.codel_interval)),
+        *("--lifo-threshold", str(rules.lifo_threshold)),
+        *(() if rules.capacity is None else ("--capacity", str(rules.capacity))),
+    ]
+    return Process(
+        command,
+        name=name,
+        folder=folder,
+        env=_environment(spans, {"OTEL_SERVICE_NAME": name, "PYTHONDONTWRITEBYTECODE": "1"}),
+        cwd=house_file("backend"),
+        pass_fds=[listener.fileno()],
+    )
+
+
+_MAKERS = {"gunicorn": _gunicorn, "unicorn": _unicorn, "queue": _queue}
 
 
 def whole_seconds(timeout: float) -> int:

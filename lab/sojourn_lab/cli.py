@@ -31,13 +31,13 @@ from sojourn_lab.runner import finished_run
 from sojourn_lab.scenario import (
     Scenario,
     ScenarioError,
-    Server,
     find_scenario,
     scenario_from_file,
     scenario_with_time_scaled,
     shipped_scenario_paths,
 )
 from sojourn_lab.tables import print_run
+from sojourn_lab.topology import Server, changed
 
 USAGE, FAILURE, CLOSED_PIPE = 2, 1, 141
 RUNS = Path("runs")
@@ -253,7 +253,10 @@ def _as_asked(
     if duration is not None:
         scenario = replace(scenario, duration=duration)
     if server is not None:
-        scenario = replace(scenario, topology=replace(scenario.topology, server=server))
+        try:
+            scenario = replace(scenario, topology=changed(scenario.topology, server=server))
+        except ValueError as error:
+            raise ScenarioError(f"{scenario.name}: {error}") from None
     return scenario
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
-from sojourn_lab.document import CaseResult, CriterionResult
+from sojourn_lab.document import CaseResult, CriterionResult, PredictionResult
 from sojourn_lab.scenario import Criterion
 
 
@@ -22,26 +23,31 @@ def number_at(path: str, result: Any) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def judged_criteria(criteria: list[Criterion], cases: list[CaseResult]) -> list[CriterionResult]:
-    """Return every criterion in every case it is meant for.
+def judged_criteria(
+    criteria: list[Criterion], cases: list[CaseResult], predictions: Sequence[PredictionResult] = ()
+) -> list[CriterionResult]:
+    """Return every criterion in every case, or prediction, it is meant for.
 
-    One that no case matches has failed: it was written down and nothing could show it.
+    One that none matches has failed: it was written down and nothing could show it.
     """
+    of_cases = {case.name: msgspec.to_builtins(case) for case in cases}
+    of_predictions = {each.change: msgspec.to_builtins(each) for each in predictions}
     judged: list[CriterionResult] = []
     for criterion in criteria:
-        meant = [case for case in cases if fnmatchcase(case.name, criterion.cases)]
-        judged += [_judged(criterion, case) for case in meant]
+        by_case = criterion.predictions is None
+        results, pattern = (of_cases, criterion.cases) if by_case else (of_predictions, criterion.predictions or "")
+        meant = [name for name in results if fnmatchcase(name, pattern)]
+        judged += [_judged(criterion, name, results[name]) for name in meant]
         if not meant:
-            bound = f"no case is called {criterion.cases}"
+            bound = f"no {'case' if by_case else 'prediction'} is called {pattern}"
             judged.append(CriterionResult(criterion.name, "", criterion.metric, bound, None, False))
     return judged
 
 
-def _judged(criterion: Criterion, case: CaseResult) -> CriterionResult:
-    figures = msgspec.to_builtins(case)
+def _judged(criterion: Criterion, name: str, figures: Any) -> CriterionResult:
     value = number_at(criterion.metric, figures)
     bound, passed = _comparison(criterion, value, figures)
-    return CriterionResult(criterion.name, case.name, criterion.metric, bound, value, passed)
+    return CriterionResult(criterion.name, name, criterion.metric, bound, value, passed)
 
 
 def _comparison(criterion: Criterion, value: float | None, figures: Any) -> tuple[str, bool]:

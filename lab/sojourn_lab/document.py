@@ -16,6 +16,7 @@ from sojourn_lab.laws import Law
 from sojourn_lab.load import AnyLoad
 from sojourn_lab.plan import Summary
 from sojourn_lab.scenario import Reference, Scenario
+from sojourn_lab.topology import Topology
 
 FORMAT = 1
 
@@ -53,10 +54,45 @@ class CaseResult(msgspec.Struct):
     law: Law | None = None
     reference: Reference | None = None
     split: dict[str, Any] | None = None
+    topology: Topology | None = None
+
+
+class Predicted(msgspec.Struct):
+    """One figure of the response time, s: measured before, predicted for the change, measured after it.
+
+    `error` is predicted / after - 1, `moved` is after / before - 1; `interval` the prediction's own
+    confidence interval, where it has one.
+    """
+
+    before: float | None = None
+    predicted: float | None = None
+    after: float | None = None
+    error: float | None = None
+    moved: float | None = None
+    interval: list[float] | None = None
+
+
+class PredictionResult(msgspec.Struct):
+    """A change that was predicted from the log of one case and then made in another.
+
+    The figures are over the whole of both cases, warm-up included: they got the same requests, and both began with
+    empty queues. `replay` is how far the replay of things as they were is from what was measured (`mean`, `p99`;
+    relative). `refused`: why nothing was predicted.
+    """
+
+    change: str
+    before: str
+    after: str
+    set: dict[str, str | int | float]
+    mean: Predicted
+    p50: Predicted
+    p99: Predicted
+    replay: dict[str, float | None]
+    refused: str | None = None
 
 
 class CriterionResult(msgspec.Struct):
-    """One criterion in one case; where there was nothing to compare `value` is None and it failed."""
+    """One criterion in one case, or prediction (by its change); without anything to compare `value` is None: failed."""
 
     name: str
     case: str
@@ -96,6 +132,7 @@ class Run(msgspec.Struct):
     void_reasons: list[str]
     faults: list[str]
     passed: bool
+    predictions: list[PredictionResult] = []
     runtime: Literal["process"] = "process"
     format: int = FORMAT
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from sojourn_lab.load import ClosedLoad
-from sojourn_lab.scenario import Case, Topology
+from sojourn_lab.scenario import Case
+from sojourn_lab.topology import Topology
 
 
 class Law(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ def law_of(case: Case, topology: Topology) -> Law | None:
     if not isinstance(case.load, ClosedLoad):
         return None
     workers = topology.backends * topology.workers
-    return closed_loop_law(case.load.concurrency, case.service_time, workers, case.load.think_time)
+    return closed_loop_law(case.load.concurrency, case.mean_service_time, workers, case.load.think_time)
 
 
 def warmup_of(case: Case, topology: Topology, at_least: float) -> float:

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from sojourn.words import milliseconds
 
 from sojourn_lab.criteria import number_at
-from sojourn_lab.document import CaseResult
+from sojourn_lab.document import CaseResult, PredictionResult
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.scenario import Scenario
 
 
-def lessons_of(scenario: Scenario, cases: list[CaseResult]) -> list[str]:
+def lessons_of(scenario: Scenario, cases: list[CaseResult], predictions: Sequence[PredictionResult] = ()) -> list[str]:
     """Return the sentences for a run's record and its table; none for what was not measured."""
-    return [*_growth(cases), *_beside_reference(scenario, cases)]
+    return [*_growth(cases), *_beside_reference(scenario, cases), *_foretold(predictions)]
+
+
+def _foretold(predictions: Sequence[PredictionResult]) -> list[str]:
+    """Return what each change was said to bring and what it brought, and the largest error of all."""
+    sentences: list[str] = []
+    errors: list[tuple[float, str]] = []
+    for each in predictions:
+        if each.refused is not None:
+            sentences.append(f"{each.change}: nothing was predicted, because {each.refused}")
+        p99 = each.p99
+        if p99.before is None or p99.predicted is None or p99.after is None or p99.error is None:
+            continue
+        sentences.append(
+            f"{each.change}: p99 was to go from {milliseconds(p99.before)} to {milliseconds(p99.predicted)} ms,"
+            f" and went to {milliseconds(p99.after)} ms: the prediction was off by {p99.error:+.1%}."
+        )
+        named = ((each.p50.error, "p50"), (p99.error, "p99"))
+        errors += [(error, f"{name} of {each.change}") for error, name in named if error is not None]
+    if len(errors) > 2:
+        error, where = max(errors, key=lambda pair: abs(pair[0]))
+        sentences.append(f"Of {len(errors)} predicted figures the one furthest off is the {where}: {error:+.1%}.")
+    return sentences
 
 
 def _growth(cases: list[CaseResult]) -> list[str]:

@@ -16,6 +16,8 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)]
 Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1_000_000.0)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=60)]
 
+Distribution = Literal["constant", "exponential"]
+
 MAX_REQUESTS = 1_000_000
 """More than this many instants in one case is a mistake in the scenario, not a plan."""
 
@@ -67,8 +69,16 @@ class InstantsLoad(Load, frozen=True, tag="instants"):
             raise ValueError(f"{len(self.at)} instants but {len(self.service_times)} service_times")
 
 
+class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A route of the app: its share of the requests (relative to the other routes') and its service time, s."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^/[a-z0-9/_-]{1,60}$")]
+    share: Positive
+    service_time: NotNegative
+    distribution: Distribution = "constant"
+
+
 AnyLoad = ClosedLoad | PoissonLoad | ConstantLoad | RampLoad | InstantsLoad
-Distribution = Literal["constant", "exponential"]
 
 
 def scaled_seconds(seconds: float, scale: float) -> float:

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import msgspec
 
-from sojourn_lab.load import AnyLoad, Distribution, NotNegative, Positive
+from sojourn_lab.load import AnyLoad, Distribution, NotNegative, Positive, Route
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One case for one generator process; times in seconds.
 
+    Where there are `routes`, each request draws one of them and its service time; else all have `service_time`.
     `seed` is a list so that every case of a scenario has its own random numbers: [seed, case].
     `max_in_flight` bounds what the generator holds open: an open-loop arrival beyond it is
     dropped, counted, and makes the run void.
@@ -28,6 +29,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_log: str
     summary: str
     distribution: Distribution = "constant"
+    routes: list[Route] = []
     max_in_flight: Annotated[int, msgspec.Meta(ge=1)] = 10_000
 
 
@@ -53,6 +55,7 @@ class ClientRecord(msgspec.Struct, gc=False):
     bytes: int = 0
     error: str | None = None
     request_id: str | None = None
+    route: str | None = None
 
 
 class Quantiles(msgspec.Struct):

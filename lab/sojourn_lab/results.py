@@ -35,6 +35,29 @@ def case_split(requests: Requests, case: str, since: float, until: float) -> dic
         raise _failure(f"the split of case {case}", error) from error
 
 
+def case_response_time(requests: Requests, case: str) -> dict[str, float | None]:
+    """Return the response times of a whole case, warm-up included, as `sojourn split --json` has them; or LabError."""
+    from sojourn.explain.split import split_requests  # noqa: PLC0415
+
+    try:
+        found: dict[str, float | None] = split_requests(requests, where={"service": case}).to_dict()["response_time"]
+    except Exception as error:
+        raise _failure(f"the split of case {case}", error) from error
+    return found
+
+
+def case_what_if(requests: Requests, case: str, change: dict[str, Any]) -> dict[str, Any]:
+    """Return `sojourn whatif --json` for one change to a whole case, warm-up included; LabError if it cannot be had."""
+    from sojourn.explain.split import split_requests  # noqa: PLC0415
+    from sojourn.explain.whatif import whatif  # noqa: PLC0415
+
+    try:
+        rows = split_requests(requests, where={"service": case}).rows
+        return whatif(rows, variants=[{key: str(value) for key, value in change.items()}]).to_dict()
+    except Exception as error:
+        raise _failure(f"the prediction from case {case}", error) from error
+
+
 def write_whole_run(requests: Requests, parquet: Path, html: Path, *, title: str, run: str) -> None:
     """Write requests.parquet and report.html of the whole log, warm-ups included; LabError if that fails.
 

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.laws import law_of, warmup_of
 from sojourn_lab.learned import lessons_of
 from sojourn_lab.plan import Plan, Summary
+from sojourn_lab.predictions import prediction_results
 from sojourn_lab.progress import Watcher
 from sojourn_lab.results import case_split, run_requests, write_whole_run
 from sojourn_lab.run_folder import RunFolder, concatenated
@@ -55,17 +57,23 @@ def finished_run(scenario: Scenario, scale: float, folder: RunFolder, interrupts
     Raises LabError when the run could not be made; the folder then keeps its temporary name and its logs.
     """
     started = time.time()
-    runtime = ProcessRuntime(scenario.topology, folder.partial, folder.logs, interrupts)
+    runtimes: list[ProcessRuntime] = []
     measured: list[Measured] = []
-    watcher.stage("starting nginx and the app servers")
-    with runtime:
-        for number, case in enumerate(scenario.cases):
-            measured.append(_measured_case(scenario, case, number, runtime=runtime, folder=folder, watcher=watcher))
-            watcher.stage("letting the queues run empty")
-            runtime.settle(deadline=60.0 + scenario.topology.proxy_read_timeout)
-        watcher.stage("stopping nginx and the app servers")
+    # Cases that follow one another on the same topology share its servers; another topology gets servers of its own.
+    for topology, group in groupby(enumerate(scenario.cases), key=lambda case: scenario.topology_of(case[1])):
+        # Its own logs as well, apart from the first, which for most scenarios is the only one.
+        logs = folder.logs / f"topology-{len(runtimes) + 1}" if runtimes else folder.logs
+        runtime = ProcessRuntime(topology, folder.partial, logs, interrupts, nginx_in=logs if runtimes else None)
+        runtimes.append(runtime)
+        watcher.stage("starting nginx and the app servers")
+        with runtime:
+            for number, case in group:
+                measured.append(_measured_case(scenario, case, number, runtime=runtime, folder=folder, watcher=watcher))
+                watcher.stage("letting the queues run empty")
+                runtime.settle(deadline=60.0 + topology.proxy_read_timeout)
+            watcher.stage("stopping nginx and the app servers")
     watcher.stage("working out the results")
-    run = _worked_out(scenario, scale=scale, started=started, runtime=runtime, folder=folder, measured=measured)
+    run = _worked_out(scenario, scale=scale, started=started, runtimes=runtimes, folder=folder, measured=measured)
     (folder.partial / "run.json").write_bytes(run_bytes(run))
     folder.finished()
     return run
@@ -83,11 +91,12 @@ def _measured_case(
     plan = Plan(
         case=case.name,
         url=runtime.url,
-        seed=[scenario.seed, number],
+        seed=[scenario.seed, number if case.seed is None else case.seed],
         load=case.load,
-        service_time=case.service_time,
+        service_time=case.mean_service_time,
         distribution=case.distribution,
-        warmup=warmup_of(case, scenario.topology, scenario.warmup),
+        routes=case.routes,
+        warmup=warmup_of(case, scenario.topology_of(case), scenario.warmup),
         duration=scenario.duration,
         timeout=scenario.timeout,
         client_log=str(folder.logs / f"{case.name}.client.jsonl"),
@@ -115,50 +124,54 @@ def _worked_out(
     *,
     scale: float,
     started: float,
-    runtime: ProcessRuntime,
+    runtimes: list[ProcessRuntime],
     folder: RunFolder,
     measured: list[Measured],
 ) -> Run:
+    access_log, listen_log = runtimes[0].access_log, runtimes[0].listen_log
+    backends = [backend for runtime in runtimes for backend in runtime.backends]
     spans = folder.partial / "spans.jsonl"
     client_logs = [Path(each.plan.client_log) for each in measured]
     rows = Rows(
         client=concatenated(client_logs, folder.partial / "client.jsonl"),
-        access=_line_count(runtime.access_log),
-        spans=concatenated([each.spans for each in runtime.backends if each.spans is not None], spans),
+        access=_line_count(access_log),
+        spans=concatenated([each.spans for each in backends if each.spans is not None], spans),
     )
     span_files = [spans] if rows.spans else []
     faults: list[str] = []
     requests = None
     try:
-        requests = run_requests(runtime.access_log, span_files)
+        requests = run_requests(access_log, span_files)
         parquet, html = folder.partial / "requests.parquet", folder.partial / "report.html"
         write_whole_run(requests, parquet, html, title=scenario.title, run=folder.final.name)
     except LabError as error:
         faults.append(str(error))
-    cases = [_case_result(scenario, each, runtime, requests, faults) for each in measured]
+    cases = [_case_result(scenario, each, listen_log, requests, faults) for each in measured]
+    predictions = prediction_results(scenario.predictions, requests, faults)
     void = [f"{case.name}: {reason}" for case in cases for reason in case.client.void]
-    judged = judged_criteria(scenario.criteria, cases)
+    judged = judged_criteria(scenario.criteria, cases, predictions)
     return Run(
         scenario=scenario,
         scale=scale,
         started=iso_time(started),
         finished=iso_time(time.time()),
-        spin_up=runtime.spin_up,
-        tear_down=runtime.tear_down,
+        spin_up=sum(runtime.spin_up for runtime in runtimes),
+        tear_down=sum(runtime.tear_down for runtime in runtimes),
         versions=versions_here(scenario.topology.server),
         cases=cases,
         criteria=judged,
         rows=rows,
-        learned=lessons_of(scenario, cases),
+        learned=lessons_of(scenario, cases, predictions),
         void=bool(void),
         void_reasons=void,
         faults=faults,
         passed=not void and not faults and all(each.passed for each in judged),
+        predictions=predictions,
     )
 
 
 def _case_result(
-    scenario: Scenario, measured: Measured, runtime: ProcessRuntime, requests: Requests | None, faults: list[str]
+    scenario: Scenario, measured: Measured, listen_log: Path, requests: Requests | None, faults: list[str]
 ) -> CaseResult:
     case, summary = measured.case, measured.summary
     window = summary.window
@@ -170,16 +183,17 @@ def _case_result(
             faults.append(str(error))
     return CaseResult(
         name=case.name,
-        service_time=case.service_time,
+        service_time=case.mean_service_time,
         load=case.load,
         warmup=measured.plan.warmup,
         duration=measured.plan.duration,
         window=WindowTimes(iso_time(window.since), iso_time(window.until)),
         client=summary,
-        listen=deepest_queues(runtime.listen_log, window.since, window.until),
-        law=law_of(case, scenario.topology),
+        listen=deepest_queues(listen_log, window.since, window.until),
+        law=law_of(case, scenario.topology_of(case)),
         reference=next((each for each in scenario.reference if fnmatchcase(case.name, each.cases)), None),
         split=split,
+        topology=scenario.topology_of(case),
     )
 
 

@@ -12,7 +12,7 @@ from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.listen import ListenSampler
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
-from sojourn_lab.scenario import Balancer, Topology
+from sojourn_lab.topology import Balancer, Topology
 
 BALANCER_LINES: dict[Balancer, str] = {
     "round_robin": "",  # what nginx does when nothing is said
@@ -54,13 +54,17 @@ def server_text(topology: Topology) -> str:
 class ProcessRuntime:
     """A context in which the topology runs: ready when entered, gone when left, whatever happened inside.
 
-    `spin_up` and `tear_down` are seconds. The folder gets nginx/, access.jsonl, listen.jsonl and logs/.
+    `spin_up` and `tear_down` are seconds. The folder gets nginx/ (unless `nginx_in` says where else), access.jsonl,
+    listen.jsonl, both after what is in them already, and logs/.
     """
 
-    def __init__(self, topology: Topology, folder: Path, logs: Path, interrupts: Interrupts) -> None:
+    def __init__(
+        self, topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
+    ) -> None:
         self._topology = topology
-        self._folder = folder
+        self._nginx_in = nginx_in or folder
         self._logs = logs
+        logs.mkdir(exist_ok=True)
         self._interrupts = interrupts
         self._stack = contextlib.ExitStack()
         self.access_log = folder / "access.jsonl"
@@ -95,7 +99,7 @@ class ProcessRuntime:
             backend.wait_until_ready()
         with self._interrupts.shielded():
             nginx = Nginx(
-                self._folder,
+                self._nginx_in,
                 server_text(self._topology),
                 access_log=self.access_log,
                 http=http_text(self._topology, self.backends),
@@ -104,7 +108,7 @@ class ProcessRuntime:
             self._stack.callback(nginx.stop)
             self.nginx = nginx
         ports = {"nginx": nginx.port, **{backend.name: backend.port for backend in self.backends}}
-        self._stack.enter_context(ListenSampler(self.listen_log, ports))
+        self._stack.enter_context(ListenSampler(self.listen_log, ports, keep=True))
 
     def settle(self, deadline: float) -> None:
         """Return when every backend answers again, so that no case inherits the work of the one before."""

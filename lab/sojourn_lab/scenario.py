@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,48 +18,81 @@ from sojourn_lab.load import (
     MAX_REQUESTS,
     AnyLoad,
     Distribution,
+    InstantsLoad,
     Name,
     NotNegative,
     Positive,
+    Route,
     expected_requests,
     load_with_time_scaled,
     scaled_seconds,
 )
 from sojourn_lab.matrix import expanded_cases
-
-Server = Literal["gunicorn", "unicorn"]
-Balancer = Literal["round_robin", "least_conn", "random_two"]
+from sojourn_lab.topology import Topology, TopologyChange, change_with_time_scaled, topology_with_time_scaled
 
 
 class ScenarioError(LabError):
     """A scenario that cannot be found or does not say what it should."""
 
 
-class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """nginx with one worker in front of `backends` app servers; times in seconds."""
-
-    backends: Annotated[int, msgspec.Meta(ge=1, le=64)] = 2
-    server: Server = "gunicorn"
-    workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
-    backlog: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 64
-    worker_timeout: Positive = 60.0
-    proxy_read_timeout: Positive = 60.0
-    balancer: Balancer = "round_robin"
-
-
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One load on the topology, measured by itself; `service_time` in seconds."""
+    """One load on the topology, measured by itself; `service_time` in seconds.
+
+    Either all requests have one `service_time`, or each draws one of the `routes`. Cases with the same `seed` get the
+    same arrivals, routes and service times; without one, every case has its own. `topology` says what is different
+    from the scenario's: the servers are then started anew.
+    """
 
     name: Name
-    service_time: NotNegative
     load: AnyLoad
+    service_time: NotNegative | None = None
     distribution: Distribution = "constant"
+    routes: list[Route] = []
+    seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    topology: TopologyChange = TopologyChange()
+
+    def __post_init__(self) -> None:
+        if (self.service_time is None) != bool(self.routes):
+            raise ValueError("a case needs either `service_time` or `routes`")
+        if self.routes and isinstance(self.load, InstantsLoad) and self.load.service_times is not None:
+            raise ValueError("a case with `routes` draws its service times: the load's `service_times` would be lost")
+
+    @property
+    def mean_service_time(self) -> float:
+        """The mean service time over all requests, s."""
+        if self.service_time is not None:
+            return self.service_time
+        share = sum(route.share for route in self.routes)
+        return sum(route.share * route.service_time for route in self.routes) / share
+
+    def same_draws(self, other: Case) -> bool:
+        """Whether both cases get the same requests at the same instants."""
+        offered = ("load", "service_time", "distribution", "routes")
+        return (
+            self.seed is not None
+            and self.seed == other.seed
+            and all(getattr(self, name) == getattr(other, name) for name in offered)
+        )
+
+
+class Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change that is predicted from the log of the case `before`, and then made: the case `after`.
+
+    `set` describes the change as `sojourn whatif --set` takes it, such as `{workers = "+1"}`. Both cases must offer the
+    same requests, which is what their `seed` is for.
+    """
+
+    change: str
+    before: Name
+    after: Name
+    set: Annotated[dict[str, str | int | float], msgspec.Meta(min_length=1)]
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What must hold in every case whose name matches `cases`, written down before the run.
 
-    `metric` is a path into the result of a case. Either it is `below`, `above` or
+    With `predictions`, it must hold in every prediction whose change matches that pattern instead. `metric` is a path
+    into the result of a case, or of a prediction. Either it is `below`, `above` or
     `equals` a number, or it lies `within` a fraction of `of`: a number or another path.
     Numbers are taken as they are; a path to the law moves with `--scale`.
     """
@@ -72,6 +105,7 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     equals: float | None = None
     within: Annotated[float, msgspec.Meta(gt=0.0)] | None = None
     of: float | str | None = None
+    predictions: str | None = None
 
     def __post_init__(self) -> None:
         told = [key for key in ("below", "above", "equals", "within") if getattr(self, key) is not None]
@@ -101,6 +135,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duration: Positive
     cases: Annotated[list[Case], msgspec.Meta(min_length=1)]
     criteria: list[Criterion] = []
+    predictions: list[Prediction] = []
     reference: list[Reference] = []
     reference_name: str = "reference"
     reference_source: str = ""
@@ -119,6 +154,24 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             requests = expected_requests(case.load, self.warmup, self.duration)
             if requests is not None and requests > MAX_REQUESTS:
                 raise ValueError(f"case {case.name!r} asks for {requests:.0f} requests, more than {MAX_REQUESTS}")
+            self.topology_of(case)
+        for prediction in self.predictions:
+            self._check_prediction(prediction)
+
+    def _check_prediction(self, prediction: Prediction) -> None:
+        cases = {case.name: case for case in self.cases}
+        for name in (prediction.before, prediction.after):
+            if name not in cases:
+                raise ValueError(f"the prediction {prediction.change!r} speaks of a case {name!r}, which is not there")
+        if not cases[prediction.before].same_draws(cases[prediction.after]):
+            raise ValueError(
+                f"the cases {prediction.before!r} and {prediction.after!r} of the prediction {prediction.change!r}"
+                " must have the same load, service times or routes, and the same `seed`"
+            )
+
+    def topology_of(self, case: Case) -> Topology:
+        """What the case is measured on."""
+        return case.topology.made(self.topology)
 
 
 def scenario_from_text(text: str, where: str) -> Scenario:
@@ -167,29 +220,30 @@ def scenario_with_time_scaled(scenario: Scenario, scale: float) -> Scenario:
     itself costs (a connect, a fork, a context switch), which therefore weighs more in a short run.
     """
     replace = msgspec.structs.replace
-    topology = replace(
-        scenario.topology,
-        worker_timeout=scaled_seconds(scenario.topology.worker_timeout, scale),
-        proxy_read_timeout=scaled_seconds(scenario.topology.proxy_read_timeout, scale),
-    )
-    cases = [
-        replace(
-            case,
-            service_time=scaled_seconds(case.service_time, scale),
-            load=load_with_time_scaled(case.load, scale),
-        )
-        for case in scenario.cases
-    ]
+    cases = [_scaled_case(case, scale) for case in scenario.cases]
     full = scenario.full_duration
     return replace(
         scenario,
-        topology=topology,
+        topology=topology_with_time_scaled(scenario.topology, scale),
         cases=cases,
         reference=[_scaled_reference(figures, scale) for figures in scenario.reference],
         duration=scaled_seconds(scenario.duration, scale),
         warmup=scaled_seconds(scenario.warmup, scale),
         timeout=scaled_seconds(scenario.timeout, scale),
         full_duration=None if full is None else scaled_seconds(full, scale),
+    )
+
+
+def _scaled_case(case: Case, scale: float) -> Case:
+    def scaled_route(route: Route) -> Route:
+        return msgspec.structs.replace(route, service_time=scaled_seconds(route.service_time, scale))
+
+    return msgspec.structs.replace(
+        case,
+        service_time=None if case.service_time is None else scaled_seconds(case.service_time, scale),
+        routes=[scaled_route(route) for route in case.routes],
+        load=load_with_time_scaled(case.load, scale),
+        topology=change_with_time_scaled(case.topology, scale),
     )
 
 

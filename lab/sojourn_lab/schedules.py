@@ -74,3 +74,9 @@ def service_times(mean: float, distribution: str, count: int, rng: np.random.Gen
     if distribution == "exponential":
         return rng.exponential(mean, count)
     raise ValueError(f"unknown distribution of service times: {distribution!r}")
+
+
+def chosen_routes(shares: list[float], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return `count` numbers of routes, drawn independently in proportion to `shares`."""
+    weights = np.asarray(shares, dtype=np.float64)
+    return rng.choice(len(weights), size=count, p=weights / weights.sum())

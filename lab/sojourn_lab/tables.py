@@ -35,6 +35,9 @@ def print_run(console: Console, run: Run, where: str) -> None:
     console.print()
     console.print(result_table(run))
     console.print()
+    if run.predictions:
+        console.print(prediction_table(run))
+        console.print()
     if run.criteria:
         console.print(criteria_table(run))
         console.print()
@@ -101,6 +104,24 @@ def _result_cells(case: CaseResult, with_reference: bool) -> list[str]:
         milliseconds(number_at("components.connect.mean", case.split)),
         str(case.client.offered),
     ]
+
+
+def prediction_table(run: Run) -> Table:
+    """Return what was measured before each change, predicted, and measured after it, in milliseconds."""
+    table = _table("Predicted, then made: response time in ms (error: predicted to after)", padding=(0, 1, 0, 0))
+    for heading in ("change", "", "before", "predicted", "after", "error"):
+        table.add_column(heading, justify="left" if heading in ("change", "") else "right", no_wrap=heading != "change")
+    for each in run.predictions:
+        for name, figure in (("p50", each.p50), ("p99", each.p99)):
+            table.add_row(
+                _plain(each.change) if name == "p50" else "",
+                name,
+                milliseconds(figure.before),
+                "refused" if each.refused is not None else milliseconds(figure.predicted),
+                milliseconds(figure.after),
+                ABSENT if figure.error is None else f"{figure.error:+.1%}",
+            )
+    return table
 
 
 def criteria_table(run: Run) -> Table:

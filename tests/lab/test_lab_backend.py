@@ -15,7 +15,7 @@ from sojourn_lab.backends import Backend, started_backend, whole_seconds, why_se
 from sojourn_lab.errors import LabError
 from sojourn_lab.listen import listen_depths
 from sojourn_lab.process import group_members
-from sojourn_lab.scenario import Server, Topology
+from sojourn_lab.topology import Server, Topology
 
 
 @contextlib.contextmanager

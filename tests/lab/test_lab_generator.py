@@ -9,10 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from lab_support import Seen, eventually, generated, generator, http_server, outcome, plan_for, stop_for
 from sojourn_lab.generator.client import kind_of_failure
-from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
+from sojourn_lab.generator.loops import drawn_requests
+from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, Route
 from sojourn_lab.plan import ClientRecord, Plan, Summary
 
 
@@ -240,3 +242,41 @@ def test_a_plan_that_cannot_be_used_is_refused(tmp_path: Path, content: str | No
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def routed(seed: int, count: int = 20_000) -> tuple[list[float], list[str | None]]:
+    plan = plan_for(
+        Path("."),
+        "http://x",
+        PoissonLoad(100.0),
+        duration=1.0,
+        seed=[seed, 1],
+        routes=[Route("/fast", 9.0, 0.01, "exponential"), Route("/export", 1.0, 0.5)],
+    )
+    services, routes = drawn_requests(plan, count, np.zeros(count), np.random.default_rng(plan.seed))
+    return services.tolist(), routes
+
+
+def test_routes_come_in_their_shares_with_their_own_service_times() -> None:
+    services, routes = routed(1)
+    fast = [service for service, route in zip(services, routes, strict=True) if route == "/fast"]
+    export = [service for service, route in zip(services, routes, strict=True) if route == "/export"]
+    # Ten standard deviations of a share, five of a mean.
+    assert len(export) / len(routes) == pytest.approx(0.1, abs=10 * (0.09 / 20_000) ** 0.5)
+    assert set(export) == {0.5}
+    assert sum(fast) / len(fast) == pytest.approx(0.01, rel=5 / len(fast) ** 0.5)
+    assert routed(1) == (services, routes), "a seed gives the same requests again: before and after a change"
+    assert routed(2) != (services, routes)
+
+
+def test_a_request_names_its_route_to_the_app_and_in_its_record(tmp_path: Path) -> None:
+    routes = [Route("/fast", 1.0, 0.001), Route("/export", 1.0, 0.002)]
+    with http_server(Seen()) as seen:
+        for load in (ConstantLoad(40.0), ClosedLoad(2, think_time=0.02)):
+            seen.requests.clear()
+            _, records = generated(plan_for(tmp_path, seen.url, load, duration=1.0, routes=routes))
+            assert {record.route for record in records} == {"/fast", "/export"}
+            assert sorted(path for path, _, _ in seen.requests) == sorted(
+                f"/sleep/{record.service_time:.6f}?route={record.route}" for record in records
+            )
+            assert {record.service_time for record in records if record.route == "/export"} == {0.002}

@@ -39,8 +39,8 @@ def test_the_laws_agree_with_each_other(users: int, service: float, workers: int
 
 def test_an_open_load_has_no_operational_law() -> None:
     topology = Topology(backends=2, workers=3)
-    assert law_of(Case("x", 0.1, PoissonLoad(3.0)), topology) is None
-    law = law_of(Case("x", 0.6, ClosedLoad(12, 0.2)), topology)
+    assert law_of(Case("x", PoissonLoad(3.0), service_time=0.1), topology) is None
+    law = law_of(Case("x", ClosedLoad(12, 0.2), service_time=0.6), topology)
     assert law is not None
     assert law.response_time == pytest.approx(12 * 0.6 / 6 - 0.2)
     assert "Z" in law.formula

@@ -18,7 +18,7 @@ from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import group_members
 from sojourn_lab.runtime import ProcessRuntime, http_text
-from sojourn_lab.scenario import Topology
+from sojourn_lab.topology import Topology
 
 
 @pytest.fixture(autouse=True)

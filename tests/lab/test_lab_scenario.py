@@ -241,3 +241,59 @@ def test_the_warm_up_is_at_least_two_response_times() -> None:
     warmups = {case.name: warmup_of(case, scenario.topology, scenario.warmup) for case in scenario.cases}
     assert warmups["c8-s300"] == pytest.approx(2.4)
     assert warmups["c8-s100"] == 2.0
+
+
+ROUTES = 'routes = [{name = "/a", share = 9, service_time = 0.1}, {name = "/b", share = 1, service_time = 1}]\n'
+POISSON = 'load = {kind = "poisson", rate = 8}\n'
+PAIR = (
+    HEAD
+    + f'[[cases]]\nname = "one"\nseed = 3\n{POISSON}{ROUTES}'
+    + f'[[cases]]\nname = "two"\nseed = 3\n{POISSON}{ROUTES}topology = {{server = "queue", discipline = "lifo"}}\n'
+)
+PREDICTION = '[[predictions]]\nchange = "c"\nbefore = "one"\nafter = "two"\nset = {discipline = "lifo"}\n'
+
+
+def test_a_case_may_have_routes_and_a_topology_of_its_own() -> None:
+    scenario = loads(PAIR + PREDICTION)
+    one, two = scenario.cases
+    assert one.mean_service_time == pytest.approx(0.19)
+    assert scenario.topology_of(one) == scenario.topology
+    changed = scenario.topology_of(two)
+    assert (changed.server, changed.discipline, changed.workers) == ("queue", "lifo", scenario.topology.workers)
+    assert scenario.predictions[0].set == {"discipline": "lifo"}
+    scaled = scenario_with_time_scaled(scenario, 0.1)
+    assert [route.service_time for route in scaled.cases[0].routes] == [0.01, 0.1]
+    assert [route.share for route in scaled.cases[0].routes] == [9.0, 1.0]
+    assert scaled.topology_of(scaled.cases[1]).discipline == "lifo"
+
+
+def test_the_rules_of_disciplines_are_scaled_where_they_are_told() -> None:
+    told = '[topology]\nserver = "queue"\ndiscipline = "codel"\n[topology.rules]\ncodel_target = 0.02\ncapacity = 7\n'
+    rules = scenario_with_time_scaled(loads(HEAD + CLOSED + told), 0.5).topology.rules
+    assert (rules.codel_target, rules.codel_interval, rules.capacity) == (0.01, 0.05, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (HEAD + CLOSED + '[topology]\ndiscipline = "lifo"', 'a discipline and rules need server = "queue"'),
+        (HEAD + CLOSED + '[topology]\nserver = "queue"\ndiscipline = "sjf"', "at `$.topology.discipline`"),
+        (PAIR.replace('server = "queue", ', ""), 'need server = "queue"'),
+        (PAIR.replace('"/a"', '"a b"'), "at `$.cases[0].routes[0].name`"),
+        (HEAD + CLOSED.replace("service_time = 0.1", ""), "either `service_time` or `routes`"),
+        (HEAD + CLOSED.replace("[cases.load]", ROUTES + "[cases.load]"), "either `service_time` or `routes`"),
+        (
+            HEAD + f'[[cases]]\nname = "a"\n{ROUTES}load = {{kind = "instants", at = [1], service_times = [1]}}',
+            "would be lost",
+        ),
+        (PAIR + PREDICTION.replace('"two"', '"three"'), "a case 'three', which is not there"),
+        (PAIR.replace("seed = 3", "seed = 4", 1) + PREDICTION, "the same `seed`"),
+        (PAIR.replace("seed = 3\n", "") + PREDICTION, "the same `seed`"),
+        (PAIR.replace("rate = 8", "rate = 9", 1) + PREDICTION, "must have the same load"),
+        (PAIR + PREDICTION.replace('{discipline = "lifo"}', "{}"), "at `$.predictions[0].set`"),
+    ],
+)
+def test_a_prediction_that_could_show_nothing_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ScenarioError) as refusal:
+        loads(text)
+    assert words in str(refusal.value)

@@ -123,7 +123,7 @@ def _notes(found: ClockResult) -> list[str]:
         notes.append(
             f"Too little idle time to tell of {called[_key(row)]}: its queue was never seen empty, so all that is "
             f"certain is an offset between {signed(segment['lower'])} and {signed(segment['upper'])} ms, "
-            f"an interval of {milliseconds(segment['upper'] - segment['lower'])} ms. The estimate follows the way back, "
+            f"{milliseconds(segment['upper'] - segment['lower'])} ms apart. The estimate follows the way back, "
             "which has no queue. A window with an idle minute in it (--since, --until) tells more."
         )
     if len(busy) > NAMED:

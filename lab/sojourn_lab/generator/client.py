@@ -48,7 +48,9 @@ class Client:
         """Close what is still open."""
         await self._session.close()
 
-    async def outcome(self, number: int, user: int | None, service_time: float, intended: float) -> ClientRecord:
+    async def outcome(
+        self, number: int, user: int | None, service_time: float, intended: float, route: str | None = None
+    ) -> ClientRecord:
         """Return the record of one request sent now; a failure is a record with an error, never a raise."""
         sent = self._clock.now()
         unix = self._clock.unix
@@ -59,9 +61,10 @@ class Client:
             service_time=round(service_time, 6),
             intended=unix(intended),
             sent=unix(sent),
+            route=route,
         )
         headers = {"X-Lab-Case": self._plan.case, "X-Lab-Id": record.id}
-        url = f"{self._plan.url}/sleep/{service_time:.6f}"
+        url = f"{self._plan.url}/sleep/{service_time:.6f}" + (f"?route={route}" if route is not None else "")
         try:
             async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
                 record.first_byte = unix(self._clock.now())

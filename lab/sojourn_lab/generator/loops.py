@@ -13,7 +13,14 @@ from sojourn_lab.generator.client import Client
 from sojourn_lab.generator.clock import Clock, sleep_until
 from sojourn_lab.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
 from sojourn_lab.plan import ClientRecord, Plan
-from sojourn_lab.schedules import Instants, constant_instants, poisson_instants, ramp_instants, service_times
+from sojourn_lab.schedules import (
+    Instants,
+    chosen_routes,
+    constant_instants,
+    poisson_instants,
+    ramp_instants,
+    service_times,
+)
 
 Write = Callable[[ClientRecord], None]
 
@@ -31,6 +38,18 @@ def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Insta
     if isinstance(plan.load, InstantsLoad) and plan.load.service_times is not None:
         return instants, np.asarray(plan.load.service_times, dtype=np.float64)[: len(instants)]
     return instants, service_times(plan.service_time, plan.distribution, len(instants), rng)
+
+
+def drawn_requests(
+    plan: Plan, count: int, services: Instants, rng: np.random.Generator
+) -> tuple[Instants, list[str | None]]:
+    """Return (service times, routes) of `count` requests: as they are, or by the plan's routes where it has any."""
+    if not plan.routes:
+        return services, [None] * count
+    chosen = chosen_routes([route.share for route in plan.routes], count, rng)
+    # A draw for every request and route, so that one route's service times do not hang on which others there are.
+    drawn = np.stack([service_times(each.service_time, each.distribution, count, rng) for each in plan.routes])
+    return drawn[chosen, np.arange(count)], [plan.routes[number].name for number in chosen]
 
 
 def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Generator) -> Instants:
@@ -51,20 +70,22 @@ def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Gene
 
 async def offer_open(plan: Plan, client: Client, clock: Clock, start: float, write: Write) -> Dropped:
     """Send each request at its instant, whatever became of those before; return what was dropped."""
-    instants, services = open_schedule(plan, np.random.default_rng(plan.seed))
+    rng = np.random.default_rng(plan.seed)
+    instants, services = open_schedule(plan, rng)
+    services, routes = drawn_requests(plan, len(instants), services, rng)
     in_flight: set[asyncio.Task[None]] = set()
     dropped = Dropped([])
 
-    async def send(number: int, intended: float, service: float) -> None:
-        write(await client.outcome(number, None, service, intended))
+    async def send(number: int, intended: float, service: float, route: str | None) -> None:
+        write(await client.outcome(number, None, service, intended, route))
 
-    for number, (after, service) in enumerate(zip(instants.tolist(), services.tolist(), strict=True)):
+    for number, (after, service, route) in enumerate(zip(instants.tolist(), services.tolist(), routes, strict=True)):
         intended = start + after
         await sleep_until(clock, intended)
         if len(in_flight) >= plan.max_in_flight:
             dropped.instants.append(intended)
             continue
-        task = asyncio.create_task(send(number, intended, service))
+        task = asyncio.create_task(send(number, intended, service, route))
         in_flight.add(task)
         task.add_done_callback(in_flight.discard)
     await sleep_until(clock, start + plan.warmup + plan.duration)
@@ -87,8 +108,9 @@ async def offer_closed(plan: Plan, client: Client, clock: Clock, start: float, w
         intended = start
         while intended < end:
             await sleep_until(clock, intended)
-            service = float(service_times(plan.service_time, plan.distribution, 1, rng)[0])
-            write(await client.outcome(next(numbers), index, service, intended))
+            service = service_times(plan.service_time, plan.distribution, 1, rng)
+            service, routes = drawn_requests(plan, 1, service, rng)
+            write(await client.outcome(next(numbers), index, float(service[0]), intended, routes[0]))
             intended = clock.now() + think_time
 
     await asyncio.gather(*(user(index) for index in range(plan.load.concurrency)))
