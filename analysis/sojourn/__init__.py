@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.errors import SojournError
 
 if TYPE_CHECKING:
-    from sojourn.explain.compare import compare
+    from sojourn.explain.compare.compare import compare
     from sojourn.explain.goodput import goodput
     from sojourn.explain.split import SplitResult, split
     from sojourn.explain.visits import visits
@@ -40,7 +40,7 @@ _HOMES = {
     "Requests": "sojourn.frame",
     "SplitResult": "sojourn.explain.split",
     "blame": "sojourn.explain.waiting.blame",
-    "compare": "sojourn.explain.compare",
+    "compare": "sojourn.explain.compare.compare",
     "depth": "sojourn.explain.waiting.depth",
     "goodput": "sojourn.explain.goodput",
     "read": "sojourn.readers.requests",

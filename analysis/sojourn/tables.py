@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sojourn.explain.clock_at import plain_clocks
+from sojourn.explain.clock.at import plain_clocks
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES, Summary

@@ -7,7 +7,7 @@ import random
 
 import pytest
 from analysis_support import frame
-from sojourn.explain.clock import clock_offsets
+from sojourn.explain.clock.offsets import clock_offsets
 from sojourn.explain.components import with_app_facts, with_spans
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.charts.clock import band_table, line_table, offsets_over_time
 from sojourn.cli import app
-from sojourn.explain.clock_over_time import clock
+from sojourn.explain.clock.over_time import clock
 from sojourn.sections.clock import clock_section
 from typer.testing import CliRunner
 

@@ -19,7 +19,7 @@ from sojourn import SojournError, SplitResult
 from sojourn.charts.compare import changes, composition
 from sojourn.cli import app
 from sojourn.explain.blocks import BLOCK, WINDOWS, blocks, quantiles_of, resampled_windows, tail_means
-from sojourn.explain.compare import Comparison, compare
+from sojourn.explain.compare.compare import Comparison, compare
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.split import split_requests
 from sojourn.readers.requests import read

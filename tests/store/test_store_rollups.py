@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from sojourn.errors import SojournError
-from sojourn.explain.clock import clock_offsets
+from sojourn.explain.clock.offsets import clock_offsets
 from sojourn.explain.components import with_app_facts, with_spans
 from sojourn.readers.requests import read
 from sojourn.store import connect, load, refresh_rollups

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from sojourn.explain.clock_over_time import ClockResult
+from sojourn.explain.clock.over_time import ClockResult
 from sojourn.palette import OTHER, SERVICE
 from sojourn.plots import WIDTH
 from sojourn.words import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from sojourn.explain.compare import Comparison
+from sojourn.explain.compare.compare import Comparison
 from sojourn.palette import OTHER, PARTS, QUEUEING, SERVICE
 from sojourn.sections.section import Chart
 

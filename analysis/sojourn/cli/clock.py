@@ -23,7 +23,7 @@ def clock(
     From nginx's stamp to the app's start: an upper bound. From the app's answer to its arrival at nginx: a lower bound.
     """
     result = split_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
-    from sojourn.explain.clock_over_time import clock as clock_of_rows  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.explain.clock.over_time import clock as clock_of_rows  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.sections.clock import clock_section  # noqa: PLC0415
 
     found = clock_of_rows(result.rows)

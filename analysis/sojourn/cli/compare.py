@@ -50,7 +50,7 @@ def compare(
     if middle is not None and (len(sources) != 1 or sources == ["-"]):
         raise typer.BadParameter("give one source, which can be read twice", param_hint="--at")
     from sojourn.errors import SojournError  # noqa: PLC0415
-    from sojourn.explain.compare import compare as run  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.explain.compare.compare import compare as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.sections.compare import compare_section  # noqa: PLC0415
 
     one, other = (sources * 2)[:2]

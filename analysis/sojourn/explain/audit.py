@@ -13,10 +13,10 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.explain.checks import FAIL, INSTANTS, TICKS, TREND_SIGNIFICANCE, Check, checks_of
+from sojourn.explain.checks import FAIL, INSTANTS, TREND_SIGNIFICANCE, Check, checks_of
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.frame_measures import measured
-from sojourn.explain.measures import EDGE, ROUNDING, Measures, Row
+from sojourn.explain.measures import EDGE, ROUNDING, TICKS, Measures, Row
 
 TREND_WINDOWS = 20
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning

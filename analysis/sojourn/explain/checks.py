@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from sojourn.explain.clock_segments import NETWORK_GAP
+from sojourn.explain.clock.segments import NETWORK_GAP
 from sojourn.words import milliseconds, percent
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ HEADERS_SHARE = 0.9
 MILLISECOND = 1e-3  # nginx's own: nothing in a log can be finer, and nothing mends it
 TICK_SHARE = 0.1  # of the median queueing delay: a coarser clock rounds away what is to be measured
 TICK_LIMIT = 0.5  # s: whole seconds are too coarse whatever the delays are
-TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us
 INSTANTS = {
     "time": ("nginx's end of the request", "log $msec"),
     "request_start": ("the stamp", "send t=${msec}"),

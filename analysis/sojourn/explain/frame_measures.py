@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain.checks import TICKS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
 from sojourn.explain.measures import (
     EDGE,
     GROUP_SHOWN,
     ROUNDING,
     SHOWN,
+    TICKS,
     Measures,
     Row,
     exceeding_ranks,

@@ -23,6 +23,7 @@ SHOWN = ("queueing_delay", *COMPONENTS)
 GROUP_SHOWN = ("request_time", "queueing_delay", "service_time")
 # Sums of whole microseconds come out this near, in seconds or in parts of a window: what is nearer to 0 is 0.
 ROUNDING = 1e-7
+TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may count, the coarsest first
 EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
 
 
@@ -31,7 +32,7 @@ class Measures(Protocol):
 
     @property
     def clock(self) -> pl.DataFrame:
-        """Clock offsets used, as from ``sojourn.explain.clock.clock_offsets``."""
+        """Clock offsets used, as from ``sojourn.explain.clock.offsets.clock_offsets``."""
 
     @property
     def notes(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.explain.audit import Audit
-from sojourn.explain.clock_at import plain_clocks
+from sojourn.explain.clock.at import plain_clocks
 from sojourn.explain.frame_measures import without_upgraded
 from sojourn.explain.measures import Measures
 from sojourn.explain.statistics import Summary

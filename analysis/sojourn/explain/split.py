@@ -10,8 +10,8 @@ from typing import TextIO
 import polars as pl
 
 from sojourn.explain.assembly import assembled, checked_groups
-from sojourn.explain.clock import clock_offsets
-from sojourn.explain.clock_at import with_clock_offset
+from sojourn.explain.clock.at import with_clock_offset
+from sojourn.explain.clock.offsets import clock_offsets
 from sojourn.explain.components import with_app_facts, with_components, with_spans
 from sojourn.explain.frame_measures import FrameMeasures
 from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS

@@ -116,13 +116,13 @@ def _analyses(
         return whatif_section(whatif(result.rows, workers=workers))
 
     def clocks() -> Section:
-        from sojourn.explain.clock_over_time import clock  # noqa: PLC0415
+        from sojourn.explain.clock.over_time import clock  # noqa: PLC0415
         from sojourn.sections.clock import clock_section  # noqa: PLC0415
 
         return clock_section(clock(result.rows))
 
     def compared() -> Section:
-        from sojourn.explain.compare import compare  # noqa: PLC0415
+        from sojourn.explain.compare.compare import compare  # noqa: PLC0415
         from sojourn.sections.compare import compare_section  # noqa: PLC0415
 
         assert before is not None  # noqa: S101 - only then is it asked for

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sojourn.explain.clock import Pair
-from sojourn.explain.clock_over_time import ClockResult
-from sojourn.explain.clock_segments import NETWORK_GAP
+from sojourn.explain.clock.offsets import Pair
+from sojourn.explain.clock.over_time import ClockResult
+from sojourn.explain.clock.segments import NETWORK_GAP
 from sojourn.sections.section import Picture, Section, Table
 from sojourn.words import milliseconds
 
@@ -123,8 +123,8 @@ def _notes(found: ClockResult) -> list[str]:
         notes.append(
             f"Too little idle time to tell of {called[_key(row)]}: its queue was never seen empty, so all that is "
             f"certain is an offset between {signed(segment['lower'])} and {signed(segment['upper'])} ms, "
-            f"{milliseconds(segment['upper'] - segment['lower'])} ms apart. The estimate follows the way back, "
-            "which has no queue. A window with an idle minute in it (--since, --until) tells more."
+            f"an interval of {milliseconds(segment['upper'] - segment['lower'])} ms. The estimate follows the way "
+            "back, which has no queue. A window with an idle minute in it (--since, --until) tells more."
         )
     if len(busy) > NAMED:
         notes.append(f"So it is with {len(busy) - NAMED} more.")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from sojourn.charts.compare import changes, composition
-from sojourn.explain.change import Change, signed
-from sojourn.explain.compare import FIGURES, Comparison
+from sojourn.explain.compare.change import Change, signed
+from sojourn.explain.compare.compare import FIGURES, Comparison
 from sojourn.sections.section import Picture, Section, Table
 from sojourn.words import milliseconds, percent
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.explain.checks import INSTANTS
-from sojourn.explain.clock import BOUNDS_SCHEMA, PAIR, clocks
-from sojourn.explain.clock_at import Lines
+from sojourn.explain.clock.at import Lines
+from sojourn.explain.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row, exceeding_ranks, window_width
 from sojourn.explain.statistics import FIGURES, QUANTILES, Summary

@@ -14,9 +14,8 @@ from string import Template
 import polars as pl
 
 from sojourn.errors import SojournError
-from sojourn.explain.checks import TICKS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
-from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN
+from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN, TICKS
 from sojourn.explain.statistics import QUANTILES
 from sojourn.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.explain.clock import PAIR
-from sojourn.explain.clock_lines import Floats, Ints
-from sojourn.explain.clock_segments import is_step
+from sojourn.explain.clock.lines import Floats, Ints
+from sojourn.explain.clock.offsets import PAIR
+from sojourn.explain.clock.segments import is_step
 
 
 @dataclass(frozen=True)

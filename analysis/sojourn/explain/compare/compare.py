@@ -2,7 +2,7 @@
 
 The mean response time is the sum of its components' means, and so is the mean of the slowest 1 %: changes of components
 add up to the change of the whole, exactly. Quantiles do not add, so a change of p99 is attributed by the composition of
-the requests at and above it, on either side. Which routes it comes from: ``sojourn.explain.contributions``.
+the requests at and above it, on either side. Which routes it comes from: ``sojourn.explain.compare.contributions``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sojourn.explain.blocks import (
     resampled_windows,
     tail_means,
 )
-from sojourn.explain.change import Change, cause_of, change_of, made_of, moved, signed
+from sojourn.explain.compare.change import Change, cause_of, change_of, made_of, moved, signed
+from sojourn.explain.compare.contributions import GroupChange, contributions, largest_groups
 from sojourn.explain.components import COMPONENTS
-from sojourn.explain.contributions import GroupChange, contributions, largest_groups
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import QUANTILES
 

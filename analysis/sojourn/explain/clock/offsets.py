@@ -10,7 +10,7 @@ section 3), with the wait in the queue as one more delay on the way there. nginx
 clock's resolution, which makes arrivals look early; the lower bound allows for it.
 
 The envelopes are taken window by window. As long as one offset lies between all bounds, it is the estimate. Where none
-does, the clock ran fast or slow, or was set: ``sojourn.explain.clock_segments`` finds the lines and the instants.
+does, the clock ran fast or slow, or was set: ``sojourn.explain.clock.segments`` finds the lines and the instants.
 A request counts at the instant at which the app read its clock, which durations tell without any clock: header
 received, less service time.
 """
@@ -25,8 +25,8 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 
-from sojourn.explain.clock_lines import Envelopes, line
-from sojourn.explain.clock_segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
+from sojourn.explain.clock.lines import Envelopes, line
+from sojourn.explain.clock.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
 from sojourn.frame import INSTANT
 
 PAIR = ("proxy", "upstream")

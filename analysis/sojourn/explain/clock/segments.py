@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.explain.clock_lines import (
+from sojourn.explain.clock.lines import (
     DRIFT_LIMIT,
     Envelopes,
     Floats,

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.explain.clock import PAIR, clock_offsets, clock_windows
-from sojourn.explain.clock_at import plain_clocks
+from sojourn.explain.clock.at import plain_clocks
+from sojourn.explain.clock.offsets import PAIR, clock_offsets, clock_windows
 
 STEPS_SHOWN = 3
 
@@ -18,7 +18,7 @@ class ClockResult:
     """Offset and drift of every pair over time.
 
     Attributes:
-        clock: one row a pair, columns as in ``sojourn.explain.clock.CLOCK_SCHEMA``.
+        clock: one row a pair, columns as in ``sojourn.explain.clock.offsets.CLOCK_SCHEMA``.
         pairs: the same as plain values, with ``steps``: when a clock was set (``at``) and by how much (``change``, s).
         windows: what the requests of short windows allow each offset to be, by pair and time. Columns proxy, upstream,
             at (UTC, the middle), lower, upper (s), requests.

@@ -1,0 +1,1 @@
+"""How the apps' clocks stand to nginx's, from the log alone: ``offsets`` is where it begins."""
