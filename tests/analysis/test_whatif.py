@@ -183,7 +183,8 @@ def test_the_command_refuses_with_the_figures_and_exit_code_1(small_log: Path) -
 
 
 @pytest.mark.parametrize("options", [["--set", "worker=3"], ["--set", "workers"], ["--variant", "load=0"],
-                                     ["--rank", "best"], ["--workers", "none"]])  # fmt: skip
+                                     ["--rank", "best"], ["--workers", "none"],
+                                     ["--where", "route=/export"]])  # fmt: skip
 def test_the_command_names_what_is_wrong(small_log: Path, options: list[str]) -> None:
     assert CliRunner().invoke(app, ["whatif", str(small_log), *options]).exit_code == 2
 

@@ -17,11 +17,15 @@ from sojourn.cli.sources import (
     Sources,
     Spans,
     Until,
+    Where,
     WorkersOption,
     answer,
     split_of,
     workers_of,
 )
+
+# Columns whose values do not share workers: a replay of some of them leaves nobody out who mattered.
+WHOLE = ("service", "upstream", "proxy")
 
 
 def whatif(
@@ -51,6 +55,7 @@ def whatif(
     spans: Spans = None,
     since: Since = None,
     until: Until = None,
+    where: Where = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,6 +65,13 @@ def whatif(
     by more than 15 %, nothing is predicted, and the likely reason said (exit code 1).
     """
     told = workers_of(workers)
+    shared = [column for column in pairs(where or [], "--where") if column not in WHOLE]
+    if shared:
+        raise typer.BadParameter(
+            f"a replay needs every request that shares the workers; requests can be chosen by {', '.join(WHOLE)}, "
+            f"not by {shared[0]}",
+            param_hint="--where",
+        )
     texts = [settings] if settings else []
     texts += [[part.strip() for part in one.split(",") if part.strip()] for one in variant or []]
     asked = [pairs(parts, "--set" if parts is settings else "--variant") for parts in texts]
@@ -77,7 +89,7 @@ def whatif(
     except SojournError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from None
     columns = ("remote_addr", "connection")
-    result = split_of(sources, spans=spans, since=since, until=until, columns=columns, quiet=quiet)
+    result = split_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
     found = run(result.rows, asked, workers=told, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
     answer(found.to_dict(), whatif_section(found), as_json=as_json)
     if found.refused and not force:

@@ -46,7 +46,7 @@ class Replayed:
         failed: how many were not answered, for whatever reason.
         rate: requests/s, between the first and the last arrival.
         goodput: requests/s answered in time.
-        utilisation: share of the workers' time spent on services, from the first arrival to the last.
+        utilisation: share of the workers' time spent on services, from the first arrival to the last end.
         wasted: worker seconds for nobody.
         workers: in all.
     """
@@ -81,7 +81,7 @@ def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, se
     n = len(workload)
     response, wait, arrival = np.full(n, math.nan), np.full(n, math.nan), np.full(n, math.nan)
     served = np.zeros(n, np.bool_)
-    timeouts, wasted, busy, workers = 0, 0.0, 0.0, 0
+    timeouts, wasted, busy, workers, ended = 0, 0.0, 0.0, 0, -math.inf
     start = float(workload.found.arrival[0]) if n else 0.0
     came = start + (workload.found.arrival - start) / change.load
     way = workload.way
@@ -113,8 +113,10 @@ def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, se
         timeouts += int(np.isin(outcome.status, (TIMED_OUT_WAITING, TIMED_OUT_SERVED)).sum())
         wasted += outcome.wasted
         busy += outcome.busy
+        ended = max(ended, outcome.ended)
         workers += outcome.workers
     seconds = float(arrival.max() - arrival.min()) if n else 0.0
+    held = ended - float(arrival.min()) if n else 0.0
     per_second = 1 / seconds if seconds > 0 else math.nan
     return Replayed(
         response=response,
@@ -124,7 +126,7 @@ def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, se
         failed=int(n - served.sum()),
         rate=n * per_second,
         goodput=float(served.sum()) * per_second,
-        utilisation=busy * per_second / workers if workers else math.nan,
+        utilisation=busy / (workers * held) if held > 0 else math.nan,
         wasted=wasted,
         workers=workers,
     )

@@ -23,7 +23,7 @@ class Variant:
         response_time, queueing_delay: figures.
         goodput, rate: requests/s answered in time; requests/s that came.
         timeouts, failed: requests given up on; not answered for any reason.
-        utilisation: of its workers, between the first arrival and the last.
+        utilisation: of its workers, from the first arrival to the end of the last service.
         wasted: worker seconds for nobody.
         workers: in all.
         interval: figure of the response time -> [low, high], 95 %.
