@@ -23,6 +23,7 @@ from sojourn.cli import split as split_verb
 from sojourn.cli import store as store_verb
 from sojourn.cli import tiers as tiers_verb
 from sojourn.cli import whatif as whatif_verb
+from sojourn.cli.common import pipe_closed_early_is_fine
 from sojourn.errors import SojournError
 from sojourn.words import printable
 
@@ -70,6 +71,11 @@ def main() -> None:
     """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
     for plugin in entry_points(group="sojourn.commands"):
         app.add_typer(plugin.load(), name=plugin.name)
+    with pipe_closed_early_is_fine():
+        _run()
+
+
+def _run() -> None:
     try:
         app()
     except SojournError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -46,6 +47,19 @@ def pairs(texts: list[str], option: str) -> dict[str, str]:
         if "=" not in text:
             raise typer.BadParameter(f"{text!r} is not COLUMN=VALUE", param_hint=option)
     return dict(text.split("=", 1) for text in texts)
+
+
+@contextmanager
+def pipe_closed_early_is_fine() -> Iterator[None]:
+    """``… | head`` has seen enough: that is no failure."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Or the interpreter complains when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

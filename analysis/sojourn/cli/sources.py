@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.common import instant, pairs, reading_bar
+from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.errors import SojournError
 from sojourn.explain.verdict import SLO
 
@@ -165,8 +165,9 @@ def answer(found: Any, section: Section, *, as_json: bool) -> None:
     if as_json:
         from sojourn.explain.result import rounded  # noqa: PLC0415
 
-        json.dump(rounded(found), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        with pipe_closed_early_is_fine():
+            json.dump(rounded(found), sys.stdout, indent=2)
+            sys.stdout.write("\n")
         return
     from sojourn.sections.terminal import show  # noqa: PLC0415
 

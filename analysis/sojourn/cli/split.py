@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.common import instant, reading_bar
+from sojourn.cli.common import instant, pipe_closed_early_is_fine, reading_bar
 from sojourn.cli.sources import AsJson, Quiet, Since, Sources, Spans, Until, Where, conditions_of, nothing
 from sojourn.errors import SojournError
 from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
@@ -79,8 +79,9 @@ def split(
 
         write_html(result, html)
     if as_json:
-        json.dump(result.to_dict(), sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        with pipe_closed_early_is_fine():
+            json.dump(result.to_dict(), sys.stdout, indent=2)
+            sys.stdout.write("\n")
     else:
         from rich.console import Console  # noqa: PLC0415
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import instant, pairs, reading_bar
+from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.cli.sources import AsJson, WorkersOption, workers_of
 from sojourn.errors import SojournError
 from sojourn.words import printable
@@ -108,7 +105,7 @@ def query(
         raise typer.BadParameter("--json or --csv, not both")
     text = sql if file is None else _text_of(file)
     parameters = pairs(values or [], "--set")
-    with _pipe_closed_early_is_fine(), connect(dsn) as store, answer(store, text or "", parameters) as found:
+    with pipe_closed_early_is_fine(), connect(dsn) as store, answer(store, text or "", parameters) as found:
         if as_json:
             write_json(found, sys.stdout)
         elif as_csv:
@@ -169,16 +166,6 @@ def capacity(
     with connect(dsn) as store, plainly(store, "noting a capacity"):
         store.client.insert("capacity", [[service, rate]], column_names=["service", "rate"])
     typer.echo(f"{printable(service)}: {rate:,g} requests/s" if rate else f"{printable(service)}: no capacity")
-
-
-@contextmanager
-def _pipe_closed_early_is_fine() -> Iterator[None]:
-    """``… | head`` has seen enough: that is no failure."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
 
 
 def _text_of(file: Path) -> str:
