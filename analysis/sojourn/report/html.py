@@ -26,6 +26,17 @@ from sojourn.words import milliseconds, percent, printable, unbroken
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
 TABLE_ROWS = 50
+# Labels of a time axis by how fine it is; hours from 0 to 23, as logs have them.
+TIMES = {
+    "milliseconds": ".%L",
+    "seconds": ":%S",
+    "minutes": "%H:%M",
+    "hours": "%H:%M",
+    "date": "%b %d",
+    "week": "%b %d",
+    "month": "%B",
+    "year": "%Y",
+}
 
 
 def write_html(
@@ -136,6 +147,8 @@ def _drawn(picture: Picture) -> dict[str, Any]:
         domainColor="#808080",
         tickColor="#808080",
     ).configure_legend(labelColor="#808080", titleColor="#808080", orient="top")
+    chart = chart.configure_title(color="#808080").configure_header(labelColor="#808080", titleColor="#808080")
+    chart = chart.configure_axisTemporal(format=TIMES)
     spec = _safe(chart.to_dict())
     # The autosized chart of the page follows its width; the SVG has a size of its own and scales as a picture.
     svg = vl_convert.vegalite_to_svg(spec, vl_version=_vega_lite_version())
