@@ -93,4 +93,4 @@ def whatif(
     found = run(result.rows, asked, workers=told, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
     answer(found.to_dict(), whatif_section(found), as_json=as_json)
     if found.refused and not force:
-        raise SojournError(f"nothing is predicted: {found.refused}")
+        raise SojournError(f"nothing is predicted: {found.refused}" if as_json else "nothing is predicted")

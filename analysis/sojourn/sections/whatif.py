@@ -23,7 +23,8 @@ RANKED = {"p99": "p99", "p90": "p90", "p50": "the median", "mean": "the mean", "
 
 def whatif_section(found: WhatIfResult) -> Section:
     """How well the replay fits, and the variants from the best to the worst."""
-    failures = (f"not to be believed: {found.refused}",) if found.refused else ()
+    # Without a prediction there is nothing to doubt: the sentence says why there is none.
+    failures = (f"not to be believed: {found.refused}",) if found.forced else ()
     pictures: tuple[Picture, ...] = ()
     if found.variants:
         pictures = (
