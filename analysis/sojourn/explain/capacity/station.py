@@ -119,7 +119,7 @@ def _station(found: Visits, members: npt.NDArray[np.intp], kind: str, name: str 
         mean_wait=float(wait.mean()),
         wait_error=_batch_error(wait),
         given_up=float(np.isin(gone, (499, 504)).mean()),
-        loop=_loop(arrival, ended),
+        loop=loop_of_requests(arrival, ended),
         windows=_windows(arrival, wait, np.where(known, held, service), workers),
     )
 
@@ -154,8 +154,11 @@ def _dispersion(arrival: Floats) -> tuple[float | None, float, float]:
     return float(counts.var(ddof=1) / counts.mean()), width, math.sqrt(2 / (windows - 1))
 
 
-def _loop(arrival: Floats, ended: Floats) -> Loop:
-    """Closed or open, by the same windows that capacity looks at; microseconds, as there."""
+def loop_of_requests(arrival: Floats, ended: Floats) -> Loop:
+    """Closed or open, by windows as ``capacity`` makes them.
+
+    ``arrival``: s, ascending; ``ended``: s, of the same requests: when each was answered or given up on.
+    """
     at, until = (np.round((values - arrival[0]) * 1e6).astype(np.int64) for values in (arrival, ended))
     until = np.maximum(until, at)
     span = int(at[-1])

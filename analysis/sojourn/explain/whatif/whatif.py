@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from sojourn.errors import SojournError
-from sojourn.explain.visits import Visits, most_at_once
+from sojourn.explain.capacity.station import loop_of_requests
+from sojourn.explain.visits import Visits
 from sojourn.explain.whatif.intervals import QUANTILES, Resamples, interval
 from sojourn.explain.whatif.loop import Loop, loop_of
 from sojourn.explain.whatif.replayed import Replayed, replayed
@@ -29,7 +30,6 @@ from sojourn.explain.whatif.workload import Floats, Workload, workload_of
 TOLERANCE = 0.15  # of the replay's mean and p99 against the measured ones
 RANKS = ("p99", "p90", "p50", "mean", "goodput")
 SEEDS = 5  # replays of a balancer that leaves something to chance
-CLOSED_SWING = 0.25
 FEW = 200  # requests
 
 
@@ -231,29 +231,17 @@ def _notes(workload: Workload, loop: Loop | None, found: Sequence[Variant], aske
             "Requests went where the fewest connections were. With other workers they would go elsewhere: least "
             "connections was assumed."
         )
-    if loop is None and is_closed(workload):
+    if loop is None and loop_of_requests(workload.found.arrival, _answered(workload)).closed:
         notes.append(
-            "The number of requests in the system hardly changes: clients seem to wait for an answer before they ask "
-            "again. With --closed-loop a faster system draws more load, as it would."
+            "The number of requests in the system hardly changes, and they follow answers: clients seem to wait for an "
+            "answer before they ask again. With --closed-loop a faster system draws more load, as it would."
         )
     if loop is not None and any(change.load != 1 for change in asked):
         notes.append("In a closed loop, load=xK shortens the think times: clients without any ask no oftener.")
     return notes
 
 
-def is_closed(workload: Workload) -> bool:
-    """Whether the number of requests in the system swings far less than if arrivals knew nothing of it.
-
-    Of Poisson arrivals to however many workers, the number in system varies at least about as its mean; in a closed
-    loop it is nearly constant.
-    """
-    found = workload.found
-    begin = found.arrival
-    end = begin + np.where(np.isnan(workload.wait), workload.response - workload.before, workload.wait + workload.head)
-    if len(begin) < FEW:
-        return False
-    first, last = float(begin[0]), float(begin[-1])
-    edges = np.linspace(first + 0.1 * (last - first), last - 0.1 * (last - first), 401)
-    inside = np.searchsorted(begin, edges, side="right") - np.searchsorted(np.sort(end), edges, side="right")
-    mean = float(inside.mean())
-    return mean > 1 and float(inside.var()) < CLOSED_SWING * mean and most_at_once(begin, end) < 2 * mean + 2
+def _answered(workload: Workload) -> Floats:
+    """When each request was answered or given up on, s."""
+    took = np.where(np.isnan(workload.wait), workload.response - workload.before, workload.wait + workload.head)
+    return workload.found.arrival + took
