@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import UTC, datetime
 
 # Controls, surrogates, unassigned, and the format characters that reorder or hide text (Cf).
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
@@ -15,6 +16,11 @@ def printable(text: object, limit: int = 120) -> str:
         c if unicodedata.category(c) not in _UNPRINTABLE else c.encode("unicode_escape").decode() for c in str(text)
     )
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def iso(instant: datetime) -> str:
+    """An instant as JSON has it: ISO 8601, UTC, to the millisecond."""
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(seconds: float | None) -> str:

@@ -60,15 +60,13 @@ def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
     served = without_upgraded(rows)
     taken = pl.col("request_time")
     values = served.select(taken.sort()).collect(engine="streaming").to_series().to_numpy()
-    even = np.linspace(0, len(values) - 1, min(LINEAR, len(values))).round().astype(np.int64)
-    ranks = np.union1d(even, exceeding_ranks(len(values), TAIL))
-    edges = np.unique(values[ranks])
+    edges = bin_edges(values)
     start = pl.col("start")
     first, last = served.select(start.min(), start.max().alias("last")).collect(engine="streaming").row(0)
     span = max((last - first).total_seconds(), 1e-6)
     since = (start - pl.lit(first, INSTANT)).dt.total_microseconds() / (span * 1e6)
     window = (since * WINDOWS).floor().clip(0, WINDOWS - 1).cast(pl.Int32)
-    place = pl.lit(pl.Series(edges[1:-1] if len(edges) > 2 else edges[:0])).search_sorted(taken, side="right")
+    place = pl.lit(pl.Series(edges[1:-1])).search_sorted(taken, side="right")
     parts = [pl.col(name).fill_null(0.0).sum().alias(name) for name in COMPONENTS]
     named = served.with_columns(window=window, bin=place.cast(pl.Int32))
     binned = named.group_by("window", "bin").agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
@@ -79,15 +77,25 @@ def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
     groups = grouped["group"].unique().sort(nulls_last=True).to_list()
     codes = pl.DataFrame({"group": groups, "code": range(len(groups))}, schema_overrides={"group": pl.String})
     grouped = grouped.join(codes, on="group", how="left", nulls_equal=True)
-    count = max(len(edges) - 1, 1)
+    count = len(edges) - 1
     return Blocks(
         requests=_table(binned, "bin", count, "requests"),
-        edges=edges if len(edges) > 1 else np.array([edges[0], edges[0]]),
+        edges=edges,
         sums={name: _table(binned, "bin", count, name) for name in COMPONENTS},
         groups=tuple(groups),
         group_requests=_table(grouped, "code", len(groups), "requests"),
         group_sums={name: _table(grouped, "code", len(groups), name) for name in COMPONENTS},
     )
+
+
+def bin_edges(ordered: Floats) -> Floats:
+    """Edges of bins for values (at least one) in ascending order: fine in the middle, and finer in the tail.
+
+    Two edges at least; values that are all alike lie in one bin of no width.
+    """
+    even = np.linspace(0, len(ordered) - 1, min(LINEAR, len(ordered))).round().astype(np.int64)
+    edges = np.unique(ordered[np.union1d(even, exceeding_ranks(len(ordered), TAIL))])
+    return edges if len(edges) > 1 else np.repeat(edges, 2)
 
 
 def resampled_windows(seed: int, resamples: int = RESAMPLES) -> Floats:

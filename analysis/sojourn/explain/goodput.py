@@ -23,8 +23,9 @@ from sojourn.errors import SojournError
 from sojourn.explain.frame_measures import without_upgraded
 from sojourn.explain.retry_storms import Storm, storms_of
 from sojourn.explain.waiting.classes import NOBODY, checked_column
-from sojourn.explain.waiting.windows import EPOCH, Windows, iso
+from sojourn.explain.waiting.windows import EPOCH, Windows
 from sojourn.frame import INSTANT
+from sojourn.words import iso
 
 GIVEN_UP = (499, 504)
 AGAIN = 60.0  # s: a client that asks again later than this after a failure asks for something else

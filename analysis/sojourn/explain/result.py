@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -20,6 +20,7 @@ from sojourn.explain.statistics import Summary
 from sojourn.explain.verdict import Verdict
 from sojourn.files import written_whole
 from sojourn.frame import Records
+from sojourn.words import iso
 
 
 @dataclass
@@ -77,7 +78,7 @@ class SplitResult:
         window = None
         if self.window:
             seconds = (self.window[1] - self.window[0]).total_seconds()
-            window = {"from": _iso(self.window[0]), "to": _iso(self.window[1]), "seconds": seconds}
+            window = {"from": iso(self.window[0]), "to": iso(self.window[1]), "seconds": seconds}
         return rounded(
             {
                 "records": self.records.to_dict(),
@@ -114,7 +115,7 @@ def rounded(value: Any) -> Any:
     No 0.30000000000000004 reaches a reader.
     """
     if isinstance(value, datetime):
-        return _iso(value)
+        return iso(value)
     if isinstance(value, float):
         return round(value, 9) if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -122,7 +123,3 @@ def rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [rounded(inner) for inner in value]
     return value
-
-
-def _iso(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.explain.waiting.windows import WIDTHS, Windows, iso
+from sojourn.explain.waiting.windows import WIDTHS, Windows
+from sojourn.words import iso
 
 STORM_AMPLIFICATION = 1.5
 STORM_FAILURES = 0.05

@@ -18,8 +18,7 @@ from sojourn.explain.capacity.sizing import Sizing, instances_needed, sized
 from sojourn.explain.capacity.usl import LEAST_WINDOWS as USL_WINDOWS
 from sojourn.explain.capacity.usl import Usl, fit_usl
 from sojourn.explain.capacity.windows import LoadWindows
-from sojourn.explain.result import _iso
-from sojourn.words import percent
+from sojourn.words import iso, percent
 
 RAMP = 1.5  # the load of the busy windows is at least so many times that of the quiet ones; otherwise it is constant
 QUIET, BUSY = 0.05, 0.95
@@ -112,7 +111,7 @@ class Capacity:
             "failures": self.failures,
             "notes": self.notes,
             "windows": [
-                {"begin": _iso(self.windows.begin + timedelta(seconds=row.pop("window") * self.windows.width)), **row}
+                {"begin": iso(self.windows.begin + timedelta(seconds=row.pop("window") * self.windows.width)), **row}
                 for row in shown(self.windows.table).to_dicts()
             ],
         }

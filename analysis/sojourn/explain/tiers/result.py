@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from sojourn.explain.statistics import Summary
 from sojourn.explain.tiers.load import Load
 from sojourn.explain.tiers.verdict import Finding
+from sojourn.words import iso
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Tiers:
             "spans": self.spans,
             "traces": self.traces,
             "requests": self.requests,
-            "window": {"from": _iso(begin), "to": _iso(end), "seconds": (end - begin).total_seconds()},
+            "window": {"from": iso(begin), "to": iso(end), "seconds": (end - begin).total_seconds()},
             "response_time": self.response,
             "queueing_delay": self.queueing,
             "queueing_share": self.queueing_share,
@@ -144,7 +145,3 @@ class Tiers:
             "doubts": self.doubts,
             "notes": list(self.notes),
         }
-
-
-def _iso(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -35,7 +35,8 @@ from sojourn.explain.waiting.tables import (
     victims_table,
     workers_table,
 )
-from sojourn.explain.waiting.windows import Windows, iso
+from sojourn.explain.waiting.windows import Windows
+from sojourn.words import iso
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -27,7 +27,7 @@ import polars as pl
 from sojourn.explain.visits import Visits, most_at_once
 from sojourn.explain.waiting.charge import Services, matrices
 from sojourn.explain.waiting.classes import summed
-from sojourn.explain.waiting.windows import iso
+from sojourn.words import iso
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -28,8 +28,9 @@ from sojourn.explain.visits import Visits, visits
 from sojourn.explain.waiting.charge import Services, services_of
 from sojourn.explain.waiting.classes import summed
 from sojourn.explain.waiting.tables import workers_table
-from sojourn.explain.waiting.windows import Windows, iso
+from sojourn.explain.waiting.windows import Windows
 from sojourn.frame import INSTANT
+from sojourn.words import iso
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

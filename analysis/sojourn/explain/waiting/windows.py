@@ -57,8 +57,3 @@ class Windows:
     def begins(self) -> list[datetime]:
         """When each window begins."""
         return [self.base + timedelta(seconds=round(float(edge), 6)) for edge in self.edges[:-1]]
-
-
-def iso(instant: datetime) -> str:
-    """An instant as JSON has it."""
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,12 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.explain.blocks import LEVEL, WINDOWS, Blocks, quantiles_of, resampled_windows
-from sojourn.explain.measures import exceeding_ranks
+from sojourn.explain.blocks import LEVEL, WINDOWS, Blocks, bin_edges, quantiles_of, resampled_windows
 
 Floats = npt.NDArray[np.float64]
 
-LINEAR, TAIL = 300, 400  # bins even in rank, and even in the logarithm of the share beyond
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -37,11 +35,7 @@ class Resamples:
         kept, window = values[counted], self._window[counted]
         if not len(kept):
             return {name: np.full(len(self._weights), np.nan) for name in ("mean", *QUANTILES)}
-        ordered = np.sort(kept)
-        even = np.linspace(0, len(ordered) - 1, min(LINEAR, len(ordered))).round().astype(np.int64)
-        edges = np.unique(ordered[np.union1d(even, exceeding_ranks(len(ordered), TAIL))])
-        if len(edges) == 1:
-            edges = np.array([edges[0], edges[0]])
+        edges = bin_edges(np.sort(kept))
         bins = len(edges) - 1
         place = np.clip(np.searchsorted(edges[1:-1], kept, side="right"), 0, bins - 1)
         counts = np.bincount(window * bins + place, minlength=WINDOWS * bins).reshape(WINDOWS, bins).astype(np.float64)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
+from sojourn.explain.statistics import Summary
+from sojourn.queueing.simulate import figures
 
 Floats = npt.NDArray[np.float64]
 
@@ -117,9 +118,4 @@ class WhatIfResult:
 
 def figures_of(values: Floats) -> Summary:
     """Mean, quantiles (exact, linear between order statistics) and maximum; None of no values. NaN is left out."""
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return dict.fromkeys(FIGURES)
-    quantiles = np.quantile(known, list(QUANTILES.values()))
-    named = dict(zip(QUANTILES, quantiles.tolist(), strict=True))
-    return {"mean": float(known.mean()), **named, "max": float(known.max())}
+    return figures(values[~np.isnan(values)])
