@@ -6,6 +6,7 @@
                          service time ends with the headers, the worker stays busy until the last piece
         status=N         answer with this status
         route=/NAME      the route to report, so that one app has several (default: /sleep/{seconds})
+    Where LAB_SLOWDOWN is set, every sleep takes that many times as long: a slower machine.
     /ready               answered outside the middleware: no sleep, no span, no trace in any result
 
 The sleep is a real one in a synchronous worker: nobody else is served meanwhile, which is the queue.
@@ -14,6 +15,7 @@ The sleep is a real one in a synchronous worker: nobody else is served meanwhile
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 LONGEST = 86_400.0
 LARGEST = 1 << 30
 PIECES = 4
+SLOWDOWN = float(os.environ.get("LAB_SLOWDOWN", "1"))
 ROUTE = re.compile(r"/[a-z0-9/_-]{1,60}")
 
 
@@ -48,7 +51,7 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
             environ["sojourn.route"] = _route(query["route"])
     except ValueError as error:
         return _plain(start_response, 400, str(error))
-    time.sleep(seconds)
+    time.sleep(seconds * SLOWDOWN)
     body = f"slept {seconds:g} s\n".encode() if size is None else b"x" * size
     headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
     start_response(f"{status.value} {status.phrase}", headers)

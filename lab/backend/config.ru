@@ -11,6 +11,7 @@ require "rack/utils"
 PIECES = 4
 LONGEST = 86_400.0
 LARGEST = 1 << 30
+SLOWDOWN = Float(ENV.fetch("LAB_SLOWDOWN", "1"))
 
 # Sends a body in four pieces over some seconds, while the worker stays busy.
 class Streamed
@@ -59,7 +60,7 @@ sleeper = lambda do |env|
   rescue ArgumentError => error
     next plain.call(400, error.message)
   end
-  sleep(seconds)
+  sleep(seconds * SLOWDOWN)
   body = size ? "x" * size : format("slept %g s\n", seconds)
   headers = { "content-type" => "text/plain", "content-length" => body.bytesize.to_s }
   [status, headers, stream.positive? ? Streamed.new(body, stream) : [body]]

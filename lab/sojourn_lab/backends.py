@@ -75,16 +75,20 @@ def listening_socket(backlog: int) -> socket.socket:
     return listener
 
 
-def started_backend(number: int, topology: Topology, folder: Path) -> Backend:
-    """Return backend `number` (from 1), started but perhaps not ready yet; it logs into `folder`."""
+def started_backend(
+    name: str, topology: Topology, folder: Path, environment: Mapping[str, str] | None = None
+) -> Backend:
+    """Return an app server, started but perhaps not ready yet; it logs into `folder`.
+
+    `environment` has more variables for the app, such as `LAB_SLOWDOWN`, a factor on its service times.
+    """
     reason = why_server_unavailable(topology.server)
     if reason is not None:
         raise LabError(reason)
-    name = f"backend-{number}"
     spans = None if topology.server == "unicorn" else folder / f"{name}.spans.jsonl"
     with listening_socket(topology.backlog) as listener:
         port = listener.getsockname()[1]
-        process = _MAKERS[topology.server](name, listener, topology, folder, spans)
+        process = _MAKERS[topology.server](name, listener, topology, folder, spans, environment or {})
         process.start()
         # Leaving the block closes the lab's copy: were it kept, a dead backend would still accept.
     return Backend(name, port, process, spans)
@@ -99,7 +103,9 @@ def _environment(spans: Path | None, extra: Mapping[str, str]) -> dict[str, str]
     return {**environment, **extra}
 
 
-def _gunicorn(name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None) -> Process:
+def _gunicorn(
+    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
+) -> Process:
     config = folder / f"{name}.gunicorn.py"
     config.write_text(f"""\
 # Written by the lab: the article's settings, in gunicorn's words.
@@ -118,13 +124,15 @@ control_socket_disable = True
         command,
         name=name,
         folder=folder,
-        env=_environment(spans, {"OTEL_SERVICE_NAME": name, "PYTHONDONTWRITEBYTECODE": "1"}),
+        env=_environment(spans, {"OTEL_SERVICE_NAME": name, "PYTHONDONTWRITEBYTECODE": "1", **more}),
         cwd=house_file("backend"),
         pass_fds=[listener.fileno()],
     )
 
 
-def _unicorn(name: str, listener: socket.socket, topology: Topology, folder: Path, _spans: Path | None) -> Process:
+def _unicorn(
+    name: str, listener: socket.socket, topology: Topology, folder: Path, _spans: Path | None, more: Mapping[str, str]
+) -> Process:
     host, port = listener.getsockname()
     config = folder / f"{name}.unicorn.rb"
     config.write_text(f"""\
@@ -140,6 +148,7 @@ timeout {whole_seconds(topology.worker_timeout)}
             "UNICORN_FD": str(listener.fileno()),
             "SOJOURN_RUBY": str(house_file("middleware", "ruby", "sojourn.rb")),
             "RACK_ENV": "none",
+            **more,
         },
     )
     command = [
@@ -153,7 +162,9 @@ timeout {whole_seconds(topology.worker_timeout)}
     return Process(command, name=name, folder=folder, env=environment, pass_fds=[listener.fileno()])
 
 
-def _queue(name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None) -> Process:
+def _queue(
+    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
+) -> Process:
     rules = topology.rules
     command = [
         sys.executable,
@@ -175,7 +186,7 @@ def _queue(name: str, listener: socket.socket, topology: Topology, folder: Path,
         command,
         name=name,
         folder=folder,
-        env=_environment(spans, {"OTEL_SERVICE_NAME": name, "PYTHONDONTWRITEBYTECODE": "1"}),
+        env=_environment(spans, {"OTEL_SERVICE_NAME": name, "PYTHONDONTWRITEBYTECODE": "1", **more}),
         cwd=house_file("backend"),
         pass_fds=[listener.fileno()],
     )

@@ -20,6 +20,8 @@ from rich.markup import escape
 from rich.table import Table
 from sojourn.words import printable
 
+from sojourn_lab.articles import ARTICLES
+from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.document import Run, run_bytes, run_in
 from sojourn_lab.errors import LabError
 from sojourn_lab.interrupts import Interrupted, Interrupts
@@ -28,16 +30,10 @@ from sojourn_lab.offer import LONGEST, load_of, offer_table, offered
 from sojourn_lab.progress import watched
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run
-from sojourn_lab.scenario import (
-    Scenario,
-    ScenarioError,
-    find_scenario,
-    scenario_from_file,
-    scenario_with_time_scaled,
-    shipped_scenario_paths,
-)
-from sojourn_lab.tables import print_run
-from sojourn_lab.topology import Server, changed
+from sojourn_lab.runtime import runtime_maker
+from sojourn_lab.scenario import Scenario, ScenarioError, scenario_from_file, shipped_scenario_paths
+from sojourn_lab.tables import one_line, print_run
+from sojourn_lab.topology import Server
 
 USAGE, FAILURE, CLOSED_PIPE = 2, 1, 141
 RUNS = Path("runs")
@@ -86,57 +82,101 @@ def _plainly(command: Callable[P, None]) -> Callable[P, None]:
 @app.command("list")
 @_plainly
 def list_scenarios(as_json: AsJson = False) -> None:
-    """List the scenarios that come with the lab."""
+    """List the scenarios that come with the lab, by the article they repeat."""
     scenarios = [scenario_from_file(path) for path in shipped_scenario_paths()]
     if as_json:
         listed = [
-            {"name": each.name, "title": each.title, "question": each.question, "cases": len(each.cases)}
+            {
+                "name": each.name,
+                "article": each.article or None,
+                "title": each.title,
+                "question": each.question,
+                "cases": len(each.cases),
+            }
             for each in scenarios
         ]
         typer.echo(msgspec.json.encode(listed).decode())
         return
-    table = Table()
-    for heading in ("name", "cases", "question"):
-        table.add_column(heading)
-    for each in scenarios:
-        table.add_row(escape(each.name), str(len(each.cases)), escape(printable(each.question)))
-    Console().print(table)
+    console = Console()
+    for number, article in ARTICLES.items():
+        members = [each for each in scenarios if each.article == number]
+        if not members:
+            continue
+        table = Table(title=f"{number} {article}".strip(), title_justify="left", title_style="bold")
+        for heading in ("name", "cases", "question"):
+            table.add_column(heading, no_wrap=heading == "name")
+        for each in members:
+            table.add_row(escape(each.name), str(len(each.cases)), escape(printable(each.question)))
+        console.print(table)
 
 
 @app.command("run")
 @_plainly
 def run_scenario(
-    scenario: Annotated[str, typer.Argument(help="Name of a scenario, or a scenario file.", metavar="NAME|FILE")],
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of scenarios, or scenario files.", metavar="NAME|FILE…")
+    ] = None,
     *,
+    every: Annotated[bool, typer.Option("--all", help="Run every scenario that comes with the lab.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="The short form of each scenario.")] = False,
     scale: Annotated[
-        float,
+        float | None,
         typer.Option(
             min=0.001,
             max=100.0,
-            help="Multiply every duration of the scenario, service times and timeouts too.",
+            help="Multiply every duration of the file, service times and timeouts too. Default: the scenario's own.",
         ),
-    ] = 1.0,
+    ] = None,
     duration: Annotated[
         float | None,
         typer.Option(min=0.1, max=86_400.0, help="Measured seconds per case, as given: not scaled."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Measure as long as the scenario's source did.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random numbers instead of the file's.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Another value for a key of the file: topology.workers=2, cases.lifo.load.rate=9; repeatable.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="The run's folder; it must not exist. Default: runs/<scenario>-<UTC time>."),
     ] = None,
     server: Annotated[Server | None, typer.Option(help="App server to use instead of the scenario's.")] = None,
-    runtime: Annotated[Literal["process"], typer.Option(help="Where the parts run: as processes here.")] = "process",
+    runtime: Annotated[
+        Literal["process", "compose"], typer.Option(help="Where the parts run: as processes here, or in containers.")
+    ] = "process",
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
-    """Run a scenario and leave its folder; exits 1 if the run is void or a criterion failed."""
-    del runtime  # there is one, and typer has refused every other name
-    wanted = _as_asked(find_scenario(scenario), scale=scale, duration=duration, full=full, server=server)
-    folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, wanted.name)
-    run = _run_in_good_order(wanted, scale, folder, quiet)
-    _print(run, folder.final, as_json)
-    if not run.passed:
+    """Run scenarios, each into a folder; exits 1 if a run is void or a criterion failed."""
+    asked = Asked(
+        quick=quick, scale=scale, duration=duration, full=full, seed=seed, settings=tuple(settings or ()), server=server
+    )
+    chosen = [path.stem for path in shipped_scenario_paths()] if every else list(names or ())
+    if every and names:
+        _fail("give names, or --all", USAGE)
+    if not chosen:
+        _fail("which scenario? `sojourn lab list` has their names; --all runs every one", USAGE)
+    if out is not None and len(chosen) > 1:
+        _fail("--out names one folder, and there are several scenarios", USAGE)
+    # All are read before the first is run: a slip in the last would otherwise show after an hour.
+    wanted = [as_asked(name, asked) for name in chosen]
+    ended: list[tuple[Run, Path]] = []
+    for scenario, used in wanted:
+        folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, scenario.name)
+        run = _run_in_good_order(scenario, used, folder, quiet, runtime=runtime, changes=asked.changes())
+        ended.append((run, folder.final))
+        if len(wanted) == 1:
+            _print(run, folder.final, as_json)
+        elif not as_json:
+            Console().print(one_line(run, str(folder.final)))
+    if len(wanted) > 1:
+        _print_several(ended, as_json)
+    if not all(run.passed for run, _ in ended):
         raise typer.Exit(FAILURE)
 
 
@@ -238,34 +278,21 @@ def _ports(sockets: list[str]) -> dict[str, int]:
     return ports
 
 
-def _as_asked(
-    scenario: Scenario, *, scale: float, duration: float | None, full: bool, server: Server | None
-) -> Scenario:
-    """Return the scenario with the options of the command applied to it."""
-    replace = msgspec.structs.replace
-    if full and duration is not None:
-        raise ScenarioError("--full and --duration both say how long to measure: give one of them")
-    if full:
-        if scenario.full_duration is None:
-            raise ScenarioError(f"the scenario {scenario.name} has no full_duration")
-        scenario = replace(scenario, duration=scenario.full_duration)
-    scenario = scenario_with_time_scaled(scenario, scale)
-    if duration is not None:
-        scenario = replace(scenario, duration=duration)
-    if server is not None:
-        try:
-            scenario = replace(scenario, topology=changed(scenario.topology, server=server))
-        except ValueError as error:
-            raise ScenarioError(f"{scenario.name}: {error}") from None
-    return scenario
-
-
-def _run_in_good_order(scenario: Scenario, scale: float, folder: RunFolder, quiet: bool) -> Run:
+def _run_in_good_order(
+    scenario: Scenario,
+    scale: float,
+    folder: RunFolder,
+    quiet: bool,
+    *,
+    runtime: Literal["process", "compose"] = "process",
+    changes: dict[str, Any] | None = None,
+) -> Run:
     """Return the finished run; an interrupt or an error ends it with a message and leaves the logs."""
     interrupts = Interrupts()
     try:
         with interrupts.caught(), watched(quiet) as watcher:
-            return finished_run(scenario, scale, folder, interrupts, watcher)
+            maker = runtime_maker(runtime)
+            return finished_run(scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes)
     except Interrupted as interrupt:
         _fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
     except LabError as error:
@@ -277,6 +304,16 @@ def _run_in_good_order(scenario: Scenario, scale: float, folder: RunFolder, quie
             f"unexpected {name}: {error}\neverything is down, details are in {folder.logs / 'lab.err'}",
             FAILURE,
         )
+
+
+def _print_several(ended: list[tuple[Run, Path]], as_json: bool) -> None:
+    if as_json:
+        for run, folder in ended:
+            record = {"run": str(folder), "scenario": run.scenario.name, "passed": run.passed, "void": run.void}
+            typer.echo(msgspec.json.encode(record).decode())
+        return
+    passed = sum(run.passed for run, _ in ended)
+    Console().print(f"{passed} of {len(ended)} passed")
 
 
 def _print(run: Run, folder: Path, as_json: bool) -> None:

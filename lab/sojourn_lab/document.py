@@ -18,7 +18,7 @@ from sojourn_lab.plan import Summary
 from sojourn_lab.scenario import Reference, Scenario
 from sojourn_lab.topology import Topology
 
-FORMAT = 1
+FORMAT = 2
 
 
 class WindowTimes(msgspec.Struct):
@@ -38,23 +38,47 @@ class ListenDepth(msgspec.Struct):
 
 
 class CaseResult(msgspec.Struct):
-    """One case: what it asked for, what the client saw, and the split of its window.
+    """One case of one round: what it asked for, what the client saw, and the split of its window.
 
-    `split` is the JSON of `sojourn split --json`; None, with the reason in the run's faults, if it failed.
+    `name` is what the log calls it, `base` the scenario's case and `round` which repetition it was, from 1. `split` is
+    the JSON of `sojourn split --json`; None where the case has no log, or, with the reason in the run's faults, if it
+    failed. `figures` has what the scenario's `analyses` found, or an experiment of another kind measured; `client`
+    and `load` are None for those.
     """
 
     name: str
     service_time: float
-    load: AnyLoad
+    load: AnyLoad | None
     warmup: float
     duration: float
     window: WindowTimes
-    client: Summary
+    client: Summary | None
     listen: list[ListenDepth]
     law: Law | None = None
     reference: Reference | None = None
     split: dict[str, Any] | None = None
     topology: Topology | None = None
+    base: str = ""
+    round: int = 1
+    figures: dict[str, Any] = {}
+    void: list[str] = []
+
+
+class ContrastResult(msgspec.Struct):
+    """A figure of two cases compared over the rounds.
+
+    `a` and `b` are medians, `ratio` the geometric mean of a / b over the rounds, `low` and `high` its 95 % interval
+    (Student's t of the logarithms), None with fewer than three rounds or where a figure is not above 0.
+    """
+
+    name: str
+    metric: str
+    a: float | None
+    b: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    rounds: int
 
 
 class Predicted(msgspec.Struct):
@@ -114,7 +138,8 @@ class Run(msgspec.Struct):
     """A whole run, as run.json holds it.
 
     `void`: the generator was the bottleneck, so the figures are not the system's. `faults`: what went wrong
-    after the measuring, such as a split that could not be made. `passed`: neither, and every criterion kept.
+    after the measuring, such as a split that could not be made. `passed`: neither, and every criterion kept. `changes`
+    is what was set otherwise than in the scenario's file.
     """
 
     scenario: Scenario
@@ -133,13 +158,20 @@ class Run(msgspec.Struct):
     faults: list[str]
     passed: bool
     predictions: list[PredictionResult] = []
-    runtime: Literal["process"] = "process"
+    contrasts: list[ContrastResult] = []
+    changes: dict[str, Any] = {}
+    runtime: Literal["process", "compose"] = "process"
     format: int = FORMAT
 
 
 def iso_time(unix: float) -> str:
     """Return unix seconds as ISO 8601 UTC with microseconds."""
     return datetime.fromtimestamp(unix, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds_between(first: str, second: str) -> float:
+    """Return the seconds from one ISO 8601 instant to another."""
+    return (datetime.fromisoformat(second) - datetime.fromisoformat(first)).total_seconds()
 
 
 def run_bytes(run: Run) -> bytes:

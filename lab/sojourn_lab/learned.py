@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 
+import msgspec
 from sojourn.words import milliseconds
 
-from sojourn_lab.criteria import number_at
-from sojourn_lab.document import CaseResult, PredictionResult
+from sojourn_lab.criteria import by_base, median_at, number_at
+from sojourn_lab.document import CaseResult, ContrastResult, PredictionResult
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.scenario import Scenario
 
+PLACE = re.compile(r"\{(?:([a-z0-9._-]+):)?([A-Za-z0-9_./-]+)(?:\|([^}]*))?\}")
 
-def lessons_of(scenario: Scenario, cases: list[CaseResult], predictions: Sequence[PredictionResult] = ()) -> list[str]:
+
+def lessons_of(
+    scenario: Scenario,
+    cases: list[CaseResult],
+    predictions: Sequence[PredictionResult] = (),
+    contrasts: Sequence[ContrastResult] = (),
+) -> list[str]:
     """Return the sentences for a run's record and its table; none for what was not measured."""
-    return [*_growth(cases), *_beside_reference(scenario, cases), *_foretold(predictions)]
+    told = [paragraph(scenario.learned, cases, contrasts)] if scenario.learned else []
+    grown = [] if scenario.learned else _growth(cases)
+    return [*told, *grown, *_beside_reference(scenario, cases), *_foretold(predictions)]
+
+
+def paragraph(text: str, cases: Sequence[CaseResult], contrasts: Sequence[ContrastResult] = ()) -> str:
+    """Return a scenario's paragraph with its places filled: `{case:path|form}`, of repeated cases by their median.
+
+    Of a contrast: `{name:ratio}`. A place for which there is no figure becomes a dash.
+    """
+    rounds = {each.name: [msgspec.to_builtins(each)] for each in contrasts} | by_base(cases)
+
+    def filled(match: re.Match[str]) -> str:
+        case, path, form = match[1], match[2], match[3] or ".3g"
+        found = rounds.get(case, []) if case is not None else (next(iter(rounds.values()), []))
+        return formed(median_at(path, found), form)
+
+    return " ".join(PLACE.sub(filled, text).split())
+
+
+def formed(value: float | None, form: str) -> str:
+    """Return a figure as `ms`, `s`, `%`, `count`, or by one of Python's number formats; a dash for none."""
+    if value is None:
+        return "–"
+    if form == "ms":
+        return f"{milliseconds(value)} ms"
+    if form == "%":
+        form = ".0%" if abs(value) >= 0.1 or value == 0.0 else ".1%"
+    unit = " s" if form == "s" else ""
+    return format(value, {"s": ".3g", "count": ",.0f", "number": ".3g"}.get(form, form)) + unit
 
 
 def _foretold(predictions: Sequence[PredictionResult]) -> list[str]:
@@ -45,7 +83,7 @@ def _growth(cases: list[CaseResult]) -> list[str]:
     loops = [
         (case.service_time, case.load.concurrency, means)
         for case in cases
-        if isinstance(case.load, ClosedLoad) and (means := _means(case)) is not None
+        if isinstance(case.load, ClosedLoad) and case.law is not None and (means := _means(case)) is not None
     ]
     sentences: list[str] = []
     for asked, group in groupby(sorted(loops), key=lambda loop: loop[0]):

@@ -16,6 +16,8 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)]
 Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1_000_000.0)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=60)]
 
+RouteName = Annotated[str, msgspec.Meta(pattern=r"^/[a-z0-9/_-]{1,60}$")]
+
 Distribution = Literal["constant", "exponential"]
 
 MAX_REQUESTS = 1_000_000
@@ -27,10 +29,18 @@ class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
 
 
 class ClosedLoad(Load, frozen=True, tag="closed"):
-    """`concurrency` users; each pauses `think_time` seconds between an answer and its next request."""
+    """`concurrency` users; each pauses `think_time` seconds between an answer and its next request.
+
+    With `from_concurrency` that many begin, and the others join one after the other, evenly over the measured time.
+    """
 
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
     think_time: NotNegative = 0.0
+    from_concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.from_concurrency is not None and self.from_concurrency > self.concurrency:
+            raise ValueError("from_concurrency is more than concurrency: users join, they do not leave")
 
 
 class PoissonLoad(Load, frozen=True, tag="poisson"):
@@ -56,29 +66,79 @@ class RampLoad(Load, frozen=True, tag="ramp"):
             raise ValueError("a ramp needs at least one of from_rate and to_rate above 0")
 
 
+class StepsLoad(Load, frozen=True, tag="steps"):
+    """Poisson arrivals whose rate changes: `rates[0]` from the start of the warm-up, `rates[k]` from `at[k - 1]` on.
+
+    `at` counts in seconds after the warm-up.
+    """
+
+    rates: Annotated[list[Annotated[float, msgspec.Meta(ge=0.0, le=1_000_000.0)]], msgspec.Meta(min_length=2)]
+    at: list[NotNegative]
+
+    def __post_init__(self) -> None:
+        if len(self.at) != len(self.rates) - 1:
+            raise ValueError(
+                f"{len(self.rates)} rates need {len(self.rates) - 1} instants of change, not {len(self.at)}"
+            )
+        if any(later <= earlier for earlier, later in zip(self.at, self.at[1:], strict=False)):
+            raise ValueError("the instants of `at` must go forwards")
+        if not any(self.rates):
+            raise ValueError("at least one rate must be above 0")
+
+    def spells(self, warmup: float, duration: float) -> list[tuple[float, float, float]]:
+        """Return (begin, end, rate) of every spell, in seconds after the start of the warm-up."""
+        begins = [0.0, *(warmup + instant for instant in self.at)]
+        ends = [*begins[1:], warmup + duration]
+        cut = [
+            (begin, min(end, warmup + duration), rate)
+            for begin, end, rate in zip(begins, ends, self.rates, strict=True)
+        ]
+        return [spell for spell in cut if spell[1] > spell[0]]
+
+
 class InstantsLoad(Load, frozen=True, tag="instants"):
-    """Arrivals at the listed seconds after the warm-up, with their own service times where given."""
+    """Arrivals at the listed seconds after the warm-up, with their own service times and routes where given."""
 
     at: Annotated[list[NotNegative], msgspec.Meta(min_length=1, max_length=MAX_REQUESTS)]
     service_times: list[NotNegative] | None = None
+    routes: list[RouteName] | None = None
 
     def __post_init__(self) -> None:
         if any(later < earlier for earlier, later in zip(self.at, self.at[1:], strict=False)):
             raise ValueError("the instants of `at` must not go backwards")
         if self.service_times is not None and len(self.service_times) != len(self.at):
             raise ValueError(f"{len(self.at)} instants but {len(self.service_times)} service_times")
+        if self.routes is not None and len(self.routes) != len(self.at):
+            raise ValueError(f"{len(self.at)} instants but {len(self.routes)} routes")
 
 
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A route of the app: its share of the requests (relative to the other routes') and its service time, s."""
+    """A route of the app: its share of the requests (relative to the other routes') and its service time, s.
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^/[a-z0-9/_-]{1,60}$")]
+    `dependency`: seconds of work it asks of the tier behind the app, after its own.
+    """
+
+    name: RouteName
     share: Positive
     service_time: NotNegative
     distribution: Distribution = "constant"
+    dependency: NotNegative = 0.0
 
 
-AnyLoad = ClosedLoad | PoissonLoad | ConstantLoad | RampLoad | InstantsLoad
+class Retries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client does after a failure (no answer in time, a broken connection, 429 or 5xx).
+
+    It asks again up to `attempts` - 1 times, after a pause of `backoff` seconds that grows by `factor` each time and is
+    drawn evenly from (1 ± `jitter`) of that.
+    """
+
+    attempts: Annotated[int, msgspec.Meta(ge=2, le=20)]
+    backoff: NotNegative = 0.0
+    factor: Annotated[float, msgspec.Meta(ge=1.0, le=10.0)] = 1.0
+    jitter: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+
+
+AnyLoad = ClosedLoad | PoissonLoad | ConstantLoad | RampLoad | StepsLoad | InstantsLoad
 
 
 def scaled_seconds(seconds: float, scale: float) -> float:
@@ -98,6 +158,12 @@ def load_with_time_scaled(load: AnyLoad, scale: float) -> AnyLoad:
             return msgspec.structs.replace(load, rate=load.rate / scale)
         case RampLoad():
             return msgspec.structs.replace(load, from_rate=load.from_rate / scale, to_rate=load.to_rate / scale)
+        case StepsLoad():
+            return msgspec.structs.replace(
+                load,
+                rates=[rate / scale for rate in load.rates],
+                at=[scaled_seconds(instant, scale) for instant in load.at],
+            )
         case InstantsLoad():
             own = load.service_times
             return msgspec.structs.replace(
@@ -116,5 +182,12 @@ def expected_requests(load: AnyLoad, warmup: float, duration: float) -> float | 
             return load.rate * (warmup + duration)
         case RampLoad():
             return load.from_rate * warmup + (load.from_rate + load.to_rate) / 2.0 * duration
+        case StepsLoad():
+            return sum((end - begin) * rate for begin, end, rate in load.spells(warmup, duration))
         case InstantsLoad():
             return float(len(load.at))
+
+
+def retries_with_time_scaled(retries: Retries | None, scale: float) -> Retries | None:
+    """Return the retries with their pauses multiplied by `scale`."""
+    return None if retries is None else msgspec.structs.replace(retries, backoff=scaled_seconds(retries.backoff, scale))

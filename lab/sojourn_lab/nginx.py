@@ -73,7 +73,7 @@ def quoted(path: Path) -> str:
 
 
 class Nginx:
-    """nginx with one worker in `<folder>/nginx`, serving `server` on a free loopback port.
+    """nginx with `workers` processes in `<folder>/nginx`, serving `server` on a free loopback port.
 
     `server` is the inside of a server block without its `listen`; `http` is extra text at http level, after the
     house's include (upstreams, maps, more servers). The log goes to `access_log` in the format `sojourn`.
@@ -93,6 +93,7 @@ class Nginx:
         error_level: str = "notice",
         port: int | None = None,
         drain_s: float = 4.0,
+        workers: int = 1,
     ) -> None:
         self.folder = folder.resolve() / "nginx"
         self.access_log = access_log.resolve()
@@ -104,6 +105,7 @@ class Nginx:
         self._error_level = error_level
         self._wanted_port = port
         self._drain_s = drain_s
+        self._workers = workers
         self._process: Process | None = None
 
     @staticmethod
@@ -177,7 +179,7 @@ class Nginx:
 {module}
 {user}
 daemon off;
-worker_processes 1;
+worker_processes {self._workers};
 worker_shutdown_timeout {round(1000 * self._drain_s)}ms;
 {files_line}
 pid {quoted(self._pid_path)};
@@ -247,6 +249,43 @@ http {{
             deadline_s,
             "nginx to reopen its logs",
         )
+
+    def reconfigure(self, server: str, http: str, deadline_s: float = 5.0) -> None:
+        """Puts other text in place of `server` and `http` and reloads: new workers take over.
+
+        Returns once no old worker accepts any more; LabError with the words of `nginx -t` for text it refuses.
+        """
+        program = nginx_program()
+        if program is None:
+            raise LabError("nginx is not installed")
+        before = self._server, self._http
+        self._server, self._http = server, http
+        self._write_config(program)
+        try:
+            self._check_config(program)
+        except LabError:
+            self._server, self._http = before
+            self._write_config(program)
+            raise
+        old = set(group_members(self.process.pid)) - {self.process.pid}
+        self.process.send_signal(signal.SIGHUP)
+        self.process.wait_until(
+            lambda: (
+                not any(self._accepts(pid) for pid in old)
+                and bool(set(group_members(self.process.pid)) - old - {self.process.pid})
+            ),
+            deadline_s,
+            "nginx to take its new configuration",
+        )
+
+    @staticmethod
+    def _accepts(pid: int) -> bool:
+        # nginx writes what a worker is doing where its name stands; one that only finishes its requests says so.
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+        return bool(words) and b"shutting down" not in words
 
     def _holds_access_log(self, pid: int) -> bool:
         try:

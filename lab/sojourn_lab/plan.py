@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from sojourn_lab.load import AnyLoad, Distribution, NotNegative, Positive, Route
+from sojourn_lab.load import AnyLoad, Distribution, NotNegative, Positive, Retries, Route
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -15,7 +15,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Where there are `routes`, each request draws one of them and its service time; else all have `service_time`.
     `seed` is a list so that every case of a scenario has its own random numbers: [seed, case].
     `max_in_flight` bounds what the generator holds open: an open-loop arrival beyond it is
-    dropped, counted, and makes the run void.
+    dropped, counted, and makes the run void. `dependency` is what requests without routes ask of the tier behind.
+    `local_ports` bounds the ports the generator may send from, `started` is a file that gets the instant (unix s) at
+    which the measured window begins, as soon as that is known.
     """
 
     case: str
@@ -30,7 +32,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     summary: str
     distribution: Distribution = "constant"
     routes: list[Route] = []
+    dependency: NotNegative = 0.0
+    retries: Retries | None = None
     max_in_flight: Annotated[int, msgspec.Meta(ge=1)] = 10_000
+    local_ports: Annotated[int, msgspec.Meta(ge=1, le=20_000)] | None = None
+    started: str | None = None
 
 
 class ClientRecord(msgspec.Struct, gc=False):
@@ -40,7 +46,8 @@ class ClientRecord(msgspec.Struct, gc=False):
     the wall clock once, at the start: differences are exact whatever NTP does meanwhile.
     `intended` is when the schedule wanted it sent (closed loop: the previous answer plus the
     think time), `sent` when the generator began it, before the connect; `first_byte` when the
-    answer's headers were there; `done` when the body was, or the request had failed.
+    answer's headers were there; `done` when the body was, or the request had failed. A retry has the `id` of the
+    first attempt, and its own `attempt` (from 1) and instants.
     """
 
     case: str
@@ -56,6 +63,7 @@ class ClientRecord(msgspec.Struct, gc=False):
     error: str | None = None
     request_id: str | None = None
     route: str | None = None
+    attempt: int = 1
 
 
 class Quantiles(msgspec.Struct):
@@ -83,11 +91,29 @@ class Latency(msgspec.Struct):
     uncorrected: Quantiles
 
 
+class Useful(msgspec.Struct):
+    """What came of the requests that somebody wanted, however many attempts each took.
+
+    `wanted` counts them, `served` those that got an answer below 400 in the end, `share` is served of wanted and
+    `rate` served per second of the window; `latency`, s, from the first intended instant to the good answer.
+    `attempts` is the number of attempts for each wanted request.
+    """
+
+    wanted: int
+    served: int
+    share: float | None
+    rate: float
+    attempts: float | None
+    latency: Quantiles
+
+
 class Summary(msgspec.Struct):
     """What a generator reports about one case; counts are of the requests intended in the window.
 
     `offered` is what the schedule intended, `sent` what left in time, `dropped` what the bound on
     requests in flight refused; `requests` counts the rows of client.jsonl, warm-up included.
+    `offered` and `sent` count first attempts, `answered`, `failed`, `errors` and `statuses` every attempt; `useful` is
+    what came of it for those who asked.
     `schedule_lag` is sent - intended, `loop_lag` how late the event loop came to a timer due
     every ten milliseconds; `cpu` is the share of one core the process used. `void` lists the
     reasons why these figures say more about the generator than about the system under test.
@@ -110,3 +136,4 @@ class Summary(msgspec.Struct):
     loop_lag: Quantiles
     cpu: float
     void: list[str]
+    useful: Useful | None = None

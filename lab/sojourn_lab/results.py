@@ -58,26 +58,22 @@ def case_what_if(requests: Requests, case: str, change: dict[str, Any]) -> dict[
         raise _failure(f"the prediction from case {case}", error) from error
 
 
-def write_whole_run(requests: Requests, parquet: Path, html: Path, *, title: str, run: str) -> None:
-    """Write requests.parquet and report.html of the whole log, warm-ups included; LabError if that fails.
+def logged(requests: Requests, case: str) -> bool:
+    """Return whether the log has any row of a case."""
+    import polars as pl  # noqa: PLC0415
 
-    `run` is how the report names its source: the log itself still lies under a temporary name.
-    """
+    found: int = requests.rows.filter(pl.col("service") == case).select(pl.len()).collect().item()
+    return found > 0
+
+
+def write_parquet(requests: Requests, parquet: Path) -> None:
+    """Write requests.parquet of the whole log, warm-ups included; LabError if that fails."""
     from sojourn.explain.split import split_requests  # noqa: PLC0415
-    from sojourn.report import write_html  # noqa: PLC0415
 
     try:
-        result = split_requests(requests, by=("service", "upstream"))
-        result.names = (run,)
-        if result.by_total["service"] > 1:
-            loads = result.by_total["service"]
-            result.notes.insert(
-                0, f"This run holds {loads} loads one after another: read it by service, not as a whole."
-            )
-        result.write_parquet(parquet)
-        write_html(result, html, title=title)
+        split_requests(requests).write_parquet(parquet)
     except Exception as error:
-        raise _failure("the report of the run", error) from error
+        raise _failure("requests.parquet of the run", error) from error
 
 
 def _failure(what: str, error: Exception) -> LabError:

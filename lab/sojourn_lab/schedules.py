@@ -40,6 +40,12 @@ def poisson_instants(rate: float, horizon: float, rng: np.random.Generator) -> I
     return joined[joined < horizon]
 
 
+def stepped_instants(spells: list[tuple[float, float, float]], rng: np.random.Generator) -> Instants:
+    """Return the instants of a Poisson process whose rate is constant in each (begin, end, rate) of `spells`."""
+    parts = [begin + poisson_instants(rate, end - begin, rng) for begin, end, rate in spells if rate > 0.0]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
 def ramp_instants(first_rate: float, last_rate: float, horizon: float) -> Instants:
     """Return instants whose rate goes linearly from `first_rate` to `last_rate`.
 

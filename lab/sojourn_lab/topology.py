@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from sojourn_lab.load import NotNegative, Positive, scaled_seconds
+from sojourn_lab.load import Name, NotNegative, Positive, RouteName, scaled_seconds
 
 Server = Literal["gunicorn", "unicorn", "queue"]
 Balancer = Literal["round_robin", "least_conn", "random_two"]
@@ -27,12 +27,50 @@ class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     capacity: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
+class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """App servers of their own for some routes, of the same kind as the others."""
+
+    name: Name
+    routes: Annotated[list[RouteName], msgspec.Meta(min_length=1)]
+    backends: Backends = 1
+    workers: Workers = 1
+
+
+class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tier behind the app, which all app servers share: app servers that do what requests ask of their `dependency`.
+
+    `lock`: they hold one lock while they work, so that only one at a time gets anywhere, however many there are.
+    """
+
+    backends: Backends = 1
+    workers: Workers = 1
+    backlog: Backlog = 64
+    lock: bool = False
+
+
+class Mirror(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Dark reads: nginx sends a copy of `percent` of the requests to app servers of its own and drops what they answer.
+
+    `slowdown` multiplies the service time of the copy, `differs` is the share of copies that are answered otherwise.
+    """
+
+    percent: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
+    backends: Backends = 1
+    workers: Workers = 1
+    slowdown: Positive = 1.0
+    differs: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+
+
 class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """nginx with one worker in front of `backends` app servers; times in seconds.
+    """nginx in front of `backends` app servers; times in seconds.
 
     `server`: gunicorn and unicorn take connections from the kernel's accept queue, first in, first out; `queue` is the
     lab's own, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot
     be killed.
+
+    `slowdown` has a factor on the service time for each backend (those not listed: 1). `standby` more backends are
+    started but get nothing until an action adds them. `connection_cap`: nginx holds at most so many connections to each
+    backend open and fails what is beyond. `pools` take their routes away from the `backends`.
     """
 
     backends: Backends = 2
@@ -44,8 +82,20 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     balancer: Balancer = "round_robin"
     discipline: Discipline = "fifo"
     rules: QueueRules = QueueRules()
+    nginx_workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    slowdown: list[Positive] = []
+    standby: Annotated[int, msgspec.Meta(ge=0, le=16)] = 0
+    connection_cap: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    pools: list[Pool] = []
+    dependency: Dependency | None = None
+    mirror: Mirror | None = None
 
     def __post_init__(self) -> None:
+        if len(self.slowdown) > self.backends + self.standby:
+            raise ValueError(f"{len(self.slowdown)} values of slowdown for {self.backends + self.standby} backends")
+        routes = [route for pool in self.pools for route in pool.routes]
+        if len(set(routes)) < len(routes):
+            raise ValueError("a route belongs to two pools")
         if self.server != "queue" and (self.discipline != "fifo" or self.rules != QueueRules()):
             raise ValueError(
                 f"{self.server} takes connections from the kernel, first in, first out: "
@@ -63,6 +113,14 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     balancer: Balancer | None = None
     discipline: Discipline | None = None
     rules: QueueRules | None = None
+    proxy_read_timeout: Positive | None = None
+    nginx_workers: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
+    slowdown: list[Positive] | None = None
+    standby: Annotated[int, msgspec.Meta(ge=0, le=16)] | None = None
+    connection_cap: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    pools: list[Pool] | None = None
+    dependency: Dependency | None = None
+    mirror: Mirror | None = None
 
     def made(self, topology: Topology) -> Topology:
         """Return the topology with this change; ValueError where the two do not go together."""
@@ -88,8 +146,12 @@ def topology_with_time_scaled(topology: Topology, scale: float) -> Topology:
 
 def change_with_time_scaled(change: TopologyChange, scale: float) -> TopologyChange:
     """Return the change with every duration multiplied by `scale`."""
-    rules = change.rules
-    return change if rules is None else msgspec.structs.replace(change, rules=_scaled_rules(rules, scale))
+    patience = change.proxy_read_timeout
+    return msgspec.structs.replace(
+        change,
+        rules=None if change.rules is None else _scaled_rules(change.rules, scale),
+        proxy_read_timeout=None if patience is None else scaled_seconds(patience, scale),
+    )
 
 
 def _scaled_rules(rules: QueueRules, scale: float) -> QueueRules:

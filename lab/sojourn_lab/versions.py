@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Collection
 
 from sojourn_lab.nginx import nginx_program, nginx_version
 
@@ -15,8 +16,8 @@ DISTRIBUTIONS = ("sojourn", "sojourn-middleware", "gunicorn", "aiohttp", "opente
 UNKNOWN = "unknown"
 
 
-def versions_here(server: str) -> dict[str, str]:
-    """Return the versions of everything that took part, `unknown` where a program does not tell."""
+def versions_here(servers: Collection[str]) -> dict[str, str]:
+    """Return the versions of everything that took part, `servers` being kinds of app server; or `unknown`."""
     program = nginx_program()
     versions = {
         "nginx": (nginx_version(program) if program else "") or UNKNOWN,
@@ -33,7 +34,7 @@ def versions_here(server: str) -> dict[str, str]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "not installed"
-    if server == "unicorn":
+    if "unicorn" in servers:
         versions["unicorn"] = _first_version(["unicorn", "--version"])
         versions["ruby"] = _first_version(["ruby", "--version"])
     return versions

@@ -20,7 +20,7 @@ from sojourn_lab.topology import Server, Topology
 
 @contextlib.contextmanager
 def running(folder: Path, topology: Topology) -> Iterator[Backend]:
-    backend = started_backend(1, topology, folder)
+    backend = started_backend("backend-1", topology, folder)
     try:
         backend.wait_until_ready()
         yield backend
@@ -127,7 +127,7 @@ def test_the_environment_cannot_change_a_scenario(tmp_path: Path, monkeypatch: p
 def test_a_server_that_ends_at_once_says_why_and_holds_no_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app.py").write_text("raise RuntimeError('no app today')\n")
     monkeypatch.setattr(backends, "house_file", lambda *_: tmp_path)
-    backend = started_backend(1, Topology(), tmp_path)
+    backend = started_backend("backend-1", Topology(), tmp_path)
     try:
         with pytest.raises(LabError, match=r"(?s)backend-1 exited with 3 .*no app today"):
             backend.wait_until_ready()
@@ -151,4 +151,4 @@ def test_a_missing_server_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("PATH", str(tmp_path))
     assert why_server_unavailable("unicorn") == "unicorn is not installed"
     with pytest.raises(LabError, match="unicorn is not installed"):
-        started_backend(1, Topology(server="unicorn"), tmp_path)
+        started_backend("backend-1", Topology(server="unicorn"), tmp_path)

@@ -56,7 +56,7 @@ def test_list_lists() -> None:
         (["run", "small.toml", "--full"], "small has no full_duration"),
         (["run", "benchmark", "--server", "puma"], "--server"),
         (["run", "benchmark", "--runtime", "cloud"], "--runtime"),
-        (["run"], "NAME|FILE"),
+        (["run"], "which scenario?"),
         (["show", "nothing"], "there is no run nothing"),
         (["dance"], "dance"),
     ],

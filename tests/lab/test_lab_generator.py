@@ -253,7 +253,7 @@ def routed(seed: int, count: int = 20_000) -> tuple[list[float], list[str | None
         seed=[seed, 1],
         routes=[Route("/fast", 9.0, 0.01, "exponential"), Route("/export", 1.0, 0.5)],
     )
-    services, routes = drawn_requests(plan, count, np.zeros(count), np.random.default_rng(plan.seed))
+    services, routes, _ = drawn_requests(plan, count, np.zeros(count), np.random.default_rng(plan.seed))
     return services.tolist(), routes
 
 

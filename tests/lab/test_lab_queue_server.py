@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 
 @contextlib.contextmanager
 def serving(folder: Path, **settings: Any) -> Iterator[Backend]:
-    backend = started_backend(1, Topology(server="queue", **settings), folder)
+    backend = started_backend("backend-1", Topology(server="queue", **settings), folder)
     try:
         backend.wait_until_ready()
         yield backend

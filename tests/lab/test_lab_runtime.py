@@ -17,7 +17,8 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import group_members
-from sojourn_lab.runtime import ProcessRuntime, http_text
+from sojourn_lab.proxy import Upstreams, http_text
+from sojourn_lab.runtime import ProcessRuntime
 from sojourn_lab.topology import Topology
 
 
@@ -123,7 +124,7 @@ def test_two_runtimes_at_once_do_not_meet(tmp_path: Path) -> None:
 )
 def test_every_balancer_is_one_that_nginx_accepts(tmp_path: Path, balancer: str, line: str) -> None:
     topology = msgspec.convert({"balancer": balancer, "backends": 1}, Topology)
-    assert line in http_text(topology, [])
+    assert line in http_text(topology, Upstreams(own=["127.0.0.1:9"]))
     with runtime_in(tmp_path, topology) as runtime, urllib.request.urlopen(f"{runtime.url}/sleep/0") as answer:
         assert answer.status == 200
 

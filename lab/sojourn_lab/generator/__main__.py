@@ -32,6 +32,11 @@ async def summary_of_run(plan: Plan) -> Summary:
     ticking = asyncio.create_task(heartbeat.run())
     start = clock.now() + HEAD_START
     since, until = start + plan.warmup, start + plan.warmup + plan.duration
+    if plan.started is not None:
+        # Under another name first: whoever waits for it must not read half a number.
+        half = Path(f"{plan.started}.partial")
+        half.write_text(repr(clock.unix(since)))
+        half.rename(plan.started)
     offer = offer_closed if isinstance(plan.load, ClosedLoad) else offer_open
     cpu_before = time.process_time()
     try:

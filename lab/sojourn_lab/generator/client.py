@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import dataclass
 
 import aiohttp
 
@@ -31,6 +32,29 @@ KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a user wants: its number in the case, the work it takes (s) in the app and in the tier behind it."""
+
+    number: int
+    user: int | None
+    service_time: float
+    route: str | None = None
+    dependency: float = 0.0
+
+    @property
+    def query(self) -> str:
+        """The query of its URL, with the `?`; empty where there is nothing to say."""
+        parts = [f"route={self.route}"] if self.route is not None else []
+        parts += [f"dependency={self.dependency:.6f}"] if self.dependency else []
+        return "?" + "&".join(parts) if parts else ""
+
+
+def failed(record: ClientRecord) -> bool:
+    """Return whether a client would ask again: no answer, or one that says the system could not (429, 5xx)."""
+    return record.error is not None or record.status is None or record.status == 429 or record.status >= 500
+
+
 class Client:
     """Sends the requests of one case: a connection each, as `siege -b` does, and no redirects."""
 
@@ -48,23 +72,22 @@ class Client:
         """Close what is still open."""
         await self._session.close()
 
-    async def outcome(
-        self, number: int, user: int | None, service_time: float, intended: float, route: str | None = None
-    ) -> ClientRecord:
+    async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
         """Return the record of one request sent now; a failure is a record with an error, never a raise."""
         sent = self._clock.now()
         unix = self._clock.unix
         record = ClientRecord(
             case=self._plan.case,
-            id=f"{self._plan.case}-{number}",
-            user=user,
-            service_time=round(service_time, 6),
+            id=f"{self._plan.case}-{wanted.number}",
+            user=wanted.user,
+            service_time=round(wanted.service_time, 6),
             intended=unix(intended),
             sent=unix(sent),
-            route=route,
+            route=wanted.route,
+            attempt=attempt,
         )
         headers = {"X-Lab-Case": self._plan.case, "X-Lab-Id": record.id}
-        url = f"{self._plan.url}/sleep/{service_time:.6f}" + (f"?route={route}" if route is not None else "")
+        url = f"{self._plan.url}/sleep/{wanted.service_time:.6f}{wanted.query}"
         try:
             async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
                 record.first_byte = unix(self._clock.now())

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn_lab.generator.client import Client
+from sojourn_lab.generator.client import Client, Wanted, failed
 from sojourn_lab.generator.clock import Clock, sleep_until
-from sojourn_lab.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
+from sojourn_lab.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
 from sojourn_lab.plan import ClientRecord, Plan
 from sojourn_lab.schedules import (
     Instants,
@@ -20,6 +20,7 @@ from sojourn_lab.schedules import (
     poisson_instants,
     ramp_instants,
     service_times,
+    stepped_instants,
 )
 
 Write = Callable[[ClientRecord], None]
@@ -42,14 +43,17 @@ def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Insta
 
 def drawn_requests(
     plan: Plan, count: int, services: Instants, rng: np.random.Generator
-) -> tuple[Instants, list[str | None]]:
-    """Return (service times, routes) of `count` requests: as they are, or by the plan's routes where it has any."""
+) -> tuple[Instants, list[str | None], list[float]]:
+    """Return (service times, routes, work of the tier behind) of `count` requests, drawn where the plan has routes."""
+    if isinstance(plan.load, InstantsLoad) and plan.load.routes is not None:
+        return services, list(plan.load.routes[:count]), [plan.dependency] * count
     if not plan.routes:
-        return services, [None] * count
+        return services, [None] * count, [plan.dependency] * count
     chosen = chosen_routes([route.share for route in plan.routes], count, rng)
     # A draw for every request and route, so that one route's service times do not hang on which others there are.
     drawn = np.stack([service_times(each.service_time, each.distribution, count, rng) for each in plan.routes])
-    return drawn[chosen, np.arange(count)], [plan.routes[number].name for number in chosen]
+    routes = [plan.routes[number] for number in chosen]
+    return drawn[chosen, np.arange(count)], [each.name for each in routes], [each.dependency for each in routes]
 
 
 def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Generator) -> Instants:
@@ -61,6 +65,8 @@ def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Gene
         case RampLoad():
             steady = constant_instants(load.from_rate, warmup) if load.from_rate and warmup else np.empty(0)
             return np.concatenate([steady, warmup + ramp_instants(load.from_rate, load.to_rate, duration)])
+        case StepsLoad():
+            return stepped_instants(load.spells(warmup, duration), rng)
         case InstantsLoad():
             listed = np.asarray(load.at, dtype=np.float64)
             return warmup + listed[listed < duration]
@@ -68,24 +74,40 @@ def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Gene
             raise ValueError("a closed loop has no schedule: the system under test sets its pace")
 
 
+async def attempts(plan: Plan, client: Client, clock: Clock, wanted: Wanted, intended: float, write: Write) -> None:
+    """Ask for what is wanted, and again after failures as far as the plan has retries."""
+    write(last := await client.outcome(wanted, intended))
+    rules = plan.retries
+    if rules is None:
+        return
+    # Of its own: how long one client pauses does not hang on what became of the others.
+    rng = np.random.default_rng([*plan.seed, 1 << 32, wanted.number])
+    pause = rules.backoff
+    for attempt in range(2, rules.attempts + 1):
+        if not failed(last):
+            return
+        again = clock.now() + pause * (1.0 + rules.jitter * rng.uniform(-1.0, 1.0))
+        await sleep_until(clock, again)
+        write(last := await client.outcome(wanted, again, attempt))
+        pause *= rules.factor
+
+
 async def offer_open(plan: Plan, client: Client, clock: Clock, start: float, write: Write) -> Dropped:
     """Send each request at its instant, whatever became of those before; return what was dropped."""
     rng = np.random.default_rng(plan.seed)
     instants, services = open_schedule(plan, rng)
-    services, routes = drawn_requests(plan, len(instants), services, rng)
+    services, routes, behind = drawn_requests(plan, len(instants), services, rng)
     in_flight: set[asyncio.Task[None]] = set()
     dropped = Dropped([])
-
-    async def send(number: int, intended: float, service: float, route: str | None) -> None:
-        write(await client.outcome(number, None, service, intended, route))
-
-    for number, (after, service, route) in enumerate(zip(instants.tolist(), services.tolist(), routes, strict=True)):
+    drawn = zip(instants.tolist(), services.tolist(), routes, behind, strict=True)
+    for number, (after, service, route, dependency) in enumerate(drawn):
         intended = start + after
         await sleep_until(clock, intended)
         if len(in_flight) >= plan.max_in_flight:
             dropped.instants.append(intended)
             continue
-        task = asyncio.create_task(send(number, intended, service, route))
+        wanted = Wanted(number, None, service, route, dependency)
+        task = asyncio.create_task(attempts(plan, client, clock, wanted, intended, write))
         in_flight.add(task)
         task.add_done_callback(in_flight.discard)
     await sleep_until(clock, start + plan.warmup + plan.duration)
@@ -98,20 +120,33 @@ async def offer_closed(plan: Plan, client: Client, clock: Clock, start: float, w
     """Keep `concurrency` users busy until the end; each finishes the request it has in flight."""
     if not isinstance(plan.load, ClosedLoad):
         raise TypeError(f"not a closed load: {plan.load!r}")
-    think_time = plan.load.think_time
+    load = plan.load
     end = start + plan.warmup + plan.duration
     numbers = itertools.count()
 
     async def user(index: int) -> None:
         # A generator of their own each: what one user draws does not hang on the others' timing.
         rng = np.random.default_rng([*plan.seed, index])
-        intended = start
+        intended = start + joins_after(load, index, plan.warmup, plan.duration)
         while intended < end:
             await sleep_until(clock, intended)
-            service = service_times(plan.service_time, plan.distribution, 1, rng)
-            service, routes = drawn_requests(plan, 1, service, rng)
-            write(await client.outcome(next(numbers), index, float(service[0]), intended, routes[0]))
-            intended = clock.now() + think_time
+            services = service_times(plan.service_time, plan.distribution, 1, rng)
+            services, routes, behind = drawn_requests(plan, 1, services, rng)
+            wanted = Wanted(next(numbers), index, float(services[0]), routes[0], behind[0])
+            await attempts(plan, client, clock, wanted, intended, write)
+            intended = clock.now() + load.think_time
 
-    await asyncio.gather(*(user(index) for index in range(plan.load.concurrency)))
+    await asyncio.gather(*(user(index) for index in range(load.concurrency)))
     return Dropped([])
+
+
+def joins_after(load: ClosedLoad, index: int, warmup: float, duration: float) -> float:
+    """Return when user `index` (from 0) sends for the first time, in seconds after the start of the warm-up.
+
+    Users who are there from the beginning and pause between requests are spread over one pause: they would otherwise
+    all ask at the same instant, round after round.
+    """
+    first = load.concurrency if load.from_concurrency is None else load.from_concurrency
+    if index < first:
+        return load.think_time * index / first if load.think_time else 0.0
+    return warmup + duration * (index - first) / (load.concurrency - first)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from sojourn_lab.generator.verdict import lag_limit, void_reasons
-from sojourn_lab.plan import ClientRecord, Latency, Plan, Quantiles, Summary, Window
+from sojourn_lab.plan import ClientRecord, Latency, Plan, Quantiles, Summary, Useful, Window
 
 
 def quantiles_of(seconds: Iterable[float]) -> Quantiles:
@@ -44,25 +44,50 @@ def summary_of(
         uncorrected=quantiles_of(record.done - record.sent for record in answered if record.done),
     )
     in_time = window.until + lag_limit(latency.uncorrected.p50)
-    sent = sum(record.sent < in_time for record in inside)
+    first = [record for record in inside if record.attempt == 1]
+    sent = sum(record.sent < in_time for record in first)
     summary = Summary(
         case=plan.case,
         window=window,
         requests=len(records),
-        offered=len(inside) + dropped_inside,
+        offered=len(first) + dropped_inside,
         sent=sent,
         dropped=dropped_inside,
         answered=len(answered),
         failed=sum(record.error is not None or (record.status or 0) >= 400 for record in inside),
         errors=dict(Counter(record.error for record in inside if record.error is not None)),
         statuses=dict(Counter(str(record.status) for record in inside if record.status is not None)),
-        offered_rate=(len(inside) + dropped_inside) / seconds,
+        offered_rate=(len(first) + dropped_inside) / seconds,
         achieved_rate=sent / seconds,
         latency=latency,
         schedule_lag=quantiles_of(record.sent - record.intended for record in inside),
         loop_lag=quantiles_of(loop_lag),
         cpu=cpu,
         void=[],
+        useful=useful_of(records, dropped_inside, window),
     )
     summary.void = void_reasons(plan, summary)
     return summary
+
+
+def useful_of(records: list[ClientRecord], dropped: int, window: Window) -> Useful:
+    """Return what came of the requests first intended in the window; `dropped` of them were never sent."""
+    begun = {record.id: record.intended for record in records if record.attempt == 1}
+    wanted = {name for name, intended in begun.items() if window.since <= intended < window.until}
+    served: dict[str, float] = {}
+    attempts = 0
+    for record in records:
+        if record.id not in wanted:
+            continue
+        attempts += 1
+        if record.error is None and record.status is not None and record.status < 400 and record.done is not None:
+            served[record.id] = record.done - begun[record.id]
+    count = len(wanted) + dropped
+    return Useful(
+        wanted=count,
+        served=len(served),
+        share=len(served) / count if count else None,
+        rate=len(served) / (window.until - window.since),
+        attempts=attempts / len(wanted) if wanted else None,
+        latency=quantiles_of(served.values()),
+    )

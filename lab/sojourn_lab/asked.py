@@ -1,0 +1,119 @@
+"""A scenario as somebody asked for it: another scale, other lengths, other values than its file has."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sojourn_lab.scenario import (
+    Scenario,
+    ScenarioError,
+    raw_scenario,
+    scenario_from_raw,
+    scenario_path,
+    scenario_with_time_scaled,
+)
+from sojourn_lab.topology import Server, changed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command says beside the scenario's name; None: as the file has it.
+
+    Attributes:
+        quick: the scenario's short form. full: its source's own length.
+        scale: multiplies every duration of the file. duration: measured seconds of a case, not scaled.
+        seed: of the random numbers.
+        settings: `key=value`, the key being a path into the file; `cases.<name>.…` for one case, `cases.*.…` for all.
+        server: the kind of app server.
+    """
+
+    quick: bool = False
+    scale: float | None = None
+    duration: float | None = None
+    full: bool = False
+    seed: int | None = None
+    settings: tuple[str, ...] = ()
+    server: Server | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """Return what was asked for, by name; for the record of a run."""
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        found = {name: value for name, value in told.items() if value not in (None, False, ())}
+        return {**found, **({"settings": list(self.settings)} if self.settings else {})}
+
+
+def as_asked(name_or_file: str, asked: Asked) -> tuple[Scenario, float]:
+    """Return the scenario with everything applied, and the scale it was run at; ScenarioError for what does not fit."""
+    path = scenario_path(name_or_file)
+    raw = raw_scenario(path)
+    for setting in asked.settings:
+        with_setting(raw, setting)
+    scenario = scenario_from_raw(raw, str(path))
+    replace = msgspec.structs.replace
+    told = [name for name in ("full", "quick", "duration") if getattr(asked, name)]
+    if len(told) > 1:
+        raise ScenarioError(f"--{told[0]} and --{told[1]} both say how long to measure: give one of them")
+    if asked.full and scenario.full_duration is None and scenario.scale == 1.0:
+        raise ScenarioError(f"the scenario {scenario.name} has no full_duration")
+    short = scenario.quick if asked.quick else None
+    scale = next((each for each in (asked.scale, short.scale if short else None) if each is not None), None)
+    if scale is None:
+        scale = 1.0 if asked.full else scenario.scale
+    if asked.full:
+        more = scenario.full_repeats if scenario.full_repeats is not None else scenario.repeats
+        length = scenario.full_duration if scenario.full_duration is not None else scenario.duration
+        scenario = replace(scenario, duration=length, repeats=more)
+    if short is not None:
+        length = short.duration if short.duration is not None else scenario.duration
+        scenario = replace(scenario, duration=length, repeats=short.repeats or scenario.repeats)
+    scenario = scenario_with_time_scaled(scenario, scale)
+    if asked.duration is not None:
+        cases = [replace(case, duration=None) for case in scenario.cases]
+        scenario = replace(scenario, duration=asked.duration, cases=cases)
+    if asked.seed is not None:
+        scenario = replace(scenario, seed=asked.seed)
+    if asked.server is not None:
+        try:
+            scenario = replace(scenario, topology=changed(scenario.topology, server=asked.server))
+        except ValueError as error:
+            raise ScenarioError(f"{scenario.name}: {error}") from None
+    return scenario, scale
+
+
+def with_setting(raw: dict[str, Any], setting: str) -> None:
+    """Put another value into a decoded scenario file; ScenarioError where the path leads nowhere.
+
+    The value is written as TOML has it; what is no TOML is taken as text.
+    """
+    key, equals, text = setting.partition("=")
+    if not equals or not key:
+        raise ScenarioError(f"--set {setting}: not KEY=VALUE")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    steps = key.split(".")
+    for place in _places(raw, steps[:-1], setting):
+        place[steps[-1]] = value
+
+
+def _places(raw: Any, steps: list[str], setting: str) -> list[dict[str, Any]]:
+    found = [raw]
+    for step in steps:
+        found = [inner for each in found for inner in _inside(each, step)]
+        if not found:
+            raise ScenarioError(f"--set {setting}: there is no {step!r} in the scenario")
+    return found
+
+
+def _inside(place: Any, step: str) -> list[Any]:
+    if isinstance(place, list):
+        tables = [each for each in place if isinstance(each, dict)]
+        named = [each for each in tables if step in ("*", each.get("name"), each.get("change"))]
+        return named or ([place[int(step)]] if step.isdecimal() and int(step) < len(place) else [])
+    # A table that the file leaves out, such as [topology], is begun.
+    return [place.setdefault(step, {})] if isinstance(place, dict) else []
