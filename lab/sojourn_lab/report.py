@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn_lab.document import Run
+from sojourn_lab.document import Run, seconds_between
 from sojourn_lab.errors import LabError
+from sojourn_lab.rows import Rows, contrast_rows, criteria_rows, prediction_rows, result_rows, result_words
 
 if TYPE_CHECKING:
     from sojourn import Requests
+    from sojourn.sections.section import Section
 
 
 def write_report(run: Run, requests: Requests | None, folder: Path, *, name: str) -> None:
@@ -17,16 +19,55 @@ def write_report(run: Run, requests: Requests | None, folder: Path, *, name: str
     from sojourn.explain.split import split_requests  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
 
-    if requests is None:
-        return
     try:
-        result = split_requests(requests, by=("service", "upstream"))
-        result.names = (name,)
-        if result.by_total["service"] > 1:
-            loads = result.by_total["service"]
-            result.notes.insert(
-                0, f"This run holds {loads} loads one after another: read it by service, not as a whole."
-            )
-        write_html(result, folder / "report.html", title=run.scenario.title)
+        result = None if requests is None else split_requests(requests, by=("service", "upstream"))
+        if result is not None:
+            result.names = (name,)
+            if result.by_total["service"] > 1:
+                loads = result.by_total["service"]
+                result.notes.insert(
+                    0, f"This run holds {loads} loads one after another: read it by service, not as a whole."
+                )
+        write_html(result, folder / "report.html", title=run.scenario.title, lead=run_section(run))
     except Exception as error:
         raise LabError(f"the report of the run failed: {type(error).__name__}: {error}") from error
+
+
+def run_section(run: Run) -> Section:
+    """Return the run itself, laid out: its outcome, its figures, what was written down beforehand, what was learned."""
+    from sojourn.sections.section import Section, Table  # noqa: PLC0415
+
+    def table(title: str, rows: Rows, text_columns: int = 1) -> Table:
+        headings, cells = rows
+        return Table(tuple(headings), tuple(tuple(row) for row in cells), title, text_columns, shown=len(cells))
+
+    tables = [table(f"Measured: {words}" if (words := result_words(run)) else "Measured", result_rows(run))]
+    tables += [table("Compared over the rounds", contrast_rows(run))] if run.contrasts else []
+    tables += [table("Predicted, then made: response time, ms", prediction_rows(run), 2)] if run.predictions else []
+    tables += [table("Written down beforehand (durations in s)", criteria_rows(run), 3)] if run.criteria else []
+    about = run.scenario
+    source = [f"{about.reference_name}: {about.reference_source}"] if about.reference_source else []
+    return Section(
+        key="run",
+        title=about.title,
+        sentence=f"{about.question} {outcome(run)}",
+        measures=about.shows,
+        failures=(*(f"Void: {reason}" for reason in run.void_reasons), *run.faults),
+        tables=tuple(tables),
+        notes=(
+            *run.learned,
+            *source,
+            f"Made by {run.started[:19].replace('T', ' ')} UTC in {seconds_between(run.started, run.finished):.0f} s,"
+            f" of which {run.spin_up:.1f} s to start everything and {run.tear_down:.1f} s to stop it.",
+        ),
+    )
+
+
+def outcome(run: Run) -> str:
+    """Return in one sentence whether the run shows what it was to show."""
+    kept = sum(each.passed for each in run.criteria)
+    if run.void:
+        return "This run is void: its figures say more about the generator than about the system."
+    if run.passed:
+        return f"All {kept} criteria were met." if kept else "Nothing was to be met."
+    return f"{len(run.criteria) - kept} of {len(run.criteria)} criteria were missed."

@@ -340,7 +340,7 @@ def _case_result(
         service_time=case.mean_service_time,
         load=case.load,
         warmup=measured.plan.warmup if measured.plan is not None else scenario.warmup,
-        duration=window.until - window.since,
+        duration=measured.plan.duration if measured.plan is not None else round(window.until - window.since, 6),
         window=WindowTimes(iso_time(window.since), iso_time(window.until)),
         client=summary,
         listen=deepest_queues(parts.listen_log, window.since, window.until),

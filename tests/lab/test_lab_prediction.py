@@ -19,7 +19,7 @@ from sojourn_lab.learned import lessons_of
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.predictions import compared
 from sojourn_lab.scenario import Criterion, Prediction, find_scenario
-from sojourn_lab.tables import prediction_table
+from sojourn_lab.tables import print_run
 
 ATTEMPTS = 3
 SMALL = """
@@ -184,7 +184,7 @@ def test_nothing_in_the_table_of_predictions_is_markup() -> None:
     found: PredictionResult = compared(msgspec.structs.replace(PREDICTION, change="[red]a[/]"), SAID, AFTER)
     console = Console(width=80, record=True, file=io.StringIO())
     run = msgspec.structs.replace(_run(), predictions=[found])
-    console.print(prediction_table(run))
+    print_run(console, run, "there")
     text = console.export_text()
     assert "[red]a[/]" in text
     assert max(map(len, text.splitlines())) <= 80

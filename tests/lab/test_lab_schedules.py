@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sojourn_lab.schedules import constant_instants, poisson_instants, ramp_instants, service_times
+from sojourn_lab.load import StepsLoad, expected_requests
+from sojourn_lab.schedules import constant_instants, poisson_instants, ramp_instants, service_times, stepped_instants
 
 rates = st.floats(0.1, 500.0)
 horizons = st.floats(0.1, 20.0)
@@ -91,3 +92,15 @@ def test_service_times_have_their_distribution() -> None:
     assert stats.kstest(drawn, stats.expon(scale=0.1).cdf).pvalue > 0.01
     with pytest.raises(ValueError, match="unknown distribution of service times: 'normal'"):
         service_times(0.1, "normal", 1, seeded())
+
+
+def test_a_rate_that_changes_changes_at_its_instant() -> None:
+    load = StepsLoad(rates=[200.0, 0.0, 600.0], at=[3.0, 5.0])
+    instants = stepped_instants(load.spells(2.0, 8.0), np.random.default_rng(4))
+    counts = [int(((begin <= instants) & (instants < end)).sum()) for begin, end in ((0, 5), (5, 7), (7, 10))]
+    assert counts[1] == 0
+    # Five standard deviations of a Poisson count.
+    assert counts[0] == pytest.approx(1000, abs=5 * 1000**0.5)
+    assert counts[2] == pytest.approx(1800, abs=5 * 1800**0.5)
+    assert (np.diff(instants) >= 0).all()
+    assert expected_requests(load, 2.0, 8.0) == pytest.approx(2800.0)

@@ -40,29 +40,33 @@ TIMES = {
 
 
 def write_html(
-    result: SplitResult,
+    result: SplitResult | None,
     path: str | os.PathLike[str],
     title: str | None = None,
     sections: Sequence[Section] = (),
+    lead: Section | None = None,
 ) -> None:
     """Write the report of a split, whole or not at all.
 
     Args:
-        result: what to show.
+        result: what to show; None where ``lead`` is all there is.
         path: the file to write.
         title: heading; by default the names of the sources.
         sections: what else was found, shown after the split in this order; what failed in them is said at the top.
+        lead: what comes before everything else, its sentence in place of the split's verdict.
 
     Raises:
         SojournError: the file cannot be written.
     """
-    page = html(result, title, sections)
+    page = html(result, title, sections, lead)
     with written_whole(path) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
-def html(result: SplitResult, title: str | None = None, sections: Sequence[Section] = ()) -> str:
-    """The report as text."""
+def html(
+    result: SplitResult | None, title: str | None = None, sections: Sequence[Section] = (), lead: Section | None = None
+) -> str:
+    """The report as text; arguments as of ``write_html``."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sojourn.report", "templates"),
         autoescape=True,
@@ -73,20 +77,23 @@ def html(result: SplitResult, title: str | None = None, sections: Sequence[Secti
     environment.filters.update(
         ms=milliseconds, percent=percent, printable=printable, group_name=group_name, unbroken=unbroken
     )
-    figures = [_drawn(picture) for picture in _pictures(result)] if result.requests else []
-    drawn = {section.key: [_drawn(picture) for picture in section.pictures] for section in sections}
+    figures = [_drawn(picture) for picture in _pictures(result)] if result is not None and result.requests else []
+    several = [*sections, *([lead] if lead is not None else [])]
+    drawn = {section.key: [_drawn(picture) for picture in section.pictures] for section in several}
+    names = () if result is None else result.names
     return environment.get_template("report.html").render(
-        title=title or ", ".join(printable(name, 60) for name in result.names[:3]) or "split",
+        title=title or ", ".join(printable(name, 60) for name in names[:3]) or "split",
         result=result,
-        read=read_sentence(result),
-        audit=audit_sentence(result),
-        clocks=clock_sentence(result),
+        lead=lead,
+        read="" if result is None else read_sentence(result),
+        audit="" if result is None else audit_sentence(result),
+        clocks="" if result is None else clock_sentence(result),
         components=COMPONENTS,
         figure_names=FIGURES,
         figures=figures,
         sections=sections,
         drawn=drawn,
-        rejects=result.records.rejects[:REJECTS_SHOWN],
+        rejects=[] if result is None else result.records.rejects[:REJECTS_SHOWN],
         reasons=REASONS,
         rows_shown=ROWS_SHOWN,
         table_rows=TABLE_ROWS,

@@ -1,0 +1,145 @@
+"""A run as rows of text, for a terminal and for its report alike: every function returns (headings, rows)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from sojourn.words import milliseconds
+
+from sojourn_lab.criteria import by_base, median_at, number_at, value_at
+from sojourn_lab.document import CaseResult, CriterionResult, Run
+from sojourn_lab.learned import formed
+from sojourn_lab.scenario import Column, Reference
+
+ABSENT = "–"
+UNITS = {"ms": ", ms", "s": ", s"}
+
+Rows = tuple[list[str], list[list[str]]]
+
+
+def result_rows(run: Run) -> Rows:
+    """Return the scenario's columns for every case; without any, its means beside the law's and the reference's."""
+    return figure_rows(run) if run.scenario.columns else mean_rows(run)
+
+
+def result_words(run: Run) -> str:
+    """Return what the figures of `result_rows` are: their unit, rounds, scale, and what stands beside them."""
+    several = [f"medians of {run.scenario.repeats} rounds"] if run.scenario.repeats > 1 else []
+    scaled = [f"every duration times {run.scale:g}"] if run.scale != 1.0 else []
+    if not run.scenario.columns:
+        return ", ".join(["means in ms", *several, *scaled])
+    named = any(column.reference for column in run.scenario.columns) and any(case.reference for case in run.cases)
+    beside = [f"in ( ) the {run.scenario.reference_name}'s"] if named else []
+    return ", ".join([*several, *scaled, *beside])
+
+
+def figure_rows(run: Run) -> Rows:
+    """Return the scenario's columns: medians over the rounds, and in brackets what the reference has."""
+    columns = run.scenario.columns
+    headings = ["case", *(f"{each.title}{UNITS.get(each.shown, '')}" for each in columns)]
+    references = {case.base or case.name: case.reference for case in run.cases}
+    void = {case.base or case.name for case in run.cases if case.void}
+    rows = []
+    for name, rounds in by_base(run.cases).items():
+        cells = [name + (" (void)" if name in void else "")]
+        for column in columns:
+            cell, beside = _shown(column, rounds), _beside(column, references[name])
+            cells.append(f"{cell} ({beside})" if beside else cell)
+        rows.append(cells)
+    return headings, rows
+
+
+def _shown(column: Column, rounds: list[Any]) -> str:
+    if column.shown == "text":
+        found = value_at(column.metric, rounds[0])
+        return ABSENT if found is None else str(found)
+    return figure_text(median_at(column.metric, rounds), column.shown)
+
+
+def _beside(column: Column, reference: Reference | None) -> str:
+    if reference is None or column.reference is None:
+        return ""
+    own = getattr(reference, column.reference, None)
+    found = own if isinstance(own, int | float) else reference.figures.get(column.reference)
+    return "" if found is None else figure_text(found, column.shown)
+
+
+def figure_text(value: float | None, shown: str) -> str:
+    """Return a figure as a cell shows it, its unit being in the heading."""
+    if value is None:
+        return ABSENT
+    if shown == "ms":
+        return milliseconds(value)
+    return f"{value:.3g}" if shown == "s" else formed(value, shown)
+
+
+def mean_rows(run: Run) -> Rows:
+    """Return the means of every case beside the law's and the reference's, in milliseconds."""
+    with_reference = any(case.reference is not None for case in run.cases)
+    beside = ["law", run.scenario.reference_name] if with_reference else ["law"]
+    headings = ["case", "service", "queueing", *beside, "response", *beside, "connect", "n"]
+    return headings, [_mean_cells(case, with_reference) for case in run.cases]
+
+
+def _mean_cells(case: CaseResult, with_reference: bool) -> list[str]:
+    def measured_and_beside(path: str, name: str) -> list[str]:
+        cells = [milliseconds(number_at(path, case.split)), milliseconds(getattr(case.law, name, None))]
+        return [*cells, milliseconds(getattr(case.reference, name, None))] if with_reference else cells
+
+    return [
+        case.name + (" void" if case.void else ""),
+        milliseconds(number_at("components.service_time.mean", case.split)),
+        *measured_and_beside("components.queueing_delay.mean", "queueing_delay"),
+        *measured_and_beside("response_time.mean", "response_time"),
+        milliseconds(number_at("components.connect.mean", case.split)),
+        ABSENT if case.client is None else str(case.client.offered),
+    ]
+
+
+def prediction_rows(run: Run) -> Rows:
+    """Return what was measured before each change, predicted, and measured after it, in milliseconds."""
+    rows = []
+    for each in run.predictions:
+        for name, figure in (("p50", each.p50), ("p99", each.p99)):
+            rows.append(
+                [
+                    each.change if name == "p50" else "",
+                    name,
+                    milliseconds(figure.before),
+                    "refused" if each.refused is not None else milliseconds(figure.predicted),
+                    milliseconds(figure.after),
+                    ABSENT if figure.error is None else f"{figure.error:+.1%}",
+                ]
+            )
+    return ["change", "", "before", "predicted", "after", "error"], rows
+
+
+def contrast_rows(run: Run) -> Rows:
+    """Return the contrasts: both figures, their ratio and its interval."""
+    rows = []
+    for each in run.contrasts:
+        interval = ABSENT if each.low is None or each.high is None else f"{each.low:.3f} to {each.high:.3f}"
+        figures = [ABSENT if value is None else f"{value:.4g}" for value in (each.a, each.b)]
+        rows.append([each.name, *figures, ABSENT if each.ratio is None else f"{each.ratio:.3f}", interval])
+    return ["contrast", "a", "b", "a / b", "95 % interval"], rows
+
+
+def criteria_rows(run: Run) -> Rows:
+    """Return one row per criterion written down beforehand; a failed one gets a row per case."""
+    rows = []
+    for name, group in groupby(run.criteria, key=lambda each: each.name):
+        judged = list(group)
+        failed = [each for each in judged if not each.passed]
+        if not failed:
+            rows.append([name, str(len(judged)), "passed", _range(judged)])
+        for each in failed:
+            found = f"{ABSENT if each.value is None else f'{each.value:.4g}'}, wanted {each.bound}"
+            rows.append([name, each.case, "failed", found])
+    return ["criterion", "cases", "result", "found"], rows
+
+
+def _range(judged: list[CriterionResult]) -> str:
+    values = [each.value for each in judged if each.value is not None]
+    low, high = min(values), max(values)
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"

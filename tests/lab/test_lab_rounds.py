@@ -1,0 +1,140 @@
+"""Rounds of the same cases: medians, paired ratios with their interval, and criteria that look at another case."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from sojourn_lab.contrasts import contrast_results, ratio_with_interval
+from sojourn_lab.criteria import judged_criteria, median_at, number_at, value_at
+from sojourn_lab.document import CaseResult, WindowTimes
+from sojourn_lab.learned import formed, paragraph
+from sojourn_lab.runner import planned_cases, seeds_of, servers_of
+from sojourn_lab.scenario import Contrast, Criterion, scenario_from_text
+
+
+def case(base: str, turn: int, **figures: Any) -> CaseResult:
+    return CaseResult(
+        name=f"{base}.r{turn}", service_time=0.0, load=None, warmup=0.0, duration=1.0, window=WindowTimes("", ""),
+        client=None, listen=[], base=base, round=turn, figures=figures,
+    )  # fmt: skip
+
+
+CASES = [case("a", 1, x=2.0), case("b", 1, x=1.0), case("a", 2, x=9.0), case("b", 2, x=3.0), case("a", 3, x=8.0)]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("a.b", 1.0),
+        ("a.c.1", 3.0),
+        ("a.c.2", None),
+        ("a.c.x", None),
+        ("p99.9.max", 7.0),
+        ("p99", None),
+        ("a", None),
+        ("a.b.c", None),
+        ("yes", 1.0),
+        ("text", None),
+    ],
+)
+def test_a_path_leads_through_tables_lists_and_names_with_dots(path: str, found: float | None) -> None:
+    result = {"a": {"b": 1, "c": [2, 3]}, "p99.9": {"max": 7}, "yes": True, "text": "9"}
+    assert number_at(path, result) == found
+    assert value_at("text", result) == "9"
+
+
+def test_of_several_rounds_the_median_counts_and_one_that_is_missing_is_not_passed_over() -> None:
+    assert median_at("x", [{"x": 1}, {"x": 9}, {"x": 2}]) == 2.0
+    assert median_at("x", [{"x": 1}, {}]) is None
+    assert median_at("x", []) is None
+
+
+@pytest.mark.parametrize(
+    ("criterion", "passed"),
+    [
+        (Criterion("c", "figures.x", cases="a", above=7.5), True),
+        (Criterion("c", "figures.x", cases="a", above=8.5), False),
+        (Criterion("c", "figures.x", cases="a", above="b:figures.x"), True),
+        (Criterion("c", "figures.x", cases="a", above="b:figures.x", times=4.5), False),
+        (Criterion("c", "figures.x", cases="a", within=0.01, of="b:figures.x", times=4.0), True),
+        (Criterion("c", "figures.x", cases="a", below="nobody:figures.x"), False),
+        (Criterion("c", "b:figures.x", cases="a", equals=2.0), True),
+    ],
+)
+def test_a_criterion_may_look_at_another_case_and_multiply(criterion: Criterion, passed: bool) -> None:
+    (judged,) = judged_criteria([criterion], CASES)
+    assert (judged.case, judged.passed) == ("a", passed)
+    assert judged.bound
+    if criterion.below == "nobody:figures.x":
+        assert "has no value" in judged.bound
+
+
+def test_the_interval_of_a_ratio_covers_the_truth_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(5)
+    truth, covered, runs = 1.3, 0, 2000
+    for _ in range(runs):
+        _, low, high = ratio_with_interval((truth * np.exp(rng.normal(0.0, 0.1, 5))).tolist())
+        assert low is not None
+        assert high is not None
+        covered += low <= truth <= high
+    # Five standard deviations of a share of 0.95 in 2000.
+    assert covered / runs == pytest.approx(0.95, abs=5 * math.sqrt(0.95 * 0.05 / runs))
+
+
+def test_a_ratio_of_two_rounds_has_no_interval_and_a_figure_that_is_missing_no_ratio() -> None:
+    assert ratio_with_interval([2.0, 8.0]) == (pytest.approx(4.0), None, None)
+    found = contrast_results([Contrast("c", "figures.x", "a", "b"), Contrast("d", "figures.y", "a", "b")], CASES[:4])
+    assert (found[0].a, found[0].b, found[0].rounds) == (5.5, 2.0, 2)
+    assert found[0].ratio == pytest.approx(math.sqrt(2.0 * 3.0))
+    assert (found[1].ratio, found[1].a) == (None, None)
+    (judged,) = judged_criteria([Criterion("e", "ratio", contrasts="c", above=2.0)], [], contrasts=found)
+    assert judged.passed
+
+
+def test_a_paragraph_is_filled_with_the_figures_of_the_run() -> None:
+    contrasts = contrast_results(
+        [Contrast("a over b", "figures.x", "a", "b"), Contrast("ab", "figures.x", "a", "b")], CASES[:4]
+    )
+    text = """A has {a:figures.x|count}, B {b:figures.x|s},
+        {a:figures.none} and {ab:ratio|.2f}; braces {like this} stay."""
+    told = paragraph(text, CASES[:4], contrasts)
+    assert told == "A has 6, B 2 s, – and 2.45; braces {like this} stay."
+    assert [formed(0.0123, form) for form in ("ms", "%", "count", ".1f")] == ["12.3 ms", "1.2%", "0", "0.0"]
+
+
+ROUNDS = """
+name = "rounds"
+title = "t"
+question = "q"
+shows = "s"
+seed = 3
+duration = 1.0
+repeats = 2
+[[cases]]
+name = "a"
+seed = 9
+service_time = 0.1
+load = {kind = "closed", concurrency = 1}
+[[cases]]
+name = "b"
+service_time = 0.1
+load = {kind = "closed", concurrency = 1}
+actions = [{at = 0.1, do = "add_backend"}]
+"""
+
+
+def test_all_cases_are_run_round_by_round_with_random_numbers_of_their_own() -> None:
+    scenario = scenario_from_text(ROUNDS, "r")
+    planned = planned_cases(scenario)
+    assert [each.name for each in planned] == ["a.r1", "b.r1", "a.r2", "b.r2"]
+    assert [seeds_of(scenario, each) for each in planned] == [[3, 9, 1], [3, 1, 1], [3, 9, 2], [3, 1, 2]]
+    once = msgspec.structs.replace(scenario, repeats=1)
+    assert [each.name for each in planned_cases(once)] == ["a", "b"]
+    assert seeds_of(once, planned_cases(once)[0]) == [3, 9]
+    # A case that changes its topology leaves it to nobody.
+    assert [len(list(group)) for _, group in groupby(planned, key=lambda each: servers_of(scenario, each))] == [1] * 4
