@@ -57,7 +57,7 @@ def run_section(run: Run) -> Section:
         notes=(
             *run.learned,
             *source,
-            f"Made by {run.started[:19].replace('T', ' ')} UTC in {seconds_between(run.started, run.finished):.0f} s,"
+            f"Begun {run.started[:19].replace('T', ' ')} UTC, done in {seconds_between(run.started, run.finished):.0f} s,"
             f" of which {run.spin_up:.1f} s to start everything and {run.tear_down:.1f} s to stop it.",
         ),
     )
