@@ -3,7 +3,8 @@
 Each is called with a line that is not empty and the present instant (s, monotonic). It takes out of the line whoever
 it decides on, and returns (who is next, who is turned away); nobody is next where all were turned away. Names and
 meanings are those of `sojourn simulate` and `sojourn whatif`, so that a prediction and the change it is about speak of
-the same thing. Shortest service first is missing: a server cannot know it beforehand.
+the same thing; adaptive_timeout is known here only. Shortest service first is missing: a server cannot know it
+beforehand.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-NAMES = ("fifo", "lifo", "adaptive_lifo", "codel", "deadline")
+NAMES = ("fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout")
 
 
 class Waiting(Protocol):
@@ -37,6 +38,8 @@ class Rules:
         deadline_margin: deadline turns away whoever has no more than this left.
         codel_target, codel_interval: a wait that is too long; for how long it may be so.
         lifo_threshold: how many may wait before adaptive_lifo turns.
+        calm_timeout, busy_timeout: how long one may wait for adaptive_timeout: as a rule, and who came when the line had
+            not been empty for a calm_timeout.
     """
 
     timeout: float | None = None
@@ -44,6 +47,8 @@ class Rules:
     codel_target: float = 0.005
     codel_interval: float = 0.1
     lifo_threshold: int = 10
+    calm_timeout: float = 0.1
+    busy_timeout: float = 0.005
 
 
 W = TypeVar("W", bound=Waiting)
@@ -64,6 +69,8 @@ def discipline(name: str, rules: Rules, _of: type[W]) -> Discipline[W]:
             return lambda line, now: deadline(line, now, rules.timeout, rules.deadline_margin)
         case "codel":
             return CoDel(rules.codel_target, rules.codel_interval)
+        case "adaptive_timeout":
+            return AdaptiveTimeout(rules.calm_timeout, rules.busy_timeout)
     raise ValueError(f"{name!r} is not a discipline: {', '.join(NAMES)}")
 
 
@@ -146,3 +153,37 @@ class CoDel:
         self._next = now + self._interval / math.sqrt(self._count)
         self._in_spell = True
         return True
+
+
+class AdaptiveTimeout:
+    """Whoever came first and has not waited too long; how long is too long depends on how things stood on arrival.
+
+    As a rule one may wait `calm`. Who comes when the line has not been empty for that long comes into a standing queue,
+    and may wait only `busy`: the line then runs empty, and waits are short again (Maurer 2015, "Fail at Scale", where
+    this goes by the name of controlled delay).
+    """
+
+    def __init__(self, calm: float, busy: float) -> None:
+        self._calm = calm
+        self._busy = busy
+        # Nobody in line was there then: whoever waits has come later.
+        self._empty_at = -math.inf
+        self._asked_before = False
+
+    def __call__(self, line: deque[W], now: float) -> Taken[W]:
+        """See the class."""
+        if not self._asked_before:
+            # Before the first came, the line was empty.
+            self._empty_at, self._asked_before = line[0].arrived, True
+        late: list[W] = []
+        found: W | None = None
+        while line and found is None:
+            first = line.popleft()
+            standing = first.arrived - self._empty_at > self._calm
+            if now - first.arrived > (self._busy if standing else self._calm):
+                late.append(first)
+            else:
+                found = first
+        if not line:
+            self._empty_at = now
+        return found, late

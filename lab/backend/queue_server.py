@@ -328,8 +328,18 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--codel-target", type=float, default=Rules.codel_target)
     parser.add_argument("--codel-interval", type=float, default=Rules.codel_interval)
     parser.add_argument("--lifo-threshold", type=int, default=Rules.lifo_threshold)
+    parser.add_argument("--calm-timeout", type=float, default=Rules.calm_timeout)
+    parser.add_argument("--busy-timeout", type=float, default=Rules.busy_timeout)
     told = parser.parse_args(arguments)
-    rules = Rules(told.timeout, told.deadline_margin, told.codel_target, told.codel_interval, told.lifo_threshold)
+    rules = Rules(
+        timeout=told.timeout,
+        deadline_margin=told.deadline_margin,
+        codel_target=told.codel_target,
+        codel_interval=told.codel_interval,
+        lifo_threshold=told.lifo_threshold,
+        calm_timeout=told.calm_timeout,
+        busy_timeout=told.busy_timeout,
+    )
     # A file for each connection; the soft limit is often lower than what is held here.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = HELD + 256 if hard == resource.RLIM_INFINITY else min(HELD + 256, hard)

@@ -180,6 +180,8 @@ def _queue(
         *("--codel-target", repr(rules.codel_target)),
         *("--codel-interval", repr(rules.codel_interval)),
         *("--lifo-threshold", str(rules.lifo_threshold)),
+        *("--calm-timeout", repr(rules.calm_timeout)),
+        *("--busy-timeout", repr(rules.busy_timeout)),
         *(() if rules.capacity is None else ("--capacity", str(rules.capacity))),
     ]
     return Process(

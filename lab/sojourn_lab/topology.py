@@ -10,7 +10,7 @@ from sojourn_lab.load import Name, NotNegative, Positive, RouteName, scaled_seco
 
 Server = Literal["gunicorn", "unicorn", "queue"]
 Balancer = Literal["round_robin", "least_conn", "random_two"]
-Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline"]
+Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout"]
 
 Backends = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Workers = Annotated[int, msgspec.Meta(ge=1, le=64)]
@@ -24,6 +24,8 @@ class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     codel_target: Positive = 0.005
     codel_interval: Positive = 0.1
     lifo_threshold: Annotated[int, msgspec.Meta(ge=0)] = 10
+    calm_timeout: Positive = 0.1
+    busy_timeout: Positive = 0.005
     capacity: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
@@ -162,4 +164,6 @@ def _scaled_rules(rules: QueueRules, scale: float) -> QueueRules:
         deadline_margin=scaled_seconds(rules.deadline_margin, scale),
         codel_target=scaled_seconds(rules.codel_target, scale),
         codel_interval=scaled_seconds(rules.codel_interval, scale),
+        calm_timeout=scaled_seconds(rules.calm_timeout, scale),
+        busy_timeout=scaled_seconds(rules.busy_timeout, scale),
     )

@@ -17,7 +17,7 @@ from sojourn_lab.house import house_file
 
 sys.path.insert(0, str(house_file("backend")))
 
-from disciplines import NAMES, CoDel, Rules, adaptive_lifo, deadline, discipline, fifo, lifo
+from disciplines import NAMES, AdaptiveTimeout, CoDel, Rules, adaptive_lifo, deadline, discipline, fifo, lifo
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def order(take: Any, line: deque[Someone], now: float = 10.0) -> list[int]:
 
 
 def test_the_names_are_those_of_the_simulator_but_for_what_a_server_cannot_know() -> None:
-    assert tuple(name for name in DISCIPLINES if name != "sjf") == NAMES
+    assert (*(name for name in DISCIPLINES if name != "sjf"), "adaptive_timeout") == NAMES
     with pytest.raises(ValueError, match="'sjf' is not a discipline: fifo, lifo"):
         discipline("sjf", Rules(), Someone)
 
@@ -126,3 +126,23 @@ def test_one_worker_serves_in_the_order_of_the_simulator(name: str, gaps: list[f
     begun = np.flatnonzero(~np.isnan(outcome.start)).tolist()
     assert sorted(starts) == begun
     assert [starts[number] for number in begun] == pytest.approx(outcome.start[begun].tolist())
+
+
+def test_an_adaptive_timeout_is_long_for_a_burst_and_short_in_a_standing_queue() -> None:
+    take = AdaptiveTimeout(calm=10.0, busy=1.0)
+    # The first came to an empty line, so it and what came within 10 s of that may wait 10 s.
+    line = line_of(0.0, 1.0, 9.0)
+    assert take(line, 0.0)[0] == Someone(0, 0.0)
+    found, away = take(line, 12.0)
+    assert (found, away) == (Someone(2, 9.0), [Someone(1, 1.0)])
+    # The line was empty at 12: who comes at 23 and finds it standing may wait 1 s only.
+    line = line_of(13.0, 23.0, 24.5)
+    assert take(line, 14.0)[0] == Someone(0, 13.0)
+    found, away = take(line, 25.0)
+    assert (found, away) == (Someone(2, 24.5), [Someone(1, 23.0)])
+
+
+def test_an_adaptive_timeout_turns_nobody_away_who_came_to_an_empty_line() -> None:
+    take = AdaptiveTimeout(calm=10.0, busy=1.0)
+    for now in (0.0, 100.0, 200.0):
+        assert take(line_of(now - 5.0), now) == (Someone(0, now - 5.0), [])
