@@ -5,7 +5,10 @@
         stream=SECONDS   after the sleep send the headers and a quarter of the body, the rest over this time:
                          service time ends with the headers, the worker stays busy until the last piece
         status=N         answer with this status
+        dependency=N     after the sleep, ask the tier behind the app for N seconds of work (downstream.py)
         route=/NAME      the route to report, so that one app has several (default: /sleep/{seconds})
+    Where LAB_DIFFERS is set, that share of the answers is another than usual, drawn by the request id. With LAB_ANSWERS
+    every answer carries a digest of its body in X-Lab-Answer.
     Where LAB_SLOWDOWN is set, every sleep takes that many times as long: a slower machine.
     /ready               answered outside the middleware: no sleep, no span, no trace in any result
 
@@ -14,6 +17,7 @@ The sleep is a real one in a synchronous worker: nobody else is served meanwhile
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -23,6 +27,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
+import downstream
 from sojourn_middleware import WSGIMiddleware
 
 if TYPE_CHECKING:
@@ -32,6 +37,8 @@ LONGEST = 86_400.0
 LARGEST = 1 << 30
 PIECES = 4
 SLOWDOWN = float(os.environ.get("LAB_SLOWDOWN", "1"))
+DIFFERS = float(os.environ.get("LAB_DIFFERS", "0"))
+ANSWERS = "LAB_ANSWERS" in os.environ
 ROUTE = re.compile(r"/[a-z0-9/_-]{1,60}")
 
 
@@ -45,17 +52,32 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
         seconds = _number(text, "seconds", LONGEST)
         query = {key: values[-1] for key, values in parse_qs(environ.get("QUERY_STRING", "")).items()}
         stream = _number(query.get("stream", "0"), "stream", LONGEST)
+        behind = _number(query.get("dependency", "0"), "dependency", LONGEST)
         size = int(_number(query["bytes"], "bytes", LARGEST)) if "bytes" in query else None
         status = HTTPStatus(int(query.get("status", "200")))
         if "route" in query:
             environ["sojourn.route"] = _route(query["route"])
     except ValueError as error:
         return _plain(start_response, 400, str(error))
-    time.sleep(seconds * SLOWDOWN)
+    with downstream.locked():
+        time.sleep(seconds * SLOWDOWN)
+    if behind and downstream.DEPENDENCY:
+        answered = downstream.asked(behind, environ.get("HTTP_X_LAB_CASE", ""))
+        if answered >= 400:
+            return _plain(start_response, 502, f"the tier behind answered {answered}")
     body = f"slept {seconds:g} s\n".encode() if size is None else b"x" * size
+    if DIFFERS and _draw(environ.get("HTTP_X_REQUEST_ID", "")) < DIFFERS:
+        body = b"otherwise\n"
     headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))]
+    if ANSWERS:
+        headers.append(("X-Lab-Answer", hashlib.sha256(body).hexdigest()[:16]))
     start_response(f"{status.value} {status.phrase}", headers)
     return _streamed(body, stream) if stream else [body]
+
+
+def _draw(request_id: str) -> float:
+    """Return a number from 0 to 1 that is always the same for a request id."""
+    return int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:6]) / 2**48
 
 
 def _number(text: str, name: str, largest: float) -> float:

@@ -38,8 +38,8 @@ class Rules:
         deadline_margin: deadline turns away whoever has no more than this left.
         codel_target, codel_interval: a wait that is too long; for how long it may be so.
         lifo_threshold: how many may wait before adaptive_lifo turns.
-        calm_timeout, busy_timeout: how long one may wait for adaptive_timeout: as a rule, and who came when the line had
-            not been empty for a calm_timeout.
+        calm_timeout, busy_timeout: how long one may wait for adaptive_timeout: as a rule, and who came when the line
+            had not been empty for a calm_timeout.
     """
 
     timeout: float | None = None

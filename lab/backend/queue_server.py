@@ -318,7 +318,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("app", help="module:callable")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--fd", type=int, help="a listening socket, inherited")
-    where.add_argument("--port", type=int, help="of 127.0.0.1")
+    where.add_argument("--port", type=int, help="of --host")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on, with --port")
+    parser.add_argument("--backlog", type=int, default=511, help="with --port")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--discipline", choices=NAMES, default="fifo")
     parser.add_argument("--capacity", type=int, help="waiting places; one more is answered with 503")
@@ -348,7 +350,7 @@ def main(arguments: list[str]) -> None:
     if told.fd is not None:
         listener = socket.socket(fileno=told.fd)
     else:
-        listener = socket.create_server(("127.0.0.1", told.port), backlog=511)
+        listener = socket.create_server((told.host, told.port), backlog=told.backlog)
     run(listener, app_named(told.app), line, told.workers)
 
 

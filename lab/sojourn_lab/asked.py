@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
+from sojourn_lab.load import scaled_seconds
 from sojourn_lab.scenario import (
+    Case,
+    Criterion,
     Scenario,
     ScenarioError,
     raw_scenario,
@@ -66,13 +70,17 @@ def as_asked(name_or_file: str, asked: Asked) -> tuple[Scenario, float]:
     if asked.full:
         more = scenario.full_repeats if scenario.full_repeats is not None else scenario.repeats
         length = scenario.full_duration if scenario.full_duration is not None else scenario.duration
-        scenario = replace(scenario, duration=length, repeats=more)
+        scenario = replace(_lengthened(scenario, length), repeats=more)
     if short is not None:
         length = short.duration if short.duration is not None else scenario.duration
-        scenario = replace(scenario, duration=length, repeats=short.repeats or scenario.repeats)
+        scenario = replace(_lengthened(without_long_cases(scenario), length), repeats=short.repeats or scenario.repeats)
     scenario = scenario_with_time_scaled(scenario, scale)
     if asked.duration is not None:
-        cases = [replace(case, duration=None) for case in scenario.cases]
+        # All cases, also those that have a duration of their own.
+        cases = [
+            replace(_with_actions_moved(case, asked.duration / scenario.duration_of(case)), duration=None)
+            for case in scenario.cases
+        ]
         scenario = replace(scenario, duration=asked.duration, cases=cases)
     if asked.seed is not None:
         scenario = replace(scenario, seed=asked.seed)
@@ -82,6 +90,43 @@ def as_asked(name_or_file: str, asked: Asked) -> tuple[Scenario, float]:
         except ValueError as error:
             raise ScenarioError(f"{scenario.name}: {error}") from None
     return scenario, scale
+
+
+def without_long_cases(scenario: Scenario) -> Scenario:
+    """Return the scenario without the cases its short form does without, and without what is said of them alone."""
+    left_out = {case.name for case in scenario.cases if not case.quick}
+    if not left_out:
+        return scenario
+    kept = [case for case in scenario.cases if case.quick]
+
+    def still_meant(criterion: Criterion) -> bool:
+        if criterion.predictions is not None or criterion.contrasts is not None:
+            return True
+        bounds = (criterion.metric, criterion.below, criterion.above, criterion.equals, criterion.of)
+        beside = {each.partition(":")[0] for each in bounds if isinstance(each, str) and ":" in each}
+        meant = [case for case in scenario.cases if fnmatchcase(case.name, criterion.cases)]
+        # One that no case ever met stays: it has failed, and that must be seen.
+        return not beside & left_out and (any(case.quick for case in meant) or not meant)
+
+    try:
+        return msgspec.structs.replace(
+            scenario, cases=kept, criteria=[each for each in scenario.criteria if still_meant(each)]
+        )
+    except ValueError as error:
+        raise ScenarioError(f"the short form of {scenario.name}: {error}") from None
+
+
+def _lengthened(scenario: Scenario, duration: float) -> Scenario:
+    """Return the scenario measured so long, apart from the cases with a duration of their own."""
+    factor = duration / scenario.duration
+    cases = [case if case.duration is not None else _with_actions_moved(case, factor) for case in scenario.cases]
+    return msgspec.structs.replace(scenario, duration=duration, cases=cases)
+
+
+def _with_actions_moved(case: Case, factor: float) -> Case:
+    """Return the case with its actions at the same place in a time `factor` times as long."""
+    moved = [msgspec.structs.replace(each, at=scaled_seconds(each.at, factor)) for each in case.actions]
+    return msgspec.structs.replace(case, actions=moved)
 
 
 def with_setting(raw: dict[str, Any], setting: str) -> None:

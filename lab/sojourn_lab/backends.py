@@ -103,13 +103,11 @@ def _environment(spans: Path | None, extra: Mapping[str, str]) -> dict[str, str]
     return {**environment, **extra}
 
 
-def _gunicorn(
-    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
-) -> Process:
-    config = folder / f"{name}.gunicorn.py"
-    config.write_text(f"""\
+def gunicorn_settings(bind: str, topology: Topology) -> str:
+    """Return gunicorn's configuration file for a topology; `bind` is in gunicorn's words."""
+    return f"""\
 # Written by the lab: the article's settings, in gunicorn's words.
-bind = "fd://{listener.fileno()}"
+bind = "{bind}"
 worker_class = "sync"
 workers = {topology.workers}
 backlog = {topology.backlog}
@@ -118,7 +116,14 @@ timeout = {whole_seconds(topology.worker_timeout)}
 keepalive = 0
 # One control socket per home directory would be shared by all servers of this user.
 control_socket_disable = True
-""")
+"""
+
+
+def _gunicorn(
+    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
+) -> Process:
+    config = folder / f"{name}.gunicorn.py"
+    config.write_text(gunicorn_settings(f"fd://{listener.fileno()}", topology))
     command = [sys.executable, "-m", "gunicorn", "--config", str(config), "app:application"]
     return Process(
         command,
@@ -162,15 +167,10 @@ timeout {whole_seconds(topology.worker_timeout)}
     return Process(command, name=name, folder=folder, env=environment, pass_fds=[listener.fileno()])
 
 
-def _queue(
-    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
-) -> Process:
+def queue_options(topology: Topology) -> list[str]:
+    """Return what the command line of queue_server.py says about a topology."""
     rules = topology.rules
-    command = [
-        sys.executable,
-        str(house_file("backend", "queue_server.py")),
-        "app:application",
-        *("--fd", str(listener.fileno())),
+    return [
         *("--workers", str(topology.workers)),
         *("--discipline", topology.discipline),
         # settle() asks by /ready whether the queue has run empty.
@@ -183,6 +183,18 @@ def _queue(
         *("--calm-timeout", repr(rules.calm_timeout)),
         *("--busy-timeout", repr(rules.busy_timeout)),
         *(() if rules.capacity is None else ("--capacity", str(rules.capacity))),
+    ]
+
+
+def _queue(
+    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
+) -> Process:
+    command = [
+        sys.executable,
+        str(house_file("backend", "queue_server.py")),
+        "app:application",
+        *("--fd", str(listener.fileno())),
+        *queue_options(topology),
     ]
     return Process(
         command,

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, ParamSpec
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -22,21 +17,21 @@ from sojourn.words import printable
 
 from sojourn_lab.articles import ARTICLES
 from sojourn_lab.asked import Asked, as_asked
-from sojourn_lab.document import Run, run_bytes, run_in
-from sojourn_lab.errors import LabError
+from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
+from sojourn_lab.compare_cli import compare, list_runs
+from sojourn_lab.document import Run, run_in
+from sojourn_lab.external import asked_target, external_runtime, external_scenario
 from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.listen import ListenSampler
 from sojourn_lab.offer import LONGEST, load_of, offer_table, offered
 from sojourn_lab.progress import watched
+from sojourn_lab.replay_cli import replay
 from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runner import finished_run
-from sojourn_lab.runtime import runtime_maker
-from sojourn_lab.scenario import Scenario, ScenarioError, scenario_from_file, shipped_scenario_paths
-from sojourn_lab.tables import one_line, print_run
+from sojourn_lab.runtime import RuntimeMaker
+from sojourn_lab.scenario import Scenario, scenario_from_file, shipped_scenario_paths
+from sojourn_lab.tables import one_line
 from sojourn_lab.topology import Server
 
-USAGE, FAILURE, CLOSED_PIPE = 2, 1, 141
-RUNS = Path("runs")
 CASE_NAME = r"[a-z0-9][a-z0-9._-]{0,59}"
 
 app = typer.Typer(
@@ -45,42 +40,13 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-P = ParamSpec("P")
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    # The message may quote a scenario file or a log: line by line, its control characters are shown, not obeyed.
-    sys.stderr.write("\n".join(printable(line, 1_000) for line in f"sojourn lab: {message}".splitlines()) + "\n")
-    raise typer.Exit(code)
-
-
-def _plainly(command: Callable[P, None]) -> Callable[P, None]:
-    """Return the command with every error turned into one message and an exit code."""
-
-    @wraps(command)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except ScenarioError as error:
-            _fail(str(error), USAGE)
-        except LabError as error:
-            _fail(str(error), FAILURE)
-        except BrokenPipeError:
-            # Whoever read our output has seen enough; a second failure at exit would print a traceback.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(CLOSED_PIPE) from None
-        except (typer.Exit, typer.Abort):
-            raise
-        except Exception as error:  # a mistake of the lab's own, which is no reason for a traceback
-            _fail(f"unexpected {type(error).__name__}: {error}", FAILURE)
-
-    return guarded
+app.command("runs")(list_runs)
+app.command("compare")(compare)
+app.command("replay")(replay)
 
 
 @app.command("list")
-@_plainly
+@plainly
 def list_scenarios(as_json: AsJson = False) -> None:
     """List the scenarios that come with the lab, by the article they repeat."""
     scenarios = [scenario_from_file(path) for path in shipped_scenario_paths()]
@@ -111,7 +77,7 @@ def list_scenarios(as_json: AsJson = False) -> None:
 
 
 @app.command("run")
-@_plainly
+@plainly
 def run_scenario(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names of scenarios, or scenario files.", metavar="NAME|FILE…")
@@ -149,6 +115,24 @@ def run_scenario(
     runtime: Annotated[
         Literal["process", "compose"], typer.Option(help="Where the parts run: as processes here, or in containers.")
     ] = "process",
+    url: Annotated[
+        str | None,
+        typer.Option(help="Start nothing: offer the load to this URL, and see what its clients see.", metavar="URL"),
+    ] = None,
+    lab_app: Annotated[
+        bool, typer.Option("--lab-app", help="The lab's app is behind --url: ask it for service times and routes.")
+    ] = False,
+    max_rate: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=100_000.0, help="With --url: requests a second, at most. Default: 5."),
+    ] = None,
+    max_concurrency: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="With --url: users of a closed loop, at most. Default: 4.")
+    ] = None,
+    max_duration: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=86_400.0, help="With --url: seconds of load of a scenario, at most. Default: 60."),
+    ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
@@ -158,20 +142,33 @@ def run_scenario(
     )
     chosen = [path.stem for path in shipped_scenario_paths()] if every else list(names or ())
     if every and names:
-        _fail("give names, or --all", USAGE)
+        fail("give names, or --all", USAGE)
     if not chosen:
-        _fail("which scenario? `sojourn lab list` has their names; --all runs every one", USAGE)
+        fail("which scenario? `sojourn lab list` has their names; --all runs every one", USAGE)
     if out is not None and len(chosen) > 1:
-        _fail("--out names one folder, and there are several scenarios", USAGE)
+        fail("--out names one folder, and there are several scenarios", USAGE)
     # All are read before the first is run: a slip in the last would otherwise show after an hour.
     wanted = [as_asked(name, asked) for name in chosen]
+    changes = asked.changes()
+    maker: RuntimeMaker | Literal["process", "compose"] = runtime
+    target = asked_target(
+        url, lab_app=lab_app, starts=server is not None or runtime != "process",
+        limits={"rate": max_rate, "concurrency": max_concurrency, "duration": max_duration},
+    )  # fmt: skip
+    if target is not None:
+        maker = external_runtime(target)
+        changes |= {"url": target.shown, "limits": vars(target.limits)}
+        # All before the first is run, as above: what may not be is refused before any request.
+        wanted = [(external_scenario(scenario, target), used) for scenario, used in wanted]
+    if runtime == "compose":
+        _refuse_outside_containers([scenario for scenario, _ in wanted])
     ended: list[tuple[Run, Path]] = []
     for scenario, used in wanted:
         folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, scenario.name)
-        run = _run_in_good_order(scenario, used, folder, quiet, runtime=runtime, changes=asked.changes())
+        run = run_in_good_order(scenario, used, folder, quiet, runtime=maker, changes=changes)
         ended.append((run, folder.final))
         if len(wanted) == 1:
-            _print(run, folder.final, as_json)
+            print_record(run, folder.final, as_json)
         elif not as_json:
             Console().print(one_line(run, str(folder.final)))
     if len(wanted) > 1:
@@ -180,8 +177,53 @@ def run_scenario(
         raise typer.Exit(FAILURE)
 
 
+@app.command("playbook")
+@plainly
+def run_playbook(
+    name: Annotated[str, typer.Argument(help="A playbook that comes with the lab, or a file.", metavar="NAME|FILE")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The playbook's folder; it must not exist. Default: runs/<playbook>-playbook-<UTC time>."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The short form.")] = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+) -> None:
+    """Run a scenario again and again, one thing changed each time; exits 1 if what it found misses a criterion."""
+    # Late: only this command needs them.
+    from sojourn_lab.playbook import checked, find_playbook  # noqa: PLC0415
+    from sojourn_lab.playbook_run import finished_playbook  # noqa: PLC0415
+    from sojourn_lab.playbook_tables import print_playbook  # noqa: PLC0415
+
+    playbook = find_playbook(name)
+    checked(playbook, quick=quick)
+    own = f"{playbook.name}-playbook"
+    folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, own)
+    interrupts = Interrupts()
+    try:
+        with interrupts.caught(), watched(quiet) as watcher:
+            record = finished_playbook(playbook, folder, interrupts, watcher, quick=quick)
+    except Interrupted as interrupt:
+        fail(f"stopped by {interrupt}; everything is down, what is known is in {folder.partial}", interrupt.exit_code)
+    if as_json:
+        typer.echo(msgspec.json.encode({"folder": str(folder.final), **msgspec.to_builtins(record)}).decode())
+    else:
+        print_playbook(Console(), record, str(folder.final))
+    if not record.passed:
+        raise typer.Exit(FAILURE)
+
+
+def _refuse_outside_containers(scenarios: list[Scenario]) -> None:
+    from sojourn_lab.compose import why_not_in_containers  # noqa: PLC0415 - only where it is asked for
+
+    for scenario in scenarios:
+        if (reason := why_not_in_containers(scenario)) is not None:
+            fail(reason, FAILURE)
+
+
 @app.command("show")
-@_plainly
+@plainly
 def show_run(
     run: Annotated[Path, typer.Argument(help="A run's folder, or its name below runs/.", metavar="RUN")],
     as_json: AsJson = False,
@@ -189,12 +231,12 @@ def show_run(
     """Show the results of a run again."""
     folder = run if run.exists() else RUNS / run
     if not folder.exists():
-        _fail(f"there is no run {run} (nor {folder})", USAGE)
-    _print(run_in(folder), folder, as_json)
+        fail(f"there is no run {run} (nor {folder})", USAGE)
+    print_record(run_in(folder), folder, as_json)
 
 
 @app.command("load")
-@_plainly
+@plainly
 def offer_load(
     url: Annotated[str, typer.Argument(help="Where the proxy of the lab's app answers.", metavar="URL")],
     *,
@@ -213,9 +255,9 @@ def offer_load(
 ) -> None:
     """Offer load to the lab's app behind a proxy that runs already; exits 1 if the generator was the bottleneck."""
     if not re.fullmatch(CASE_NAME, name):
-        _fail(f"--name {name}: lower case letters, digits, '.', '_' and '-' only", USAGE)
+        fail(f"--name {name}: lower case letters, digits, '.', '_' and '-' only", USAGE)
     if (concurrency is None) == (rate is None):
-        _fail("give --concurrency (users who wait for their answer) or --rate (arrivals that do not)", USAGE)
+        fail("give --concurrency (users who wait for their answer) or --rate (arrivals that do not)", USAGE)
     load = load_of(concurrency, rate)
     summary = offered(
         url, load, name=name, service_time=service_time, duration=duration, timeout=timeout, client_log=client_log
@@ -225,13 +267,13 @@ def offer_load(
     else:
         Console().print(offer_table(summary))
     if not summary.answered:
-        _fail(f"nothing was answered: {summary.errors}", FAILURE)
+        fail(f"nothing was answered: {summary.errors}", FAILURE)
     if summary.void:
-        _fail("these figures say more about the generator: " + "; ".join(summary.void), FAILURE)
+        fail("these figures say more about the generator: " + "; ".join(summary.void), FAILURE)
 
 
 @app.command("listen")
-@_plainly
+@plainly
 def sample_listen_queues(
     sockets: Annotated[list[str], typer.Argument(help="Sockets of this machine to watch.", metavar="NAME=PORT...")],
     *,
@@ -254,18 +296,18 @@ def sample_listen_queues(
     try:
         out.touch()
     except OSError as error:
-        _fail(f"{out}: {error.strerror}", FAILURE)
+        fail(f"{out}: {error.strerror}", FAILURE)
     try:
         with interrupts.caught(), ListenSampler(out, ports, every, keep=True, max_bytes=max_bytes) as sampler:
             until = None if seconds is None else time.monotonic() + seconds
             while sampler.unavailable is None and (until is None or time.monotonic() < until):
                 if gone is not None and time.monotonic() - sampler.last_seen > gone:
-                    _fail(f"none of {', '.join(sockets)} was there for {gone:g} s", FAILURE)
+                    fail(f"none of {', '.join(sockets)} was there for {gone:g} s", FAILURE)
                 stop.wait(min(0.2, every))
     except Interrupted:
         return
     if sampler.unavailable is not None:
-        _fail(sampler.unavailable, FAILURE)
+        fail(sampler.unavailable, FAILURE)
 
 
 def _ports(sockets: list[str]) -> dict[str, int]:
@@ -273,37 +315,9 @@ def _ports(sockets: list[str]) -> dict[str, int]:
     for each in sockets:
         name, _, port = each.partition("=")
         if not re.fullmatch(CASE_NAME, name) or not port.isdecimal() or not 0 < int(port) < 65_536:
-            _fail(f"{each}: not NAME=PORT", USAGE)
+            fail(f"{each}: not NAME=PORT", USAGE)
         ports[name] = int(port)
     return ports
-
-
-def _run_in_good_order(
-    scenario: Scenario,
-    scale: float,
-    folder: RunFolder,
-    quiet: bool,
-    *,
-    runtime: Literal["process", "compose"] = "process",
-    changes: dict[str, Any] | None = None,
-) -> Run:
-    """Return the finished run; an interrupt or an error ends it with a message and leaves the logs."""
-    interrupts = Interrupts()
-    try:
-        with interrupts.caught(), watched(quiet) as watcher:
-            maker = runtime_maker(runtime)
-            return finished_run(scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes)
-    except Interrupted as interrupt:
-        _fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
-    except LabError as error:
-        _fail(f"{error}\neverything is down, logs are in {folder.partial}", FAILURE)
-    except Exception as error:  # a mistake of the lab's own: the details belong into the logs
-        (folder.logs / "lab.err").write_text(traceback.format_exc())
-        name = type(error).__name__
-        _fail(
-            f"unexpected {name}: {error}\neverything is down, details are in {folder.logs / 'lab.err'}",
-            FAILURE,
-        )
 
 
 def _print_several(ended: list[tuple[Run, Path]], as_json: bool) -> None:
@@ -314,11 +328,3 @@ def _print_several(ended: list[tuple[Run, Path]], as_json: bool) -> None:
         return
     passed = sum(run.passed for run, _ in ended)
     Console().print(f"{passed} of {len(ended)} passed")
-
-
-def _print(run: Run, folder: Path, as_json: bool) -> None:
-    if as_json:
-        record: dict[str, Any] = msgspec.json.decode(run_bytes(run))
-        typer.echo(msgspec.json.encode({"run": str(folder), **record}).decode())
-    else:
-        print_run(Console(), run, str(folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -65,7 +65,8 @@ def judged_criteria(
 ) -> list[CriterionResult]:
     """Return every criterion in every case, prediction or contrast it is meant for.
 
-    One that none matches has failed: it was written down and nothing could show it.
+    One that none matches has failed: it was written down and nothing could show it. Cases that say they were skipped
+    are not judged; `lessons_of` tells of them.
     """
     of_cases = by_base(cases)
     of_predictions = {each.change: [msgspec.to_builtins(each)] for each in predictions}
@@ -79,11 +80,27 @@ def judged_criteria(
         else:
             results, pattern, what = of_cases, criterion.cases, "case"
         meant = [name for name in results if fnmatchcase(name, pattern)]
-        judged += [_judged(criterion, name, results[name], of_cases) for name in meant]
+        judged += [_judged(criterion, name, results[name], of_cases) for name in meant if not skipped(results[name])]
         if not meant:
             bound = f"no {what} is called {pattern}"
             judged.append(CriterionResult(criterion.name, "", criterion.metric, bound, None, False))
     return judged
+
+
+def skipped(rounds: Sequence[Any]) -> str:
+    """Return why a case was not measured in any round, for want of a program it needs; empty when it was."""
+    reasons = [value_at("figures.skipped", each) for each in rounds]
+    return str(reasons[0]) if reasons and all(isinstance(reason, str) for reason in reasons) else ""
+
+
+def expected_voids(expected: Collection[str], cases: Sequence[CaseResult]) -> list[CriterionResult]:
+    """Return, for every round of the scenario's cases named, whether it was void, as the scenario says it must be."""
+    name = "the generator was the bottleneck, as the scenario expects"
+    return [
+        CriterionResult(name, case.name, "void", "void", float(len(case.void)), bool(case.void))
+        for case in cases
+        if case.base in expected
+    ]
 
 
 def _judged(

@@ -160,7 +160,7 @@ class Run(msgspec.Struct):
     predictions: list[PredictionResult] = []
     contrasts: list[ContrastResult] = []
     changes: dict[str, Any] = {}
-    runtime: Literal["process", "compose"] = "process"
+    runtime: Literal["process", "compose", "external"] = "process"
     format: int = FORMAT
 
 

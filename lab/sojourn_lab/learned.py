@@ -9,7 +9,7 @@ from itertools import groupby
 import msgspec
 from sojourn.words import milliseconds
 
-from sojourn_lab.criteria import by_base, median_at, number_at
+from sojourn_lab.criteria import by_base, median_at, number_at, skipped
 from sojourn_lab.document import CaseResult, ContrastResult, PredictionResult
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.scenario import Scenario
@@ -26,7 +26,13 @@ def lessons_of(
     """Return the sentences for a run's record and its table; none for what was not measured."""
     told = [paragraph(scenario.learned, cases, contrasts)] if scenario.learned else []
     grown = [] if scenario.learned else _growth(cases)
-    return [*told, *grown, *_beside_reference(scenario, cases), *_foretold(predictions)]
+    return [*_skipped(cases), *told, *grown, *_beside_reference(scenario, cases), *_foretold(predictions)]
+
+
+def _skipped(cases: Sequence[CaseResult]) -> list[str]:
+    """Return which cases were not measured, and why: nobody shall take their absence for a result."""
+    reasons = {name: skipped(rounds) for name, rounds in by_base(cases).items()}
+    return [f"{name} was skipped, nothing is known of it: {reason}." for name, reason in reasons.items() if reason]
 
 
 def paragraph(text: str, cases: Sequence[CaseResult], contrasts: Sequence[ContrastResult] = ()) -> str:

@@ -76,9 +76,10 @@ class Nginx:
     """nginx with `workers` processes in `<folder>/nginx`, serving `server` on a free loopback port.
 
     `server` is the inside of a server block without its `listen`; `http` is extra text at http level, after the
-    house's include (upstreams, maps, more servers). The log goes to `access_log` in the format `sojourn`.
+    house's include (upstreams, maps, more servers). The log goes to `access_log` in the format `sojourn`. A worker
+    holds at most `connections`, those to the apps included.
     `files` replaces the text of house files by name; `trusted.conf` is the one users edit. Requests under way may take
-    `drain_s` seconds to finish once it is stopped.
+    `drain_s` seconds to finish once it is stopped. With `http2` it speaks HTTP/2 without TLS, and nothing else.
     LabError from `start()` carries the words of `nginx -t`.
     """
 
@@ -94,6 +95,8 @@ class Nginx:
         port: int | None = None,
         drain_s: float = 4.0,
         workers: int = 1,
+        connections: int = _CONNECTIONS,
+        http2: bool = False,
     ) -> None:
         self.folder = folder.resolve() / "nginx"
         self.access_log = access_log.resolve()
@@ -106,6 +109,9 @@ class Nginx:
         self._wanted_port = port
         self._drain_s = drain_s
         self._workers = workers
+        self._connections = connections
+        # As a word of `listen`: newer versions warn of it, but older ones know no other way.
+        self._protocol = " http2" if http2 else ""
         self._process: Process | None = None
 
     @staticmethod
@@ -172,8 +178,9 @@ class Nginx:
         user = f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
         # Two files for each connection: the client's and the app's. More than the hard limit only root may ask for.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        allowed = hard == resource.RLIM_INFINITY or hard >= 2 * _CONNECTIONS
-        files_line = f"worker_rlimit_nofile {2 * _CONNECTIONS};" if allowed else ""
+        wanted = 2 * self._connections
+        files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        files_line = f"worker_rlimit_nofile {files};"
         temp = "\n    ".join(f"{name}_temp_path {quoted(self.folder / 'temp' / name)};" for name in _TEMP_FOLDERS)
         (self.folder / "nginx.conf").write_text(f"""\
 {module}
@@ -188,7 +195,7 @@ error_log {quoted(self.error_log)} {self._error_level};
 
 events {{
     use epoll;
-    worker_connections {_CONNECTIONS};
+    worker_connections {self._connections};
 }}
 
 http {{
@@ -198,7 +205,7 @@ http {{
     access_log {quoted(self.access_log)} sojourn;
 {self._http}
     server {{
-        listen {_HOST}:{self.port};
+        listen {_HOST}:{self.port}{self._protocol};
 {self._server}
     }}
 }}

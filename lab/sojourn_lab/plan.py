@@ -18,6 +18,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dropped, counted, and makes the run void. `dependency` is what requests without routes ask of the tier behind.
     `local_ports` bounds the ports the generator may send from, `started` is a file that gets the instant (unix s) at
     which the measured window begins, as soon as that is known.
+    `path` (with its query) is asked for as it is, whatever the service time: the URL is not the lab's app. The users of
+    a closed loop together ask at most `most_a_second` times.
     """
 
     case: str
@@ -37,6 +39,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_in_flight: Annotated[int, msgspec.Meta(ge=1)] = 10_000
     local_ports: Annotated[int, msgspec.Meta(ge=1, le=20_000)] | None = None
     started: str | None = None
+    path: str | None = None
+    most_a_second: Positive | None = None
 
 
 class ClientRecord(msgspec.Struct, gc=False):
@@ -75,6 +79,7 @@ class Quantiles(msgspec.Struct):
     p99: float | None = None
     p999: float | None = None
     max: float | None = None
+    p95: float | None = None
 
 
 class Window(msgspec.Struct):

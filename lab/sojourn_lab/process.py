@@ -215,7 +215,8 @@ class Process:
         deadline = time.monotonic() + deadline_s
         while not predicate():
             code = self.exit_code()
-            if code is not None:
+            # It may have ended, as it was meant to, just after the predicate looked: look again.
+            if code is not None and not predicate():
                 raise LabError(self._with_log(f"{self.name} exited with {code} while the lab waited for {what}"))
             if time.monotonic() > deadline:
                 raise LabError(self._with_log(f"{self.name}: waited {deadline_s:g} s for {what}"))

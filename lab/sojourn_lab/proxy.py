@@ -15,19 +15,32 @@ BALANCER_LINES: dict[Balancer, str] = {
 }
 
 
+ANSWER_LOG = """
+    # What was answered to whom, to be compared with what the copies were answered.
+    log_format lab_answers escape=json
+        '{{"request_id":"$sojourn_request_id","status":"$status","answer":"$upstream_http_x_lab_answer"}}';
+    access_log "{path}" lab_answers;
+"""
+"""For `str.format` with the `path` of the log."""
+
+
 @dataclass(frozen=True)
 class Upstreams:
     """Who is behind nginx just now: addresses (`host:port`).
 
     Attributes:
         own: the backends. standby: those an action may add. pools: of the routes with a pool of their own.
+        mirror: `host:port` of the nginx that gets copies of requests; None: there is none.
         mirror_percent: of the requests that are copied; None: as the topology says.
+        answers: where what was answered is logged, beside copies; None: nowhere.
     """
 
     own: list[str] = field(default_factory=list)
     standby: list[str] = field(default_factory=list)
     pools: dict[str, list[str]] = field(default_factory=dict)
+    mirror: str | None = None
     mirror_percent: float | None = None
+    answers: str | None = None
 
     def after(self, action: Action) -> Upstreams:
         """Return who is behind nginx after the action; LabError where it cannot be done."""
@@ -47,20 +60,67 @@ class Upstreams:
 def http_text(topology: Topology, upstreams: Upstreams) -> str:
     """Return the http level of the lab's nginx: who the upstreams are, and that a row tells its case."""
     pools = "".join(upstream(topology, f"lab_pool_{name}", members) for name, members in upstreams.pools.items())
-    routes = "".join(f"\n        {route} lab_pool_{pool.name};" for pool in topology.pools for route in pool.routes)
     return f"""
     # The generator names the case it is measuring; outside the lab a user maps $host or a constant here.
     map $http_x_lab_case $sojourn_service {{
         default $http_x_lab_case;
     }}
 
+    # No keep-alive: a connection a request, as to the article's app servers.
+{upstream(topology, "lab_backends", upstreams.own)}{pools}{pool_map(topology)}{mirror_map(topology, upstreams)}"""
+
+
+def mirror_map(topology: Topology, upstreams: Upstreams) -> str:
+    """Return what decides which requests are copied; nothing where none are."""
+    if topology.mirror is None or upstreams.mirror is None:
+        return ""
+    told = upstreams.mirror_percent
+    percent = topology.mirror.percent if told is None else told
+    # nginx takes percentages of two digits after the point, and none of 0.
+    share = f"{percent:.2f}% 1;" if percent >= 0.005 else ""
+    log = "" if upstreams.answers is None else ANSWER_LOG.format(path=upstreams.answers)
+    return f"""
+    # The percentage of dark reads, by the request id; 0 is the kill switch.
+    split_clients $sojourn_request_id $lab_dark {{
+        {"* 1;" if percent >= 100.0 else f"{share} * 0;"}
+    }}
+{log}"""
+
+
+def mirror_location(topology: Topology, upstreams: Upstreams) -> str:
+    """Return the location that copies go through; nothing where there are none."""
+    if topology.mirror is None or upstreams.mirror is None:
+        return ""
+    return f"""
+        location = /lab-dark {{
+            internal;
+            if ($lab_dark = 0) {{
+                return 204;
+            }}
+            # The nginx the copies go to stamps them itself; it keeps the request id, by which answers are compared.
+            proxy_set_header X-Request-ID $sojourn_request_id;
+            proxy_pass http://{upstreams.mirror}$request_uri;
+            proxy_read_timeout {max(1, round(topology.proxy_read_timeout * 1000))}ms;
+        }}
+"""
+
+
+def pool_map(topology: Topology) -> str:
+    """Return the map from a route to the upstream of its pool; nothing where no route has one of its own."""
+    if not topology.pools:
+        return ""
+    routes = "".join(f"\n        {route} lab_pool_{pool.name};" for pool in topology.pools for route in pool.routes)
+    return f"""
     # Which app servers a route goes to.
     map $arg_route $lab_upstream {{
         default lab_backends;{routes}
     }}
+"""
 
-    # No keep-alive: a connection a request, as to the article's app servers.
-{upstream(topology, "lab_backends", upstreams.own)}{pools}"""
+
+def upstream_name(topology: Topology) -> str:
+    """Return what `proxy_pass` names: a variable, looked up for every request, only where there is a choice."""
+    return "$lab_upstream" if topology.pools else "lab_backends"
 
 
 def upstream(topology: Topology, name: str, members: list[str]) -> str:
@@ -78,13 +138,14 @@ def upstream(topology: Topology, name: str, members: list[str]) -> str:
 
 def server_text(topology: Topology, upstreams: Upstreams) -> str:
     """Return the inside of the lab's server block; the times are nginx's, in milliseconds."""
-    del upstreams
+    mirror = "mirror /lab-dark;" if topology.mirror is not None and upstreams.mirror is not None else ""
     return f"""
         location / {{
+            {mirror}
             include sojourn/sojourn_proxy.conf;
             # Lets client.jsonl name the row of the log, also for what never reached an app.
             add_header X-Request-ID $sojourn_request_id always;
-            proxy_pass http://$lab_upstream;
+            proxy_pass http://{upstream_name(topology)};
             proxy_read_timeout {max(1, round(topology.proxy_read_timeout * 1000))}ms;
         }}
-"""
+{mirror_location(topology, upstreams)}"""

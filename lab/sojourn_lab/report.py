@@ -47,6 +47,7 @@ def run_section(run: Run) -> Section:
     tables += [table("Written down beforehand (durations in s)", criteria_rows(run), 3)] if run.criteria else []
     about = run.scenario
     source = [f"{about.reference_name}: {about.reference_source}"] if about.reference_source else []
+    begun, took = run.started[:19].replace("T", " "), seconds_between(run.started, run.finished)
     return Section(
         key="run",
         title=about.title,
@@ -57,8 +58,8 @@ def run_section(run: Run) -> Section:
         notes=(
             *run.learned,
             *source,
-            f"Begun {run.started[:19].replace('T', ' ')} UTC, done in {seconds_between(run.started, run.finished):.0f} s,"
-            f" of which {run.spin_up:.1f} s to start everything and {run.tear_down:.1f} s to stop it.",
+            f"Begun {begun} UTC, done in {took:.0f} s, of which {run.spin_up:.1f} s to start everything and"
+            f" {run.tear_down:.1f} s to stop it.",
         ),
     )
 

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import msgspec
 
 from sojourn_lab.analyses.data import CaseData, case_figures
 from sojourn_lab.contrasts import contrast_results
-from sojourn_lab.criteria import judged_criteria
+from sojourn_lab.criteria import expected_voids, judged_criteria
 from sojourn_lab.document import (
     CaseResult,
     ListenDepth,
@@ -25,10 +26,12 @@ from sojourn_lab.document import (
     run_bytes,
 )
 from sojourn_lab.errors import LabError
+from sojourn_lab.external import ExternalRuntime
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.kinds.stage import Outcome, Stage, experiment_of
 from sojourn_lab.laws import law_of, warmup_of
 from sojourn_lab.learned import lessons_of
+from sojourn_lab.pictures import write_pictures
 from sojourn_lab.plan import Plan, Summary, Window
 from sojourn_lab.predictions import prediction_results
 from sojourn_lab.progress import Watcher
@@ -88,6 +91,11 @@ class Parts:
     make_runtime: RuntimeMaker
     runtimes: list[Runtime] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
+
+    @property
+    def external(self) -> bool:
+        """Whether somebody else's servers were asked, of which nothing but the answers is known."""
+        return any(runtime.kind == "external" for runtime in self.runtimes)
 
     @property
     def access_log(self) -> Path:
@@ -163,7 +171,9 @@ def _measure_together(parts: Parts, members: list[Planned]) -> None:
         for planned in members:
             parts.measured.append(_measured_case(parts, planned, runtime))
             parts.watcher.stage("letting the queues run empty")
-            runtime.settle(deadline=60.0 + topology.proxy_read_timeout)
+            # An overload leaves work behind for longer than it lasted.
+            lasted = parts.scenario.warmup + parts.scenario.duration_of(planned.case)
+            runtime.settle(deadline=60.0 + topology.proxy_read_timeout + 4.0 * lasted)
         parts.watcher.stage("stopping nginx and the app servers")
 
 
@@ -187,6 +197,7 @@ def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured
         routes=case.routes,
         dependency=case.dependency,
         retries=case.retries if case.retries is not None else scenario.retries,
+        local_ports=case.local_ports,
         warmup=warmup_of(case, scenario.topology_of(case), scenario.warmup),
         duration=scenario.duration_of(case),
         timeout=scenario.timeout_of(case),
@@ -194,6 +205,8 @@ def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured
         summary=str(logs / f"{planned.name}.summary.json"),
         started=str(logs / f"{planned.name}.started"),
     )
+    if isinstance(runtime, ExternalRuntime):
+        plan = runtime.planned(plan, scenario.warmup)
     plan_path = logs / f"{planned.name}.plan.json"
     plan_path.write_bytes(msgspec.json.encode(plan))
     expected = plan.warmup + plan.duration
@@ -269,13 +282,14 @@ def _worked_out(parts: Parts, *, scale: float, started: float, changes: dict[str
             write_parquet(requests, folder.partial / "requests.parquet")
         except LabError as error:
             faults.append(str(error))
-    elif parts.runtimes:
+    elif parts.runtimes and not parts.external:
         faults.append("nginx logged nothing: no request reached it")
     cases = [_case_result(parts, each, requests, span_files, faults) for each in measured]
     predictions = prediction_results(scenario.predictions, requests, faults)
     contrasts = contrast_results(scenario.contrasts, cases)
-    void = [f"{case.name}: {reason}" for case in cases for reason in case.void]
-    judged = judged_criteria(scenario.criteria, cases, predictions, contrasts)
+    expected = {case.name for case in scenario.cases if case.expect_void}
+    void = [f"{case.name}: {reason}" for case in cases if case.base not in expected for reason in case.void]
+    judged = judged_criteria(scenario.criteria, cases, predictions, contrasts) + expected_voids(expected, cases)
     spent = [(each.spin_up, each.tear_down) for each in parts.runtimes]
     spent += [(each.spin_up, each.tear_down) for each in outcomes]
     run = Run(
@@ -285,7 +299,7 @@ def _worked_out(parts: Parts, *, scale: float, started: float, changes: dict[str
         finished=iso_time(time.time()),
         spin_up=sum(up for up, _ in spent),
         tear_down=sum(down for _, down in spent),
-        versions=versions_here({scenario.topology_of(case).server for case in scenario.cases}),
+        versions=versions_of(parts),
         cases=cases,
         criteria=judged,
         rows=rows,
@@ -299,12 +313,22 @@ def _worked_out(parts: Parts, *, scale: float, started: float, changes: dict[str
         changes=changes,
         runtime=parts.runtimes[0].kind if parts.runtimes else "process",
     )
-    try:
-        write_report(run, requests, folder.partial, name=folder.final.name)
-    except LabError as error:
-        run.faults.append(str(error))
-        run.passed = False
+    for write in (write_pictures, partial(write_report, name=folder.final.name)):
+        try:
+            write(run, requests, folder.partial)
+        except LabError as error:
+            run.faults.append(str(error))
+            run.passed = False
     return run
+
+
+def versions_of(parts: Parts) -> dict[str, str]:
+    """Return the versions of what took part; in containers of another system, theirs."""
+    scenario = parts.scenario
+    versions = versions_here({scenario.topology_of(case).server for case in scenario.cases})
+    for runtime in parts.runtimes:
+        versions |= runtime.versions
+    return versions
 
 
 def _case_result(
@@ -344,10 +368,10 @@ def _case_result(
         window=WindowTimes(iso_time(window.since), iso_time(window.until)),
         client=summary,
         listen=deepest_queues(parts.listen_log, window.since, window.until),
-        law=law_of(case, topology),
+        law=None if parts.external else law_of(case, topology),
         reference=next((each for each in scenario.reference if fnmatchcase(case.name, each.cases)), None),
         split=split,
-        topology=topology,
+        topology=None if parts.external else topology,
         base=case.name,
         round=planned.round,
         figures=figures,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -14,20 +15,40 @@ from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
 from sojourn_lab.proxy import Upstreams, http_text, server_text
 from sojourn_lab.scenario import Action
-from sojourn_lab.topology import Pool, Topology, changed
+from sojourn_lab.tier import Tier, dependency_tier, mirror_tier, service_names
+from sojourn_lab.topology import Dependency, Mirror, Pool, Topology, changed
+
+
+class AppServer(Protocol):
+    """An app server of a runtime, wherever it runs."""
+
+    @property
+    def name(self) -> str:
+        """What its spans call it: `backend-1`."""
+
+    @property
+    def spans(self) -> Path | None:
+        """Where its spans are; None: it writes none."""
 
 
 class Runtime(Protocol):
     """Where the parts of a run run: a context, ready when entered, gone when left.
 
-    `url`: where the proxy answers. `backends`: all app servers, those behind the app too. Seconds: `spin_up`,
-    `tear_down`.
+    `url`: where the proxy answers. Seconds: `spin_up`, `tear_down`. `versions`: of what does not run on this machine
+    itself, for the run's record.
     """
 
-    kind: Literal["process", "compose"]
-    backends: list[Backend]
     spin_up: float
     tear_down: float
+    versions: dict[str, str]
+
+    @property
+    def kind(self) -> Literal["process", "compose", "external"]:
+        """Processes of this machine, containers, or a URL behind which somebody else's servers are."""
+
+    @property
+    def backends(self) -> Sequence[AppServer]:
+        """All app servers, those behind the app too, in the order of their start."""
 
     @property
     def url(self) -> str:
@@ -98,6 +119,7 @@ class ProcessRuntime:
         """All that were started, in the order of their start."""
         self.upstreams = Upstreams()
         self.nginx: Nginx | None = None
+        self.versions: dict[str, str] = {}
         self.spin_up = 0.0
         self.tear_down = 0.0
 
@@ -118,12 +140,17 @@ class ProcessRuntime:
 
     def _start_all(self) -> None:
         topology = self._topology
+        # What is behind is there before those who ask it, and goes after them.
+        behind = {} if topology.dependency is None else self._started_dependency(topology.dependency)
+        dark = None if topology.mirror is None else self._started_mirror(topology.mirror)
+        beside = {"LAB_ANSWERS": "1"} if dark is not None else {}
         factors = [*topology.slowdown, *[1.0] * (topology.backends + topology.standby)]
-        own = [self._started(f"backend-{n + 1}", topology, factors[n]) for n in range(topology.backends)]
-        standby = [
-            self._started(f"backend-{n + 1}", topology, factors[n])
-            for n in range(topology.backends, topology.backends + topology.standby)
+        names = [f"backend-{n + 1}" for n in range(topology.backends + topology.standby)]
+        every = [
+            self._started(name, topology, {"LAB_SLOWDOWN": repr(factor), **beside, **self._asks(behind, name)})
+            for name, factor in zip(names, factors, strict=False)
         ]
+        own, standby = every[: topology.backends], every[topology.backends :]
         pools = {pool.name: self._started_pool(pool) for pool in topology.pools}
         for backend in self.backends:
             backend.wait_until_ready()
@@ -131,6 +158,8 @@ class ProcessRuntime:
             own=[each.address for each in own],
             standby=[each.address for each in standby],
             pools={name: [each.address for each in members] for name, members in pools.items()},
+            mirror=dark,
+            answers=None if dark is None else str(self.access_log.with_name("answers.jsonl")),
         )
         with self._interrupts.shielded():
             nginx = Nginx(
@@ -146,13 +175,35 @@ class ProcessRuntime:
         ports = {"nginx": nginx.port, **{backend.name: backend.port for backend in self.backends}}
         self._stack.enter_context(ListenSampler(self.listen_log, ports, keep=True))
 
-    def _started(self, name: str, topology: Topology, slowdown: float = 1.0) -> Backend:
+    def _started(self, name: str, topology: Topology, environment: Mapping[str, str] | None = None) -> Backend:
         with self._interrupts.shielded():
-            environment = {"LAB_SLOWDOWN": repr(slowdown)} if slowdown != 1.0 else {}
             backend = started_backend(name, topology, self._logs, environment)
             self._stack.callback(backend.process.stop)
             self.backends.append(backend)
         return backend
+
+    def _started_dependency(self, wanted: Dependency) -> dict[str, str]:
+        folder = self.access_log.parent
+        return {
+            "LAB_DEPENDENCY": self._fronted(dependency_tier(wanted, self._topology, folder, self._logs, self._started))
+        }
+
+    def _started_mirror(self, wanted: Mirror) -> str:
+        folder = self.access_log.parent
+        url = self._fronted(mirror_tier(wanted, self._topology, folder, self._logs, self._started))
+        return url.removeprefix("http://")
+
+    def _fronted(self, tier: Tier) -> str:
+        """Return where a tier's nginx answers, started."""
+        with self._interrupts.shielded():
+            tier.nginx.start()
+            self._stack.callback(tier.nginx.stop)
+        return tier.nginx.url
+
+    @staticmethod
+    def _asks(behind: Mapping[str, str], instance: str) -> dict[str, str]:
+        # All instances of the app are one service to whoever follows a request through the tiers.
+        return {**behind, **service_names("app", instance)} if behind else {}
 
     def _started_pool(self, pool: Pool) -> list[Backend]:
         own = changed(self._topology, workers=pool.workers)

@@ -41,12 +41,14 @@ class ScenarioError(LabError):
 Article = Literal["000", "001", "002", "003", "004", ""]
 """Which of the articles a scenario repeats (`articles.py` says what they are); empty: none of them."""
 
-AnalysisName = Literal["balance", "goodput", "dark_reads", "reconciliation", "tiers", "recovery", "routes", "capacity"]
+AnalysisName = Literal[
+    "balance", "goodput", "dark_reads", "reconciliation", "tiers", "recovery", "routes", "capacity", "ports"
+]
 PictureName = Literal["sequence", "queue"]
 
 
 class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something done to the system `at` seconds after the warm-up of a case.
+    """Something done to the system `at` seconds after the warm-up of a case; in a longer run later in proportion.
 
     `add_backend` brings a standby backend into the upstream, `remove_backend` takes the last one out; `mirror` sets
     the `percent` of dark reads, 0 being the kill switch.
@@ -69,6 +71,11 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     from the scenario's: the servers are then started anew. `dependency`: seconds of work that every request asks of the
     tier behind the app. `timeout` and `retries`: the clients' own, instead of the scenario's.
 
+    `local_ports`: the generator may send from so many ports only. `expect_void`: the case is there to show a generator
+    that is the bottleneck; it must be void, and does not make the run void.
+
+    `quick = false`: the short form of the scenario does without this case, and without the criteria that only it meets.
+
     A case of another kind than requests through nginx has `websocket`, `grpc`, `collector` or `pipeline` in place of a
     `load`.
     """
@@ -85,7 +92,10 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retries: Retries | None = None
     actions: list[Action] = []
     duration: Positive | None = None
+    quick: bool = True
     generator: Literal["own", "siege"] = "own"
+    local_ports: Annotated[int, msgspec.Meta(ge=1, le=20_000)] | None = None
+    expect_void: bool = False
     websocket: Websocket | None = None
     grpc: Grpc | None = None
     collector: Collector | None = None

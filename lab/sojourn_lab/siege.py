@@ -46,7 +46,8 @@ def siege_command(plan: Plan, settings: Path) -> list[str]:
     """Return the command; its output is cut into lines so that each arrives when it is written."""
     if not isinstance(plan.load, ClosedLoad):
         raise TypeError(f"not a closed load: {plan.load!r}")
-    seconds = math.ceil(plan.warmup + plan.duration)
+    # siege counts the seconds of the clock and may end up to one early; what comes after the window does not count.
+    seconds = math.ceil(plan.warmup + plan.duration) + 1
     query = f"?dependency={plan.dependency:.6f}" if plan.dependency else ""
     return [
         *("stdbuf", "-oL", "siege", "-R", str(settings), "-b", "-v"),
@@ -110,7 +111,10 @@ def main(arguments: list[str]) -> int:
     start = time.time()
     since = start + plan.warmup
     if plan.started is not None:
-        Path(plan.started).write_text(repr(since))
+        # Under another name first: whoever waits for it must not read half a number.
+        half = Path(f"{plan.started}.partial")
+        half.write_text(repr(since))
+        half.rename(plan.started)
     records: list[ClientRecord] = []
     encode = msgspec.json.Encoder().encode
     with (

@@ -90,8 +90,8 @@ def _table(rows: Rows, *, text_columns: int = 1, tight: bool = False) -> Table:
     headings, cells = rows
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 0, 0, 0) if tight else (0, 1, 0, 0))
     for number, heading in enumerate(headings):
-        left = number < text_columns
-        table.add_column(_plain(heading), justify="left" if left else "right", no_wrap=tight or (not number and text_columns == 1))
+        whole = tight or (not number and text_columns == 1)
+        table.add_column(_plain(heading), justify="left" if number < text_columns else "right", no_wrap=whole)
     for row in cells:
         table.add_row(*(_coloured(cell) for cell in row))
     return table

@@ -1,14 +1,14 @@
 """What a case achieved for those who asked, and how much work was done for nobody.
 
-    wanted, served      requests that somebody wanted in the window, and those of them that were answered below 400
-    share, rate         served of wanted; served a second
-    capacity            requests a second that the workers can do: workers / mean service time
-    of_capacity         rate / capacity
-    given_up            requests of the whole case that nginx or the client gave up on (504, 499)
-    turned_away         requests of the whole case that were refused (503)
-    worked, wasted      seconds for which workers were held; for requests that had been given up on. From the app's
-                        spans: what nothing tells is counted in `unknown` and not as 0
-    wasted_share        wasted / worked
+wanted, served      requests that somebody wanted in the window, and those of them that were answered below 400
+share, rate         served of wanted; served a second
+capacity            requests a second that the workers can do: workers / mean service time
+of_capacity         rate / capacity
+given_up            requests of the whole case that nginx or the client gave up on (504, 499)
+turned_away         requests of the whole case that were refused (503)
+worked, wasted      seconds for which workers were held; for requests that had been given up on. From the app's
+                    spans: what nothing tells is counted in `unknown` and not as 0
+wasted_share        wasted / worked
 """
 
 from __future__ import annotations

@@ -7,11 +7,13 @@ import contextlib
 import gc
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from sojourn_lab.generator.client import Client
+from sojourn_lab.errors import LabError
+from sojourn_lab.generator.client import Asks, Client
 from sojourn_lab.generator.clock import Clock, Heartbeat
 from sojourn_lab.generator.loops import offer_closed, offer_open
 from sojourn_lab.generator.summary import summary_of
@@ -22,10 +24,10 @@ HEAD_START = 0.05
 """Seconds between setting up and the first instant, so that the set-up delays no request."""
 
 
-async def summary_of_run(plan: Plan) -> Summary:
-    """Offer the plan's load, write client.jsonl line by line, and return the summary."""
+async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Client) -> Summary:
+    """Offer the plan's load, write client.jsonl line by line, and return the summary; `asking` makes the client."""
     clock = Clock()
-    client = Client(plan, clock)
+    client = asking(plan, clock)
     heartbeat = Heartbeat(clock)
     encode = msgspec.json.Encoder().encode
     records: list[ClientRecord] = []
@@ -64,7 +66,7 @@ async def summary_of_run(plan: Plan) -> Summary:
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 2 for a plan that cannot be used, 0 also for a void run."""
+    """Return the exit code: 2 for a plan that cannot be used, 1 where nothing can be sent, 0 also for a void run."""
     try:
         (path,) = arguments
         plan = msgspec.json.decode(Path(path).read_bytes(), type=Plan)
@@ -74,7 +76,11 @@ def main(arguments: list[str]) -> int:
     # What the imports left behind need not be walked again by every collection during the run.
     gc.collect()
     gc.freeze()
-    summary = asyncio.run(summary_of_run(plan))
+    try:
+        summary = asyncio.run(summary_of_run(plan))
+    except LabError as error:
+        sys.stderr.write(f"generator: {error}\n")
+        return 1
     Path(plan.summary).write_bytes(msgspec.json.encode(summary))
     return 0
 

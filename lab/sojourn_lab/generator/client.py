@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from typing import Protocol
 
 import aiohttp
+from yarl import URL
 
 from sojourn_lab.generator.clock import Clock
+from sojourn_lab.generator.local_ports import few_ports
 from sojourn_lab.plan import ClientRecord, Plan
 
 CHUNK = 65_536
@@ -55,6 +58,16 @@ def failed(record: ClientRecord) -> bool:
     return record.error is not None or record.status is None or record.status == 429 or record.status >= 500
 
 
+class Asks(Protocol):
+    """What asks the system for what users want, and tells how each request ended."""
+
+    async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
+        """Return the record of one request sent now; a failure is a record with an error, never a raise."""
+
+    async def close(self) -> None:
+        """Close what is still open."""
+
+
 class Client:
     """Sends the requests of one case: a connection each, as `siege -b` does, and no redirects."""
 
@@ -62,7 +75,11 @@ class Client:
         self._plan = plan
         self._clock = clock
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            connector=aiohttp.TCPConnector(
+                limit=0,
+                force_close=True,
+                socket_factory=few_ports(plan.local_ports) if plan.local_ports is not None else None,
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=plan.timeout),
             auto_decompress=False,
@@ -71,6 +88,16 @@ class Client:
     async def close(self) -> None:
         """Close what is still open."""
         await self._session.close()
+
+    def _url(self, wanted: Wanted) -> str | URL:
+        """Return what to ask for; a path that the plan tells is asked for to the letter, not quoted again."""
+        if self._plan.path is None:
+            query = wanted.query
+            if self._plan.retries is not None:
+                # Who asks again asks for the same thing, and nobody else does: that is how a log tells retries.
+                query += f"{'&' if query else '?'}wanted={wanted.number}"
+            return f"{self._plan.url}/sleep/{wanted.service_time:.6f}{query}"
+        return URL(self._plan.url + self._plan.path, encoded=True)
 
     async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
         """Return the record of one request sent now; a failure is a record with an error, never a raise."""
@@ -87,7 +114,7 @@ class Client:
             attempt=attempt,
         )
         headers = {"X-Lab-Case": self._plan.case, "X-Lab-Id": record.id}
-        url = f"{self._plan.url}/sleep/{wanted.service_time:.6f}{wanted.query}"
+        url = self._url(wanted)
         try:
             async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
                 record.first_byte = unix(self._clock.now())

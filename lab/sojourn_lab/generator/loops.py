@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn_lab.generator.client import Client, Wanted, failed
+from sojourn_lab.generator.client import Asks, Wanted, failed
 from sojourn_lab.generator.clock import Clock, sleep_until
 from sojourn_lab.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
 from sojourn_lab.plan import ClientRecord, Plan
@@ -74,7 +75,7 @@ def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Gene
             raise ValueError("a closed loop has no schedule: the system under test sets its pace")
 
 
-async def attempts(plan: Plan, client: Client, clock: Clock, wanted: Wanted, intended: float, write: Write) -> None:
+async def attempts(plan: Plan, client: Asks, clock: Clock, wanted: Wanted, intended: float, write: Write) -> None:
     """Ask for what is wanted, and again after failures as far as the plan has retries."""
     write(last := await client.outcome(wanted, intended))
     rules = plan.retries
@@ -92,7 +93,7 @@ async def attempts(plan: Plan, client: Client, clock: Clock, wanted: Wanted, int
         pause *= rules.factor
 
 
-async def offer_open(plan: Plan, client: Client, clock: Clock, start: float, write: Write) -> Dropped:
+async def offer_open(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
     """Send each request at its instant, whatever became of those before; return what was dropped."""
     rng = np.random.default_rng(plan.seed)
     instants, services = open_schedule(plan, rng)
@@ -116,25 +117,40 @@ async def offer_open(plan: Plan, client: Client, clock: Clock, start: float, wri
     return dropped
 
 
-async def offer_closed(plan: Plan, client: Client, clock: Clock, start: float, write: Write) -> Dropped:
+class Pace:
+    """Turns that are given out to users who share a rate: never two within 1 / `most` seconds; None: no limit."""
+
+    def __init__(self, most: float | None) -> None:
+        self._gap = 0.0 if most is None else 1.0 / most
+        self._next = -math.inf
+
+    def turn(self, wanted: float) -> float:
+        """Return the instant of the next turn, `wanted` at the earliest."""
+        given = max(wanted, self._next) if self._gap else wanted
+        self._next = given + self._gap
+        return given
+
+
+async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
     """Keep `concurrency` users busy until the end; each finishes the request it has in flight."""
     if not isinstance(plan.load, ClosedLoad):
         raise TypeError(f"not a closed load: {plan.load!r}")
     load = plan.load
     end = start + plan.warmup + plan.duration
     numbers = itertools.count()
+    pace = Pace(plan.most_a_second)
 
     async def user(index: int) -> None:
         # A generator of their own each: what one user draws does not hang on the others' timing.
         rng = np.random.default_rng([*plan.seed, index])
-        intended = start + joins_after(load, index, plan.warmup, plan.duration)
+        intended = pace.turn(start + joins_after(load, index, plan.warmup, plan.duration))
         while intended < end:
             await sleep_until(clock, intended)
             services = service_times(plan.service_time, plan.distribution, 1, rng)
             services, routes, behind = drawn_requests(plan, 1, services, rng)
             wanted = Wanted(next(numbers), index, float(services[0]), routes[0], behind[0])
             await attempts(plan, client, clock, wanted, intended, write)
-            intended = clock.now() + load.think_time
+            intended = pace.turn(clock.now() + load.think_time)
 
     await asyncio.gather(*(user(index) for index in range(load.concurrency)))
     return Dropped([])

@@ -16,8 +16,8 @@ def quantiles_of(seconds: Iterable[float]) -> Quantiles:
     values = np.fromiter(seconds, dtype=np.float64)
     if not values.size:
         return Quantiles()
-    p50, p90, p99, p999 = np.quantile(values, [0.5, 0.9, 0.99, 0.999]).tolist()
-    return Quantiles(float(values.mean()), p50, p90, p99, p999, float(values.max()))
+    p50, p90, p95, p99, p999 = np.quantile(values, [0.5, 0.9, 0.95, 0.99, 0.999]).tolist()
+    return Quantiles(float(values.mean()), p50, p90, p99, p999, float(values.max()), p95)
 
 
 def summary_of(

@@ -34,6 +34,9 @@ def void_reasons(plan: Plan, summary: Summary) -> list[str]:
                 f"the generator was late: {what} {lag * 1000:.1f} ms late at p99, more than "
                 f"{limit * 1000:.1f} ms (it used {summary.cpu:.0%} of a core)"
             )
+    if refused := summary.errors.get("no_local_port"):
+        most = "" if plan.local_ports is None else f": it may send from {plan.local_ports}"
+        reasons.append(f"the generator ran out of local ports: {refused} requests found none free{most}")
     if summary.dropped:
         reasons.append(f"the generator dropped {summary.dropped} requests: {plan.max_in_flight} were in flight already")
     if isinstance(plan.load, ClosedLoad):

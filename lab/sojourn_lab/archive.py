@@ -1,0 +1,154 @@
+"""The runs of a folder, as each left itself: which there are, what they are called, and what is in their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+
+Row = dict[str, Any]
+
+INPUTS = ("load", "topology")
+"""Keys of a case's result that were asked for and not measured: they are in `setup`."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run as its run.json has it, whatever version of the lab wrote that; `number` is 0 outside an archive."""
+
+    number: int
+    name: str
+    folder: Path
+    raw: Row
+
+    @property
+    def label(self) -> str:
+        """What to call it in a sentence."""
+        return f"run {self.number}" if self.number else self.name
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was sound and kept every criterion."""
+        return bool(self.raw.get("passed"))
+
+    @property
+    def requests(self) -> Path:
+        """Its requests.parquet, which need not be there."""
+        return self.folder / "requests.parquet"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The runs below a folder, in the order of their start, and why others cannot be read: folder name -> reason."""
+
+    folder: Path
+    runs: list[Recorded]
+    unreadable: dict[str, str]
+
+
+def archive_of(folder: Path) -> Archive:
+    """Return what there is of runs right below a folder; LabError if the folder cannot be read."""
+    try:
+        members = sorted(each for each in folder.iterdir() if each.is_dir())
+    except OSError as error:
+        raise LabError(f"{folder}: cannot be read: {error.strerror}") from None
+    found, unreadable = [], {}
+    for each in members:
+        try:
+            found.append(recorded(each))
+        except LabError as error:
+            unreadable[each.name] = str(error)
+    found.sort(key=lambda run: (instant_of(run.raw["started"]), run.name))
+    runs = [Recorded(number, each.name, each.folder, each.raw) for number, each in enumerate(found, 1)]
+    return Archive(folder, runs, unreadable)
+
+
+def recorded(folder: Path) -> Recorded:
+    """Return the run in a folder; LabError, saying why, if there is none that can be read."""
+    if folder.name.endswith(".partial"):
+        raise LabError("was never finished")
+    try:
+        raw = msgspec.json.decode((folder / "run.json").read_bytes())
+    except FileNotFoundError:
+        raise LabError("has no run.json") from None
+    except OSError as error:
+        raise LabError(f"run.json cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise LabError(f"run.json is not JSON: {error or type(error).__name__}") from None
+    if (lack := _lack(raw)) is not None:
+        raise LabError(f"run.json is not the record of a run: {lack}")
+    return Recorded(0, folder.resolve().name, folder, raw)
+
+
+def _lack(raw: Any) -> str | None:
+    """Return what keeps a decoded run.json from being used at all."""
+    if not isinstance(raw, dict):
+        return "no object"
+    if not isinstance(raw.get("scenario"), dict) or not isinstance(raw["scenario"].get("name"), str):
+        return "no scenario with a name"
+    cases = raw.get("cases")
+    if not isinstance(cases, list) or not all(isinstance(each, dict) and "name" in each for each in cases):
+        return "no cases"
+    if not isinstance(raw.get("started"), str) or instant_of(raw["started"]) is None:
+        return "no instant of its start"
+    return None
+
+
+def selected(text: str, runs: Path) -> Recorded:
+    """Return the run that `text` names: its number, its name below `runs`, or its folder; LabError if there is none."""
+    archive = archive_of(runs) if runs.is_dir() else Archive(runs, [], {})
+    if text.isdecimal():
+        found = [each for each in archive.runs if each.number == int(text)]
+        if found:
+            return found[0]
+    for folder in (Path(text), runs / text):
+        if folder.is_file() and folder.name == "run.json":
+            folder = folder.parent  # noqa: PLW2901 - a run by its record
+        if not folder.is_dir():
+            continue
+        own = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
+        try:
+            return own[0] if own else recorded(folder)
+        except LabError as error:
+            raise LabError(f"{folder} {error}") from None
+    known = f"`sojourn lab runs` lists {len(archive.runs)}" if archive.runs else f"there is no run in {runs}"
+    raise LabError(f"there is no run {text}: {known}")
+
+
+def cases_of(run: Recorded) -> Iterator[tuple[str, str, int, Row]]:
+    """Yield every case of every round: what the log calls it, the scenario's case, the round, its result."""
+    for case in run.raw["cases"]:
+        # The first format knew no rounds.
+        turn = case.get("round")
+        yield str(case["name"]), str(case.get("base") or case["name"]), turn if isinstance(turn, int) else 1, case
+
+
+def numbers_of(result: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """Yield every number (a truth value counts as 1 or 0) in a result, with its path as criteria have it."""
+    if isinstance(result, bool | int | float):
+        yield path, float(result)
+    elif isinstance(result, dict | list):
+        inner = result.items() if isinstance(result, dict) else enumerate(result)
+        for key, value in inner:
+            yield from numbers_of(value, f"{path}.{key}" if path else str(key))
+
+
+def figures_of(result: Row) -> Iterator[tuple[str, float]]:
+    """Yield every number of a case's result that was measured or worked out, with its path."""
+    for key, value in result.items():
+        if key not in INPUTS:
+            yield from numbers_of(value, key)
+
+
+def instant_of(text: Any) -> datetime | None:
+    """Return an ISO 8601 instant as UTC without a zone, None where there is none."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,101 @@
+"""What the commands of `sojourn lab` have in common: exit codes, errors in words, a run that ends in good order."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn, ParamSpec
+
+import msgspec
+import typer
+from rich.console import Console
+from sojourn.words import printable
+
+from sojourn_lab.document import Run, run_bytes
+from sojourn_lab.errors import LabError
+from sojourn_lab.interrupts import Interrupted, Interrupts
+from sojourn_lab.progress import watched
+from sojourn_lab.run_folder import RunFolder
+from sojourn_lab.runner import finished_run
+from sojourn_lab.runtime import RuntimeMaker, runtime_maker
+from sojourn_lab.scenario import Scenario, ScenarioError
+from sojourn_lab.tables import print_run
+
+USAGE, FAILURE, CLOSED_PIPE = 2, 1, 141
+RUNS = Path("runs")
+
+P = ParamSpec("P")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End the command with a message on stderr."""
+    # The message may quote a scenario file or a log: line by line, its control characters are shown, not obeyed.
+    sys.stderr.write("\n".join(printable(line, 1_000) for line in f"sojourn lab: {message}".splitlines()) + "\n")
+    raise typer.Exit(code)
+
+
+def plainly(command: Callable[P, None]) -> Callable[P, None]:
+    """Return the command with every error turned into one message and an exit code."""
+
+    @wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except ScenarioError as error:
+            fail(str(error), USAGE)
+        except LabError as error:
+            fail(str(error), FAILURE)
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; a second failure at exit would print a traceback.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(CLOSED_PIPE) from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:  # a mistake of the lab's own, which is no reason for a traceback
+            if isinstance(error, typer.BadParameter):
+                raise  # typer says it, with the option's name
+            fail(f"unexpected {type(error).__name__}: {error}", FAILURE)
+
+    return guarded
+
+
+def run_in_good_order(
+    scenario: Scenario,
+    scale: float,
+    folder: RunFolder,
+    quiet: bool,
+    *,
+    runtime: Literal["process", "compose"] | RuntimeMaker = "process",
+    changes: dict[str, Any] | None = None,
+) -> Run:
+    """Return the finished run; an interrupt or an error ends it with a message and leaves the logs."""
+    interrupts = Interrupts()
+    try:
+        with interrupts.caught(), watched(quiet) as watcher:
+            maker = runtime_maker(runtime) if isinstance(runtime, str) else runtime
+            return finished_run(scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes)
+    except Interrupted as interrupt:
+        fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
+    except LabError as error:
+        fail(f"{error}\neverything is down, logs are in {folder.partial}", FAILURE)
+    except Exception as error:  # a mistake of the lab's own: the details belong into the logs
+        (folder.logs / "lab.err").write_text(traceback.format_exc())
+        name = type(error).__name__
+        fail(
+            f"unexpected {name}: {error}\neverything is down, details are in {folder.logs / 'lab.err'}",
+            FAILURE,
+        )
+
+
+def print_record(run: Run, folder: Path, as_json: bool) -> None:
+    """Print a run: its tables, or with `as_json` its record and where it is."""
+    if as_json:
+        record: dict[str, Any] = msgspec.json.decode(run_bytes(run))
+        typer.echo(msgspec.json.encode({"run": str(folder), **record}).decode())
+    else:
+        print_run(Console(), run, str(folder))

@@ -1,0 +1,62 @@
+"""The last line of defence in containers: removes a project's when the lab itself was killed.
+
+Run as a program (`python keeper.py PROJECT`) with a pipe on its standard input. The lab writes `down` when it has taken
+the project down itself. The pipe closes when the lab dies, however it dies; what the engine then still has of the
+project is removed. An engine's containers are nobody's children: no signal to a process group would reach them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+
+PROJECT_LABEL = "com.docker.compose.project"
+DEADLINE_S = 120.0
+PAUSE_S = 1.5
+ALL_CLEAR = "down"
+
+
+def removed(project: str) -> int:
+    """Remove a project's containers and networks, at once; return how many of either there were."""
+    label = f"label={PROJECT_LABEL}={project}"
+    containers = _ids("ps", "--all", "--quiet", "--filter", label)
+    if containers:
+        _said("rm", "--force", "--volumes", *containers)
+    networks = _ids("network", "ls", "--quiet", "--filter", label)
+    if networks:
+        _said("network", "rm", *networks)
+    return len(containers) + len(networks)
+
+
+def _ids(*arguments: str) -> list[str]:
+    return _said(*arguments).split()
+
+
+def _said(*arguments: str) -> str:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            ["docker", *arguments], capture_output=True, text=True, timeout=60.0, check=False, start_new_session=True
+        ).stdout
+    return ""
+
+
+def main() -> None:
+    """Wait for the pipe to close, then remove what is left."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # They are meant for the lab, which goes on to take everything down and then says so.
+        signal.signal(each, signal.SIG_IGN)
+    if sys.stdin.read().strip() == ALL_CLEAR:
+        return
+    deadline = time.monotonic() + DEADLINE_S
+    quiet = 0
+    # Twice nothing: the engine may still be making a container that a killed `up` had asked for.
+    while quiet < 2 and time.monotonic() < deadline:
+        quiet = 0 if removed(sys.argv[1]) else quiet + 1
+        time.sleep(PAUSE_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""nginx, the collector and its broker: up and always down again."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import sys
+import time
+from typing import Any, Self
+
+import msgspec
+
+from sojourn_lab.backends import HOST, listening_socket
+from sojourn_lab.errors import LabError
+from sojourn_lab.house import house_file
+from sojourn_lab.kinds.settings import Collector
+from sojourn_lab.kinds.stage import Stage
+from sojourn_lab.nginx import Nginx
+from sojourn_lab.process import Process
+
+START_DEADLINE = 30.0
+BACKLOG = 1024
+
+HTTP = """
+    # The generator names the case it is measuring.
+    map $http_x_lab_case $sojourn_service {{
+        default $http_x_lab_case;
+    }}
+
+    upstream collector {{
+        server {address};
+        keepalive 64;
+    }}
+"""
+SERVER = """
+        location / {
+            include sojourn/sojourn_proxy.conf;
+            add_header X-Request-ID $sojourn_request_id always;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_pass http://collector;
+        }
+"""
+
+
+class System:
+    """A context in which the system of one case runs. The folder of its logs gets everything that its parts say.
+
+    Attributes:
+        url: where nginx answers.
+        acknowledged: the collector's file, a line for each batch acknowledged.
+        samples: the collector's file of samples.
+        kept: the broker's file, a line for each event.
+        spin_up, tear_down: s.
+    """
+
+    def __init__(self, stage: Stage, settings: Collector) -> None:
+        cores = len(os.sched_getaffinity(0))
+        if settings.cores > cores:
+            raise LabError(f"the case {stage.case.name} asks for {settings.cores} cores, and there are {cores}")
+        self._stage = stage
+        self._settings = settings
+        self._stack = contextlib.ExitStack()
+        self._port = 0
+        self._collector: Process | None = None
+        self.acknowledged = stage.logs / "acknowledged.jsonl"
+        self.samples = stage.logs / "samples.jsonl"
+        self.kept = stage.logs / "broker.jsonl"
+        self.url = ""
+        self.spin_up = self.tear_down = 0.0
+
+    def __enter__(self) -> Self:
+        before = time.monotonic()
+        try:
+            self._start_all()
+        except BaseException:
+            self._stop_all()
+            raise
+        self.spin_up = time.monotonic() - before
+        return self
+
+    def _start_all(self) -> None:
+        settings, folder = self._settings, self._stage.logs
+        program = str(house_file("backend", "collector_broker.py"))
+        with listening_socket(BACKLOG) as listener:
+            broker = f"{HOST}:{listener.getsockname()[1]}"
+            fd = str(listener.fileno())
+            told = ["--fd", fd, "--ack", repr(settings.ack), "--log", str(self.kept)]
+            self.started([sys.executable, program, *told], "broker", listener.fileno())
+        with listening_socket(BACKLOG) as listener:
+            self._port = listener.getsockname()[1]
+            command = collector_command(settings, listener.fileno(), broker)
+            files = ["--log", str(self.acknowledged), "--samples", str(self.samples)]
+            self._collector = self.started([*command, *files], "collector", listener.fileno())
+        self._collector.wait_until(self._ready, START_DEADLINE, "the collector to answer /ready")
+        with self._stage.interrupts.shielded():
+            address = f"{HOST}:{self._port}"
+            nginx = Nginx(folder, SERVER, access_log=self._stage.access_log, http=HTTP.format(address=address))
+            nginx.start()
+            self._stack.callback(nginx.stop)
+        self.url = nginx.url
+
+    def started(self, command: list[str], name: str, fd: int | None = None) -> Process:
+        """Return a process of this case, started; it is stopped with the rest if it has not ended by then."""
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        with self._stage.interrupts.shielded():
+            process = Process(
+                command, name=name, folder=self._stage.logs, env=environment, pass_fds=[] if fd is None else [fd]
+            )
+            process.start()
+            self._stack.callback(process.stop)
+        return process
+
+    def drained(self, deadline: float) -> dict[str, int]:
+        """Return the collector's counts once all it accepted is acknowledged; LabError when that takes too long."""
+        if self._collector is None:
+            raise LabError("the collector was never started")
+        last: dict[str, int] = {}
+
+        def empty() -> bool:
+            found = self._asked("/stats")
+            last.update(found or {})
+            return found is not None and found["held"] == 0
+
+        self._collector.wait_until(empty, deadline, "the channel to run empty")
+        return last
+
+    def _ready(self) -> bool:
+        return self._asked("/ready") is not None
+
+    def _asked(self, path: str) -> dict[str, Any] | None:
+        connection = http.client.HTTPConnection(HOST, self._port, timeout=2.0)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+            return None if answer.status != 200 else msgspec.json.decode(body or b"{}", type=dict[str, Any])
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_all()
+
+    def _stop_all(self) -> None:
+        before = time.monotonic()
+        with self._stage.interrupts.shielded():
+            self._stack.close()
+        self.tear_down = time.monotonic() - before
+
+
+def collector_command(settings: Collector, fd: int, broker: str) -> list[str]:
+    """Return what starts the collector on an inherited socket, without the files it writes."""
+    return [
+        sys.executable,
+        str(house_file("backend", "collector_server.py")),
+        *("--fd", str(fd)),
+        *("--broker", broker),
+        *("--channel", str(settings.channel)),
+        *("--consumers", str(settings.consumers)),
+        *("--batch", str(settings.batch)),
+        *("--event-cpu", repr(settings.event_cpu)),
+        *("--cores", str(settings.cores)),
+    ]

@@ -1,0 +1,30 @@
+"""What the process with the embedded engine is told, and what it writes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Inserts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is inserted, into which table, for how long; see `settings.Pipeline`."""
+
+    folder: str
+    seed: list[int]
+    table: str
+    batch: int
+    spread: float
+    threads: int
+    warmup: float
+    duration: float
+    result: str
+
+
+class Inserted(msgspec.Struct, frozen=True):
+    """What came of it; `began` is when the worker started, unix s as the window's ends."""
+
+    began: float
+    since: float
+    until: float
+    figures: dict[str, Any]

@@ -1,0 +1,157 @@
+"""Who got what and who waited where it was not needed: by hand first, then behind a real nginx."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sojourn.explain.visits import TOLD, Visits, Workers
+from sojourn_lab.analyses.balance import before_and_after, newcomer_figures, shares_and_waits
+from sojourn_lab.asked import Asked, as_asked
+from sojourn_lab.nginx import Nginx
+
+needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+
+ATTEMPTS = 3
+NAMES = {"10.0.0.1:80": "a", "10.0.0.2:80": "b"}
+
+
+def visits_of(rows: list[tuple[float, float, float, int]], backends: tuple[str, ...] = tuple(NAMES)) -> Visits:
+    """Visits of (arrival, start, end, backend), in seconds after the year 2000; a worker at each backend."""
+    arrival, start, end, backend = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    count = len(backends)
+    return Visits(
+        base=datetime(2000, 1, 1, tzinfo=UTC),
+        arrival=arrival, wait_end=start, busy_start=start.copy(), busy_end=end,
+        backend=backend.astype(np.int32), backends=backends,
+        pool=np.zeros(count, np.int32), pools=("all",),
+        workers=Workers(np.ones(count, np.int64), (TOLD,) * count, np.ones(count, np.int64)),
+        frame=pl.DataFrame({"route": ["/"] * len(rows)}),
+    )  # fmt: skip
+
+
+def test_waiting_beside_an_idle_backend_is_imbalance_and_waiting_behind_all_of_them_is_not() -> None:
+    # Two at a: the second waits 1 s, for 0.5 s of which b is idle (it works from 0.5 on).
+    found = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0), (0.0, 1.0, 2.0, 0), (0.5, 0.5, 2.0, 1)]), NAMES, 2.0)
+    assert found["requests"] == 3
+    assert found["rate"] == pytest.approx(1.5)
+    assert [found["backends"][name]["requests"] for name in "ab"] == [2, 1]
+    assert (found["most"], found["least"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert found["backends"]["a"]["queueing_delay"] == pytest.approx(0.5)
+    assert found["backends"]["b"]["service_time"] == pytest.approx(1.5)
+    assert found["waited"] == pytest.approx(1.0)
+    assert found["imbalance"] == pytest.approx(0.5)
+    assert found["imbalance_share"] == pytest.approx(0.5)
+    assert found["imbalance_mean"] == pytest.approx(0.5 / 3)
+
+
+def test_a_backend_that_got_nothing_has_a_row_of_its_own_and_figures_of_nothing_are_none() -> None:
+    found = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0)
+    assert found["backends"]["b"] == {
+        "requests": 0, "share": 0.0, "rate": 0.0, "service_time": None, "queueing_delay": None,
+    }  # fmt: skip
+    assert found["least"] == 0.0
+    assert found["imbalance_share"] is None
+    nobody = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0, np.array([False]))
+    assert nobody["queueing_delay"] == {"mean": None, "p99": None}
+    assert nobody["requests"] == 0
+
+
+def evenly(backends: int, since: float, until: float, every: float) -> list[tuple[float, int]]:
+    count = round((until - since) / every)
+    return [(since + number * every, number % backends) for number in range(count)]
+
+
+def test_a_newcomer_that_is_asked_in_its_turn_has_its_share_as_soon_as_so_many_were_asked() -> None:
+    rows = evenly(2, 0.0, 10.0, 0.1) + evenly(3, 10.0, 20.0, 0.1)
+    arrival, backend = (np.array(column) for column in zip(*rows, strict=True))
+    found = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
+    assert (found["requests"], found["fair"]) == (33, pytest.approx(1 / 3))
+    assert found["share"] == pytest.approx(0.33)
+    assert found["settled_share"] == pytest.approx(1 / 3, abs=0.02)
+    assert found["seconds_to_first"] == pytest.approx(0.2)
+    # Of the first 30 requests, 2.9 s, it had 10.
+    assert found["seconds_to_share"] == pytest.approx(2.9)
+
+
+def test_a_newcomer_that_nobody_asks_has_no_instants() -> None:
+    rows = evenly(2, 0.0, 20.0, 0.1)
+    arrival, backend = (np.array(column) for column in zip(*rows, strict=True))
+    found = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
+    assert (found["requests"], found["share"], found["settled_share"]) == (0, 0.0, 0.0)
+    assert found["seconds_to_first"] is found["seconds_to_share"] is None
+
+
+def test_before_an_addition_the_newcomer_is_nobody_who_could_have_served() -> None:
+    # Both at a, b joins at 10: the first two could not have gone there, the last two could.
+    rows = [(0.0, 0.0, 5.0, 0), (1.0, 5.0, 9.0, 0), (11.0, 11.0, 15.0, 0), (12.0, 15.0, 16.0, 0)]
+    base = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+    found = before_and_after(
+        visits_of(rows[:2], ("10.0.0.1:80",)), visits_of(rows), NAMES, since=base, at=base + 10.0, until=base + 16.0
+    )
+    assert (found["before"]["imbalance"], found["before"]["waited"]) == (0.0, pytest.approx(4.0))
+    assert (found["after"]["imbalance"], found["after"]["waited"]) == (pytest.approx(3.0), pytest.approx(3.0))
+    assert found["after"]["backends"]["b"]["requests"] == 0
+    assert found["joined"]["share"] == 0.0
+
+
+def test_an_action_keeps_its_place_in_a_longer_or_shorter_run() -> None:
+    as_it_is, _ = as_asked("added-backend", Asked())
+    longer, _ = as_asked("added-backend", Asked(duration=2.0 * as_it_is.duration))
+    scaled, _ = as_asked("added-backend", Asked(scale=0.5))
+    at = as_it_is.cases[0].actions[0].at
+    assert [each.cases[0].actions[0].at for each in (longer, scaled)] == [2.0 * at, 0.5 * at]
+
+
+def record_of(folder: Path, *arguments: str) -> dict[str, Any]:
+    """The record of one run; one that calls itself void, on a busy machine, is repeated as a person would."""
+    for attempt in range(ATTEMPTS):
+        command = [
+            sys.executable,
+            "-m",
+            "sojourn_lab",
+            "run",
+            *arguments,
+            "--json",
+            "--out",
+            str(folder / f"{attempt}"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+        assert "Traceback" not in done.stderr
+        record: dict[str, Any] = json.loads(done.stdout)
+        if not record["void"]:
+            return record
+    pytest.fail(f"every run was void: {record['void_reasons']}")
+
+
+@needs_nginx
+def test_counting_connections_keeps_requests_from_a_slow_backend(tmp_path: Path) -> None:
+    run = record_of(tmp_path, "balancing", "--scale", "0.3", "--seed", "77", "--set", "cases.*.load.rate=30")
+    assert run["faults"] == []
+    assert [each for each in run["criteria"] if not each["passed"]] == []
+    turns, counted, drawn = (case["figures"]["balance"] for case in run["cases"])
+    # The same schedule; how many of it nginx saw in the window moves by one or two at its edges.
+    (offered,) = {case["client"]["offered"] for case in run["cases"]}
+    assert offered > 60
+    assert [each["requests"] for each in (turns, counted, drawn)] == pytest.approx([offered] * 3, rel=0.05)
+    assert counted["imbalance"] < turns["imbalance"]
+    assert turns["backends"]["backend-3"]["service_time"] > 2 * turns["backends"]["backend-1"]["service_time"]
+
+
+@needs_nginx
+def test_a_backend_added_in_mid_run_has_its_share_at_once(tmp_path: Path) -> None:
+    run = record_of(tmp_path, "added-backend", "--duration", "5", "--seed", "78")
+    assert run["faults"] == []
+    assert [each for each in run["criteria"] if not each["passed"]] == []
+    for case in run["cases"]:
+        found = case["figures"]["balance"]
+        before = found["before"]["backends"]
+        assert before["backend-1"]["requests"] + before["backend-2"]["requests"] == found["before"]["requests"] > 20
+        assert found["joined"]["seconds_to_first"] > 0.0

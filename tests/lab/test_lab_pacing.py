@@ -1,0 +1,82 @@
+"""A ramp of users: what the analysis makes of made-up answers first, then a small ramp behind a real nginx."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sojourn_lab.analyses.capacity import instances, plateau_of, rise_of, users_at
+from sojourn_lab.errors import LabError
+from sojourn_lab.load import ClosedLoad
+from sojourn_lab.nginx import Nginx
+
+ATTEMPTS = 3
+RAMP = ClosedLoad(concurrency=60, from_concurrency=1)
+PACED = ClosedLoad(concurrency=60, from_concurrency=1, think_time=0.225)
+
+
+def answers(total: np.ndarray) -> np.ndarray:
+    """Instants of answers of which there are to be `total` by the instants 0, 0.01, 0.02 … s."""
+    return np.interp(np.arange(1.0, total[-1]), total, np.arange(len(total)) * 0.01)
+
+
+def test_users_join_evenly_over_the_measured_time() -> None:
+    assert users_at(RAMP, np.array([0.0, 15.0, 30.0, 40.0]), 30.0).tolist() == [1.0, 30.5, 60.0, 60.0]
+
+
+def test_a_constant_stream_is_a_plateau_however_many_users_there_are() -> None:
+    found = plateau_of(answers(np.arange(3001) * 1.0), RAMP, 5, 30.0)
+    assert found["early"]["throughput"] == pytest.approx(100.0, rel=0.01)
+    assert found["ratio"] == pytest.approx(1.0, abs=0.01)
+    assert found["more_users"] == pytest.approx(54.1 / 15.0)
+
+
+def test_a_stream_that_grows_with_its_users_is_none() -> None:
+    at = np.arange(3001) * 0.01
+    found = plateau_of(answers(at**2), RAMP, 5, 30.0)
+    assert found["ratio"] > 3.0
+
+
+def test_too_few_users_for_a_plateau_are_refused() -> None:
+    with pytest.raises(LabError, match="never make 5 workers busy twice over"):
+        plateau_of(np.empty(0), ClosedLoad(concurrency=8, from_concurrency=1), 5, 30.0)
+
+
+def test_users_whom_nobody_is_in_the_way_of_bring_one_each_pause_and_service() -> None:
+    at = np.arange(3001) * 0.01
+    # N(t) / (Z + S), summed over time: N grows from 1 by 59 in 30 s.
+    found = rise_of(answers((at + 59.0 / 60.0 * at**2) / 0.275), PACED, 5, 0.05, 30.0)
+    assert found["ratio"] == pytest.approx(1.0, abs=0.02)
+    assert found["r2"] > 0.99
+    flat = rise_of(answers(np.arange(3001) * 0.5), PACED, 5, 0.05, 30.0)
+    assert flat["r2"] is None or flat["r2"] < 0.0
+
+
+def test_the_articles_arithmetic_takes_35_instances() -> None:
+    assert instances(900.0) == 35
+    assert instances(1250.0) == 25
+
+
+@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+def test_more_users_bring_no_more_traffic_without_a_pause(tmp_path: Path) -> None:
+    for attempt in range(ATTEMPTS):
+        command = [sys.executable, "-m", "sojourn_lab", "run", "pacing", "--duration", "8", "--seed", "31", "--json"]
+        done = subprocess.run(
+            [*command, "--out", str(tmp_path / f"{attempt}")], capture_output=True, text=True, timeout=150, check=False
+        )
+        assert "Traceback" not in done.stderr
+        run = json.loads(done.stdout)
+        if not run["void"]:
+            break
+    assert run["void_reasons"] == []
+    assert run["faults"] == []
+    unpaced, paced = (case["figures"]["capacity"] for case in run["cases"])
+    assert unpaced["plateau"]["more_users"] > 3.0
+    assert unpaced["plateau"]["ratio"] == pytest.approx(1.0, abs=0.15)
+    assert unpaced["saturation"] == pytest.approx(unpaced["law"], rel=0.15)
+    assert paced["rise"]["r2"] > 0.7
+    assert paced["sizing"]["article"] == 35

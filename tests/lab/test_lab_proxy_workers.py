@@ -1,0 +1,51 @@
+"""No difference, with the interval that says so: more workers of the proxy in front of app servers that are full."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sojourn_lab.nginx import Nginx
+from sojourn_lab.scenario import find_scenario
+
+ATTEMPTS = 3
+SETTINGS = ("repeats=3", "cases.*.load.concurrency=10")
+
+
+def test_throughput_and_mean_are_judged_by_both_ends_of_their_intervals() -> None:
+    scenario = find_scenario("proxy-workers")
+    judged = [(each.contrasts, each.metric) for each in scenario.criteria if each.contrasts is not None]
+    assert judged == [("[tm]*", "low"), ("[tm]*", "high"), ("p95-*", "ratio")]
+    assert len(scenario.contrasts) == 6
+    assert scenario.repeats >= 3
+    assert [scenario.topology_of(case).nginx_workers for case in scenario.cases] == [2, 4, 6]
+
+
+@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+def test_workers_of_the_proxy_make_no_difference(tmp_path: Path) -> None:
+    settings = [word for each in SETTINGS for word in ("--set", each)]
+    for attempt in range(ATTEMPTS):
+        out = tmp_path / f"run-{attempt}"
+        command = [sys.executable, "-m", "sojourn_lab", "run", "proxy-workers", "--duration", "1", "--seed", "7"]
+        done = subprocess.run(
+            [*command, *settings, "--json", "--out", str(out)],
+            capture_output=True, text=True, timeout=150, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        run = json.loads(done.stdout)
+        if not run["void"]:
+            break
+    assert run["void_reasons"] == []
+    assert [each["rounds"] for each in run["contrasts"]] == [3] * 6
+    for contrast in run["contrasts"]:
+        # In a second the count of answers moves by 5 %, and three of them decide p95; the mean hardly moves.
+        tolerance = 0.06 if contrast["name"].startswith("mean") else 0.3
+        assert contrast["ratio"] == pytest.approx(1.0, abs=tolerance), contrast
+        assert contrast["low"] <= contrast["ratio"] <= contrast["high"]
+    # nginx really had that many workers.
+    found = {path.parent.parent.name: path.read_text() for path in out.glob("logs/topology-*/nginx/nginx.conf")}
+    told = {text.partition("worker_processes ")[2].partition(";")[0] for text in found.values()}
+    assert told == {"2", "4", "6"}
