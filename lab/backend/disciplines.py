@@ -166,15 +166,14 @@ class AdaptiveTimeout:
     def __init__(self, calm: float, busy: float) -> None:
         self._calm = calm
         self._busy = busy
-        # Nobody in line was there then: whoever waits has come later.
-        self._empty_at = -math.inf
-        self._asked_before = False
+        # When the line was empty the last time: until the first of those who wait now came.
+        self._empty_at = 0.0
+        self._was_empty = True
 
     def __call__(self, line: deque[W], now: float) -> Taken[W]:
         """See the class."""
-        if not self._asked_before:
-            # Before the first came, the line was empty.
-            self._empty_at, self._asked_before = line[0].arrived, True
+        if self._was_empty:
+            self._empty_at = line[0].arrived
         late: list[W] = []
         found: W | None = None
         while line and found is None:
@@ -184,6 +183,5 @@ class AdaptiveTimeout:
                 late.append(first)
             else:
                 found = first
-        if not line:
-            self._empty_at = now
+        self._was_empty = not line
         return found, late

@@ -135,11 +135,11 @@ def test_an_adaptive_timeout_is_long_for_a_burst_and_short_in_a_standing_queue()
     assert take(line, 0.0)[0] == Someone(0, 0.0)
     found, away = take(line, 12.0)
     assert (found, away) == (Someone(2, 9.0), [Someone(1, 1.0)])
-    # The line was empty at 12: who comes at 23 and finds it standing may wait 1 s only.
-    line = line_of(13.0, 23.0, 24.5)
+    # The line was empty until 13: who comes at 23.5 and finds it standing may wait 1 s only.
+    line = line_of(13.0, 23.5, 24.5)
     assert take(line, 14.0)[0] == Someone(0, 13.0)
     found, away = take(line, 25.0)
-    assert (found, away) == (Someone(2, 24.5), [Someone(1, 23.0)])
+    assert (found, away) == (Someone(2, 24.5), [Someone(1, 23.5)])
 
 
 def test_an_adaptive_timeout_turns_nobody_away_who_came_to_an_empty_line() -> None:
