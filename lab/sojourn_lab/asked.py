@@ -9,17 +9,12 @@ from typing import Any
 
 import msgspec
 
+from sojourn_lab.case import Case
+from sojourn_lab.errors import ScenarioError
 from sojourn_lab.load import scaled_seconds
-from sojourn_lab.scenario import (
-    Case,
-    Criterion,
-    Scenario,
-    ScenarioError,
-    raw_scenario,
-    scenario_from_raw,
-    scenario_path,
-    scenario_with_time_scaled,
-)
+from sojourn_lab.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario import Criterion, Scenario
+from sojourn_lab.scenario_files import raw_scenario, scenario_from_raw, scenario_path
 from sojourn_lab.topology import Server, changed
 
 

@@ -28,7 +28,8 @@ from sojourn_lab.progress import watched
 from sojourn_lab.replay_cli import replay
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runtime import RuntimeMaker
-from sojourn_lab.scenario import Scenario, scenario_from_file, shipped_scenario_paths
+from sojourn_lab.scenario import Scenario
+from sojourn_lab.scenario_files import scenario_from_file, shipped_scenario_paths
 from sojourn_lab.tables import one_line
 from sojourn_lab.topology import Server
 

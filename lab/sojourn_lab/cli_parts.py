@@ -16,13 +16,13 @@ from rich.console import Console
 from sojourn.words import printable
 
 from sojourn_lab.document import Run, run_bytes
-from sojourn_lab.errors import LabError
+from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.progress import watched
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run
 from sojourn_lab.runtime import RuntimeMaker, runtime_maker
-from sojourn_lab.scenario import Scenario, ScenarioError
+from sojourn_lab.scenario import Scenario
 from sojourn_lab.tables import print_run
 
 USAGE, FAILURE, CLOSED_PIPE = 2, 1, 141

@@ -10,7 +10,8 @@ import msgspec
 
 from sojourn_lab.archive import Recorded
 from sojourn_lab.criteria import number_at
-from sojourn_lab.scenario import Scenario, scenario_with_time_scaled
+from sojourn_lab.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario import Scenario
 
 WORDS = (
     "name", "title", "question", "shows", "learned", "columns", "reference", "reference_name", "reference_source",

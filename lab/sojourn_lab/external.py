@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 import msgspec
 import numpy as np
 
-from sojourn_lab.errors import LabError
+from sojourn_lab.case import Action, Case
+from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
 from sojourn_lab.plan import Plan
 from sojourn_lab.process import Process
 from sojourn_lab.runtime import AppServer, RuntimeMaker
-from sojourn_lab.scenario import Action, Case, Column, Contrast, Criterion, Scenario, ScenarioError
+from sojourn_lab.scenario import Column, Contrast, Criterion, Scenario
 from sojourn_lab.topology import Topology, TopologyChange
 
 OPEN_CONNECTIONS = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from sojourn_lab.case import Case
 from sojourn_lab.load import ClosedLoad
-from sojourn_lab.scenario import Case
 from sojourn_lab.topology import Topology
 
 

@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from sojourn_lab.asked import Asked, as_asked
+from sojourn_lab.errors import ScenarioError
 from sojourn_lab.house import house_file
 from sojourn_lab.load import Name, Positive
-from sojourn_lab.scenario import Column, Criterion, Quick, Scenario, ScenarioError
+from sojourn_lab.scenario import Column, Criterion, Quick, Scenario
 
 Value = str | int | float | bool
 BASELINE = "as it is"

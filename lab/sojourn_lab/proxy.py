@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from sojourn_lab.case import Action
 from sojourn_lab.errors import LabError
-from sojourn_lab.scenario import Action
 from sojourn_lab.topology import Balancer, Topology
 
 BALANCER_LINES: dict[Balancer, str] = {

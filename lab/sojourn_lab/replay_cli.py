@@ -15,7 +15,7 @@ from sojourn.errors import SojournError
 from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
 from sojourn_lab.errors import LabError
 from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.scenario import scenario_from_text
+from sojourn_lab.scenario_files import scenario_from_text
 from sojourn_lab.topology import Server
 
 if TYPE_CHECKING:

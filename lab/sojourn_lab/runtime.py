@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal, Protocol, Self
 
 from sojourn_lab.backends import Backend, started_backend
+from sojourn_lab.case import Action
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.listen import ListenSampler
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
 from sojourn_lab.proxy import Upstreams, http_text, server_text
-from sojourn_lab.scenario import Action
 from sojourn_lab.tier import Tier, dependency_tier, mirror_tier, service_names
 from sojourn_lab.topology import Dependency, Mirror, Pool, Topology, changed
 

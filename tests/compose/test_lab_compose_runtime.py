@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sojourn_lab.case import Action
 from sojourn_lab.compose import ComposeRuntime, why_not_in_containers
 from sojourn_lab.compose.engine import (
     OWNER_LABEL,
@@ -35,7 +36,7 @@ from sojourn_lab.compose.project import Place, project_text
 from sojourn_lab.compose.runtime import user_inside
 from sojourn_lab.errors import LabError
 from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.scenario import Action, scenario_from_file, scenario_from_text, shipped_scenario_paths
+from sojourn_lab.scenario_files import scenario_from_file, scenario_from_text, shipped_scenario_paths
 from sojourn_lab.topology import Dependency, Mirror, Pool, QueueRules, Topology
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 from sojourn_lab.asked import with_setting
 from sojourn_lab.document import CaseResult, CriterionResult, Rows, Run, WindowTimes, iso_time, run_bytes
-from sojourn_lab.scenario import raw_from_text, scenario_from_raw, scenario_with_time_scaled
+from sojourn_lab.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario_files import raw_from_text, scenario_from_raw
 
 SERVICE = 0.05
 LENGTH = 20.0

@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from sojourn_lab.errors import LabError
+from sojourn_lab.case import Action
+from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.progress import Silence
 from sojourn_lab.proxy import Upstreams
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run
-from sojourn_lab.scenario import Action, ScenarioError, scenario_from_text
+from sojourn_lab.scenario_files import scenario_from_text
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 ADD, REMOVE = Action(0.0, "add_backend"), Action(0.0, "remove_backend")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from sojourn_lab.asked import Asked, as_asked
+from sojourn_lab.errors import ScenarioError
 from sojourn_lab.load import PoissonLoad
-from sojourn_lab.scenario import ScenarioError
 
 TEXT = """
 name = "asked"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sojourn_lab.nginx import Nginx
-from sojourn_lab.scenario import find_scenario
+from sojourn_lab.scenario_files import find_scenario
 
 ATTEMPTS = 3
 MEASURES = ("throughput", "errors", "latency", "scalability")

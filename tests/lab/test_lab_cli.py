@@ -15,7 +15,7 @@ from pathlib import Path
 import polars
 import pytest
 from lab_support import eventually, groups_of, small_scenario
-from sojourn_lab import runner
+from sojourn_lab import outcome, runner
 from sojourn_lab.cli import app
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import group_members
@@ -158,7 +158,7 @@ def test_an_analysis_that_fails_does_not_lose_the_measurement(tmp_path: Path, mo
     def broken(*_: object, **__: object) -> None:
         raise runner.LabError("the report of the run failed: no ink")
 
-    monkeypatch.setattr(runner, "write_report", broken)
+    monkeypatch.setattr(outcome, "write_report", broken)
     out = tmp_path / "run"
     done = CliRunner().invoke(app, ["run", str(small_scenario(tmp_path, duration=0.2)), "--out", str(out)])
     assert done.exit_code == 1

@@ -35,7 +35,8 @@ from sojourn_lab.kinds.settings import Collector
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.plan import ClientRecord, Latency, Quantiles, Summary, Window
 from sojourn_lab.process import Process
-from sojourn_lab.scenario import find_scenario, scenario_with_time_scaled
+from sojourn_lab.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario_files import find_scenario
 
 WINDOW = Window(100.0, 110.0)
 ATTEMPTS = 3

@@ -11,7 +11,8 @@ from sojourn_lab.laws import Law
 from sojourn_lab.learned import lessons_of
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.plan import Latency, Quantiles, Summary, Window
-from sojourn_lab.scenario import Criterion, Reference, find_scenario
+from sojourn_lab.scenario import Criterion, Reference
+from sojourn_lab.scenario_files import find_scenario
 
 
 def result(name: str = "c8-s100", users: int = 8, queueing: float = 0.3, service: float = 0.1) -> CaseResult:

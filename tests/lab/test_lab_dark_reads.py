@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from sojourn_lab.analyses.dark_reads import answers_in, copies_of, shares
+from sojourn_lab.case import Action
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.proxy import Upstreams, http_text, server_text
-from sojourn_lab.scenario import Action
 from sojourn_lab.topology import Mirror, Topology
 
 ATTEMPTS = 3

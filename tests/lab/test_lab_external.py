@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from lab_support import Seen, generated, http_server, plan_for
 from sojourn_lab.cli import app
+from sojourn_lab.errors import ScenarioError
 from sojourn_lab.external import Limits, asked_target, external_scenario, peak_rate, target_of
 from sojourn_lab.generator.loops import Pace
 from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, RampLoad, StepsLoad
-from sojourn_lab.scenario import Scenario, ScenarioError, scenario_from_text
+from sojourn_lab.scenario import Scenario
+from sojourn_lab.scenario_files import scenario_from_text
 from typer.testing import CliRunner
 
 LIMITS = Limits()

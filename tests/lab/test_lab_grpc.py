@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pytest
 from lab_support import plan_for
+from sojourn_lab.errors import ScenarioError
 from sojourn_lab.generator.summary import quantiles_of, summary_of
 from sojourn_lab.kinds.grpc.client import METHOD, OPTIONS
 from sojourn_lab.kinds.grpc.figures import case_figures
@@ -22,7 +23,7 @@ from sojourn_lab.kinds.settings import Grpc
 from sojourn_lab.load import PoissonLoad
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.plan import ClientRecord, Summary, Window
-from sojourn_lab.scenario import ScenarioError, scenario_from_text
+from sojourn_lab.scenario_files import scenario_from_text
 
 ATTEMPTS = 3
 TEXT = """

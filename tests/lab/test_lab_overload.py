@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from sojourn_lab.asked import without_long_cases
+from sojourn_lab.case import Case
 from sojourn_lab.document import Run
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.load import PoissonLoad, StepsLoad
@@ -16,7 +17,9 @@ from sojourn_lab.nginx import Nginx
 from sojourn_lab.progress import Silence
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run
-from sojourn_lab.scenario import Case, Scenario, find_scenario, scenario_with_time_scaled
+from sojourn_lab.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario import Scenario
+from sojourn_lab.scenario_files import find_scenario
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 ATTEMPTS = 3

@@ -16,7 +16,7 @@ from sojourn_lab.progress import Silence
 from sojourn_lab.proxy import Upstreams, http_text, server_text
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run
-from sojourn_lab.scenario import scenario_from_text
+from sojourn_lab.scenario_files import scenario_from_text
 from sojourn_lab.topology import Pool, Topology
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")

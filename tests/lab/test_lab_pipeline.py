@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import sojourn
 from sojourn.store.migrate import migrations
+from sojourn_lab.case import Case
 from sojourn_lab.criteria import judged_criteria, skipped
 from sojourn_lab.document import CaseResult, WindowTimes
 from sojourn_lab.errors import LabError
@@ -25,7 +26,8 @@ from sojourn_lab.kinds.stage import Stage
 from sojourn_lab.learned import lessons_of
 from sojourn_lab.process import Process
 from sojourn_lab.progress import Silence
-from sojourn_lab.scenario import Case, Criterion, find_scenario
+from sojourn_lab.scenario import Criterion
+from sojourn_lab.scenario_files import find_scenario
 
 
 def stage_of(folder: Path, name: str, duration: float = 1.0, **settings: Any) -> Stage:

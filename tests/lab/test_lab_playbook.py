@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from sojourn_lab.document import CaseResult, CriterionResult, Rows, Run, WindowTimes
-from sojourn_lab.errors import LabError
+from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.playbook import (
@@ -32,7 +32,7 @@ from sojourn_lab.playbook_run import finished_playbook
 from sojourn_lab.playbook_tables import comma_separated, markdown, plain_cell
 from sojourn_lab.progress import Silence
 from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.scenario import Scenario, ScenarioError
+from sojourn_lab.scenario import Scenario
 
 CONSUMERS, CORES, CHANNEL = (f"cases.*.collector.{name}" for name in ("consumers", "cores", "channel"))
 RAW: dict[str, Any] = {

@@ -18,6 +18,7 @@ from lab_support import Seen, generated, http_server, plan_for
 from sojourn_lab.analyses.ports import most_at_once
 from sojourn_lab.criteria import expected_voids
 from sojourn_lab.document import CaseResult, WindowTimes
+from sojourn_lab.errors import ScenarioError
 from sojourn_lab.generator import local_ports
 from sojourn_lab.generator.__main__ import main
 from sojourn_lab.generator.local_ports import (
@@ -30,7 +31,7 @@ from sojourn_lab.generator.local_ports import (
 )
 from sojourn_lab.load import ConstantLoad
 from sojourn_lab.nginx import Nginx
-from sojourn_lab.scenario import ScenarioError, find_scenario, scenario_from_text
+from sojourn_lab.scenario_files import find_scenario, scenario_from_text
 
 ATTEMPTS = 3
 

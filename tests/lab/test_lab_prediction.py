@@ -18,7 +18,8 @@ from sojourn_lab.document import PredictionResult, Rows, Run
 from sojourn_lab.learned import lessons_of
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.predictions import compared
-from sojourn_lab.scenario import Criterion, Prediction, find_scenario
+from sojourn_lab.scenario import Criterion, Prediction
+from sojourn_lab.scenario_files import find_scenario
 from sojourn_lab.tables import print_run
 
 ATTEMPTS = 3

@@ -14,7 +14,8 @@ from sojourn_lab.criteria import judged_criteria, median_at, number_at, value_at
 from sojourn_lab.document import CaseResult, WindowTimes
 from sojourn_lab.learned import formed, paragraph
 from sojourn_lab.runner import planned_cases, seeds_of, servers_of
-from sojourn_lab.scenario import Contrast, Criterion, scenario_from_text
+from sojourn_lab.scenario import Contrast, Criterion
+from sojourn_lab.scenario_files import scenario_from_text
 
 
 def case(base: str, turn: int, **figures: Any) -> CaseResult:

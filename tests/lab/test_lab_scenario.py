@@ -8,17 +8,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sojourn_lab.errors import ScenarioError
 from sojourn_lab.laws import warmup_of
 from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
-from sojourn_lab.scenario import (
-    Scenario,
-    ScenarioError,
-    find_scenario,
-    scenario_from_file,
-    scenario_from_text,
-    scenario_with_time_scaled,
-    shipped_scenario_paths,
-)
+from sojourn_lab.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario import Scenario
+from sojourn_lab.scenario_files import find_scenario, scenario_from_file, scenario_from_text, shipped_scenario_paths
 
 HEAD = """
 name = "small"

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 from sojourn_lab.backends import listening_socket
-from sojourn_lab.errors import LabError
+from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.generator.summary import quantiles_of
 from sojourn_lab.house import house_file
 from sojourn_lab.kinds.settings import Websocket
@@ -28,7 +28,8 @@ from sojourn_lab.kinds.websocket.usage import Sample, sample_of, shares_of_a_cor
 from sojourn_lab.kinds.websocket.verdict import void_reasons
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.plan import Window
-from sojourn_lab.scenario import ScenarioError, find_scenario, scenario_from_text, scenario_with_time_scaled
+from sojourn_lab.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario_files import find_scenario, scenario_from_text
 from sojourn_lab.topology import Topology
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))

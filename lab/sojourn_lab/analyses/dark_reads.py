@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sojourn_lab.analyses.data import CaseData
+from sojourn_lab.case import Action
 from sojourn_lab.generator.summary import quantiles_of
-from sojourn_lab.scenario import Action
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sojourn_lab.case import Case
 from sojourn_lab.plan import ClientRecord, Summary
-from sojourn_lab.scenario import Case, Scenario
+from sojourn_lab.scenario import Scenario
 from sojourn_lab.topology import Topology
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from sojourn_lab.analyses.data import CaseData
-from sojourn_lab.scenario import Case
+from sojourn_lab.case import Case
 from sojourn_lab.topology import Topology
 
 

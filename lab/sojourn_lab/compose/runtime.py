@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from sojourn_lab.case import Action
 from sojourn_lab.compose import shared
 from sojourn_lab.compose.containers import Containers
 from sojourn_lab.compose.engine import (
@@ -31,7 +32,6 @@ from sojourn_lab.compose.refusals import why_topology_refused
 from sojourn_lab.errors import LabError
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.process import Process
-from sojourn_lab.scenario import Action
 from sojourn_lab.topology import Topology
 
 HOST = "127.0.0.1"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sojourn_lab.case import Case
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.progress import Watcher
-from sojourn_lab.scenario import Case, Scenario
+from sojourn_lab.scenario import Scenario
 from sojourn_lab.topology import Topology
 
 
