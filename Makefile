@@ -18,7 +18,9 @@ demo: setup ## the benchmark, short: real nginx, real app servers, a table and a
 	@.venv/bin/sojourn lab run benchmark
 
 test: setup-test ## everything this machine can run; what it skips it names
-	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(PY) -m pytest
+	@status=0; export PATH="$(CURDIR)/.tools/bin:$$PATH"; \
+	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/lab --ignore tests/compose || status=1; \
+	$(PY) -m pytest tests/lab tests/compose || status=1; exit $$status
 
 lint: setup-test ## ruff, types, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)
