@@ -17,6 +17,7 @@ setup-test:
 demo: setup ## the benchmark, short: real nginx, real app servers, a table and a report (under 3 minutes)
 	@.venv/bin/sojourn lab run benchmark
 
+# What real servers time has the machine to itself; the rest is run two at a time.
 test: setup-test ## everything this machine can run; what it skips it names
 	@status=0; export PATH="$(CURDIR)/.tools/bin:$$PATH"; \
 	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/lab --ignore tests/compose || status=1; \

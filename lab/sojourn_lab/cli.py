@@ -19,7 +19,7 @@ from sojourn_lab.articles import ARTICLES
 from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
 from sojourn_lab.compare_cli import compare, list_runs
-from sojourn_lab.document import Run, run_in
+from sojourn_lab.document import Run, run_in, seconds_between
 from sojourn_lab.external import asked_target, external_runtime, external_scenario
 from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.listen import ListenSampler
@@ -166,15 +166,21 @@ def run_scenario(
     ended: list[tuple[Run, Path]] = []
     for scenario, used in wanted:
         folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, scenario.name)
-        run = run_in_good_order(scenario, used, folder, quiet, runtime=maker, changes=changes)
+        try:
+            run = run_in_good_order(scenario, used, folder, quiet, runtime=maker, changes=changes)
+        except typer.Exit as end:
+            # One that could not be made has said why, and takes nothing from the others; a signal ends them all.
+            if len(wanted) == 1 or end.exit_code != FAILURE:
+                raise
+            continue
         ended.append((run, folder.final))
         if len(wanted) == 1:
             print_record(run, folder.final, as_json)
         elif not as_json:
-            Console().print(one_line(run, str(folder.final)))
+            Console().print(one_line(run, str(folder.final)), soft_wrap=True)
     if len(wanted) > 1:
-        _print_several(ended, as_json)
-    if not all(run.passed for run, _ in ended):
+        _print_several(ended, len(wanted), as_json)
+    if len(ended) < len(wanted) or not all(run.passed for run, _ in ended):
         raise typer.Exit(FAILURE)
 
 
@@ -321,11 +327,12 @@ def _ports(sockets: list[str]) -> dict[str, int]:
     return ports
 
 
-def _print_several(ended: list[tuple[Run, Path]], as_json: bool) -> None:
+def _print_several(ended: list[tuple[Run, Path]], wanted: int, as_json: bool) -> None:
     if as_json:
         for run, folder in ended:
             record = {"run": str(folder), "scenario": run.scenario.name, "passed": run.passed, "void": run.void}
             typer.echo(msgspec.json.encode(record).decode())
         return
     passed = sum(run.passed for run, _ in ended)
-    Console().print(f"{passed} of {len(ended)} passed")
+    took = sum(seconds_between(run.started, run.finished) for run, _ in ended)
+    Console().print(f"{passed} of {wanted} passed, in {took:.0f} s")

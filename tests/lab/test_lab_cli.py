@@ -15,7 +15,7 @@ from pathlib import Path
 import polars
 import pytest
 from lab_support import eventually, groups_of, small_scenario
-from sojourn_lab import outcome, runner
+from sojourn_lab import backends, outcome, runner
 from sojourn_lab.cli import app
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import group_members
@@ -261,3 +261,25 @@ def test_progress_is_shown_at_a_terminal_only_and_not_on_stdout(tmp_path: Path) 
     assert shown["quiet"] == ""
     for stage in ("starting nginx", "c2", "c4", "working out the results"):
         assert stage in shown["loud"]
+
+
+@needs_nginx
+def test_of_several_runs_one_that_cannot_be_made_takes_nothing_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = small_scenario(tmp_path, duration=0.2)
+    text = (
+        good.read_text()
+        .replace('name = "small"', 'name = "broken"')
+        .replace("[topology]", '[topology]\nserver = "unicorn"')
+    )
+    (tmp_path / "broken.toml").write_text(text)
+    monkeypatch.setattr(
+        backends, "why_server_unavailable", lambda server: "no unicorn" if server == "unicorn" else None
+    )
+    done = CliRunner().invoke(app, ["run", "broken.toml", "small.toml", "--quiet"])
+    assert done.exit_code == 1
+    assert "no unicorn" in done.stderr
+    assert "1 of 2 passed" in done.stdout
+    assert len(list((tmp_path / "runs").glob("small-*"))) == 1
