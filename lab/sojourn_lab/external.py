@@ -7,12 +7,11 @@ not at all: a scenario that goes beyond one is refused before its first request.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,9 +22,9 @@ from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
 from sojourn_lab.plan import Plan
-from sojourn_lab.process import Process
 from sojourn_lab.runtime import AppServer, RuntimeMaker
 from sojourn_lab.scenario import Column, Contrast, Criterion, Scenario
+from sojourn_lab.standing import Standing
 from sojourn_lab.topology import Topology, TopologyChange
 
 OPEN_CONNECTIONS = 100
@@ -233,20 +232,15 @@ def _said(target: Target, left_out: Sequence[str]) -> str:
     return (text + told).replace("{", "(").replace("}", ")")
 
 
-class ExternalRuntime:
+class ExternalRuntime(Standing):
     """A context in which nothing runs but the generator; `url` is where somebody else answers."""
 
     kind: Literal["external"] = "external"
 
     def __init__(self, target: Target, logs: Path, interrupts: Interrupts) -> None:
+        super().__init__(logs, interrupts)
         self._target = target
-        self._logs = logs
-        logs.mkdir(exist_ok=True)
-        self._interrupts = interrupts
-        self._stack = contextlib.ExitStack()
         self.versions = dict(NO_PART)
-        self.spin_up = 0.0
-        self.tear_down = 0.0
 
     @property
     def backends(self) -> Sequence[AppServer]:
@@ -276,24 +270,9 @@ class ExternalRuntime:
     def settle(self, deadline: float) -> None:
         """Return at once: nobody here knows whether a queue is left there."""
 
-    def started(self, command: list[str], name: str) -> Process:
-        """Return a process of this run, started; it is stopped with the rest if it has not ended by then."""
-        with self._interrupts.shielded():
-            process = Process(command, name=name, folder=self._logs)
-            process.start()
-            self._stack.callback(process.stop)
-        return process
-
     def perform(self, action: Action) -> None:
         """Refuse: what is behind a URL is not the lab's to change."""
         raise LabError(f"{action.do}: what is behind a URL is not the lab's to change")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._interrupts.shielded():
-            self._stack.close()
 
 
 def external_runtime(target: Target) -> RuntimeMaker:

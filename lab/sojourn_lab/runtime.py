@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, Self
@@ -15,6 +13,7 @@ from sojourn_lab.listen import ListenSampler
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
 from sojourn_lab.proxy import Upstreams, http_text, server_text
+from sojourn_lab.standing import Standing
 from sojourn_lab.tier import Tier, dependency_tier, mirror_tier, service_names
 from sojourn_lab.topology import Dependency, Mirror, Pool, Topology, changed
 
@@ -95,10 +94,10 @@ def runtime_maker(name: Literal["process", "compose"]) -> RuntimeMaker:
     return compose_runtime
 
 
-class ProcessRuntime:
-    """A context in which the topology runs: ready when entered, gone when left, whatever happened inside.
+class ProcessRuntime(Standing):
+    """A context in which the topology runs, as processes of this machine.
 
-    `spin_up` and `tear_down` are seconds. The folder gets nginx/ (unless `nginx_in` says where else), access.jsonl,
+    The folder gets nginx/ (unless `nginx_in` says where else), access.jsonl,
     listen.jsonl, both after what is in them already, and logs/.
     """
 
@@ -107,12 +106,9 @@ class ProcessRuntime:
     def __init__(
         self, topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
     ) -> None:
+        super().__init__(logs, interrupts)
         self._topology = topology
         self._nginx_in = nginx_in or folder
-        self._logs = logs
-        logs.mkdir(exist_ok=True)
-        self._interrupts = interrupts
-        self._stack = contextlib.ExitStack()
         self.access_log = folder / "access.jsonl"
         self.listen_log = folder / "listen.jsonl"
         self.backends: list[Backend] = []
@@ -120,23 +116,11 @@ class ProcessRuntime:
         self.upstreams = Upstreams()
         self.nginx: Nginx | None = None
         self.versions: dict[str, str] = {}
-        self.spin_up = 0.0
-        self.tear_down = 0.0
 
     @property
     def url(self) -> str:
         """Where the proxy answers; empty before it is up."""
         return self.nginx.url if self.nginx is not None else ""
-
-    def __enter__(self) -> Self:
-        before = time.monotonic()
-        try:
-            self._start_all()
-        except BaseException:
-            self._stop_all()
-            raise
-        self.spin_up = time.monotonic() - before
-        return self
 
     def _start_all(self) -> None:
         topology = self._topology
@@ -221,20 +205,3 @@ class ProcessRuntime:
         """Return when every backend answers again, so that no case inherits the work of the one before."""
         for backend in self.backends:
             backend.wait_until_ready(deadline)
-
-    def started(self, command: list[str], name: str) -> Process:
-        """Return a process of this run, started; it is stopped with the rest if it has not ended by then."""
-        with self._interrupts.shielded():
-            process = Process(command, name=name, folder=self._logs)
-            process.start()
-            self._stack.callback(process.stop)
-        return process
-
-    def __exit__(self, *_: object) -> None:
-        self._stop_all()
-
-    def _stop_all(self) -> None:
-        before = time.monotonic()
-        with self._interrupts.shielded():
-            self._stack.close()
-        self.tear_down = time.monotonic() - before

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -172,3 +174,29 @@ def stop_for(process: Process, seconds: float) -> None:
     process.send_signal(signal.SIGSTOP)
     time.sleep(seconds)
     process.send_signal(signal.SIGCONT)
+
+
+def sound_run(folder: Path, *arguments: str, deadline: float = 200.0, attempts: int = 3) -> dict[str, Any]:
+    """Return the record of `sojourn lab run ARGUMENTS`, without faults and not void.
+
+    A run that is void says that the machine was busy with something else, and nothing of the system: it is made again.
+    """
+    for attempt in range(attempts):
+        command = [sys.executable, "-m", "sojourn_lab", "run", *arguments, "--json"]
+        done = subprocess.run(
+            [*command, "--out", str(folder / f"run-{attempt}")],
+            capture_output=True, text=True, timeout=deadline, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        assert done.stdout, done.stderr
+        record: dict[str, Any] = json.loads(done.stdout)
+        if not record["void"]:
+            break
+    assert record["void_reasons"] == []
+    assert record["faults"] == []
+    return record
+
+
+def missed(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the criteria that a run did not meet."""
+    return [each for each in record["criteria"] if not each["passed"]]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from lab_support import sound_run
 from sojourn.explain.visits import TOLD, Visits, Workers
 from sojourn_lab.analyses.balance import before_and_after, newcomer_figures, shares_and_waits
 from sojourn_lab.asked import Asked, as_asked
@@ -19,7 +16,6 @@ from sojourn_lab.nginx import Nginx
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 
-ATTEMPTS = 3
 NAMES = {"10.0.0.1:80": "a", "10.0.0.2:80": "b"}
 
 
@@ -110,31 +106,9 @@ def test_an_action_keeps_its_place_in_a_longer_or_shorter_run() -> None:
     assert [each.cases[0].actions[0].at for each in (longer, scaled)] == [2.0 * at, 0.5 * at]
 
 
-def record_of(folder: Path, *arguments: str) -> dict[str, Any]:
-    """The record of one run; one that calls itself void, on a busy machine, is repeated as a person would."""
-    for attempt in range(ATTEMPTS):
-        command = [
-            sys.executable,
-            "-m",
-            "sojourn_lab",
-            "run",
-            *arguments,
-            "--json",
-            "--out",
-            str(folder / f"{attempt}"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-        assert "Traceback" not in done.stderr
-        record: dict[str, Any] = json.loads(done.stdout)
-        if not record["void"]:
-            return record
-    pytest.fail(f"every run was void: {record['void_reasons']}")
-
-
 @needs_nginx
 def test_counting_connections_keeps_requests_from_a_slow_backend(tmp_path: Path) -> None:
-    run = record_of(tmp_path, "balancing", "--scale", "0.3", "--seed", "77", "--set", "cases.*.load.rate=30")
-    assert run["faults"] == []
+    run = sound_run(tmp_path, "balancing", "--scale", "0.3", "--seed", "77", "--set", "cases.*.load.rate=30")
     assert [each for each in run["criteria"] if not each["passed"]] == []
     turns, counted, drawn = (case["figures"]["balance"] for case in run["cases"])
     # The same schedule; how many of it nginx saw in the window moves by one or two at its edges.
@@ -147,8 +121,7 @@ def test_counting_connections_keeps_requests_from_a_slow_backend(tmp_path: Path)
 
 @needs_nginx
 def test_a_backend_added_in_mid_run_has_its_share_at_once(tmp_path: Path) -> None:
-    run = record_of(tmp_path, "added-backend", "--duration", "5", "--seed", "78")
-    assert run["faults"] == []
+    run = sound_run(tmp_path, "added-backend", "--duration", "5", "--seed", "78")
     assert [each for each in run["criteria"] if not each["passed"]] == []
     for case in run["cases"]:
         found = case["figures"]["balance"]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from lab_support import sound_run
 from sojourn_lab.analyses.dark_reads import answers_in, copies_of, shares
 from sojourn_lab.case import Action
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.proxy import Upstreams, http_text, server_text
 from sojourn_lab.topology import Mirror, Topology
-
-ATTEMPTS = 3
 
 
 def test_shares_are_counted_before_and_after_the_kill_switch() -> None:
@@ -58,18 +54,8 @@ def test_the_percentage_is_what_nginx_is_told(percent: float, now: float | None,
 def test_copies_are_counted_compared_and_switched_off(tmp_path: Path) -> None:
     settings = ["repeats=1", "contrasts=[]", "criteria=[]", "cases.quarter.topology.mirror.percent=50.0"]
     settings += ["cases.quarter.topology.mirror.differs=0.3"]
-    command = [sys.executable, "-m", "sojourn_lab", "run", "dark-reads", "--duration", "4", "--seed", "41", "--json"]
-    for attempt in range(ATTEMPTS):
-        done = subprocess.run(
-            [*command, *(part for each in settings for part in ("--set", each)), "--out", str(tmp_path / f"{attempt}")],
-            capture_output=True, text=True, timeout=150, check=False,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        run = json.loads(done.stdout)
-        if not run["void"]:
-            break
-    assert run["void_reasons"] == []
-    assert run["faults"] == []
+    told = [part for each in settings for part in ("--set", each)]
+    run = sound_run(tmp_path, "dark-reads", "--duration", "4", "--seed", "41", *told)
     none, half, slow = (case["figures"]["dark_reads"] for case in run["cases"])
     assert "compared" not in none or not none["compared"]
     # About 80 requests before the switch: five standard deviations of a share of a half are 28 of 100.

@@ -8,15 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from lab_support import missed, sound_run
 from sojourn_lab.house import house_file
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.tier import plain
 from sojourn_lab.topology import Dependency, Mirror, Pool, Topology
 
-ATTEMPTS = 3
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 
 HOLDER = """
@@ -60,30 +59,13 @@ def test_a_tier_is_of_the_same_kind_with_nothing_behind_or_beside_it() -> None:
     assert behind.connection_cap is None
 
 
-def run(tmp_path: Path, name: str, *options: str) -> dict[str, Any]:
-    """Return the record of a run that is not void; another generator's stall may cost an attempt."""
-    for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", name, *options, "--json", "--out"]
-        done = subprocess.run(
-            [*command, str(tmp_path / f"{attempt}")], capture_output=True, text=True, timeout=200, check=False
-        )
-        assert "Traceback" not in done.stderr
-        record: dict[str, Any] = json.loads(done.stdout)
-        if not record["void"]:
-            break
-    assert record["void_reasons"] == []
-    assert record["faults"] == []
-    return record
-
-
 @needs_nginx
 def test_a_second_instance_helps_only_where_the_tier_behind_has_room(tmp_path: Path) -> None:
     # Other times than the file's: 15 ms in the app, 60 ms behind it, 12 users.
     settings = ("--set", "cases.*.service_time=0.015", "--set", "cases.*.dependency=0.06")
     users = ("--set", "cases.*.load.concurrency=12")
-    record = run(tmp_path, "shared-dependency", "--duration", "3", "--seed", "51", *settings, *users)
-    missed = [each for each in record["criteria"] if not each["passed"]]
-    assert missed == []
+    record = sound_run(tmp_path, "shared-dependency", "--duration", "3", "--seed", "51", *settings, *users)
+    assert missed(record) == []
     # The tier behind has a log of its own, with a split of its own.
     folder = Path(record["run"])
     behind = [json.loads(line) for line in (folder / "dependency.jsonl").read_text().splitlines()]
@@ -96,6 +78,5 @@ def test_a_second_instance_helps_only_where_the_tier_behind_has_room(tmp_path: P
 @needs_nginx
 def test_a_lock_is_slow_code_above_and_a_queue_below(tmp_path: Path) -> None:
     settings = ("--set", "cases.*.service_time=0.01", "--set", "cases.*.dependency=0.06")
-    record = run(tmp_path, "lock", "--duration", "2.5", "--seed", "52", *settings)
-    missed = [each for each in record["criteria"] if not each["passed"]]
-    assert missed == []
+    record = sound_run(tmp_path, "lock", "--duration", "2.5", "--seed", "52", *settings)
+    assert missed(record) == []

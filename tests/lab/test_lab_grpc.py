@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from lab_support import plan_for
+from lab_support import plan_for, sound_run
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.generator.summary import quantiles_of, summary_of
 from sojourn_lab.kinds.grpc.client import METHOD, OPTIONS
@@ -25,7 +23,6 @@ from sojourn_lab.nginx import Nginx
 from sojourn_lab.plan import ClientRecord, Summary, Window
 from sojourn_lab.scenario_files import scenario_from_text
 
-ATTEMPTS = 3
 TEXT = """
 name = "x"
 title = "x"
@@ -130,18 +127,8 @@ def test_settings_move_with_the_scale_and_nothing_else_is_taken() -> None:
 
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_pinned_connections_leave_the_newcomer_idle_and_balanced_calls_do_not(tmp_path: Path) -> None:
-    for attempt in range(ATTEMPTS):
-        out = tmp_path / f"run-{attempt}"
-        command = [sys.executable, "-m", "sojourn_lab", "run", "grpc-pinning", "--duration", "4", "--seed", "6"]
-        done = subprocess.run(
-            [*command, "--json", "--out", str(out)], capture_output=True, text=True, timeout=120, check=False
-        )
-        assert "Traceback" not in done.stderr
-        run = json.loads(done.stdout)
-        if not run["void"]:
-            break
-    assert run["void_reasons"] == []
-    assert run["faults"] == []
+    run = sound_run(tmp_path, "grpc-pinning", "--duration", "4", "--seed", "6")
+    out = Path(run["run"])
     shares = {case["name"]: case["figures"]["joined"]["share"] for case in run["cases"]}
     assert shares["pinned"] == 0.0
     assert min(shares["round-robin"], shares["least-conn"]) > 0.2

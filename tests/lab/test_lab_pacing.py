@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from lab_support import sound_run
 from sojourn_lab.analyses.capacity import instances, plateau_of, rise_of, users_at
 from sojourn_lab.errors import LabError
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.nginx import Nginx
 
-ATTEMPTS = 3
 RAMP = ClosedLoad(concurrency=60, from_concurrency=1)
 PACED = ClosedLoad(concurrency=60, from_concurrency=1, think_time=0.225)
 
@@ -63,17 +60,7 @@ def test_the_articles_arithmetic_takes_35_instances() -> None:
 
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_more_users_bring_no_more_traffic_without_a_pause(tmp_path: Path) -> None:
-    for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", "pacing", "--duration", "8", "--seed", "31", "--json"]
-        done = subprocess.run(
-            [*command, "--out", str(tmp_path / f"{attempt}")], capture_output=True, text=True, timeout=150, check=False
-        )
-        assert "Traceback" not in done.stderr
-        run = json.loads(done.stdout)
-        if not run["void"]:
-            break
-    assert run["void_reasons"] == []
-    assert run["faults"] == []
+    run = sound_run(tmp_path, "pacing", "--duration", "8", "--seed", "31")
     unpaced, paced = (case["figures"]["capacity"] for case in run["cases"])
     assert unpaced["plateau"]["more_users"] > 3.0
     assert unpaced["plateau"]["ratio"] == pytest.approx(1.0, abs=0.15)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from lab_support import sound_run
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.scenario_files import find_scenario
 
-ATTEMPTS = 3
 SETTINGS = ("repeats=3", "cases.*.load.concurrency=10")
 
 
@@ -27,18 +24,8 @@ def test_throughput_and_mean_are_judged_by_both_ends_of_their_intervals() -> Non
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_workers_of_the_proxy_make_no_difference(tmp_path: Path) -> None:
     settings = [word for each in SETTINGS for word in ("--set", each)]
-    for attempt in range(ATTEMPTS):
-        out = tmp_path / f"run-{attempt}"
-        command = [sys.executable, "-m", "sojourn_lab", "run", "proxy-workers", "--duration", "1", "--seed", "7"]
-        done = subprocess.run(
-            [*command, *settings, "--json", "--out", str(out)],
-            capture_output=True, text=True, timeout=150, check=False,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        run = json.loads(done.stdout)
-        if not run["void"]:
-            break
-    assert run["void_reasons"] == []
+    run = sound_run(tmp_path, "proxy-workers", "--duration", "1", "--seed", "7", *settings)
+    out = Path(run["run"])
     assert [each["rounds"] for each in run["contrasts"]] == [3] * 6
     for contrast in run["contrasts"]:
         # In a second the count of answers moves by 5 %, and three of them decide p95; the mean hardly moves.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from lab_support import missed, sound_run
 from sojourn_lab.analyses.reconciliation import reconciled
 from sojourn_lab.nginx import Nginx
-
-ATTEMPTS = 3
 
 
 def test_a_failure_without_a_span_is_unseen_and_one_with_a_span_is_not() -> None:
@@ -33,19 +29,8 @@ def test_nothing_logged_has_no_share() -> None:
 
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_what_a_cap_on_connections_refuses_is_in_nginxs_log_alone(tmp_path: Path) -> None:
-    for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", "connection-cap", "--duration", "4", "--seed", "32"]
-        done = subprocess.run(
-            [*command, "--set", "cases.*.load.rate=60", "--json", "--out", str(tmp_path / f"{attempt}")],
-            capture_output=True, text=True, timeout=150, check=False,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        run = json.loads(done.stdout)
-        if not run["void"]:
-            break
-    assert run["void_reasons"] == []
-    assert run["faults"] == []
-    assert [each for each in run["criteria"] if not each["passed"]] == []
+    run = sound_run(tmp_path, "connection-cap", "--duration", "4", "--seed", "32", "--set", "cases.*.load.rate=60")
+    assert missed(run) == []
     capped = run["cases"][0]
     # The client had an error for each: none was lost on the way to it, or asked twice.
     assert capped["client"]["statuses"]["502"] == capped["figures"]["reconciliation"]["unseen"] > 0

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
 import secrets
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from sojourn_lab.case import Action
 from sojourn_lab.compose import shared
@@ -31,7 +29,7 @@ from sojourn_lab.compose.project import Place, project_text
 from sojourn_lab.compose.refusals import why_topology_refused
 from sojourn_lab.errors import LabError
 from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.process import Process
+from sojourn_lab.standing import Standing
 from sojourn_lab.topology import Topology
 
 HOST = "127.0.0.1"
@@ -62,10 +60,10 @@ def compose_runtime(
     return ComposeRuntime(topology, folder, logs, interrupts, nginx_in=nginx_in)
 
 
-class ComposeRuntime:
-    """A context in which the topology runs in containers: ready when entered, gone when left, whatever happened inside.
+class ComposeRuntime(Standing):
+    """A context in which the topology runs in containers.
 
-    `spin_up` and `tear_down` are seconds. compose/ in the folder (or where `nginx_in` says) has everything the
+    compose/ in the folder (or where `nginx_in` says) has everything the
     containers read and write; access.jsonl and listen.jsonl get their lines when all is down.
     """
 
@@ -74,12 +72,9 @@ class ComposeRuntime:
     def __init__(
         self, topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
     ) -> None:
+        super().__init__(logs, interrupts)
         self._topology = topology
         self._shared = (nginx_in or folder).resolve() / "compose"
-        self._interrupts = interrupts
-        self._logs = logs
-        logs.mkdir(exist_ok=True)
-        self._stack = contextlib.ExitStack()
         self._control = 0
         self._parts = parts_of(topology)
         self.upstreams = self._parts.main.upstreams
@@ -94,18 +89,6 @@ class ComposeRuntime:
         self.url = ""
         self.versions: dict[str, str] = {}
         """Of the engine and of what runs in the containers, and the ids of the images."""
-        self.spin_up = 0.0
-        self.tear_down = 0.0
-
-    def __enter__(self) -> Self:
-        before = time.monotonic()
-        try:
-            self._start_all()
-        except BaseException:
-            self._stop_all()
-            raise
-        self.spin_up = time.monotonic() - before
-        return self
 
     def _start_all(self) -> None:
         if (reason := why_topology_refused(self._topology)) is not None:
@@ -194,23 +177,6 @@ class ComposeRuntime:
         worker = "nginx: worker process"
         found = self._containers.processes(MAIN).items()
         return {pid for pid, words in found if words.startswith(worker) and "shutting down" not in words}
-
-    def started(self, command: list[str], name: str) -> Process:
-        """Return a process on this machine, started; it is stopped with the rest if it has not ended by then."""
-        with self._interrupts.shielded():
-            process = Process(command, name=name, folder=self._logs)
-            process.start()
-            self._stack.callback(process.stop)
-        return process
-
-    def __exit__(self, *_: object) -> None:
-        self._stop_all()
-
-    def _stop_all(self) -> None:
-        before = time.monotonic()
-        with self._interrupts.shielded():
-            self._stack.close()
-        self.tear_down = time.monotonic() - before
 
     def _gather(self) -> None:
         for name in self._parts.logs:

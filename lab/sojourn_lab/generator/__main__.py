@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import sys
 import time
 from collections.abc import Callable
@@ -12,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from sojourn_lab.errors import LabError
 from sojourn_lab.generator.client import Asks, Client
 from sojourn_lab.generator.clock import Clock, Heartbeat
 from sojourn_lab.generator.loops import offer_closed, offer_open
+from sojourn_lab.generator.program import exit_code
 from sojourn_lab.generator.summary import summary_of
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.plan import ClientRecord, Plan, Summary, Window
@@ -67,22 +66,11 @@ async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Cli
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 2 for a plan that cannot be used, 1 where nothing can be sent, 0 also for a void run."""
-    try:
-        (path,) = arguments
-        plan = msgspec.json.decode(Path(path).read_bytes(), type=Plan)
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"generator: needs one plan file: {error}\n")
-        return 2
-    # What the imports left behind need not be walked again by every collection during the run.
-    gc.collect()
-    gc.freeze()
-    try:
-        summary = asyncio.run(summary_of_run(plan))
-    except LabError as error:
-        sys.stderr.write(f"generator: {error}\n")
-        return 1
-    Path(plan.summary).write_bytes(msgspec.json.encode(summary))
-    return 0
+
+    def run(plan: Plan) -> None:
+        Path(plan.summary).write_bytes(msgspec.json.encode(asyncio.run(summary_of_run(plan))))
+
+    return exit_code("generator", Plan, arguments, run)
 
 
 if __name__ == "__main__":

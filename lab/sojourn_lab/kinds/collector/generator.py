@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import numpy as np
 from sojourn_lab.generator.__main__ import HEAD_START
 from sojourn_lab.generator.client import CHUNK, kind_of_failure
 from sojourn_lab.generator.clock import Clock, Heartbeat, sleep_until
+from sojourn_lab.generator.program import exit_code
 from sojourn_lab.generator.summary import summary_of
 from sojourn_lab.kinds.collector.plan import HEARTBEAT, VIEWERS, Offered, Traffic
 from sojourn_lab.load import PoissonLoad
@@ -139,17 +139,11 @@ async def offered(traffic: Traffic) -> Offered:
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 2 for a plan that cannot be used, 0 also for a void run."""
-    try:
-        (path,) = arguments
-        traffic = msgspec.json.decode(Path(path).read_bytes(), type=Traffic)
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"generator: needs one plan file: {error}\n")
-        return 2
-    gc.collect()
-    gc.freeze()
-    found = asyncio.run(offered(traffic))
-    Path(traffic.plan.summary).write_bytes(msgspec.json.encode(found))
-    return 0
+
+    def run(traffic: Traffic) -> None:
+        Path(traffic.plan.summary).write_bytes(msgspec.json.encode(asyncio.run(offered(traffic))))
+
+    return exit_code("generator", Traffic, arguments, run)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import os
 import sys
-import time
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -18,6 +16,7 @@ from sojourn_lab.kinds.settings import Collector
 from sojourn_lab.kinds.stage import Stage
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
+from sojourn_lab.standing import Standing
 
 START_DEADLINE = 30.0
 BACKLOG = 1024
@@ -44,7 +43,7 @@ SERVER = """
 """
 
 
-class System:
+class System(Standing):
     """A context in which the system of one case runs. The folder of its logs gets everything that its parts say.
 
     Attributes:
@@ -59,40 +58,32 @@ class System:
         cores = len(os.sched_getaffinity(0))
         if settings.cores > cores:
             raise LabError(f"the case {stage.case.name} asks for {settings.cores} cores, and there are {cores}")
+        super().__init__(stage.logs, stage.interrupts)
         self._stage = stage
         self._settings = settings
-        self._stack = contextlib.ExitStack()
         self._port = 0
         self._collector: Process | None = None
         self.acknowledged = stage.logs / "acknowledged.jsonl"
         self.samples = stage.logs / "samples.jsonl"
         self.kept = stage.logs / "broker.jsonl"
         self.url = ""
-        self.spin_up = self.tear_down = 0.0
-
-    def __enter__(self) -> Self:
-        before = time.monotonic()
-        try:
-            self._start_all()
-        except BaseException:
-            self._stop_all()
-            raise
-        self.spin_up = time.monotonic() - before
-        return self
 
     def _start_all(self) -> None:
         settings, folder = self._settings, self._stage.logs
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         program = str(house_file("backend", "collector_broker.py"))
         with listening_socket(BACKLOG) as listener:
             broker = f"{HOST}:{listener.getsockname()[1]}"
             fd = str(listener.fileno())
             told = ["--fd", fd, "--ack", repr(settings.ack), "--log", str(self.kept)]
-            self.started([sys.executable, program, *told], "broker", listener.fileno())
+            self.started([sys.executable, program, *told], "broker", pass_fds=[listener.fileno()], env=environment)
         with listening_socket(BACKLOG) as listener:
             self._port = listener.getsockname()[1]
             command = collector_command(settings, listener.fileno(), broker)
             files = ["--log", str(self.acknowledged), "--samples", str(self.samples)]
-            self._collector = self.started([*command, *files], "collector", listener.fileno())
+            self._collector = self.started(
+                [*command, *files], "collector", pass_fds=[listener.fileno()], env=environment
+            )
         self._collector.wait_until(self._ready, START_DEADLINE, "the collector to answer /ready")
         with self._stage.interrupts.shielded():
             address = f"{HOST}:{self._port}"
@@ -100,17 +91,6 @@ class System:
             nginx.start()
             self._stack.callback(nginx.stop)
         self.url = nginx.url
-
-    def started(self, command: list[str], name: str, fd: int | None = None) -> Process:
-        """Return a process of this case, started; it is stopped with the rest if it has not ended by then."""
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        with self._stage.interrupts.shielded():
-            process = Process(
-                command, name=name, folder=self._stage.logs, env=environment, pass_fds=[] if fd is None else [fd]
-            )
-            process.start()
-            self._stack.callback(process.stop)
-        return process
 
     def drained(self, deadline: float) -> dict[str, int]:
         """Return the collector's counts once all it accepted is acknowledged; LabError when that takes too long."""
@@ -140,15 +120,6 @@ class System:
             return None
         finally:
             connection.close()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop_all()
-
-    def _stop_all(self) -> None:
-        before = time.monotonic()
-        with self._stage.interrupts.shielded():
-            self._stack.close()
-        self.tear_down = time.monotonic() - before
 
 
 def collector_command(settings: Collector, fd: int, broker: str) -> list[str]:

@@ -7,7 +7,6 @@ whatever became of those before.
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.generator.__main__ import summary_of_run
 from sojourn_lab.generator.client import Wanted
 from sojourn_lab.generator.clock import Clock
+from sojourn_lab.generator.program import exit_code
 from sojourn_lab.kinds.grpc.plan import GrpcPlan, addresses_of_channels
 from sojourn_lab.plan import ClientRecord, Plan
 
@@ -109,20 +109,11 @@ async def _run(told: GrpcPlan) -> None:
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 2 for a plan that cannot be used, 1 where nobody answers, 0 also for a void run."""
-    try:
-        (path,) = arguments
-        told = msgspec.json.decode(Path(path).read_bytes(), type=GrpcPlan)
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"grpc client: needs one plan file: {error}\n")
-        return 2
-    gc.collect()
-    gc.freeze()
-    try:
+
+    def run(told: GrpcPlan) -> None:
         asyncio.run(_run(told))
-    except LabError as error:
-        sys.stderr.write(f"grpc client: {error}\n")
-        return 1
-    return 0
+
+    return exit_code("grpc client", GrpcPlan, arguments, run)
 
 
 if __name__ == "__main__":

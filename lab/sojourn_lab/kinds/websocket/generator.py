@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import resource
 import sys
 import time
@@ -19,6 +18,7 @@ import numpy as np
 
 from sojourn_lab.generator.client import kind_of_failure
 from sojourn_lab.generator.clock import Clock, Heartbeat, sleep_until
+from sojourn_lab.generator.program import exit_code
 from sojourn_lab.generator.summary import quantiles_of
 from sojourn_lab.kinds.websocket.plan import Connection, ConnectionPlan, ConnectionSummary, ServerTimes
 from sojourn_lab.plan import Window
@@ -230,20 +230,13 @@ async def summary_of_stage(plan: ConnectionPlan) -> ConnectionSummary:
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 2 for a plan that cannot be used, 0 also where connections failed."""
-    try:
-        (path,) = arguments
-        plan = msgspec.json.decode(Path(path).read_bytes(), type=ConnectionPlan)
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"generator: needs one plan file: {error}\n")
-        return 2
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    # What the imports left behind need not be walked again by every collection during the run.
-    gc.collect()
-    gc.freeze()
-    summary = asyncio.run(summary_of_stage(plan))
-    Path(plan.summary).write_bytes(msgspec.json.encode(summary))
-    return 0
+
+    def run(plan: ConnectionPlan) -> None:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        Path(plan.summary).write_bytes(msgspec.json.encode(asyncio.run(summary_of_stage(plan))))
+
+    return exit_code("generator", ConnectionPlan, arguments, run)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+"""What every generator is as a program: one plan file in, its results in the files the plan names, an exit code."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+
+P = TypeVar("P")
+
+USAGE, FAILURE = 2, 1
+
+
+def exit_code(name: str, kind: type[P], arguments: list[str], run: Callable[[P], None]) -> int:
+    """Run a plan of some kind and return the exit code: 0 also for a void run.
+
+    2 for a plan that cannot be used, and 1 where nothing can be sent (`run` raised LabError), both with a sentence on
+    stderr that begins with `name`.
+    """
+    try:
+        (path,) = arguments
+        plan = msgspec.json.decode(Path(path).read_bytes(), type=kind)
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"{name}: needs one plan file: {error}\n")
+        return USAGE
+    # What the imports left behind need not be walked again by every collection during the run.
+    gc.collect()
+    gc.freeze()
+    try:
+        run(plan)
+    except LabError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return FAILURE
+    return 0
