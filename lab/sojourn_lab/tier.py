@@ -40,9 +40,13 @@ def dependency_tier(wanted: Dependency, topology: Topology, folder: Path, logs: 
 def mirror_tier(wanted: Mirror, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
     """Return the app servers that get copies of requests; their log is dark.jsonl."""
     own = plain(topology, backends=wanted.backends, workers=wanted.workers)
-    more = {"LAB_ANSWERS": "1", "LAB_SLOWDOWN": repr(wanted.slowdown), "LAB_DIFFERS": repr(wanted.differs)}
-    servers = [start(f"dark-{n + 1}", own, more) for n in range(wanted.backends)]
+    servers = [start(f"dark-{n + 1}", own, copy_settings(wanted)) for n in range(wanted.backends)]
     return _tier(own, servers, folder / "dark.jsonl", logs / "dark-nginx", answers=folder / "dark-answers.jsonl")
+
+
+def copy_settings(wanted: Mirror) -> dict[str, str]:
+    """Return what app servers that get copies are told, as variables of their environment."""
+    return {"LAB_ANSWERS": "1", "LAB_SLOWDOWN": repr(wanted.slowdown), "LAB_DIFFERS": repr(wanted.differs)}
 
 
 def plain(topology: Topology, **values: object) -> Topology:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sojourn_lab.proxy import Upstreams
-from sojourn_lab.tier import plain, service_names
+from sojourn_lab.tier import copy_settings, plain, service_names
 from sojourn_lab.topology import Dependency, Mirror, Topology, changed
 
 APP_PORT, HTTP_PORT, CONTROL_PORT = 8000, 8080, 8081
@@ -128,8 +128,7 @@ def dependency_tier(topology: Topology, wanted: Dependency) -> tuple[Front, list
 def dark_tier(topology: Topology, wanted: Mirror) -> tuple[Front, list[AppService]]:
     """Return the app servers that get copies of requests."""
     own = plain(topology, backends=wanted.backends, workers=wanted.workers)
-    more = {"LAB_ANSWERS": "1", "LAB_SLOWDOWN": repr(wanted.slowdown), "LAB_DIFFERS": repr(wanted.differs)}
-    servers = [AppService(f"dark-{n + 1}", own, more) for n in range(wanted.backends)]
+    servers = [AppService(f"dark-{n + 1}", own, copy_settings(wanted)) for n in range(wanted.backends)]
     return Front(DARK, own, upstreams_of(servers), "dark.jsonl", "dark-answers.jsonl"), servers
 
 
