@@ -18,15 +18,15 @@ from sojourn.words import printable
 from sojourn_lab.articles import ARTICLES
 from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
-from sojourn_lab.compare_cli import compare, list_runs
 from sojourn_lab.document import Run, run_in, seconds_between
 from sojourn_lab.external import asked_target, external_runtime, external_scenario
 from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.listen import ListenSampler
 from sojourn_lab.offer import LONGEST, load_of, offer_table, offered
 from sojourn_lab.progress import watched
-from sojourn_lab.replay_cli import replay
+from sojourn_lab.replay.cli import replay
 from sojourn_lab.run_folder import RunFolder
+from sojourn_lab.runs.cli import compare, list_runs
 from sojourn_lab.runtime import RuntimeMaker
 from sojourn_lab.scenario import Scenario
 from sojourn_lab.scenario_files import scenario_from_file, shipped_scenario_paths
@@ -199,9 +199,9 @@ def run_playbook(
 ) -> None:
     """Run a scenario again and again, one thing changed each time; exits 1 if what it found misses a criterion."""
     # Late: only this command needs them.
-    from sojourn_lab.playbook import checked, find_playbook  # noqa: PLC0415
-    from sojourn_lab.playbook_run import finished_playbook  # noqa: PLC0415
-    from sojourn_lab.playbook_tables import print_playbook  # noqa: PLC0415
+    from sojourn_lab.playbook.run import finished_playbook  # noqa: PLC0415
+    from sojourn_lab.playbook.steps import checked, find_playbook  # noqa: PLC0415
+    from sojourn_lab.playbook.tables import print_playbook  # noqa: PLC0415
 
     playbook = find_playbook(name)
     checked(playbook, quick=quick)

@@ -18,7 +18,8 @@ from sojourn_lab.document import (
 from sojourn_lab.errors import LabError
 from sojourn_lab.external import ExternalRuntime
 from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.kinds.stage import Stage, experiment_of
+from sojourn_lab.kinds.registry import experiment_of
+from sojourn_lab.kinds.stage import Stage
 from sojourn_lab.laws import warmup_of
 from sojourn_lab.outcome import worked_out
 from sojourn_lab.parts import Measured, Parts, Planned

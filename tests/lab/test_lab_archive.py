@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from lab_runs import recorded_run
-from sojourn_lab.archive import archive_of, numbers_of, selected
-from sojourn_lab.archive_tables import TABLES, asked
 from sojourn_lab.cli import app
 from sojourn_lab.criteria import number_at
 from sojourn_lab.errors import LabError
+from sojourn_lab.runs.archive import archive_of, numbers_of, selected
+from sojourn_lab.runs.tables import TABLES, asked
 from typer.testing import CliRunner
 
 

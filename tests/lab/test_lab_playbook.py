@@ -16,7 +16,9 @@ from sojourn_lab.document import CaseResult, CriterionResult, Rows, Run, WindowT
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.nginx import Nginx
-from sojourn_lab.playbook import (
+from sojourn_lab.playbook.record import PlaybookRecord, record_in
+from sojourn_lab.playbook.run import finished_playbook
+from sojourn_lab.playbook.steps import (
     BASELINE,
     Better,
     Playbook,
@@ -27,9 +29,7 @@ from sojourn_lab.playbook import (
     shipped_playbook_paths,
     toml_value,
 )
-from sojourn_lab.playbook_record import PlaybookRecord, record_in
-from sojourn_lab.playbook_run import finished_playbook
-from sojourn_lab.playbook_tables import comma_separated, markdown, plain_cell
+from sojourn_lab.playbook.tables import comma_separated, markdown, plain_cell
 from sojourn_lab.progress import Silence
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.scenario import Scenario

@@ -16,8 +16,8 @@ from sojourn_lab.cli import app
 from sojourn_lab.errors import LabError
 from sojourn_lab.load import InstantsLoad
 from sojourn_lab.nginx import Nginx
-from sojourn_lab.replay import COLUMNS, Replay, replay_of
-from sojourn_lab.replay_scenario import replay_toml
+from sojourn_lab.replay.scenario import replay_toml
+from sojourn_lab.replay.workload import COLUMNS, Replay, replay_of
 from sojourn_lab.scenario import Scenario
 from sojourn_lab.scenario_files import scenario_from_text
 from typer.testing import CliRunner

@@ -15,7 +15,7 @@ from rich.table import Table
 from sojourn.words import printable
 
 from sojourn_lab.learned import formed
-from sojourn_lab.playbook_record import PlaybookRecord, StepResult
+from sojourn_lab.playbook.record import PlaybookRecord, StepResult
 from sojourn_lab.rows import ABSENT, UNITS, figure_text
 
 LONGEST = 500

@@ -19,7 +19,7 @@ from sojourn_lab.scenario_files import scenario_from_text
 from sojourn_lab.topology import Server
 
 if TYPE_CHECKING:
-    from sojourn_lab.replay import Replay
+    from sojourn_lab.replay.workload import Replay
 
 WHOLE = ("service", "upstream", "proxy")
 """Columns whose values share no workers: requests chosen by them leave nobody out who was waited for."""
@@ -64,8 +64,8 @@ def replay(
             f" {', '.join(WHOLE)}, not by {shared[0]}",
             USAGE,
         )
-    from sojourn_lab.replay import COLUMNS, replay_of  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn_lab.replay_scenario import replay_toml  # noqa: PLC0415
+    from sojourn_lab.replay.scenario import replay_toml  # noqa: PLC0415
+    from sojourn_lab.replay.workload import COLUMNS, replay_of  # noqa: PLC0415 - Polars takes its time to load
 
     try:
         found = split_of(sources, spans=spans, since=since, until=until, where=where, columns=COLUMNS, quiet=quiet)

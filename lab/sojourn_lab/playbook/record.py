@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.playbook import Playbook, Value
+from sojourn_lab.playbook.steps import Playbook, Value
 
 FORMAT = 1
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sojourn_lab.archive import Archive, Recorded, Row, cases_of, figures_of, instant_of
 from sojourn_lab.criteria import number_at, value_at
 from sojourn_lab.errors import LabError
+from sojourn_lab.runs.archive import Archive, Recorded, Row, cases_of, figures_of, instant_of
 
 if TYPE_CHECKING:
     import duckdb

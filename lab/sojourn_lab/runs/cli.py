@@ -14,11 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 from sojourn.words import printable
 
-from sojourn_lab.archive import Archive, archive_of, selected
-from sojourn_lab.archive_tables import asked, run_rows
 from sojourn_lab.cli_parts import RUNS, AsJson, plainly
-from sojourn_lab.comparison import compared_runs
-from sojourn_lab.comparison_words import figure_rows, flip_rows, machinery_sentence, setup_rows, verdict
+from sojourn_lab.runs.archive import Archive, archive_of, selected
+from sojourn_lab.runs.comparison import compared_runs
+from sojourn_lab.runs.tables import asked, run_rows
+from sojourn_lab.runs.words import figure_rows, flip_rows, machinery_sentence, setup_rows, verdict
 
 SHOWN = 200
 """Rows of an SQL answer that go to a terminal; --json has them all."""
@@ -80,7 +80,7 @@ def compare(
     """What changed between two runs: in their set-up, and in what came out, beyond noise or not."""
     compared = compared_runs(selected(before, runs), selected(after, runs), every=every)
     if as_json:
-        _echo({key: _finite(value) for key, value in compared.to_dict().items()})
+        _echo({key: _finite(value) for key, value in {"verdict": verdict(compared), **compared.to_dict()}.items()})
         return
     console = Console()
     console.print(f"[bold]{_safe(verdict(compared))}[/]")

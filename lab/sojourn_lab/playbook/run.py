@@ -12,9 +12,9 @@ from sojourn_lab.document import Run, iso_time, seconds_between
 from sojourn_lab.errors import LabError
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.learned import formed
-from sojourn_lab.playbook import BASELINE, Playbook, Step, scenario_of
-from sojourn_lab.playbook_record import PlaybookRecord, StepResult
-from sojourn_lab.playbook_tables import written
+from sojourn_lab.playbook.record import PlaybookRecord, StepResult
+from sojourn_lab.playbook.steps import BASELINE, Playbook, Step, scenario_of
+from sojourn_lab.playbook.tables import written
 from sojourn_lab.progress import Watcher
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run

@@ -6,9 +6,9 @@ from typing import Any
 
 from sojourn.words import milliseconds, percent
 
-from sojourn_lab.comparison import FigureChange, RunComparison
-from sojourn_lab.comparison_intervals import REQUEST_FIGURES
-from sojourn_lab.comparison_setup import Difference
+from sojourn_lab.runs.comparison import FigureChange, RunComparison
+from sojourn_lab.runs.intervals import REQUEST_FIGURES
+from sojourn_lab.runs.setup import Difference
 
 NAMES = {
     "split.response_time.mean": "mean response",

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from sojourn_lab.archive import Recorded
 from sojourn_lab.criteria import number_at
+from sojourn_lab.runs.archive import Recorded
 from sojourn_lab.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario import Scenario
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sojourn.words import milliseconds
 
-from sojourn_lab.replay import Replay, Tier
+from sojourn_lab.replay.workload import Replay, Tier
 from sojourn_lab.topology import Server
 
 TOLERANCE = 0.25

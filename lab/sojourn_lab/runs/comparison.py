@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from sojourn_lab.archive import Recorded, cases_of, figures_of
-from sojourn_lab.comparison_intervals import REQUEST_FIGURES, interval_by_requests, interval_by_rounds
-from sojourn_lab.comparison_setup import Difference, setup_differences
 from sojourn_lab.criteria import median_at, number_at
+from sojourn_lab.runs.archive import Recorded, cases_of, figures_of
+from sojourn_lab.runs.intervals import REQUEST_FIGURES, interval_by_requests, interval_by_rounds
+from sojourn_lab.runs.setup import Difference, setup_differences
 
 MAIN = (*REQUEST_FIGURES, "client.achieved_rate", "client.failed", "client.useful.share")
 """Paths of the figures that are compared in any case; those of columns and criteria come beside them."""
@@ -86,11 +86,8 @@ class RunComparison:
         return names if names[0] != names[1] else None
 
     def to_dict(self) -> dict[str, Any]:
-        """What `sojourn lab compare --json` prints; durations in seconds."""
-        from sojourn_lab.comparison_words import verdict  # noqa: PLC0415 - which formats what is here
-
+        """What `sojourn lab compare --json` prints beside its verdict; durations in seconds."""
         return {
-            "verdict": verdict(self),
             **{side: _side(run) for side, run in (("a", self.a), ("b", self.b))},
             "setup": [vars(each) for each in self.setup],
             "figures": [vars(each) for each in self.figures],

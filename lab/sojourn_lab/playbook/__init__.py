@@ -1,0 +1,1 @@
+"""A list of runs of one scenario, each with one thing changed; unattended."""
