@@ -1,6 +1,6 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test lint format dashboards bench clean requirements
+.PHONY: help setup setup-test demo test test-scenarios lab lint format dashboards bench clean requirements
 
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards tests
@@ -22,6 +22,12 @@ test: setup-test ## everything this machine can run; what it skips it names
 	@status=0; export PATH="$(CURDIR)/.tools/bin:$$PATH"; \
 	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/lab --ignore tests/compose || status=1; \
 	$(PY) -m pytest tests/lab tests/compose || status=1; exit $$status
+
+test-scenarios: setup-test ## the scenarios that `make test` leaves out, on real servers (about 4 minutes)
+	@$(PY) -m pytest tests/lab -m scenario
+
+lab: setup ## every scenario of the lab in its short form, one after the other (under 12 minutes)
+	@.venv/bin/sojourn lab run --all --quick
 
 lint: setup-test ## ruff, types, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)

@@ -119,6 +119,7 @@ def test_counting_connections_keeps_requests_from_a_slow_backend(tmp_path: Path)
     assert turns["backends"]["backend-3"]["service_time"] > 2 * turns["backends"]["backend-1"]["service_time"]
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_a_backend_added_in_mid_run_has_its_share_at_once(tmp_path: Path) -> None:
     run = sound_run(tmp_path, "added-backend", "--duration", "5", "--seed", "78")

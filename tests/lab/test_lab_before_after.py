@@ -18,6 +18,7 @@ def test_every_measure_has_a_goal_that_must_be_missed_before_and_met_after(measu
     assert [name.rpartition(": ")[2] for name in names] == ["missed before", "met after"]
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_the_goals_are_missed_before_and_met_after(tmp_path: Path) -> None:
     run = sound_run(tmp_path, "before-after", "--scale", "0.3", "--seed", "8")

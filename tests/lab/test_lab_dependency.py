@@ -75,6 +75,7 @@ def test_a_second_instance_helps_only_where_the_tier_behind_has_room(tmp_path: P
     assert len(behind) == record["rows"]["access"]
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_a_lock_is_slow_code_above_and_a_queue_below(tmp_path: Path) -> None:
     settings = ("--set", "cases.*.service_time=0.01", "--set", "cases.*.dependency=0.06")

@@ -95,6 +95,7 @@ def test_first_in_first_out_works_for_nobody_above_its_capacity(tmp_path: Path) 
     assert goodput["deadline-200"]["wasted"] < goodput["lifo-200"]["wasted"] < goodput["fifo-200"]["wasted"]
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_the_order_changes_nothing_for_the_queue_after_a_burst_and_everything_for_clients(tmp_path: Path) -> None:
     scenario = with_cases(find_scenario("burst"), ("fifo", "lifo"), seed=6)
@@ -114,6 +115,7 @@ def test_clients_who_ask_again_keep_it_down(tmp_path: Path) -> None:
     assert backoff["settled"]["attempts"] > 2.5
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_a_slow_route_on_workers_of_its_own_holds_nobody_up(tmp_path: Path) -> None:
     scenario = find_scenario("head-of-line")

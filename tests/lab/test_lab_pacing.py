@@ -58,6 +58,7 @@ def test_the_articles_arithmetic_takes_35_instances() -> None:
     assert instances(1250.0) == 25
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_more_users_bring_no_more_traffic_without_a_pause(tmp_path: Path) -> None:
     run = sound_run(tmp_path, "pacing", "--duration", "8", "--seed", "31")

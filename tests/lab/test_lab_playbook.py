@@ -236,6 +236,7 @@ def test_the_command_refuses_what_it_does_not_know() -> None:
     assert unknown.stderr == "sojourn lab: there is no playbook 'nothing-of-the-kind'; there are: collector\n"
 
 
+@pytest.mark.scenario
 def test_a_playbook_runs_unattended(tmp_path: Path) -> None:
     if (reason := Nginx.why_unavailable()) is not None:
         pytest.skip(reason)

@@ -21,6 +21,7 @@ def test_throughput_and_mean_are_judged_by_both_ends_of_their_intervals() -> Non
     assert [scenario.topology_of(case).nginx_workers for case in scenario.cases] == [2, 4, 6]
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_workers_of_the_proxy_make_no_difference(tmp_path: Path) -> None:
     settings = [word for each in SETTINGS for word in ("--set", each)]

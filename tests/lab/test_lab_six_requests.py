@@ -39,6 +39,7 @@ def test_of_six_fifo_serves_one_and_lifo_five(tmp_path: Path) -> None:
     assert wasted["deadline"] == 0.0
 
 
+@pytest.mark.scenario
 def test_the_shortest_first_the_order_of_service_makes_no_difference_to_how_many_are_served(tmp_path: Path) -> None:
     shortest_first = "[1.0, 2.0, 4.0, 8.0, 16.0, 25.0]"
     settings = (f"cases.*.load.service_times={shortest_first}",)
