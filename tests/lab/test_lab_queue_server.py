@@ -153,11 +153,11 @@ def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> 
 
 def test_beyond_the_waiting_places_a_request_is_answered_with_503_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, rules=QueueRules(capacity=2)) as backend:
-        held = in_line(backend, *["/sleep/0.5"] * 3)
+        held = in_line(backend, "/sleep/2.5", "/sleep/0.01", "/sleep/0.01")
         begun = time.monotonic()
-        status, _, _ = asked(backend, "/sleep/0.5")
+        status, _, _ = asked(backend, "/sleep/0.01")
         assert status == 503
-        assert time.monotonic() - begun < 0.5, "while the first is still in service"
+        assert time.monotonic() - begun < 2.0, "while the first is still in service"
         assert [answer_on(each)[0] for each in held] == [200] * 3
 
 
