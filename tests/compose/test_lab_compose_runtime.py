@@ -395,8 +395,13 @@ def starting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.fixture
 def running(starting: subprocess.Popen[str], tmp_path: Path) -> subprocess.Popen[str]:
     """A run in containers in the middle of its one case."""
-    begun = tmp_path / "run.partial" / "logs" / "c8.started"
-    eventually(lambda: begun.exists() or starting.poll() is not None, 60.0, "the load to begin")
+    shared = tmp_path / "run.partial" / "compose"
+
+    def answering() -> bool:
+        # The generator says that it begins before it sends anything.
+        return any(len(log.read_bytes().splitlines()) > 1 for log in shared.rglob("access.jsonl"))
+
+    eventually(lambda: answering() or starting.poll() is not None, 60.0, "requests to be answered")
     assert starting.poll() is None, starting.communicate()
     assert len(left_in_engine(tmp_path)) == 8, "nginx, two apps, their samplers and two networks"
     return starting
