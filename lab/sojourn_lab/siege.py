@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.generator.program import announce
 from sojourn_lab.generator.summary import summary_of
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.plan import ClientRecord, Plan, Window
@@ -110,11 +111,7 @@ def main(arguments: list[str]) -> int:
     settings.write_text(settings_text(plan))
     start = time.time()
     since = start + plan.warmup
-    if plan.started is not None:
-        # Under another name first: whoever waits for it must not read half a number.
-        half = Path(f"{plan.started}.partial")
-        half.write_text(repr(since))
-        half.rename(plan.started)
+    announce(plan, since)
     records: list[ClientRecord] = []
     encode = msgspec.json.Encoder().encode
     with (

@@ -14,7 +14,7 @@ import msgspec
 from sojourn_lab.generator.client import Asks, Client
 from sojourn_lab.generator.clock import Clock, Heartbeat
 from sojourn_lab.generator.loops import offer_closed, offer_open
-from sojourn_lab.generator.program import exit_code
+from sojourn_lab.generator.program import announce, exit_code
 from sojourn_lab.generator.summary import summary_of
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.plan import ClientRecord, Plan, Summary, Window
@@ -33,11 +33,7 @@ async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Cli
     ticking = asyncio.create_task(heartbeat.run())
     start = clock.now() + HEAD_START
     since, until = start + plan.warmup, start + plan.warmup + plan.duration
-    if plan.started is not None:
-        # Under another name first: whoever waits for it must not read half a number.
-        half = Path(f"{plan.started}.partial")
-        half.write_text(repr(clock.unix(since)))
-        half.rename(plan.started)
+    announce(plan, clock.unix(since))
     offer = offer_closed if isinstance(plan.load, ClosedLoad) else offer_open
     cpu_before = time.process_time()
     try:

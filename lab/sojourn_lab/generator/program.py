@@ -11,10 +11,21 @@ from typing import TypeVar
 import msgspec
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.plan import Plan
 
 P = TypeVar("P")
 
 USAGE, FAILURE = 2, 1
+
+
+def announce(plan: Plan, since: float) -> None:
+    """Say when the measured window begins (unix s), in the file the plan names for it; nothing where it names none."""
+    if plan.started is None:
+        return
+    # Under another name first: whoever waits for it must not read half a number.
+    half = Path(f"{plan.started}.partial")
+    half.write_text(repr(since))
+    half.rename(plan.started)
 
 
 def exit_code(name: str, kind: type[P], arguments: list[str], run: Callable[[P], None]) -> int:
