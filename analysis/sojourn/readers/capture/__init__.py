@@ -1,0 +1,1 @@
+"""Captures of packets, pcap and pcapng, read into columns."""

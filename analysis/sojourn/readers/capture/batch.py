@@ -1,0 +1,73 @@
+"""What is read from a capture: TCP segments, a stretch of the file at a time, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+"""Bits of ``Batch.flags``, as in the TCP header (RFC 9293, section 3.1)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """TCP segments in the order of the file; every array has one entry per segment, ``buffer`` excepted.
+
+    Attributes:
+        number: of the packet in all that is read, from 1.
+        time: unix time, ns.
+        source, target: addresses, as positions in ``Capture.addresses``.
+        source_port, target_port: ports.
+        seq, ack, flags, window: of the TCP header; ``window`` as sent, not scaled.
+        ip_id: identification of the IPv4 header; 0 for IPv6.
+        interface: of the capture, or the index that a Linux cooked header names; 0 where there is one.
+        length: bytes of payload as sent, whatever the capture kept of them.
+        payload: where the payload begins in ``buffer``.
+        kept: bytes of the payload that are in ``buffer``.
+        buffer: bytes of the file; it goes with the batch.
+    """
+
+    number: npt.NDArray[np.int64]
+    time: npt.NDArray[np.int64]
+    source: npt.NDArray[np.int32]
+    target: npt.NDArray[np.int32]
+    source_port: npt.NDArray[np.uint16]
+    target_port: npt.NDArray[np.uint16]
+    seq: npt.NDArray[np.uint32]
+    ack: npt.NDArray[np.uint32]
+    flags: npt.NDArray[np.uint16]
+    window: npt.NDArray[np.uint16]
+    ip_id: npt.NDArray[np.uint16]
+    interface: npt.NDArray[np.int32]
+    length: npt.NDArray[np.int32]
+    payload: npt.NDArray[np.int64]
+    kept: npt.NDArray[np.int32]
+    buffer: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass
+class Counts:
+    """What became of the packets of a capture: ``packets`` is the sum of ``segments``, ``other`` and ``undecoded``.
+
+    Attributes:
+        packets: records in the files.
+        segments: TCP segments handed out.
+        other: packets of another kind (UDP, ARP, …), by kind.
+        undecoded: packets nothing could be made of, by reason.
+        cut: packets of which the capture kept less than their TCP header and payload.
+        damaged: file -> why its rest could not be read (a record cut off in the middle, a length that cannot be).
+        dropped: packets that the capturing side says it lost (interface statistics of pcapng); None: it does not say.
+    """
+
+    packets: int = 0
+    segments: int = 0
+    other: dict[str, int] = field(default_factory=dict)
+    undecoded: dict[str, int] = field(default_factory=dict)
+    cut: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    dropped: int | None = None
