@@ -101,6 +101,23 @@ if [ "$stage" = test ] && ! built_vrl && ! command -v vrl > /dev/null; then
     fi
 fi
 
+# ---- Captures of others, which tshark and the reader are compared on: among the tests of a Go module
+module=github.com/google/gopacket@v1.1.19
+module_hash=fc8cbe2239683199e677cb39f9303ae8d4a365f3c8cd8a2dcfa1f14c41bcff88
+if [ "$stage" = test ] && [ "$(cat .tools/captures/.of 2> /dev/null)" != "$module" ]; then
+    if ! command -v go > /dev/null; then
+        say "setup: no go, so no captures of others: the tests that need them will be skipped"
+    elif ! archive=$(cd / && timeout 60 go mod download -json "$module" 2> /dev/null | sed -n 's/.*"Zip": "\(.*\)".*/\1/p') \
+        || ! printf '%s  %s\n' "$module_hash" "$archive" | sha256sum --check --status; then
+        say "setup: go could not fetch $module: the tests that need its captures will be skipped"
+    else
+        rm -rf .tools/captures
+        mkdir -p .tools/captures
+        "$python" -m zipfile -e "$archive" .tools/captures && printf '%s\n' "$module" > .tools/captures/.of
+        find .tools/captures -depth ! -name "*.pcap" ! -name "*.pcapng" ! -name .of ! -type d -delete -o -type d -empty -delete
+    fi
+fi
+
 # ---- Python packages, once per state of the requirements
 state=$(cat "$requirements" pyproject.toml collector/middleware/python/pyproject.toml | sha256sum | cut -d ' ' -f 1)
 stamp=.venv/.sojourn-$stage

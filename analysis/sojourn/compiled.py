@@ -17,3 +17,12 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba found nowhere to keep it
         return numba.njit(nogil=True)(function)
+
+
+def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``compiled``, for what compiled functions alone call: without the way in from Python it compiles faster."""
+    bare = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    try:
+        return numba.njit(cache=True, **bare)(function)
+    except RuntimeError:
+        return numba.njit(**bare)(function)

@@ -2,11 +2,17 @@
 #
 #   /sleep/<seconds>?bytes=N&stream=SECONDS&status=N&route=/NAME     holds the worker that long
 #   /ready                                               outside the middleware
+#   /_raindrops                                          what raindrops counts, where the gem is there
 #
 # SOJOURN_RUBY is the path of sojourn.rb, set by the lab.
 
 require ENV.fetch("SOJOURN_RUBY")
 require "rack/utils"
+begin
+  require "raindrops"
+rescue LoadError
+  # Then there is no /_raindrops, and nothing else is different.
+end
 
 PIECES = 4
 LONGEST = 86_400.0
@@ -66,6 +72,8 @@ sleeper = lambda do |env|
   [status, headers, stream.positive? ? Streamed.new(body, stream) : [body]]
 end
 
+# Outside Sojourn's middleware: the question is no request of anybody's.
+use Raindrops::Middleware if defined?(Raindrops::Middleware)
 map("/ready") { run ->(_env) { plain.call(200, "ready") } }
 map("/") do
   use Sojourn::Middleware

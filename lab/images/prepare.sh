@@ -53,7 +53,6 @@ secret clickhouse_writer "$vector" "$migrations" 0440
 secret clickhouse_reader "$grafana" "$migrations" 0440
 secret grafana_admin "$grafana" 0 0400
 
-chown "$ours:$ours" /logs /runs
+chown "$ours:$ours" /logs /runs /captures
 chown "$vector:$vector" /vector /vector-scale
-chmod 1777 /captures  # tcpdump begins its first file as root and the next ones as another user
 echo "prepare: passwords and volumes are ready"

@@ -28,6 +28,7 @@ class Asked:
         seed: of the random numbers.
         settings: `key=value`, the key being a path into the file; `cases.<name>.…` for one case, `cases.*.…` for all.
         server: the kind of app server.
+        capture: the packets of nginx and its app servers are recorded.
     """
 
     quick: bool = False
@@ -37,6 +38,7 @@ class Asked:
     seed: int | None = None
     settings: tuple[str, ...] = ()
     server: Server | None = None
+    capture: bool = False
 
     def changes(self) -> dict[str, Any]:
         """Return what was asked for, by name; for the record of a run."""
@@ -79,6 +81,8 @@ def as_asked(name_or_file: str, asked: Asked) -> tuple[Scenario, float]:
         scenario = replace(scenario, duration=asked.duration, cases=cases)
     if asked.seed is not None:
         scenario = replace(scenario, seed=asked.seed)
+    if asked.capture:
+        scenario = replace(scenario, capture=True)
     if asked.server is not None:
         try:
             scenario = replace(scenario, topology=changed(scenario.topology, server=asked.server))

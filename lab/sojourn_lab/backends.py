@@ -63,13 +63,16 @@ def why_server_unavailable(server: str) -> str | None:
     return None if shutil.which("unicorn") else "unicorn is not installed"
 
 
-def listening_socket(backlog: int) -> socket.socket:
+def listening_socket(backlog: int, defer_accept: int | None = None) -> socket.socket:
     """Return a socket that listens on a free loopback port chosen by the kernel.
 
-    The server inherits it, so no port is ever named before it is held: no two runs can race for one.
+    The server inherits it, so no port is ever named before it is held: no two runs can race for one. With
+    `defer_accept` (s) accept() gets a connection only when there is something to read (TCP_DEFER_ACCEPT, man 7 tcp).
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if defer_accept is not None:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, defer_accept)
     listener.bind((HOST, 0))
     listener.listen(backlog)
     return listener
@@ -86,7 +89,7 @@ def started_backend(
     if reason is not None:
         raise LabError(reason)
     spans = None if topology.server == "unicorn" else folder / f"{name}.spans.jsonl"
-    with listening_socket(topology.backlog) as listener:
+    with listening_socket(topology.backlog, topology.defer_accept) as listener:
         port = listener.getsockname()[1]
         process = _MAKERS[topology.server](name, listener, topology, folder, spans, environment or {})
         process.start()

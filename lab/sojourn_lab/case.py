@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from sojourn_lab.half_open import MOST
 from sojourn_lab.kinds.settings import OTHER_KINDS, Collector, Grpc, Pipeline, Websocket
 from sojourn_lab.load import AnyLoad, Distribution, InstantsLoad, Name, NotNegative, Positive, Retries, Route
 from sojourn_lab.topology import TopologyChange
@@ -15,16 +16,20 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something done to the system `at` seconds after the warm-up of a case; in a longer run later in proportion.
 
     `add_backend` brings a standby backend into the upstream, `remove_backend` takes the last one out; `mirror` sets
-    the `percent` of dark reads, 0 being the kill switch.
+    the `percent` of dark reads, 0 being the kill switch. `half_open` begins `count` connections to every backend that
+    nobody will complete; it needs a `namespace` in the topology.
     """
 
     at: NotNegative
-    do: Literal["add_backend", "remove_backend", "mirror"]
+    do: Literal["add_backend", "remove_backend", "mirror", "half_open"]
     percent: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=MOST)] | None = None
 
     def __post_init__(self) -> None:
         if (self.do == "mirror") != (self.percent is not None):
             raise ValueError("`percent` goes with `mirror`")
+        if (self.do == "half_open") != (self.count is not None):
+            raise ValueError("`count` goes with `half_open`")
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -134,13 +134,17 @@ def run_scenario(
         float | None,
         typer.Option(min=0.1, max=86_400.0, help="With --url: seconds of load of a scenario, at most. Default: 60."),
     ] = None,
+    capture: Annotated[
+        bool, typer.Option("--capture", help="Record the packets of nginx and its app servers: capture.pcap.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
     """Run scenarios, each into a folder; exits 1 if a run is void or a criterion failed."""
     asked = Asked(
-        quick=quick, scale=scale, duration=duration, full=full, seed=seed, settings=tuple(settings or ()), server=server
-    )
+        quick=quick, scale=scale, duration=duration, full=full, seed=seed, settings=tuple(settings or ()),
+        server=server, capture=capture,
+    )  # fmt: skip
     chosen = [path.stem for path in shipped_scenario_paths()] if every else list(names or ())
     if every and names:
         fail("give names, or --all", USAGE)
@@ -153,7 +157,7 @@ def run_scenario(
     changes = asked.changes()
     maker: RuntimeMaker | Literal["process", "compose"] = runtime
     target = asked_target(
-        url, lab_app=lab_app, starts=server is not None or runtime != "process",
+        url, lab_app=lab_app, starts=server is not None or runtime != "process" or capture,
         limits={"rate": max_rate, "concurrency": max_concurrency, "duration": max_duration},
     )  # fmt: skip
     if target is not None:

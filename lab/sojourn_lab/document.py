@@ -126,6 +126,18 @@ class CriterionResult(msgspec.Struct):
     passed: bool
 
 
+class Captured(msgspec.Struct):
+    """A capture: its files in the run's folder, packets in them, packets that passed the filter, packets lost.
+
+    On the loopback each packet passes the filter twice and is in the file once.
+    """
+
+    files: list[str]
+    captured: int
+    received: int
+    dropped: int
+
+
 class Rows(msgspec.Struct):
     """How many lines each file of the run has, warm-up included."""
 
@@ -160,6 +172,7 @@ class Run(msgspec.Struct):
     predictions: list[PredictionResult] = []
     contrasts: list[ContrastResult] = []
     changes: dict[str, Any] = {}
+    captures: list[Captured] = []
     runtime: Literal["process", "compose", "external"] = "process"
     format: int = FORMAT
 

@@ -83,7 +83,7 @@ def asked_target(url: str | None, *, limits: Mapping[str, float | None], lab_app
             raise ScenarioError("--lab-app and the limits --max-… go with --url")
         return None
     if starts:
-        raise ScenarioError("--server and --runtime say what the lab starts; with --url it starts nothing")
+        raise ScenarioError("--server, --runtime and --capture are about what the lab starts: nothing, with --url")
     allowed = Limits(
         rate=told.get("rate", Limits.rate),
         concurrency=int(told.get("concurrency", Limits.concurrency)),
@@ -134,6 +134,7 @@ def external_scenario(scenario: Scenario, target: Target) -> Scenario:
         contrasts=[each for each in scenario.contrasts if _seen(each.metric)],
         predictions=[],
         analyses=[],
+        capture=False,
         pictures=[],
         columns=columns or COLUMNS,
         reference=[],

@@ -1,36 +1,24 @@
-"""How many connections wait in a listening socket's accept queue, asked of the kernel over netlink.
+"""How many connections wait in a listening socket's accept queue, a few times a second.
 
-For a socket in LISTEN the kernel reports the queue's depth as `idiag_rqueue` and its limit, the
-backlog after the kernel capped it, as `idiag_wqueue`. The queue may hold limit + 1 connections.
+The queue may hold limit + 1 connections. How the kernel is asked: sojourn.kernel.sock_diag.
 """
 
 from __future__ import annotations
 
 import socket
-import struct
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import msgspec
+from sojourn.kernel.errors import KernelUnavailableError
+from sojourn.kernel.sock_diag import listening_sockets
 
 from sojourn_lab.errors import LabError
 
 PERIOD = 0.25
 """Seconds between samples. A dump of a few listening sockets takes well under a millisecond."""
-
-_NETLINK_SOCK_DIAG = 4
-_SOCK_DIAG_BY_FAMILY = 20
-_NLM_F_REQUEST_DUMP = 0x1 | 0x300
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_TCP_LISTEN = 10
-_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence number, port id
-_REQUEST = struct.Struct("=BBBBI48x")  # family, protocol, extensions, padding, states; any socket
-_SOCKET = struct.Struct("=BBBB")  # family, state, timer, retransmissions; then the socket's id
-_PORT_AT = 4  # the source port opens the socket's id, in network byte order
-_QUEUES_AT = 4 + 48 + 4  # after the header, the id and `expires`: rqueue, wqueue
 
 
 class Depth(NamedTuple):
@@ -49,37 +37,15 @@ def listen_depths() -> dict[int, Depth]:
 
     Raises ListenQueueError with the reason where the kernel cannot be asked.
     """
-    if not sys.platform.startswith("linux"):
-        raise ListenQueueError(f"unavailable: accept queues are read over Linux netlink, not on {sys.platform}")
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as netlink:
-            netlink.settimeout(2.0)
-            body = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 1 << _TCP_LISTEN)
-            header = _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 1, 0)
-            netlink.send(header + body)
-            return _dumped_depths(netlink)
-    except OSError as error:
-        raise ListenQueueError(f"unavailable: sock_diag over netlink failed: {error}") from None
-
-
-def _dumped_depths(netlink: socket.socket) -> dict[int, Depth]:
+        sockets = listening_sockets((socket.AF_INET,))
+    except KernelUnavailableError as error:
+        raise ListenQueueError(f"unavailable: {error}") from None
     depths: dict[int, Depth] = {}
-    while True:
-        answer = netlink.recv(65_536)
-        offset = 0
-        while offset + _HEADER.size <= len(answer):
-            length, kind = _HEADER.unpack_from(answer, offset)[:2]
-            if kind == _NLMSG_DONE:
-                return depths
-            body = offset + _HEADER.size
-            if kind == _NLMSG_ERROR:
-                code = struct.unpack_from("=i", answer, body)[0]
-                raise OSError(-code, "the kernel refused the dump")
-            (port,) = struct.unpack_from("!H", answer, body + _PORT_AT)
-            rqueue, wqueue = struct.unpack_from("=II", answer, body + _QUEUES_AT)
-            # Several sockets may share a port (other addresses, SO_REUSEPORT): keep the fullest.
-            depths[port] = max(depths.get(port, Depth(-1, 0)), Depth(rqueue, wqueue))
-            offset += (length + 3) & ~3
+    for each in sockets:
+        # Several sockets may share a port (other addresses, SO_REUSEPORT): keep the fullest.
+        depths[each.port] = max(depths.get(each.port, Depth(-1, 0)), Depth(each.depth, each.limit))
+    return depths
 
 
 class ListenSampler:

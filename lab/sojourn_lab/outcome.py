@@ -90,9 +90,10 @@ def worked_out(parts: Parts, *, scale: float, started: float, changes: dict[str,
         predictions=predictions,
         contrasts=contrasts,
         changes=changes,
+        captures=parts.captures,
         runtime=parts.runtimes[0].kind if parts.runtimes else "process",
     )
-    for write in (write_pictures, partial(write_report, name=folder.final.name)):
+    for write in (write_pictures, partial(write_report, name=folder.final.name, recorded=parts.recorded)):
         try:
             write(run, requests, folder.partial)
         except LabError as error:
@@ -136,6 +137,7 @@ def _case_result(
             requests,
             summary,
             Path(measured.plan.client_log),
+            parts.recorded,
         )
         figures |= _analysed(scenario, data, faults)
     return CaseResult(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sojourn_lab.analyses.recorded import Recorded
 from sojourn_lab.case import Case
+from sojourn_lab.document import Captured
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.kinds.stage import Outcome
 from sojourn_lab.plan import Plan, Summary, Window
@@ -61,6 +64,12 @@ class Parts:
     make_runtime: RuntimeMaker
     runtimes: list[Runtime] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
+    captures: list[Captured] = field(default_factory=list)
+
+    @cached_property
+    def recorded(self) -> Recorded:
+        """What was recorded beside the load; to be asked when all is measured."""
+        return Recorded(self.folder.partial, [name for each in self.captures for name in each.files])
 
     @property
     def external(self) -> bool:

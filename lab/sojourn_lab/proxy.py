@@ -55,6 +55,8 @@ class Upstreams:
                 return replace(self, own=self.own[:-1], standby=[self.own[-1], *self.standby])
             case "mirror":
                 return replace(self, mirror_percent=action.percent)
+            case "half_open":
+                return self
 
 
 def http_text(topology: Topology, upstreams: Upstreams) -> str:

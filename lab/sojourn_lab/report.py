@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sojourn_lab.analyses.recorded import Recorded
 from sojourn_lab.document import Run, seconds_between
 from sojourn_lab.errors import LabError
 from sojourn_lab.rows import Rows, contrast_rows, criteria_rows, prediction_rows, result_rows, result_words
 
 if TYPE_CHECKING:
     from sojourn import Requests
+    from sojourn.explain.result import SplitResult
     from sojourn.sections.section import Section
 
 
-def write_report(run: Run, requests: Requests | None, folder: Path, *, name: str) -> None:
+def write_report(
+    run: Run, requests: Requests | None, folder: Path, *, name: str, recorded: Recorded | None = None
+) -> None:
     """Write report.html into the run's folder; LabError if that fails. `name` is the folder's final name."""
     from sojourn.explain.split import split_requests  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
@@ -28,9 +32,20 @@ def write_report(run: Run, requests: Requests | None, folder: Path, *, name: str
                 result.notes.insert(
                     0, f"This run holds {loads} loads one after another: read it by service, not as a whole."
                 )
-        write_html(result, folder / "report.html", title=run.scenario.title, lead=run_section(run))
+        sections = [] if recorded is None else recorded_sections(recorded, result)
+        write_html(result, folder / "report.html", title=run.scenario.title, lead=run_section(run), sections=sections)
     except Exception as error:
         raise LabError(f"the report of the run failed: {type(error).__name__}: {error}") from error
+
+
+def recorded_sections(recorded: Recorded, result: SplitResult | None) -> list[Section]:
+    """Return what the packets and the kernel tell of the whole run; nothing of what was not recorded."""
+    from sojourn.sections.kernel import kernel_section  # noqa: PLC0415
+    from sojourn.sections.wire import wire_section  # noqa: PLC0415
+
+    sections = [wire_section(recorded.wire(result))] if recorded.captures and result is not None else []
+    kernel = recorded.kernel()
+    return sections if kernel is None else [*sections, kernel_section(kernel)]
 
 
 def run_section(run: Run) -> Section:

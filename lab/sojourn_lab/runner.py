@@ -19,15 +19,18 @@ from sojourn_lab.errors import LabError
 from sojourn_lab.external import ExternalRuntime
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.kinds.registry import experiment_of
-from sojourn_lab.kinds.stage import Stage
+from sojourn_lab.kinds.stage import Outcome, Stage
 from sojourn_lab.laws import warmup_of
+from sojourn_lab.namespace import why_sysctls_missing
 from sojourn_lab.outcome import worked_out
 from sojourn_lab.parts import Measured, Parts, Planned
 from sojourn_lab.plan import Plan, Summary, Window
 from sojourn_lab.progress import Watcher
+from sojourn_lab.recording import recorded
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runtime import Runtime, RuntimeMaker, process_runtime
 from sojourn_lab.scenario import Scenario
+from sojourn_lab.topology import Topology
 
 if TYPE_CHECKING:
     pass
@@ -57,7 +60,9 @@ def finished_run(
     # and so does a case that changes its topology while it runs.
     for _, group in groupby(planned_cases(scenario), key=lambda each: servers_of(scenario, each)):
         members = list(group)
-        if members[0].case.kind == "http":
+        if (reason := why_skipped(scenario.topology_of(members[0].case))) is not None:
+            parts.measured += [_skipped(each, reason) for each in members]
+        elif members[0].case.kind == "http":
             _measure_together(parts, members)
         else:
             parts.measured += [_other_kind(parts, each) for each in members]
@@ -84,6 +89,16 @@ def servers_of(scenario: Scenario, planned: Planned) -> tuple[Any, ...]:
     return planned.case.kind, scenario.topology_of(planned.case), alone
 
 
+def why_skipped(topology: Topology) -> str | None:
+    """Return what this kernel lacks for a topology, None when nothing: no right or program would help."""
+    return None if topology.namespace is None else why_sysctls_missing(topology.namespace.told)
+
+
+def _skipped(planned: Planned, reason: str) -> Measured:
+    now = time.time()
+    return Measured(planned, Window(now, now), outcome=Outcome(now, now, {"skipped": reason}))
+
+
 def _measure_together(parts: Parts, members: list[Planned]) -> None:
     """Measure cases one after the other on the same servers."""
     topology = parts.scenario.topology_of(members[0].case)
@@ -95,7 +110,7 @@ def _measure_together(parts: Parts, members: list[Planned]) -> None:
     )
     parts.runtimes.append(runtime)
     parts.watcher.stage("starting nginx and the app servers")
-    with runtime:
+    with runtime, recorded(parts, topology, runtime):
         for planned in members:
             parts.measured.append(_measured_case(parts, planned, runtime))
             parts.watcher.stage("letting the queues run empty")

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
-from sojourn_lab.backends import Backend, started_backend
+from sojourn_lab.backends import HOST, Backend, started_backend
 from sojourn_lab.case import Action
+from sojourn_lab.errors import LabError
+from sojourn_lab.half_open import HalfOpen
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.listen import ListenSampler
+from sojourn_lab.namespace import network_namespace, own_namespace
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
 from sojourn_lab.proxy import Upstreams, http_text, server_text
@@ -115,6 +118,7 @@ class ProcessRuntime(Standing):
         """All that were started, in the order of their start."""
         self.upstreams = Upstreams()
         self.nginx: Nginx | None = None
+        self._half_open: HalfOpen | None = None
         self.versions: dict[str, str] = {}
 
     @property
@@ -124,6 +128,11 @@ class ProcessRuntime(Standing):
 
     def _start_all(self) -> None:
         topology = self._topology
+        if topology.namespace is not None:
+            # First, so that everything is started inside, and it is left when everything is down.
+            outside = own_namespace()
+            self._stack.enter_context(network_namespace(topology.namespace.told))
+            self._half_open = HalfOpen(outside)
         # What is behind is there before those who ask it, and goes after them.
         behind = {} if topology.dependency is None else self._started_dependency(topology.dependency)
         dark = None if topology.mirror is None else self._started_mirror(topology.mirror)
@@ -195,11 +204,20 @@ class ProcessRuntime(Standing):
 
     def perform(self, action: Action) -> None:
         """Do it, now; returns when nginx works by it. LabError where it cannot be done."""
+        if action.do == "half_open":
+            self._begin_half_open(action.count or 0)
+            return
         self.upstreams = self.upstreams.after(action)
         if self.nginx is not None:
             self.nginx.reconfigure(
                 server_text(self._topology, self.upstreams), http_text(self._topology, self.upstreams)
             )
+
+    def _begin_half_open(self, count: int) -> None:
+        if self._half_open is None:
+            raise LabError("half-open connections need a `namespace` in the scenario's topology")
+        for backend in self.backends:
+            self._half_open.begin(HOST, backend.port, count)
 
     def settle(self, deadline: float) -> None:
         """Return when every backend answers again, so that no case inherits the work of the one before."""

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from sojourn_lab.case import Case
+from sojourn_lab.half_open import MOST
 from sojourn_lab.load import MAX_REQUESTS, Name, NotNegative, Positive, Retries, expected_requests
 from sojourn_lab.topology import Topology
 
@@ -18,7 +19,17 @@ Article = Literal["000", "001", "002", "003", "004", ""]
 """Which of the articles a scenario repeats (`articles.py` says what they are); empty: none of them."""
 
 AnalysisName = Literal[
-    "balance", "goodput", "dark_reads", "reconciliation", "tiers", "recovery", "routes", "capacity", "ports"
+    "accept_queue",
+    "balance",
+    "capacity",
+    "dark_reads",
+    "goodput",
+    "ports",
+    "reconciliation",
+    "recovery",
+    "routes",
+    "tiers",
+    "wire",
 ]
 PictureName = Literal["sequence", "queue"]
 
@@ -118,7 +129,9 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `scale` is the one it is run at unless asked otherwise: the file then has the article's own durations. `repeats`:
     all cases are run that often, one round after the other. `learned` is a paragraph in which `{case:path|form}`
-    becomes a figure of the run (forms: ms, s, %, count, and Python's own).
+    becomes a figure of the run (forms: ms, s, %, count, and Python's own). `capture`: the packets of nginx and the app
+    servers are recorded. With it, or in a `namespace`, the kernel is asked for its queues every `kernel_period`
+    seconds, whatever the scale.
     """
 
     name: Name
@@ -144,6 +157,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeats: Annotated[int, msgspec.Meta(ge=1, le=50)] = 1
     full_repeats: Annotated[int, msgspec.Meta(ge=1, le=50)] | None = None
     retries: Retries | None = None
+    capture: bool = False
+    kernel_period: Annotated[float, msgspec.Meta(ge=0.05, le=60.0)] = 1.0
     analyses: list[AnalysisName] = []
     pictures: list[PictureName] = []
     columns: list[Column] = []
@@ -156,12 +171,12 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if twice:
             raise ValueError(f"two cases are named {twice[0]!r}: put what differs into the name, as {{key}}")
         for case in self.cases:
+            _check_namespace(case, self.topology_of(case))
             if case.load is None:
                 continue
             requests = expected_requests(case.load, self.warmup, self.duration_of(case))
             if requests is not None and requests > MAX_REQUESTS:
                 raise ValueError(f"case {case.name!r} asks for {requests:.0f} requests, more than {MAX_REQUESTS}")
-            self.topology_of(case)
         for prediction in self.predictions:
             self._check_prediction(prediction)
         for contrast in self.contrasts:
@@ -191,3 +206,16 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def topology_of(self, case: Case) -> Topology:
         """What the case is measured on."""
         return case.topology.made(self.topology)
+
+
+def _check_namespace(case: Case, topology: Topology) -> None:
+    """Raise ValueError for what a case cannot do in its namespace, or not without one."""
+    half_open = sum(action.count or 0 for action in case.actions) * (topology.backends + topology.standby)
+    if topology.namespace is None:
+        if half_open:
+            raise ValueError(f"case {case.name!r} begins half-open connections: that needs a `namespace` of its own")
+        return
+    if case.kind != "http":
+        raise ValueError(f"case {case.name!r} is of the kind {case.kind}, which knows no `namespace`")
+    if half_open > MOST:
+        raise ValueError(f"case {case.name!r} begins {half_open} half-open connections, more than {MOST}")

@@ -15,6 +15,9 @@ Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adap
 Backends = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Workers = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Backlog = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+DeferAccept = Annotated[int, msgspec.Meta(ge=1, le=60)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
 
 
 class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,6 +66,26 @@ class Mirror(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     differs: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
 
 
+class Namespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A network namespace of the run's own and its sysctls, by their last names; what is not told is the kernel's own.
+
+    None of them moves with `--scale`: the kernel repeats a SYN when it does, however long a service takes.
+    """
+
+    somaxconn: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    tcp_abort_on_overflow: Literal[0, 1] | None = None
+    tcp_max_syn_backlog: Count | None = None
+    tcp_syn_linear_timeouts: Annotated[int, msgspec.Meta(ge=0, le=127)] | None = None
+    tcp_syn_retries: Retransmissions | None = None
+    tcp_synack_retries: Retransmissions | None = None
+    tcp_syncookies: Literal[0, 1, 2] | None = None
+
+    @property
+    def told(self) -> dict[str, int]:
+        """The sysctls that are set, by their last names."""
+        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+
 class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """nginx in front of `backends` app servers; times in seconds.
 
@@ -73,6 +96,10 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `slowdown` has a factor on the service time for each backend (those not listed: 1). `standby` more backends are
     started but get nothing until an action adds them. `connection_cap`: nginx holds at most so many connections to each
     backend open and fails what is beyond. `pools` take their routes away from the `backends`.
+
+    `defer_accept`: the app servers' sockets give a connection to accept() only when its first data is there
+    (TCP_DEFER_ACCEPT, whole seconds; unicorn asks for 1 by itself). `namespace`: everything runs in a network namespace
+    of its own; it needs root, or `unshare --map-root-user --net`.
     """
 
     backends: Backends = 2
@@ -91,6 +118,8 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pools: list[Pool] = []
     dependency: Dependency | None = None
     mirror: Mirror | None = None
+    defer_accept: DeferAccept | None = None
+    namespace: Namespace | None = None
 
     def __post_init__(self) -> None:
         if len(self.slowdown) > self.backends + self.standby:
@@ -106,7 +135,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is different for one case; None: as in the scenario's topology."""
+    """What is different for one case; None: as in the scenario's topology. Of a `namespace` nothing is inherited."""
 
     backends: Backends | None = None
     server: Server | None = None
@@ -123,6 +152,8 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     pools: list[Pool] | None = None
     dependency: Dependency | None = None
     mirror: Mirror | None = None
+    defer_accept: DeferAccept | None = None
+    namespace: Namespace | None = None
 
     def made(self, topology: Topology) -> Topology:
         """Return the topology with this change; ValueError where the two do not go together."""

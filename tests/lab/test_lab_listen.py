@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from lab_support import eventually
-from sojourn_lab import listen
 from sojourn_lab.listen import Depth, ListenQueueError, ListenSampler, listen_depths
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux netlink is not available")
@@ -64,7 +63,7 @@ def test_the_sampler_writes_every_socket_it_was_given(tmp_path: Path) -> None:
 
 
 def test_where_the_kernel_does_not_tell_the_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listen.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(ListenQueueError, match=r"unavailable: .*not on darwin"):
         listen_depths()
     path = tmp_path / "listen.jsonl"

@@ -12,11 +12,14 @@ import typer
 from sojourn import __version__
 from sojourn.cli import blame as blame_verb
 from sojourn.cli import capacity as capacity_verb
+from sojourn.cli import capture as capture_verb
 from sojourn.cli import clock as clock_verb
 from sojourn.cli import compare as compare_verb
 from sojourn.cli import depth as depth_verb
 from sojourn.cli import goodput as goodput_verb
+from sojourn.cli import kernel as kernel_verb
 from sojourn.cli import laws as laws_verb
+from sojourn.cli import pcap as pcap_verb
 from sojourn.cli import report as report_verb
 from sojourn.cli import simulate as simulate_verb
 from sojourn.cli import split as split_verb
@@ -44,7 +47,10 @@ app.command("capacity")(capacity_verb.capacity)
 app.command("compare")(compare_verb.compare)
 app.command("tiers")(tiers_verb.tiers)
 app.command("clock")(clock_verb.clock)
+app.command("capture")(capture_verb.capture)
+app.command("pcap")(pcap_verb.pcap)
 app.command("simulate")(simulate_verb.simulate)
+app.command("kernel")(kernel_verb.kernel)
 app.command("report")(report_verb.report)
 app.add_typer(store_verb.app, name="store")
 

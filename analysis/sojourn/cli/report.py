@@ -13,6 +13,7 @@ import typer
 
 from sojourn.cli.common import doing
 from sojourn.cli.sources import (
+    CapturesOption,
     Quiet,
     Since,
     Sources,
@@ -40,6 +41,7 @@ def report(
         list[str] | None,
         typer.Option(metavar="SOURCE", help="Say what changed since: the requests of before. Repeatable."),
     ] = None,
+    captures: CapturesOption = None,
     since: Since = None,
     until: Until = None,
     where: Where = None,
@@ -47,16 +49,21 @@ def report(
 ) -> None:
     """Write one page: the split, who waited for whom, what would have helped, how far from the cliff."""
     column, told = column_of(by), workers_of(workers)
+    from sojourn.explain.split import with_wire  # noqa: PLC0415
+    from sojourn.explain.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
     from sojourn.report.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
 
-    columns = (*COLUMNS, column)
+    columns = (*COLUMNS, *(WIRE_COLUMNS if captures else ()), column)
     result = split_of(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, by=DEFAULT_GROUPS, slo=slo,
         quiet=quiet,
     )  # fmt: skip
     earlier = split_of(before, columns=columns, where=where, quiet=quiet) if before else None
     with doing(quiet) as say:
+        if captures:
+            say("reading packets")
+            with_wire(result, captures)
         say("reading spans")
         sections = sections_of(
             result, by=column, workers=told, slo=slo, before=earlier, traces=traces_of(sources, spans), told=say

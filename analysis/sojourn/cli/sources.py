@@ -48,6 +48,10 @@ WorkersOption = Annotated[
         help="Workers per backend, for all or for one. Repeatable. Default: read off the worker values.",
     ),
 ]
+CapturesOption = Annotated[
+    list[str] | None,
+    typer.Option("--capture", metavar="FILE", help="Packets of the same requests (pcap, pcapng). Repeatable."),
+]
 SplitBy = Annotated[str, typer.Option("--by", metavar="COLUMN", help="Group by this column; any the log has.")]
 
 

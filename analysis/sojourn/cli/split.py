@@ -10,15 +10,30 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sojourn.cli.common import instant, pipe_closed_early_is_fine, reading_bar
-from sojourn.cli.sources import AsJson, Quiet, Since, Sources, Spans, Until, Where, conditions_of, nothing
+from sojourn.cli.sources import (
+    AsJson,
+    CapturesOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    conditions_of,
+    nothing,
+)
 from sojourn.errors import SojournError
 from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.explain.verdict import SLO
+
+if TYPE_CHECKING:
+    from sojourn.explain.result import SplitResult
+    from sojourn.sections.section import Section
 
 
 def split(
@@ -35,6 +50,7 @@ def split(
         float,
         typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy."),
     ] = SLO,
+    captures: CapturesOption = None,
     html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
     parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request with its components.")] = None,
     rejects: Annotated[
@@ -68,6 +84,7 @@ def split(
             where=conditions,
             slo=slo,
             all_columns=parquet is not None,
+            captures=captures or (),
             rejects_to=refused,
             on_size=set_total,
             on_progress=set_position,
@@ -77,7 +94,7 @@ def split(
     if html is not None:
         from sojourn.report import write_html  # noqa: PLC0415
 
-        write_html(result, html)
+        write_html(result, html, sections=_wire(result))
     if as_json:
         with pipe_closed_early_is_fine():
             json.dump(result.to_dict(), sys.stdout, indent=2)
@@ -88,8 +105,22 @@ def split(
         from sojourn.tables import split_table  # noqa: PLC0415
 
         Console().print(split_table(result))
+        if result.wire is not None:
+            from sojourn.sections.split_wire import split_wire_section  # noqa: PLC0415
+            from sojourn.sections.terminal import rendered  # noqa: PLC0415
+
+            Console().print("", rendered(split_wire_section(result.wire)), sep="\n")
     if not result.requests:
         raise SojournError(nothing(result.records))
+
+
+def _wire(result: SplitResult) -> list[Section]:
+    """What the packets show, for the report; nothing without a capture."""
+    if result.wire is None:
+        return []
+    from sojourn.sections.wire import wire_section  # noqa: PLC0415
+
+    return [wire_section(result.wire)]
 
 
 def _writer(path: Path) -> contextlib.AbstractContextManager:  # type: ignore[type-arg]

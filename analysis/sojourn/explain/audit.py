@@ -44,6 +44,7 @@ class Audit:
         median_delay: of the queueing delay, s.
         ticks: instant (of ``INSTANTS``) -> the step its clock counts in, s; None where too few tell.
         contradiction: s, the most by which bounds of a clock's offset miss each other; ``contradicted``: whose clock.
+        wire: checks of a capture of the same requests, where there is one.
         duplicates: records delivered again, each counted once; None where a store had seen to it before.
     """
 
@@ -67,11 +68,12 @@ class Audit:
     contradiction: float | None = None
     contradicted: str = ""
     duplicates: int | None = 0
+    wire: tuple[Check, ...] = ()
 
     @property
     def checks(self) -> list[Check]:
         """What was checked, in the order in which failures are told."""
-        return checks_of(self)
+        return [*checks_of(self), *self.wire]
 
     def failures(self) -> list[str]:
         """Sentences for what failed; empty when everything held."""

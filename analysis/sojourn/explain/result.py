@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -22,6 +22,9 @@ from sojourn.files import written_whole
 from sojourn.frame import Records
 from sojourn.words import iso
 
+if TYPE_CHECKING:
+    from sojourn.explain.wire.result import WireResult
+
 
 @dataclass
 class SplitResult:
@@ -33,6 +36,7 @@ class SplitResult:
         tail: "p99" -> requests, threshold, queueing_share and component means at and above it.
         by: group column -> one row per value, busiest first.
         sources: queue_source -> requests.
+        wire: what captures of the same requests show (``sojourn.explain.wire``), where there were some.
     """
 
     measures: Measures
@@ -53,6 +57,7 @@ class SplitResult:
     wasted: float = 0.0
     notes: list[str] = field(default_factory=list)
     requests: int = 0
+    wire: WireResult | None = None
     # Holds on to what the rows lie in: a temporary folder, or where a store is.
     _rows: Callable[[], pl.LazyFrame] = field(default=pl.LazyFrame, repr=False)
 
@@ -96,6 +101,7 @@ class SplitResult:
                 "verdict": self.verdict.to_dict(),
                 "notes": self.notes,
                 "by": self.by,
+                **({} if self.wire is None else {"wire": self.wire.to_split()}),
             }
         )
 

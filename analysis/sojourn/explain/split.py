@@ -35,6 +35,7 @@ def split(
     slo: float = SLO,
     all_columns: bool = False,
     columns: Sequence[str] = (),
+    captures: Sequence[Source] = (),
     rejects_to: TextIO | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
@@ -42,7 +43,8 @@ def split(
     """Read sources and split every request's response time.
 
     A store's DSN on its own is not read row by row: the store is asked for the aggregates, and rows are fetched when
-    the result's ``rows`` are first used. Beside other sources, with ``spans`` or ``all_columns``, its rows are read.
+    the result's ``rows`` are first used. Beside other sources, with ``spans``, ``captures`` or ``all_columns``, its
+    rows are read.
 
     Args:
         sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
@@ -54,13 +56,18 @@ def split(
         slo: a p99 below this, with little queueing, is healthy, in seconds.
         all_columns: also read what the split itself does not need (ids, uri, addresses), for ``write_parquet``.
         columns: read these, too: canonical ones, or keys of one's own that the log holds.
+        captures: of the same requests, as for ``sojourn.explain.wire.wire.wire``; what they show is ``wire``.
         rejects_to, on_size, on_progress: as for ``sojourn.read``.
 
     Raises:
-        SojournError: a source cannot be read, or ``by`` or ``where`` names no column.
+        SojournError: a source or a capture cannot be read, or ``by`` or ``where`` names no column.
     """
     checked_groups(by)
     selection = Selection.of(since, until, where)
+    if captures:
+        from sojourn.explain.wire.wire import LOG_COLUMNS  # noqa: PLC0415 - loaded for captures only
+
+        columns = (*columns, *LOG_COLUMNS)
     dsn = None if spans or all_columns or columns else only_store(sources)
     if dsn is not None:
         from sojourn.store.split import split_store  # noqa: PLC0415 - a store's driver is loaded for stores only
@@ -80,7 +87,22 @@ def split(
         on_size=on_size,
         on_progress=on_progress,
     )
-    return split_requests(requests, by=by, slo=slo)
+    result = split_requests(requests, by=by, slo=slo)
+    if captures:
+        with_wire(result, captures)
+    return result
+
+
+def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
+    """Add to a split what captures of the same requests show, and to its audit whether the log agrees.
+
+    Raises:
+        SojournError: a capture cannot be read.
+    """
+    from sojourn.explain.wire.wire import wire  # noqa: PLC0415 - loaded for captures only
+
+    result.wire = wire(captures, requests=result)
+    result.audit.wire = result.wire.checks
 
 
 def split_requests(

@@ -142,6 +142,12 @@ def _analyses(
         assert traces is not None  # noqa: S101 - only then is it asked for
         return tiers_section(tiers(traces, result.rows))
 
+    def wired() -> Section:
+        from sojourn.sections.wire import wire_section  # noqa: PLC0415
+
+        assert result.wire is not None  # noqa: S101 - only then is it asked for
+        return wire_section(result.wire, audited=True)  # the audit has its checks
+
     always: list[Analysis] = [
         ("blame", "Who waited for whom", blamed),
         ("depth", "How deep the queue was", depths),
@@ -151,6 +157,8 @@ def _analyses(
         ("capacity", "How far from the cliff", capacities),
         ("clock", "The clocks", clocks),
     ]
+    if result.wire is not None:
+        always.append(("wire", "What the packets show", wired))
     if before is not None:
         always.insert(0, ("compare", "What changed", compared))
     if traces is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sojourn_lab.analyses.recorded import Recorded
 from sojourn_lab.case import Case
 from sojourn_lab.plan import ClientRecord, Summary
 from sojourn_lab.scenario import Scenario
@@ -32,6 +33,7 @@ class CaseData:
         spans: the files of spans of all the run.
         requests: the log of the run, read.
         summary, client_log: what the generator says.
+        recorded: packets and samples of the kernel, where there are some.
     """
 
     scenario: Scenario
@@ -45,6 +47,7 @@ class CaseData:
     requests: Requests
     summary: Summary
     client_log: Path
+    recorded: Recorded | None = None
 
     @cached_property
     def records(self) -> list[ClientRecord]:

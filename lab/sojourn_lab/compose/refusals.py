@@ -8,6 +8,11 @@ from sojourn_lab.topology import Topology
 
 def why_not_in_containers(scenario: Scenario) -> str | None:
     """Return why this scenario cannot be run by `--runtime compose`, and what can be done; None when it can."""
+    if scenario.capture:
+        return (
+            f"{scenario.name}: packets are captured where the parts are processes of this machine; in containers "
+            "`docker compose --profile capture` does it"
+        )
     for case in scenario.cases:
         if case.kind == "pipeline":
             return (
@@ -28,4 +33,8 @@ def why_topology_refused(topology: Topology) -> str | None:
     """Return which part of a topology has no container yet; None when each has one."""
     if topology.server == "unicorn":
         return "unicorn is in no image here (gunicorn and queue are)"
+    if topology.namespace is not None:
+        return "every container has a network namespace of its own already, and no right to change its sysctls"
+    if topology.defer_accept is not None:
+        return "gunicorn makes its own socket in a container, and has no setting for TCP_DEFER_ACCEPT"
     return None

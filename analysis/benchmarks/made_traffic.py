@@ -1,0 +1,205 @@
+"""Traffic through a proxy as it would be captured and logged, for benchmarks and tests: every instant of it is known.
+
+Requests come as a Poisson process over connections that are kept alive for a few; nginx opens a connection to a backend
+for each, in turn; a backend's workers take them first come, first served. Some SYNs to backends are dropped and sent
+again a second later, some answers to clients are sent again. The clocks of all machines agree.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from sojourn.queueing.replay import replay
+from sojourn.queueing.system import System
+
+EPOCH = 1_767_225_600 * 10**9  # ns
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+MICROSECOND, MILLISECOND, SECOND = 10**3, 10**6, 10**9  # ns
+PROXY, PROXY_PORT = "192.0.2.1", 80
+BACKEND_PORT = 8000
+CLIENTS = 16_384  # addresses; a port of each per connection
+LIVE = 2_000  # connections that clients keep open
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What traffic to make.
+
+    Attributes:
+        requests: how many.
+        rate: per second.
+        service: mean time in a worker, s, exponential; and ``workers`` of each of the ``backends``.
+        kept: requests per connection of a client, at most.
+        dropped_syns: share of the connections to backends whose first SYN is dropped.
+        repeated: share of the answers to clients that are sent twice.
+    """
+
+    requests: int = 50_000
+    rate: float = 800.0
+    service: float = 0.01
+    workers: int = 5
+    backends: int = 2
+    kept: int = 1
+    dropped_syns: float = 0.002
+    repeated: float = 0.005
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Instants in unix ns, one per request, in the order in which the requests come; as seen at the proxy's machine.
+
+    Attributes:
+        connection: of the client, from 0 in the order of first requests; ``number``: which request on it, from 0.
+        last: nothing more comes on that connection.
+        round_trip: ns, between the proxy and that client.
+        request, answer: at the client's side; ``repeated``: the answer is sent again 200 ms later.
+        backend: which, from 0; its port at the proxy is ``backend_port``.
+        syn: to the backend; ``syn_dropped``: nothing answers, and ``syn_again`` is the one that is answered.
+        established: the last packet of the handshake with the backend.
+        app_start, app_end: the worker's own; app_start - established is the wait in the accept queue.
+        backend_answer: of the backend, at the proxy.
+        identity: 16 bytes of the request id.
+    """
+
+    settings: Settings
+    connection: Ints
+    number: Ints
+    last: Flags
+    round_trip: Ints
+    request: Ints
+    answer: Ints
+    repeated: Flags
+    backend: Ints
+    backend_port: Ints
+    syn: Ints
+    syn_dropped: Flags
+    syn_again: Ints
+    established: Ints
+    app_start: Ints
+    app_end: Ints
+    worker: Ints
+    backend_answer: Ints
+    identity: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.request)
+
+    @property
+    def connections(self) -> int:
+        """Connections of clients and to backends together."""
+        return int(self.connection.max(initial=-1)) + 1 + len(self)
+
+    @property
+    def stamp(self) -> Ints:
+        """X-Request-Start, unix ms: nginx's clock shows whole ones."""
+        return (self.request + 140 * MICROSECOND) // MILLISECOND
+
+
+def made_traffic(settings: Settings = Settings()) -> Traffic:
+    """Traffic of those settings; the same ones give the same traffic."""
+    rng = np.random.default_rng(settings.seed)
+    n = settings.requests
+    request = EPOCH + SECOND + np.cumsum(rng.exponential(SECOND / settings.rate, n)).astype(np.int64)
+    dropped = rng.random(n) < settings.dropped_syns
+    syn = request + 150 * MICROSECOND
+    again = syn + np.where(dropped, SECOND + rng.integers(0, 9, n) * MILLISECOND, 0)
+    established = again + 115 * MICROSECOND
+    backend = np.arange(n, dtype=np.int64) % settings.backends
+    service = np.maximum(rng.exponential(settings.service, n) * SECOND, 10_000).astype(np.int64)
+    order = np.argsort(established, kind="stable")
+    pool = System((settings.workers,) * settings.backends, balancer="given")
+    came = (established[order] - EPOCH) / SECOND
+    found = replay(came, service[order] / SECOND, pool, backend=backend[order].astype(np.int32))
+    start, worker = np.empty(n, np.int64), np.empty(n, np.int64)
+    start[order] = EPOCH + np.round(found.start * SECOND).astype(np.int64) + 90 * MICROSECOND
+    worker[order] = 1000 + found.backend
+    end = start + service
+    backend_answer = end + 120 * MICROSECOND
+    answer = backend_answer + 100 * MICROSECOND
+    repeated = rng.random(n) < settings.repeated
+    round_trip = (rng.exponential(10.0, n) * MILLISECOND).astype(np.int64) + 200 * MICROSECOND
+    over = answer + 2 * round_trip + np.where(repeated, 200 * MILLISECOND, 0)
+    connection, number, last = _connections(request, over, settings.kept)
+    first = np.zeros(int(connection.max(initial=-1)) + 1, np.int64)
+    first[connection[number == 0]] = np.flatnonzero(number == 0)
+    return Traffic(
+        settings, connection, number, last, round_trip[first[connection]], request, answer, repeated, backend,
+        10_240 + np.arange(n) // settings.backends % 50_000, syn, dropped, again, established, start, end, worker,
+        backend_answer, rng.integers(0, 256, (n, 16), np.uint8),
+    )  # fmt: skip
+
+
+def _connections(begins: Ints, over: Ints, kept: int) -> tuple[Ints, Ints, Flags]:
+    """Connection, number on it and whether it is the last, of each request: the n-th takes up what the one LIVE
+    before it left, where that was over long enough before."""
+    n = len(begins)
+    live = max(min(LIVE, n // max(kept, 1)), 1)
+    opened, number = np.ones(n, bool), np.zeros(n, np.int64)
+    for at in range(live, n, live):
+        now = slice(at, min(at + live, n))
+        then = slice(at - live, now.stop - live)
+        fits = (begins[now] > over[then] + 5 * MILLISECOND) & (number[then] + 1 < kept)
+        opened[now] = ~fits
+        number[now] = np.where(fits, number[then] + 1, 0)
+    connection = np.cumsum(opened) - 1
+    for at in range(live, n, live):
+        now = slice(at, min(at + live, n))
+        connection[now] = np.where(opened[now], connection[now], connection[at - live : now.stop - live])
+    last = np.ones(n, bool)
+    last[: n - live] = opened[live:]
+    return connection, number, last
+
+
+def path_of(request: int) -> str:
+    """The path of the n-th request, of 18 characters."""
+    return f"/r{request % 10}/items/{request:08d}"
+
+
+def client_of(connection: int) -> tuple[str, int]:
+    """Address and port of a client's connection."""
+    address = connection % CLIENTS
+    return f"10.9.{address >> 8}.{address & 255}", 2048 + connection // CLIENTS % 60_000
+
+
+def write_log(traffic: Traffic, path: Path) -> None:
+    """nginx's log of it, one JSON object a line, in the order of the requests' ends."""
+    started = (traffic.request + 60 * MICROSECOND) // MILLISECOND
+    ended = (traffic.answer + 80 * MICROSECOND) // MILLISECOND
+    opened = traffic.syn // MILLISECOND
+    columns = {
+        "ended": ended,
+        "taken": ended - started,
+        "stamp": traffic.stamp,
+        "connect": (traffic.established + 20 * MICROSECOND) // MILLISECOND - opened,
+        "header": (traffic.backend_answer + 20 * MICROSECOND) // MILLISECOND - opened,
+        "delay": traffic.app_start - traffic.stamp * MILLISECOND,
+        "service": traffic.app_end - traffic.app_start,
+        "worker": traffic.worker,
+        "backend": traffic.backend,
+        "connection": traffic.connection,
+        "number": traffic.number,
+    }
+    with path.open("w", encoding="ascii") as log:
+        for request in np.argsort(traffic.answer, kind="stable").tolist():
+            of = {name: int(values[request]) for name, values in columns.items()}
+            upstream = f"{of['header'] / 1e3:.3f}"
+            record = {
+                "time": f"{of['ended'] / 1e3:.3f}", "request_id": traffic.identity[request].tobytes().hex(),
+                "service": "shop", "route": f"/r{request % 10}", "method": "GET", "uri": path_of(request),
+                "status": "200", "protocol": "HTTP/1.1", "host": "example.com",
+                "remote_addr": client_of(of["connection"])[0], "bytes_sent": "360", "request_length": "120",
+                "connection": str(of["connection"] + 1), "connection_requests": str(of["number"] + 1),
+                "request_time": f"{of['taken'] / 1e3:.3f}", "request_start": f"{of['stamp'] / 1e3:.3f}",
+                "upstream_addr": f"10.1.0.{of['backend'] + 1}:{BACKEND_PORT}", "upstream_status": "200",
+                "upstream_connect_time": f"{of['connect'] / 1e3:.3f}", "upstream_header_time": upstream,
+                "upstream_response_time": upstream, "queueing_delay": f"{of['delay'] / 1e9:.6f}",
+                "service_time": f"{of['service'] / 1e9:.6f}", "worker": str(of["worker"]),
+            }  # fmt: skip
+            log.write(json.dumps(record, separators=(",", ":")) + "\n")

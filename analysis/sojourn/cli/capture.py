@@ -1,0 +1,275 @@
+"""``sojourn capture``: record the packets that pass a proxy.
+
+Measures nothing itself: it writes what ``sojourn pcap`` reads.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.common import doing
+from sojourn.cli.sources import AsJson
+from sojourn.words import duration, printable
+
+if TYPE_CHECKING:
+    from sojourn.capture.recorder import Recorder
+    from sojourn.capture.sniffer import ScapyRecorder
+    from sojourn.capture.tcpdump import Recording
+    from sojourn.capture.wanted import Wanted
+
+
+class Sniffer(StrEnum):
+    """What takes the packets."""
+
+    tcpdump = "tcpdump"
+    scapy = "scapy"
+
+
+def capture(
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE", help="The file; of a ring, what its names begin with. End it in .pcap."),
+    ],
+    nginx: Annotated[
+        Path | None,
+        typer.Option("--nginx", metavar="CONF", help="Ports and backends are those of this nginx configuration."),
+    ] = None,
+    port: Annotated[
+        list[int] | None,
+        typer.Option("--port", metavar="P", min=1, max=65535, help="A port, on any address. Repeatable."),
+    ] = None,
+    backend: Annotated[
+        list[str] | None, typer.Option("--backend", metavar="HOST:PORT", help="A backend. Repeatable.")
+    ] = None,
+    interface: Annotated[
+        str, typer.Option("--interface", metavar="NAME", help="Record on this interface only.")
+    ] = "any",
+    snaplen: Annotated[
+        int, typer.Option("--snaplen", metavar="BYTES", min=0, max=262_144, help="Bytes kept of each packet; 0: all.")
+    ] = 1024,
+    seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", help="End after so long.")] = None,
+    packets: Annotated[
+        int | None, typer.Option("--packets", metavar="N", min=1, help="End after so many packets.")
+    ] = None,
+    ring_files: Annotated[
+        int | None,
+        typer.Option(
+            "--ring-files", metavar="N", min=2, max=10_000, help="So many files; then the oldest is written over."
+        ),
+    ] = None,
+    ring_megabytes: Annotated[
+        int | None,
+        typer.Option(
+            "--ring-megabytes", metavar="M", min=1, max=100_000, help="Of the ring's files, million bytes of each."
+        ),
+    ] = None,
+    kernel: Annotated[
+        Path | None,
+        typer.Option("--kernel", metavar="FILE", help="Also look at the listen queues once a second, into this file."),
+    ] = None,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the filter and the command, for another machine; record nothing.")
+    ] = False,
+    sniffer: Annotated[
+        Sniffer | None, typer.Option("--sniffer", help="Default: tcpdump; scapy where there is none.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but warnings.")] = False,
+) -> None:
+    """Record the packets between clients, nginx and its backends, for sojourn pcap.
+
+    Give --nginx, or --port and --backend. It ends with Ctrl-C, and nothing that was on the wire by then is missing.
+    """
+    if (ring_files is None) != (ring_megabytes is None):
+        raise typer.BadParameter("--ring-files and --ring-megabytes go together", param_hint="--ring-files")
+    if seconds is not None and not 0 < seconds < 1e7:
+        raise typer.BadParameter("a number of seconds above 0", param_hint="--seconds")
+    from sojourn.capture.privileges import tcpdump_path, user_for  # noqa: PLC0415
+    from sojourn.capture.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415
+    from sojourn.capture.wanted import wanted  # noqa: PLC0415
+
+    told = wanted(nginx, port or [], backend or [])
+    recording = Recording(
+        path=out,
+        filter=told.filter_for(interface),
+        interface=interface,
+        snaplen=snaplen,
+        packets=packets,
+        ring=Ring(ring_files, ring_megabytes) if ring_files and ring_megabytes else None,
+        user=None if only_print else user_for(out.parent),
+    )
+    chosen = sniffer or (Sniffer.tcpdump if only_print or tcpdump_path() else Sniffer.scapy)
+    if not only_print:
+        _record(_Task(recording, told, chosen, seconds, kernel, force, quiet), as_json=as_json)
+        return
+    if as_json:
+        _write_json({"filter": recording.filter, "command": recording.command(), **_of_nginx(told)})
+        return
+    _say_notes(told.notes)
+    typer.echo(recording.filter)
+    typer.echo(shell_line(recording.command(), seconds))
+
+
+@dataclass
+class _Task:
+    recording: Recording
+    wanted: Wanted
+    sniffer: Sniffer
+    seconds: float | None
+    kernel: Path | None
+    force: bool
+    quiet: bool
+    notes: list[str] = field(default_factory=list)
+
+
+def _record(task: _Task, *, as_json: bool) -> None:
+    from sojourn.capture.errors import CaptureError  # noqa: PLC0415
+    from sojourn.capture.privileges import check, missing_for_capture  # noqa: PLC0415
+
+    path, interface = task.recording.path, task.recording.interface
+    typed = (shutil.which("sojourn") or "sojourn", *sys.argv[1:])
+    check(missing_for_capture(path.parent, interface, sniffer=task.sniffer, command=typed))
+    task.notes += task.wanted.notes
+    if task.sniffer is Sniffer.scapy:
+        task.notes.append("scapy is slow: with more than some thousand packets a second it drops some.")
+    if task.recording.ring and task.force and (old := [each for each in task.recording.files() if each.exists()]):
+        task.notes.append(f"Files of an earlier ring stay until this one comes round to them: {len(old)}.")
+    if not task.quiet:
+        _say_notes(task.notes)
+    with ExitStack() as stack:
+        interrupted = stack.enter_context(_signals())
+        recorder = _recorder(task)
+        stack.enter_context(recorder)
+        if task.kernel is not None:
+            stack.enter_context(_sampled(task, task.kernel))
+        begun = time.monotonic()
+        say = stack.enter_context(doing(task.quiet))
+        say(f"recording {printable(task.recording.filter, 200)} into {path}; Ctrl-C ends it")
+        recorder.wait(task.seconds, interrupted=lambda: bool(interrupted))
+        lasted = time.monotonic() - begun
+        say("writing what the kernel still holds")
+        try:
+            recorder.stop()
+        except KeyboardInterrupt:
+            recorder.stop_now()
+    _report(task, recorder, lasted, as_json=as_json)
+    if recorder.trouble:
+        raise CaptureError(recorder.trouble)
+
+
+def _recorder(task: _Task) -> Recorder | ScapyRecorder:
+    from sojourn.capture.errors import CaptureError  # noqa: PLC0415
+    from sojourn.capture.recorder import Recorder  # noqa: PLC0415
+    from sojourn.capture.sniffer import ScapyRecorder  # noqa: PLC0415
+
+    what = task.recording
+    if task.sniffer is Sniffer.tcpdump:
+        return Recorder.of(what, overwrite=task.force)
+    if what.ring:
+        raise CaptureError("a ring of files takes tcpdump: apt-get install tcpdump")
+    return ScapyRecorder(
+        what.path,
+        ports=task.wanted.ports,
+        hosts=task.wanted.endpoints,
+        filter=what.filter,
+        interface=what.interface,
+        snaplen=what.snaplen,
+        packets=what.packets,
+        overwrite=task.force,
+    )
+
+
+def _sampled(task: _Task, path: Path) -> Any:
+    from sojourn.capture.limits import existing_refused  # noqa: PLC0415
+    from sojourn.kernel.sampler import KernelSampler  # noqa: PLC0415
+
+    existing_refused([path], task.force)
+    return KernelSampler(path, task.wanted.listening, asked=task.wanted.backlogs)
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """A list that is no longer empty once somebody asked for the end; asked a second time, KeyboardInterrupt."""
+    asked: list[int] = []
+
+    def ask(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+
+    each = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, ask) for number in each]
+    try:
+        yield asked
+    finally:
+        for number, handler in zip(each, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, as_json: bool) -> None:
+    files, summary = recorder.files(), recorder.summary
+    size = sum(path.stat().st_size for path in files)
+    if as_json:
+        found = {"captured": summary.captured, "received": summary.received, "dropped": summary.dropped}
+        found["interface_dropped"] = summary.interface_dropped
+        ran = task.recording.command() if task.sniffer is Sniffer.tcpdump else None
+        named = {"files": [str(path) for path in files], "kernel": str(task.kernel) if task.kernel else None}
+        told = {"filter": task.recording.filter, "sniffer": str(task.sniffer), "command": ran}
+        notes = [*task.notes, *getattr(recorder, "notes", [])]
+        _write_json(
+            {
+                **found,
+                "bytes": size,
+                "seconds": round(lasted, 3),
+                **named,
+                **told,
+                **_of_nginx(task.wanted),
+                "notes": notes,
+                "trouble": recorder.trouble,
+            }
+        )
+    elif not task.quiet:
+        what = f"{summary.captured:,} packets, {size / 1e6:,.1f} MB in {duration(lasted)}"
+        where = str(files[0]) if len(files) == 1 else f"{len(files)} files {task.recording.path}*"
+        typer.echo(f"{what}: {where if files else 'no file'}")
+    lost = summary.dropped + summary.interface_dropped
+    if lost:
+        share = lost / max(summary.captured + lost, 1)
+        _warn(
+            f"{lost:,} packets ({share:.1%}) were dropped before they could be recorded and are missing: requests and "
+            "retransmissions may be misread. A smaller --snaplen, a quicker disk or fewer ports help."
+        )
+    elif not summary.captured:
+        _warn("no packet was seen: is the traffic on these ports, on this interface, in this network namespace?")
+
+
+def _of_nginx(told: Wanted) -> dict[str, Any]:
+    proxied = told.proxied.to_dict() if told.proxied else {"listens": [], "backends": []}
+    return {**proxied, "ports": told.ports, "notes": told.notes}
+
+
+def _say_notes(notes: list[str]) -> None:
+    for note in notes:
+        typer.echo(f"NOTE  {printable(note, 500)}", err=True)
+
+
+def _warn(text: str) -> None:
+    typer.echo(f"WARNING  {text}", err=True)
+
+
+def _write_json(found: dict[str, Any]) -> None:
+    typer.echo(json.dumps(found, indent=2))

@@ -1,0 +1,409 @@
+"""HTTP/1 on a connection: which bytes of either direction belong to which exchange.
+
+A message's end follows from its head (RFC 9112, section 6). Where the head does not tell, or the capture has not kept
+the bytes that do, turns decide: the client's bytes after an answer has begun are another request.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from sojourn.compiled import compiled_part
+from sojourn.explain.wire.heads import (
+    CR,
+    HEAD_LIMIT,
+    LF,
+    copy,
+    head_end,
+    is_answer_start,
+    is_known_request,
+    is_request_start,
+    read_fields,
+    read_request_line,
+    status_of,
+)
+from sojourn.explain.wire.states import (
+    ANSWER_ALONE,
+    CHUNKED,
+    CONNECT_LIKE,
+    GET_LIKE,
+    HEAD,
+    HEAD_LIKE,
+    HOLED,
+    N_EXCHANGES,
+    N_HEADS,
+    NOBODY,
+    NONE,
+    OPEN,
+    OVER,
+    SIZED,
+    TEXTS,
+    UPGRADED,
+)
+
+# --- the rows of exchanges ------------------------------------------------------------------------------------
+
+
+@compiled_part
+def begin_exchange(tables, number, time):
+    """Another exchange on a connection, of which nothing is known yet."""
+    at = tables.counts[N_EXCHANGES]
+    tables.counts[N_EXCHANGES] += 1
+    one = tables.connections[number]
+    exchange = tables.exchanges[at]
+    exchange.connection, exchange.following = number, NOBODY
+    exchange.request_first = exchange.request_last = time
+    exchange.response_first = exchange.response_last = NONE
+    for k in range(len(TEXTS)):
+        exchange.text[k] = NOBODY
+    one.exchanges += 1
+    exchange.number = one.exchanges
+    if one.asked == NOBODY:
+        one.first_asked = at
+    else:
+        tables.exchanges[one.asked].following = at
+    one.asked = at
+    return at
+
+
+@compiled_part
+def awaited(tables, one):
+    """The exchange that the next answer belongs to; NOBODY: none waits for one."""
+    if one.answered == NOBODY:
+        return one.first_asked
+    answered = tables.exchanges[one.answered]
+    return one.answered if answered.response_first == NONE else answered.following
+
+
+@compiled_part
+def is_answered(tables, one):
+    """Whether the answer to the last request has begun."""
+    return one.asked == NOBODY or (one.answered == one.asked and tables.exchanges[one.asked].response_first != NONE)
+
+
+@compiled_part
+def note_request(tables, one, time, size):
+    """Bytes of the last request."""
+    if one.asked != NOBODY:
+        exchange = tables.exchanges[one.asked]
+        exchange.request_last = max(exchange.request_last, time)
+        exchange.request_bytes += size
+
+
+@compiled_part
+def begin_answer(tables, one):
+    """The next answer begins; it may be to no request that is in the capture."""
+    waiting = awaited(tables, one)
+    one.orphan = waiting == NOBODY
+    if one.orphan:
+        tables.counts[ANSWER_ALONE] += 1
+    else:
+        one.answered = waiting
+
+
+@compiled_part
+def note_answer(tables, one, time, size):
+    """Bytes of the answer that is coming in."""
+    if one.answered != NOBODY and not one.orphan:
+        exchange = tables.exchanges[one.answered]
+        if exchange.response_first == NONE:
+            exchange.response_first = exchange.response_last = time
+        exchange.response_last = max(exchange.response_last, time)
+        exchange.response_bytes += size
+
+
+# --- where a body ends ----------------------------------------------------------------------------------------
+
+
+@compiled_part
+def chunked_bytes(side, octets, at, seen, size):
+    """How many of ``size`` bytes belong to a body in chunks (RFC 9112, section 7.1); NOBODY: too few were captured.
+
+    Parts: 0 the size of a chunk, 1 the rest of that line, 2 the chunk and its line end, 3 the beginning of a line
+    of the trailer, 4 the rest of it.
+    """
+    i = 0
+    while i < size:
+        if side.chunk_part == 2:
+            step = min(size - i, side.chunk)
+            side.chunk -= step
+            i += step
+            if side.chunk == 0:
+                side.chunk_part = 0
+            continue
+        if i >= seen:
+            return NOBODY
+        octet = octets[at + i]
+        i += 1
+        if side.chunk_part == 0:
+            digit = octet - 48 if 48 <= octet <= 57 else (octet | 32) - 87 if 97 <= (octet | 32) <= 102 else NOBODY
+            if digit != NOBODY and side.chunk < 1 << 56:
+                side.chunk = side.chunk * 16 + digit
+            elif octet != LF:
+                side.chunk_part = 1
+        if octet == LF and side.chunk_part < 2:
+            if side.chunk > 0:
+                side.chunk, side.chunk_part = side.chunk + 2, 2
+            else:
+                side.chunk_part = 3
+        elif side.chunk_part == 3:
+            if octet == LF:
+                side.mode = HEAD
+                return i
+            if octet != CR:
+                side.chunk_part = 4
+        elif side.chunk_part == 4 and octet == LF:
+            side.chunk_part = 3
+    return i
+
+
+@compiled_part
+def body_bytes(side, octets, at, seen, size, position):
+    """How many of ``size`` bytes from ``position`` on belong to the body, of known end, that is coming in."""
+    if side.mode == CHUNKED:
+        taken = chunked_bytes(side, octets, at, seen, size)
+        if taken == NOBODY:
+            side.mode = OPEN
+            return size
+        return taken
+    taken = min(size, side.end - position)
+    if position + taken >= side.end:
+        side.mode = HEAD
+    return max(taken, 0)
+
+
+# --- heads ----------------------------------------------------------------------------------------------------
+
+
+@compiled_part
+def collect(tables, side, octets, at, size):
+    """Add bytes to the head of a direction that is not complete."""
+    need = side.head_length + size
+    if need > side.head_room:
+        room = max(256, 2 * need)
+        to = tables.counts[N_HEADS]
+        tables.counts[N_HEADS] += room
+        copy(tables.heads, to, tables.heads_read, side.head_at, side.head_length)
+        side.head_at, side.head_room = to, room
+    to = side.head_at + side.head_length
+    copy(tables.heads, to, octets, at, size)
+    side.head_length = need
+
+
+@compiled_part
+def finish_head(tables, number, d, octets, start, stop, position):
+    """Take what a head says; the bytes after it begin at ``position``. Whether it was an interim answer's."""
+    one = tables.connections[number]
+    side = tables.sides[2 * number + d]
+    side.head_length = side.head_room = 0
+    asks = d == one.client
+    about, status, kind = one.asked, 0, GET_LIKE
+    if asks:
+        start = read_request_line(tables, about, octets, start, stop)
+    else:
+        status = status_of(octets, start, stop)
+        about = NOBODY if one.orphan else one.answered
+        if about != NOBODY:
+            kind = tables.exchanges[about].kind
+            if 100 <= status < 200 and status != 101:  # the answer is still to come (RFC 9110, section 15.2)
+                tables.exchanges[about].response_first = NONE
+                tables.exchanges[about].response_bytes = 0
+            else:
+                tables.exchanges[about].status = status
+        if 100 <= status < 200 and status != 101:
+            side.mode = HEAD
+            return True
+    length, chunked = read_fields(tables, about, octets, start, stop, not asks)
+    if status == 101 or (not asks and kind == CONNECT_LIKE and 200 <= status < 300):
+        tables.counts[UPGRADED] += 1
+        side.mode = OVER
+        tables.sides[2 * number + 1 - d].mode = OVER
+        return False
+    if not asks and (kind == HEAD_LIKE or status == 204 or status == 304):
+        length, chunked = 0, False
+    side.body_at = position
+    if chunked:
+        side.mode, side.chunk, side.chunk_part = CHUNKED, 0, 0
+    elif length > 0:
+        side.mode, side.end = SIZED, position + length
+    elif length == NOBODY and not asks:
+        side.mode = OPEN
+    else:
+        side.mode = HEAD
+    return False
+
+
+@compiled_part
+def give_up_head(tables, number, d):
+    """Nothing more of the head will come: take what is there. The body's end is not known."""
+    side = tables.sides[2 * number + d]
+    if side.head_length > 0:
+        finish_head(tables, number, d, tables.heads_read, side.head_at, side.head_at + side.head_length, side.next)
+    if side.mode != OVER:
+        side.mode = OPEN
+
+
+@compiled_part
+def head_bytes(tables, number, d, octets, at, seen, size, position):
+    """How many of ``size`` bytes belong to the head that is coming in, and whether it was an interim answer's."""
+    side = tables.sides[2 * number + d]
+    before = side.head_length
+    if before == 0:
+        end = head_end(octets, at, at + seen)
+        if end != NOBODY:
+            taken = end - at
+            return taken, finish_head(tables, number, d, octets, at, end, position + taken)
+    if seen > 0:
+        collect(tables, side, octets, at, min(seen, HEAD_LIMIT))
+        # The empty line may have begun before.
+        end = head_end(tables.heads_read, side.head_at + max(before - 3, 0), side.head_at + side.head_length)
+        if end != NOBODY:
+            taken = end - side.head_at - before
+            return taken, finish_head(tables, number, d, tables.heads_read, side.head_at, end, position + taken)
+    if seen < size or side.head_length >= HEAD_LIMIT:  # cut by the capture, or no head at all
+        give_up_head(tables, number, d)
+    return size, False
+
+
+# --- the two directions ---------------------------------------------------------------------------------------
+
+
+@compiled_part
+def take_request(tables, number, d, time, octets, at, kept, size, position):
+    """New bytes of the client: ``size`` from ``position`` on, of which ``kept`` stand in ``octets`` from ``at`` on."""
+    one = tables.connections[number]
+    side = tables.sides[2 * number + d]
+    done = 0
+    while done < size and side.mode != OVER:
+        seen = max(kept - done, 0)
+        begins = seen > 0 and done == 0 and is_known_request(octets, at, at + kept)
+        if side.mode == OPEN or side.mode == HOLED:
+            if not (is_answered(tables, one) and (begins or seen == 0)):
+                note_request(tables, one, time, size - done)
+                return
+            give_up_head(tables, number, d)
+            if side.mode == OVER:
+                return
+            side.mode = HEAD
+        elif side.mode == SIZED and begins and position == side.body_at and is_answered(tables, one):
+            side.mode = HEAD  # the client was told not to send the body it had announced
+        if side.mode == SIZED or side.mode == CHUNKED:
+            taken = body_bytes(side, octets, at + done, seen, size - done, position + done)
+            note_request(tables, one, time, taken)
+            done += taken
+            continue
+        if side.head_length == 0:
+            if seen > 0 and (
+                octets[at + done] == CR or octets[at + done] == LF
+            ):  # empty lines before a request (RFC 9112, section 2.2)
+                done += 1
+                continue
+            if seen > 0 and not is_request_start(octets, at + done, at + kept):
+                side.mode = OPEN
+                continue
+            begin_exchange(tables, number, time)
+        asked = one.asked
+        taken, _ = head_bytes(tables, number, d, octets, at + done, seen, size - done, position + done)
+        if asked != NOBODY:
+            note_request(tables, one, time, taken)
+        done += taken
+
+
+@compiled_part
+def take_answer(tables, number, d, time, octets, at, kept, size, position):
+    """New bytes of the server; as ``take_request``."""
+    one = tables.connections[number]
+    side = tables.sides[2 * number + d]
+    done = 0
+    while done < size and side.mode != OVER:
+        seen = max(kept - done, 0)
+        begins = seen > 0 and done == 0 and is_answer_start(octets, at, at + kept)
+        waited = awaited(tables, one) != NOBODY
+        if side.mode == OPEN or side.mode == HOLED:
+            if not (waited and (begins or seen == 0)):
+                note_answer(tables, one, time, size - done)
+                return
+            give_up_head(tables, number, d)
+            if side.mode == OVER:
+                return
+            side.mode = HEAD
+        elif side.mode == SIZED and begins and waited and position == side.body_at:
+            side.mode = HEAD  # an answer without the body it gives the length of: the request's head was not seen
+        if side.mode == SIZED or side.mode == CHUNKED:
+            taken = body_bytes(side, octets, at + done, seen, size - done, position + done)
+            note_answer(tables, one, time, taken)
+            done += taken
+            continue
+        if side.head_length == 0:
+            begins = seen > 0 and is_answer_start(octets, at + done, at + kept)
+            if not begins and not waited:
+                side.mode = OPEN
+                continue
+            begin_answer(tables, one)
+            if not begins:  # HTTP/0.9, or the head was not kept
+                side.mode = OPEN
+                note_answer(tables, one, time, size - done)
+                return
+        taken, interim = head_bytes(tables, number, d, octets, at + done, seen, size - done, position + done)
+        if not interim:
+            note_answer(tables, one, time, taken)
+        done += taken
+
+
+# --- packets that are missing ---------------------------------------------------------------------------------
+
+
+@compiled_part
+def skip(tables, number, d, time, start, stop):
+    """The payload from ``start`` up to ``stop`` has not come, later payload has: it is lost, or out of order."""
+    one = tables.connections[number]
+    side = tables.sides[2 * number + d]
+    if side.mode == SIZED and stop <= side.end:
+        if stop == side.end:
+            side.mode = HEAD
+    elif side.mode == CHUNKED:
+        side.mode = OPEN
+    elif side.mode == HEAD or side.mode == SIZED:
+        if side.mode == SIZED:
+            start = side.end
+        if side.head_length == 0:
+            if d == one.client:
+                begin_exchange(tables, number, time)
+            else:
+                begin_answer(tables, one)
+                note_answer(tables, one, time, 0)
+        side.mode, side.end = HOLED, start
+
+
+@compiled_part
+def fill(tables, number, d, time, octets, at, kept, size, position, missing):
+    """Payload that was missing: the part of a head, if it is that. ``missing``: position of what is missing still."""
+    one = tables.connections[number]
+    side = tables.sides[2 * number + d]
+    if d == one.client:
+        note_request(tables, one, time, size)
+    else:
+        note_answer(tables, one, time, size)
+    if side.mode != HOLED or not position <= side.end < position + size:
+        return
+    before = side.end - position
+    seen = max(kept - before, 0)
+    start = at + before
+    if side.head_length == 0:
+        if d == one.client:
+            fits = is_request_start(octets, start, start + seen)
+        else:
+            fits = is_answer_start(octets, start, start + seen)
+        if not fits:
+            side.mode = OPEN
+            return
+    side.mode = HEAD
+    taken, _ = head_bytes(tables, number, d, octets, start, seen, size - before, side.end)
+    if side.mode == HEAD and side.head_length > 0:  # not complete yet
+        side.end = position + size
+        side.mode = HOLED
+        if missing != side.end:  # what follows was let go
+            give_up_head(tables, number, d)
+    elif side.mode == CHUNKED or (side.mode == HEAD and side.end + taken < side.next):
+        side.mode = OPEN
+    elif side.mode == SIZED and side.end <= side.next:
+        side.mode = HEAD if side.end == side.next else OPEN

@@ -1,0 +1,24 @@
+"""A stamp (X-Request-Start) as an instant: its unit goes by its magnitude, strictly, as the middleware reads it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+# Digits of the whole part -> (most digits of the fraction, decimal places to microseconds): s, ms, us, ns.
+UNITS = {10: (9, 6), 13: (6, 3), 16: (0, 0), 19: (0, -3)}
+
+
+def stamp_us(column: str) -> pl.Expr:
+    """Microseconds since 1970, floored; null where it is no stamp (a list, no number, a unit nobody uses)."""
+    parts = pl.col(column).str.strip_chars(" \t").str.extract_groups(r"^(?:t=)?([1-9][0-9]*)(?:\.([0-9]+))?$")
+    whole, fraction = parts.struct.field("1"), parts.struct.field("2").fill_null("")
+    digits, more = whole.str.len_bytes(), fraction.str.len_bytes()
+    found = pl.lit(None, pl.Int64)
+    for size, (most, places) in UNITS.items():
+        if places >= 0:
+            text = pl.concat_str(whole, fraction.str.slice(0, places).str.pad_end(places, "0"))
+        else:
+            text = whole.str.slice(0, size + places)
+        fits = (digits == size) & (more <= most)
+        found = pl.when(fits).then(text.cast(pl.Int64, strict=False)).otherwise(found)
+    return found

@@ -1,0 +1,97 @@
+"""What a capture's figures mean, in sentences, and what to know of how they were made."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sojourn.explain.wire.log_join import ONE_CLOCK
+from sojourn.explain.wire.result import WireResult
+from sojourn.words import milliseconds, percent
+
+MILLISECOND = 1e-3
+
+
+def findings(found: WireResult) -> list[str]:
+    """What a reader should act on, the gravest first."""
+    told = []
+    for leg, whose in (("backend", "backends"), ("client", "the proxy"), ("unknown", "a server")):
+        told += _of_leg(found, leg, whose)
+    wait, upper = found.figures.get("accept_wait"), found.figures.get("accept_wait_upper")
+    if wait is not None and wait["p99"] is not None and wait["p99"] > MILLISECOND:
+        told.append(
+            f"Connections waited {milliseconds(wait['p50'])} ms in the median, {milliseconds(wait['p99'])} ms at p99, "
+            "between their handshake and the app's start: in the accept queue, and in the server before the app."
+        )
+    elif wait is None and upper is not None:
+        told.append(
+            f"The wait for accept() was {milliseconds(upper['p50'])} ms at most in the median, "
+            f"{milliseconds(upper['p99'])} ms at p99; packets alone cannot say how much of that it was."
+        )
+    unread = found.figures.get("proxy_unread")
+    if unread is not None and unread["p99"] is not None and unread["p99"] > 10 * MILLISECOND:
+        told.append(
+            f"Requests lay unread at nginx for {milliseconds(unread['p99'])} ms at p99: in its accept queue, or its "
+            "workers were busy with others."
+        )
+    return told
+
+
+def _of_leg(found: WireResult, leg: str, whose: str) -> list[str]:
+    table = found.servers.filter(pl.col("leg") == leg)
+    if not len(table):
+        return []
+    told = []
+    repeated, unanswered = int(table["syn_retransmissions"].sum()), int(table["unanswered"].sum())
+    if repeated:
+        steps = found.steps.filter(pl.col("leg") == leg, pl.col("answered"))
+        when = ", ".join(f"+{row['step']:g} s: {row['connections']:,}" for row in steps.head(6).iter_rows(named=True))
+        many = "1 SYN" if repeated == 1 else f"{repeated:,} SYNs"
+        sentence = f"{many} to {whose} had to be sent again: nothing took the one before"
+        told.append(sentence + (f" (answered at {when})." if when else "."))
+    if unanswered:
+        told.append(f"{unanswered:,} connections to {whose} were never answered.")
+    dropped = int(table["acks_dropped"].sum())
+    if dropped:
+        told.append(
+            f"{dropped:,} final ACKs to {whose} were dropped: the accept queue was full when the handshake ended, and "
+            "the client took itself for connected."
+        )
+    refused, reset = int(table["refused"].sum()), int(table["reset_by_server"].sum())
+    if refused:
+        told.append(f"{refused:,} connections to {whose} were refused: nobody listened.")
+    if reset:
+        told.append(
+            f"{reset:,} connections were reset by {whose}: an app that crashed or was stopped, or a full accept queue "
+            "with tcp_abort_on_overflow."
+        )
+    return told
+
+
+def notes(found: WireResult) -> list[str]:
+    """What the figures of joined requests and of backends rest on."""
+    told = []
+    legs = set(found.connections["leg"].cast(pl.String).unique().to_list())
+    if len(found.connections) and "backend" not in legs:
+        told.append(
+            "Nothing tells which addresses are backends (no log, no stamp): name them with --backend ADDR:PORT. The "
+            "figures are those of whoever was connected to."
+            if not found.log_given
+            else "No backend that the log names is in the capture."
+        )
+    joined = found.joined
+    if joined.without_service and "accept_wait_upper" in found.figures:
+        told.append(
+            f"For {joined.without_service:,} requests no service time is known: their upper bound holds all of it."
+        )
+    if joined.unjoined:
+        reasons = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in joined.unjoined.items())
+        told.append(
+            f"{percent(1 - (joined.share or 0.0))} of the {joined.log:,} records within the capture's time were not "
+            f"joined: {reasons}."
+        )
+    if joined.clock_offset is not None and abs(joined.clock_offset) > ONE_CLOCK:
+        told.append(
+            f"The capturing machine's clock is {joined.clock_offset * 1000:+,.1f} ms from nginx's; instants of the log "
+            "were moved by that."
+        )
+    return told

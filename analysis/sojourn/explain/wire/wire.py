@@ -1,0 +1,213 @@
+"""What a capture shows: connections, requests across the proxy, the queues before accept(), and whether the log agrees.
+
+    client ──SYN──▶ proxy's SYN queue ──ACK──▶ proxy's accept queue ──accept()──▶ nginx
+    nginx  ──SYN──▶ backend's SYN queue ──ACK──▶ backend's accept queue ──accept()──▶ app
+
+Of the four queues packets show the first of each side, SYNs that none took, and bounds of the second;
+``sojourn.explain.wire.bounds`` says which, and why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.explain.result import SplitResult
+from sojourn.explain.split import split_rows
+from sojourn.explain.statistics import Summary, summaries
+from sojourn.explain.wire.agreement import RESOLUTION, agreement, differences, wire_check
+from sojourn.explain.wire.log_join import READ, TOLERANCE
+from sojourn.explain.wire.result import FIGURES, WireResult
+from sojourn.explain.wire.tallies import ends, servers, syn_steps
+from sojourn.explain.wire.telling import findings, notes
+from sojourn.explain.wire.timeline import Timelines, timeline
+from sojourn.frame import Requests
+from sojourn.readers.capture.batch import Counts
+from sojourn.readers.sources import Source
+
+# Figures that end at an instant of nginx's clock, which shows whole milliseconds, truncated.
+BY_NGINX = ("proxy_accept_wait_upper", "proxy_unread")
+LOG_COLUMNS = READ
+
+
+class Followed(Protocol):
+    """What ``sojourn.explain.wire.tracker.track`` returns."""
+
+    @property
+    def connections(self) -> pl.DataFrame:
+        """Columns of CONNECTIONS."""
+
+    @property
+    def exchanges(self) -> pl.DataFrame:
+        """Columns of EXCHANGES."""
+
+    @property
+    def unparsed(self) -> dict[str, int]:
+        """Payload that gave no exchanges, by reason."""
+
+
+def wire(
+    captures: Sequence[Source] | Source,
+    *,
+    requests: Requests | SplitResult | None = None,
+    backends: Collection[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    tolerance: float = TOLERANCE,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> WireResult:
+    """Read captures and tell what they show.
+
+    Args:
+        captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
+        requests: the log of the same requests, read with ``LOG_COLUMNS``; better, split already.
+        backends: address:port (or :port, of any address) of backends, besides those that the log names.
+        since, until: keep connections that began in [since, until).
+        tolerance: s by which nginx's instants may be off those on the wire.
+        on_step: told what is being done.
+
+    Raises:
+        SojournError: a capture cannot be read at all, or a backend is no address with a port.
+    """
+    from sojourn.explain.wire.tracker import track  # noqa: PLC0415 - compiled when it is loaded
+    from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
+
+    named = [checked_backend(name) for name in backends]
+    ports = {int(name.rpartition(":")[2]) for name in named}
+    rows = _split_of(requests)
+    if rows is not None:
+        ports |= _ports(rows)
+    files = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
+    on_step("reading packets")
+    with Capture(files) as capture:
+        tracked = track(capture, capture.addresses, servers=sorted(ports))
+        counts, names, interfaces = capture.counts, tuple(capture.names), tuple(capture.interfaces)
+    on_step("joining")
+    return wire_of(
+        tracked, counts, names, interfaces, rows=rows, backends=named, since=since, until=until, tolerance=tolerance
+    )
+
+
+def wire_of(
+    tracked: Followed,
+    counts: Counts,
+    names: Sequence[str] = (),
+    interfaces: Sequence[str] = (),
+    *,
+    rows: pl.LazyFrame | None = None,
+    backends: Collection[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    tolerance: float = TOLERANCE,
+) -> WireResult:
+    """What tracked connections show; ``rows``: split rows of the log. Other arguments as of ``wire``."""
+    connections, exchanges = _within(tracked.connections, tracked.exchanges, since, until)
+    found = timeline(_Kept(connections, exchanges), rows, backends=backends, tolerance=tolerance)
+    unlike = differences(found.frame, found.log)
+    agreed = agreement(unlike)
+    frame = _with_handshakes(found.frame)
+    first, last = found.connections.select(pl.col("first").min(), pl.col("last").max()).row(0)
+    result = WireResult(
+        names=tuple(names),
+        interfaces=tuple(interfaces),
+        counts=counts,
+        window=None if first is None else (first, last),
+        connections=found.connections,
+        exchanges=found.exchanges,
+        timeline=found.frame,
+        unparsed=dict(tracked.unparsed),
+        figures=_figures(frame),
+        sizes={name: frame[name].count() for name in FIGURES},
+        negative={name: int((frame[name] < -RESOLUTION * (name in BY_NGINX)).sum()) for name in FIGURES},
+        steps=syn_steps(found.connections),
+        servers=servers(found.connections),
+        ends=ends(found.connections),
+        joined=found.joined,
+        agreement=agreed,
+        differences=unlike,
+        split=_split(frame, found),
+        checks=(wire_check(agreed, found.joined),) if rows is not None else (),
+        log_given=rows is not None,
+    )
+    result.findings.extend(findings(result))
+    result.notes.extend(notes(result))
+    return result
+
+
+class _Kept:
+    def __init__(self, connections: pl.DataFrame, exchanges: pl.DataFrame) -> None:
+        self.connections, self.exchanges = connections, exchanges
+
+
+def checked_backend(name: str) -> str:
+    """A backend as address:port or :port; a bare port is one, too.
+
+    Raises:
+        SojournError: it is neither.
+    """
+    host, _, port = name.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536) or (host.count(":") and host[:1] != "["):
+        raise SojournError(f"{name!r} is not a backend: give 10.0.0.1:8080, [::1]:8080, or a port")
+    return f"{host}:{int(port)}"
+
+
+def _split_of(requests: Requests | SplitResult | None) -> pl.LazyFrame | None:
+    if requests is None:
+        return None
+    if isinstance(requests, SplitResult):
+        return requests.rows
+    rows, _ = split_rows(requests.rows, requests.spans)
+    return rows
+
+
+def _ports(rows: pl.LazyFrame) -> set[int]:
+    """Ports of the upstreams a log names: whoever has them is the server, also where its SYN is not in the capture."""
+    asked = rows.select(pl.col("upstream").cast(pl.String).unique()).collect(engine="streaming").to_series()
+    ports = asked.drop_nulls().str.extract(r":(\d{1,5})$").drop_nulls()
+    return {int(port) for port in ports.to_list() if 0 < int(port) < 65_536}
+
+
+def _within(
+    connections: pl.DataFrame, exchanges: pl.DataFrame, since: datetime | None, until: datetime | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    if since is None and until is None:
+        return connections, exchanges
+    for bound, later in ((since, True), (until, False)):
+        if bound is not None:
+            edge = pl.lit(bound, connections.schema["first"])
+            connections = connections.filter(pl.col("first") >= edge if later else pl.col("first") < edge)
+    return connections, exchanges.join(connections.select("connection"), on="connection", how="semi")
+
+
+def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
+    def seconds(earlier: str, later: str) -> pl.Expr:
+        return (pl.col(later) - pl.col(earlier)).dt.total_nanoseconds() / 1e9
+
+    return frame.with_columns(
+        handshake=seconds("backend_syn", "backend_established"),
+        proxy_handshake=seconds("client_syn", "client_established"),
+    )
+
+
+def _figures(frame: pl.DataFrame) -> dict[str, Summary]:
+    return {name: summary for name, summary in summaries(frame.lazy(), tuple(FIGURES)).items() if frame[name].count()}
+
+
+def _split(frame: pl.DataFrame, found: Timelines) -> dict[str, float] | None:
+    """Means of the parts of connect + queue, over the joined requests that have all of them, s."""
+    if found.log is None:
+        return None
+    told = found.log.select("log_row", pl.col("queueing_delay").cast(pl.Float64))
+    parts = ("queueing_delay", "syn_dropped", "syn_queue", "handshake", "accept_wait")
+    rows = frame.join(told, on="log_row").drop_nulls(parts)
+    if not len(rows):
+        return None
+    means = rows.select(pl.col(parts).mean()).row(0, named=True)
+    # The handshake of the SYN that was answered: what came before it is syn_dropped.
+    means["handshake"] -= means["syn_dropped"]
+    return {"requests": len(rows), **means}

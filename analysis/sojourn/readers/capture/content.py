@@ -1,0 +1,80 @@
+"""The bytes of an opened capture file, decompressed."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from typing import BinaryIO, cast
+
+from sojourn.errors import SojournError
+from sojourn.readers.compression import DAMAGE, GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
+
+# What was decompressed before a damaged place is handed out, but not what the same call would have returned.
+_DECOMPRESSED_AT_ONCE = 64 << 10
+
+
+class Content:
+    """What is in a file, ``-`` being standard input; gzip and zstd are told by their first bytes.
+
+    Attributes:
+        identity: tells one file from another.
+        regular: it can be closed and opened again.
+        damage: why it could not be read to its end; None: it could, so far.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Open the file.
+
+        Raises:
+            SojournError: it cannot be opened.
+        """
+        try:
+            if name == "-":
+                self._raw = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
+            else:
+                self._raw = open(name, "rb")  # noqa: SIM115 - closed by close()
+        except OSError as error:
+            raise SojournError(f"{name}: {error.strerror or error}") from error
+        try:
+            status = os.fstat(self._raw.fileno())
+            magic = self._raw.peek(4)[:4]
+        except OSError as error:
+            self._raw.close()
+            raise SojournError(f"{name}: {error.strerror or error}") from error
+        self.identity = status.st_dev, status.st_ino
+        self.regular = name != "-" and stat.S_ISREG(status.st_mode)
+        self.damage: str | None = None
+        self._compressed: BinaryIO | None = None
+        if magic[:2] == GZIP_MAGIC:
+            self._compressed = gunzipped(self._raw)
+        elif magic == ZSTD_MAGIC:
+            self._compressed = unzstandard(self._raw)
+
+    def fill(self, room: memoryview) -> int:
+        """Read until the room is full or the file ends; returns how many bytes there are."""
+        filled = 0
+        try:
+            while filled < len(room) and self.damage is None:
+                got = self._some(room[filled:])
+                if not got:
+                    break
+                filled += got
+        except DAMAGE as error:
+            self.damage = f"cannot be read further: {str(error) or type(error).__name__}"
+        return filled
+
+    def _some(self, room: memoryview) -> int:
+        if self._compressed is None:
+            return self._raw.readinto(room)
+        read1 = cast(io.BufferedIOBase, self._compressed).read1
+        found = read1(min(len(room), _DECOMPRESSED_AT_ONCE))
+        room[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        """Close the file; of standard input, only what reads it here."""
+        if self._compressed is not None:
+            self._compressed.close()
+        self._raw.close()

@@ -1,0 +1,178 @@
+"""Capture files: told from other files by what they hold, put in order, and cut into stretches of records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+
+import numpy as np
+
+from sojourn.errors import SojournError
+from sojourn.readers.capture.batch import Counts
+from sojourn.readers.capture.content import Content
+from sojourn.readers.capture.named import named_files
+from sojourn.readers.capture.packets import PADDING, Bytes
+from sojourn.readers.capture.pcap import Pcap, is_pcap
+from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
+from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
+from sojourn.readers.sources import Source
+
+_HEAD_BYTES = 64 << 10
+_NOTHING = np.zeros(0, np.uint8)
+
+
+def capture_files(sources: Sequence[Source], damaged: dict[str, str]) -> list[CaptureFile]:
+    """The captures that the sources name, each once, in the order of their first packets.
+
+    Among several, one that is empty (a ring file just begun) is left out, and ``damaged`` says so.
+
+    Raises:
+        SojournError: a source does not exist, cannot be read, or is no capture; or there is nothing in any of them.
+    """
+    found: list[CaptureFile] = []
+    empty: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    try:
+        for name, has_to_be in named_files(sources):
+            file = CaptureFile(name)
+            if file.identity in seen:
+                file.close()
+                continue
+            seen.add(file.identity)
+            if file.is_capture:
+                found.append(file)
+                continue
+            file.close()
+            if file.is_empty:
+                empty.append(name)
+            elif has_to_be:
+                raise SojournError(f"{name}: {file.what_it_is}")
+    except BaseException:
+        for file in found:
+            file.close()
+        raise
+    if not found:
+        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(sources[0])}: holds no capture")
+    damaged.update(dict.fromkeys(empty, "empty"))
+    return sorted(found, key=lambda file: (file.first is None, file.first or 0))
+
+
+class CaptureFile:
+    """A file, looked into. Between the look and the reading it is closed where it can be opened again: rings are long.
+
+    Attributes:
+        name: what the user called it, or its path.
+        identity: tells one file from another.
+        is_capture, is_empty: what it is; ``what_it_is`` says it where it is neither.
+        first: unix time of its first packet, ns; None: there is none near the beginning.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Look into a file.
+
+        Raises:
+            SojournError: it cannot be opened.
+        """
+        self.name = name
+        self._content: Content | None = Content(name)
+        self.identity = self._content.identity
+        self._head, walked = _look(self._content)
+        self.is_capture = walked is not None
+        self.is_empty = not len(self._head) and self._content.damage is None
+        self.what_it_is = self._content.damage or _not_a_capture(self._head)
+        self.first = int(walked.records.time[0]) if walked is not None and len(walked.records.at) else None
+        if self._content.regular:
+            self.close()
+            self._head = _NOTHING
+
+    def close(self) -> None:
+        """Close the file, where it is open."""
+        if self._content is not None:
+            self._content.close()
+            self._content = None
+
+    def records(self, batch_bytes: int, interfaces: dict[str, int], counts: Counts) -> Iterator[tuple[Bytes, Records]]:
+        """Stretches of the file and the records that lie in them.
+
+        ``interfaces`` gets the names of those that the file describes, ``counts`` what was lost or ended the reading.
+        """
+        try:
+            content = self._content = self._content or Content(self.name)
+        except SojournError as error:
+            counts.damaged[self.name] = f"cannot be opened again ({error})"
+            return
+        reader: Format | None = None
+        rest, origin, wanted = self._head, 0, batch_bytes
+        self._head = _NOTHING
+        while True:
+            # Of standard input, more than a batch may have been looked at already.
+            buffer, read = _filled(rest, max(wanted - len(rest) if reader is None else wanted, 0), content)
+            if reader is None:
+                reader = format_of(buffer[: len(buffer) - PADDING], interfaces)
+                if reader is None:
+                    counts.damaged[self.name] = _not_a_capture(buffer)
+                    break
+            elif not read:
+                break
+            walked = yield from _walks(reader, buffer)
+            origin += walked.position
+            if walked.damage is not None:
+                counts.damaged[self.name] = f"{walked.damage} (at byte {origin:,}); not read further"
+                break
+            rest = buffer[walked.position : len(buffer) - PADDING].copy()
+            wanted = max(batch_bytes, walked.needed - len(rest))
+        if self.name not in counts.damaged and content.damage is not None:
+            counts.damaged[self.name] = f"{content.damage} (after {origin + len(rest):,} bytes)"
+        elif self.name not in counts.damaged and len(rest):
+            counts.damaged[self.name] = f"ends in the middle of a record (at byte {origin:,})"
+        if reader is not None and reader.dropped is not None:
+            counts.dropped = (counts.dropped or 0) + reader.dropped
+        self.close()
+
+
+def format_of(head: Bytes, interfaces: dict[str, int]) -> Format | None:
+    """What reads a file that begins with these bytes; None: nothing does."""
+    begin = head[:12].tobytes()
+    if is_pcap(begin):
+        return Pcap()
+    return PcapNg(interfaces) if is_pcapng(begin) else None
+
+
+def _look(content: Content) -> tuple[Bytes, Walked | None]:
+    """The beginning of a capture up to its first packet, and what was found there; None: it is no capture."""
+    size = _HEAD_BYTES
+    head, _ = _filled(_NOTHING, size, content)
+    while True:
+        reader = format_of(head[: len(head) - PADDING], {})
+        walked = reader.walked(head, 0, len(head) - PADDING, 1) if reader is not None else None
+        more = walked is not None and not len(walked.records.at) and walked.damage is None and size <= LARGEST_BLOCK
+        if not more or len(head) - PADDING < size:
+            return head[: len(head) - PADDING], walked
+        head, _ = _filled(head[: len(head) - PADDING], 15 * size, content)
+        size *= 16
+
+
+def _filled(rest: Bytes, wanted: int, content: Content) -> tuple[Bytes, int]:
+    """``rest``, up to ``wanted`` bytes more and the padding; and how many bytes were read."""
+    buffer = np.empty(len(rest) + wanted + PADDING, np.uint8)
+    buffer[: len(rest)] = rest
+    read = content.fill(memoryview(buffer.data)[len(rest) : len(rest) + wanted])
+    buffer = buffer[: len(rest) + read + PADDING]
+    buffer[len(rest) + read :] = 0
+    return buffer, read
+
+
+def _walks(reader: Format, buffer: Bytes) -> Generator[tuple[Bytes, Records], None, Walked]:
+    position, end = 0, len(buffer) - PADDING
+    while True:
+        walked = reader.walked(buffer, position, end, RECORDS_AT_ONCE)
+        if len(walked.records.at):
+            yield buffer, walked.records
+        if not walked.full:
+            return walked
+        position = walked.position
+
+
+def _not_a_capture(head: Bytes) -> str:
+    begin = head[:8].tobytes().hex(" ")
+    return f"neither pcap nor pcapng (it begins with the bytes {begin})" if begin else "empty"

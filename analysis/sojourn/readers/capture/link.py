@@ -1,0 +1,123 @@
+"""Link layers: from the first byte a capture holds of a packet to its network header.
+
+Link types are those of https://www.tcpdump.org/linktypes.html; the numbers there, not the DLT_ values of one system.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.readers.capture.packets import Ints, Packets, Verdicts, gathered, joined
+from sojourn.readers.capture.verdicts import (
+    BAD_FAMILY,
+    BAD_IP_VERSION,
+    IP_CUT,
+    LINK_CUT,
+    LINK_TYPE,
+    NETLINK,
+    VLAN_CUT,
+    VLAN_TOO_MANY,
+)
+
+IPV4, IPV6 = 0x0800, 0x86DD
+"""EtherTypes."""
+
+_ETHERNET = np.dtype([("target", "V6"), ("source", "V6"), ("kind", ">u2")])
+_COOKED = np.dtype([("type", ">u2"), ("device", ">u2"), ("address", "V10"), ("kind", ">u2")])
+_COOKED_2 = np.dtype([("kind", ">u2"), ("reserved", "V2"), ("interface", ">u4"), ("device", ">u2"), ("address", "V10")])
+_FAMILY = np.dtype([("family", ">u4")])
+_TAG = np.dtype([("tag", ">u2"), ("kind", ">u2")])
+_FIRST = np.dtype([("version", "u1")])
+
+_TAGS = (0x8100, 0x88A8, 0x9100)
+_MOST_TAGS = 8
+_NETLINK_DEVICE = 824  # ARPHRD_NETLINK: what follows is no packet of a network
+_FAMILIES_IPV4 = (2,)
+# Linux; Windows; NetBSD, OpenBSD and BSD/OS; FreeBSD and DragonFly; Darwin.
+_FAMILIES_IPV6 = (10, 23, 24, 28, 30)
+
+
+def network_packets(
+    packets: Packets, link_types: Ints, verdicts: Verdicts, interface: npt.NDArray[np.int32]
+) -> Packets:
+    """The packets whose network header was found, ``at`` on it and its EtherType in ``kind``.
+
+    Args:
+        packets: with ``at`` on the first byte kept.
+        link_types: one per packet.
+        verdicts: gets the verdicts on those that are left out.
+        interface: one per record; a Linux cooked header that names an interface writes it here.
+    """
+    if not len(packets):
+        return packets
+    if (link_types == link_types[0]).all():
+        return _untagged(_network(packets, int(link_types[0]), verdicts, interface), verdicts)
+    parts = [_network(packets.where(link_types == t), int(t), verdicts, interface) for t in np.unique(link_types)]
+    return _untagged(joined(parts), verdicts)
+
+
+def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: npt.NDArray[np.int32]) -> Packets:
+    match link_type:
+        case 1:
+            found = _after(packets, _ETHERNET, verdicts)
+        case 113:
+            found = _cooked(packets, _COOKED, verdicts)
+        case 276:
+            found = _cooked(packets, _COOKED_2, verdicts)
+            named = gathered(found.buffer, found.at - _COOKED_2.itemsize, _COOKED_2)["interface"]
+            interface[found.index] = named & 0x7FFFFFFF
+        case 0 | 108:
+            found = _after_family(packets, verdicts)
+        case 101 | 12 | 14:  # the last two are what BSDs wrote before 101 was agreed upon
+            found = _raw(packets, verdicts)
+        case 228:
+            found = packets.moved(0, np.full(len(packets), IPV4, np.int64))
+        case 229:
+            found = packets.moved(0, np.full(len(packets), IPV6, np.int64))
+        case _:
+            found = verdicts.without(packets, np.ones(len(packets), np.bool_), LINK_TYPE + link_type)
+    return found
+
+
+def _after(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> Packets:
+    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.kept, LINK_CUT)
+    return whole.moved(layout.itemsize, whole.headers(layout)["kind"].astype(np.int64))
+
+
+def _cooked(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> Packets:
+    whole = verdicts.without(packets, packets.at + layout.itemsize > packets.kept, LINK_CUT)
+    network = verdicts.without(whole, whole.headers(layout)["device"] == _NETLINK_DEVICE, NETLINK)
+    return network.moved(layout.itemsize, network.headers(layout)["kind"].astype(np.int64))
+
+
+def _after_family(packets: Packets, verdicts: Verdicts) -> Packets:
+    """After the word of a loopback header, which is in the byte order of whoever captured: families are small."""
+    whole = verdicts.without(packets, packets.at + 4 > packets.kept, LINK_CUT)
+    word = whole.headers(_FAMILY)["family"].astype(np.uint32)
+    family = np.where(word > 0xFFFF, word.byteswap(), word)
+    kind = np.select([np.isin(family, _FAMILIES_IPV4), np.isin(family, _FAMILIES_IPV6)], [IPV4, IPV6], 0)
+    return verdicts.without(whole.moved(4, kind.astype(np.int64)), kind == 0, BAD_FAMILY)
+
+
+def _raw(packets: Packets, verdicts: Verdicts) -> Packets:
+    whole = verdicts.without(packets, packets.at >= packets.kept, IP_CUT)
+    version = whole.headers(_FIRST)["version"] >> 4
+    kind = np.select([version == 4, version == 6], [IPV4, IPV6], 0)
+    return verdicts.without(whole.moved(0, kind.astype(np.int64)), kind == 0, BAD_IP_VERSION)
+
+
+def _untagged(packets: Packets, verdicts: Verdicts) -> Packets:
+    """The same packets with their VLAN tags (802.1Q, 802.1ad and what was used before it) behind them."""
+    done: list[Packets] = []
+    for _ in range(_MOST_TAGS):
+        tagged = (packets.kind == _TAGS[0]) | (packets.kind == _TAGS[1]) | (packets.kind == _TAGS[2])
+        if not tagged.any():
+            break
+        done.append(packets.where(~tagged))
+        rest = packets.where(tagged)
+        rest = verdicts.without(rest, rest.at + _TAG.itemsize > rest.kept, VLAN_CUT)
+        packets = rest.moved(_TAG.itemsize, rest.headers(_TAG)["kind"].astype(np.int64))
+    else:
+        packets = verdicts.without(packets, np.isin(packets.kind, _TAGS), VLAN_TOO_MANY)
+    return joined([*done, packets])

@@ -1,0 +1,52 @@
+"""Which files the sources of a capture name."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from sojourn.errors import SojournError
+from sojourn.readers.sources import Source
+
+
+def named_files(sources: Sequence[Source] | Source) -> list[tuple[str, bool]]:
+    """Paths (``-``: standard input), and whether each was named itself and so has to be a capture.
+
+    Of a folder that holds ``capture.pcap…`` (a run's), these files; of another, all files: a ring may be called
+    anything. What in a folder is no capture is passed over.
+
+    Raises:
+        SojournError: a source does not exist, cannot be looked into or matches nothing, or there is none.
+    """
+    if not sources:
+        raise SojournError("no capture was given: name a file, a glob, a folder of ring files, a run's folder or -")
+    one = isinstance(sources, str | os.PathLike)
+    found: list[tuple[str, bool]] = []
+    for source in [sources] if one else sources:
+        try:
+            found += _expanded(os.fspath(source))
+        except OSError as error:
+            raise SojournError(f"{os.fspath(source)}: {error.strerror or error}") from error
+    return found
+
+
+def _expanded(source: str) -> list[tuple[str, bool]]:
+    path = Path(source)
+    if source == "-":
+        return [("-", True)]
+    if path.is_dir():
+        files = sorted(str(p) for p in path.iterdir() if p.is_file())
+        of_run = [f for f in files if os.path.basename(f).startswith("capture.pcap")]
+        if not files:
+            raise SojournError(f"{source}: holds no capture")
+        return [(f, False) for f in of_run or files]
+    if path.exists():
+        return [(source, True)]
+    if glob.has_magic(source):
+        found = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
+        if not found:
+            raise SojournError(f"{source}: no file matches")
+        return [(f, True) for f in found]
+    raise SojournError(f"{source}: no such file or folder")

@@ -1,0 +1,150 @@
+"""Network layers: IPv4 with its options, IPv6 with its extension headers, up to the TCP header.
+
+Sources: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 4302 (the authentication header).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sojourn.readers.capture.packets import Mask, Packets, Verdicts, gathered, joined
+from sojourn.readers.capture.verdicts import (
+    BAD_IP_HEADER,
+    BAD_IP_LENGTH,
+    BAD_IP_VERSION,
+    EXTENSIONS_TOO_MANY,
+    GENEVE,
+    GTP_U,
+    IP_CUT,
+    IPV4_FRAGMENT,
+    IPV6_FRAGMENT,
+    NO_NEXT_HEADER,
+    PROTOCOL,
+    VXLAN,
+    Codes,
+)
+
+IPV4_HEADER = np.dtype(
+    [
+        ("version", "u1"), ("service", "u1"), ("length", ">u2"), ("id", ">u2"), ("fragment", ">u2"), ("ttl", "u1"),
+        ("protocol", "u1"), ("checksum", ">u2"), ("source", ">u4"), ("target", ">u4"),
+    ]
+)  # fmt: skip
+IPV6_HEADER = np.dtype(
+    [
+        ("version", "u1"), ("flow", "V3"), ("length", ">u2"), ("next", "u1"), ("hops", "u1"),
+        ("source", ">u8", 2), ("target", ">u8", 2),
+    ]
+)  # fmt: skip
+_EXTENSION = np.dtype([("next", "u1"), ("length", "u1"), ("fragment", ">u2")])
+_PORTS = np.dtype([("source", ">u2"), ("target", ">u2")])
+
+_TCP, _UDP, _NO_NEXT, _FRAGMENT, _AUTHENTICATION = 6, 17, 59, 44, 51
+# Hop-by-hop, routing, destination options, mobility, host identity, shim: length in units of 8 bytes after the first 8.
+_OPTIONS = (0, 43, 60, 135, 139, 140)
+_EXTENSIONS = (*_OPTIONS, _FRAGMENT, _AUTHENTICATION)
+_MOST_EXTENSIONS = 16
+
+# Ports of tunnels over UDP; 8472 is where Linux spoke VXLAN before 4789 was assigned.
+_TUNNELS = {4789: VXLAN, 8472: VXLAN, 6081: GENEVE, 2152: GTP_U}
+
+_MORE_FRAGMENTS, _OFFSET = 0x2000, 0x1FFF
+_LEAST_TCP = 20
+
+
+def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> Packets:
+    """The packets that carry TCP over IPv4, ``at`` on its header and ``sent`` where the datagram ends.
+
+    Of a datagram in fragments only the first one is taken, and only with the TCP header in it.
+    """
+    whole = verdicts.without(packets, packets.at + IPV4_HEADER.itemsize > packets.kept, IP_CUT)
+    header = whole.headers(IPV4_HEADER)
+    version = header["version"]
+    size = (version & 0x0F).astype(np.int64) * 4
+    length = header["length"].astype(np.int64)
+    # A length of 0 is what segmentation offload leaves in the header: the packet then is as long as the wire says.
+    end = np.where(length == 0, whole.sent, whole.at + length)
+    fragment = header["fragment"]
+    later = (fragment & _OFFSET) != 0
+    headless = ((fragment & _MORE_FRAGMENTS) != 0) & (end < whole.at + size + _LEAST_TCP)
+    reasons = [
+        (version >> 4 != 4, BAD_IP_VERSION),
+        (size < IPV4_HEADER.itemsize, BAD_IP_HEADER),
+        ((end < whole.at + size) | (end > whole.sent), BAD_IP_LENGTH),
+        (whole.at + size > whole.kept, IP_CUT),
+        (later | headless, IPV4_FRAGMENT),
+    ]
+    kind = header["protocol"].astype(np.int64)
+    after = replace(whole, at=whole.at + size, sent=end, kind=kind, network=whole.at)
+    failed = _first_reason(reasons)
+    return _only_tcp(
+        _past_extensions(verdicts.without(after, failed != 0, failed), (_AUTHENTICATION,), verdicts), verdicts
+    )
+
+
+def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> Packets:
+    """The packets that carry TCP over IPv6, ``at`` on its header and ``sent`` where the datagram ends."""
+    whole = verdicts.without(packets, packets.at + IPV6_HEADER.itemsize > packets.kept, IP_CUT)
+    header = whole.headers(IPV6_HEADER)
+    length = header["length"].astype(np.int64)
+    # 0 is a jumbogram, or segmentation offload again.
+    end = np.where(length == 0, whole.sent, whole.at + IPV6_HEADER.itemsize + length)
+    failed = _first_reason([(header["version"] >> 4 != 6, BAD_IP_VERSION), (end > whole.sent, BAD_IP_LENGTH)])
+    kind = header["next"].astype(np.int64)
+    after = replace(whole, at=whole.at + IPV6_HEADER.itemsize, sent=end, kind=kind, network=whole.at)
+    return _only_tcp(_past_extensions(verdicts.without(after, failed != 0, failed), _EXTENSIONS, verdicts), verdicts)
+
+
+def _first_reason(reasons: list[tuple[Mask, int]]) -> Codes:
+    """The code of the first condition that holds, per packet; 0 where none does."""
+    conditions, codes = zip(*reasons, strict=True)
+    if not np.logical_or.reduce(conditions).any():
+        return np.zeros(len(conditions[0]), np.int32)
+    return np.select(conditions, codes, 0).astype(np.int32)
+
+
+def _past_extensions(packets: Packets, extensions: tuple[int, ...], verdicts: Verdicts) -> Packets:
+    """The same packets with those of these extension headers that they have behind them."""
+    done: list[Packets] = []
+    for _ in range(_MOST_EXTENSIONS):
+        extended = np.isin(packets.kind, extensions) & (packets.kind != _TCP)
+        if not extended.any():
+            break
+        done.append(packets.where(~extended))
+        packets = _past_one(packets.where(extended), verdicts)
+    else:
+        packets = verdicts.without(packets, np.isin(packets.kind, extensions), EXTENSIONS_TOO_MANY)
+    return joined([*done, packets])
+
+
+def _past_one(packets: Packets, verdicts: Verdicts) -> Packets:
+    whole = verdicts.without(packets, packets.at + 8 > packets.sent, BAD_IP_LENGTH)
+    whole = verdicts.without(whole, whole.at + 8 > whole.kept, IP_CUT)
+    header = whole.headers(_EXTENSION)
+    units = header["length"].astype(np.int64)
+    size = np.select([whole.kind == _FRAGMENT, whole.kind == _AUTHENTICATION], [8, (units + 2) * 4], (units + 1) * 8)
+    later = (whole.kind == _FRAGMENT) & (header["fragment"] >> 3 != 0)
+    failed = _first_reason(
+        [
+            (later, IPV6_FRAGMENT),
+            (whole.at + size > whole.sent, BAD_IP_LENGTH),
+            (whole.at + size > whole.kept, IP_CUT),
+        ]
+    )
+    return verdicts.without(whole.moved(size, header["next"].astype(np.int64)), failed != 0, failed)
+
+
+def _only_tcp(packets: Packets, verdicts: Verdicts) -> Packets:
+    others = packets.kind != _TCP
+    if not others.any():
+        return packets
+    rest = packets.where(others)
+    codes = np.where(rest.kind == _NO_NEXT, NO_NEXT_HEADER, PROTOCOL + rest.kind)
+    ports = gathered(rest.buffer, rest.at, _PORTS)
+    datagram = (rest.kind == _UDP) & (rest.at + _PORTS.itemsize <= rest.kept)
+    for port, tunnel in _TUNNELS.items():
+        codes[datagram & ((ports["target"] == port) | (ports["source"] == port))] = tunnel
+    verdicts.without(rest, np.ones(len(rest), np.bool_), codes)
+    return packets.where(~others)

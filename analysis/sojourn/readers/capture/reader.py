@@ -1,0 +1,187 @@
+"""Captures as batches of TCP segments: every packet counted once, memory bounded by the size of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import numpy as np
+import polars as pl
+
+from sojourn.readers.capture.addresses import Addresses
+from sojourn.readers.capture.batch import ACK, FIN, PSH, RST, SYN, Batch, Counts
+from sojourn.readers.capture.files import CaptureFile, capture_files
+from sojourn.readers.capture.link import IPV4, IPV6, network_packets
+from sojourn.readers.capture.network import tcp_over_ipv4, tcp_over_ipv6
+from sojourn.readers.capture.packets import Bytes, Packets, Verdicts
+from sojourn.readers.capture.records import Records
+from sojourn.readers.capture.transport import Columns, segments
+from sojourn.readers.capture.verdicts import ETHERTYPE, LLC_FRAME, SEGMENT, count_into
+from sojourn.readers.sources import Source
+
+BATCH_BYTES = 4 << 20
+"""How much of a file is read at once: it stays in the caches of the processor while one layer after another is read."""
+
+_LEAST_BATCH_BYTES = 64  # enough to tell the format of a file
+_ETHERTYPES_FROM = 0x0600  # below it, the field is the length of a frame of IEEE 802.2
+
+
+class Capture:
+    """The TCP segments of captures (pcap and pcapng; plain, gzip or zstd), in the order of the files' first packets.
+
+    Iterate once, to the end: ``addresses``, ``interfaces`` and ``counts`` grow meanwhile.
+
+    Attributes:
+        names: of the files, in the order they are read.
+        addresses: what ``Batch.source`` and ``Batch.target`` are positions in.
+        interfaces: names of the interfaces that pcapng files describe; what ``Batch.interface`` is a position in,
+            unless a Linux cooked header names the index of an interface instead.
+        counts: what became of the packets.
+    """
+
+    def __init__(self, sources: Sequence[Source], *, batch_bytes: int = BATCH_BYTES) -> None:
+        """Open captures.
+
+        Args:
+            sources: files, globs, folders of ring files, folders of runs, or ``-`` for standard input.
+            batch_bytes: how much of a file is read at once.
+
+        Raises:
+            SojournError: a source does not exist, cannot be read, is empty, or is no capture.
+        """
+        self.counts = Counts()
+        self._interfaces: dict[str, int] = {}
+        self._addresses = Addresses()
+        self._batch_bytes = max(batch_bytes, _LEAST_BATCH_BYTES)
+        self._files: list[CaptureFile] = capture_files(sources, self.counts.damaged)
+        self._begun = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the files, in the order they are read."""
+        return tuple(file.name for file in self._files)
+
+    @property
+    def addresses(self) -> list[str]:
+        """What ``Batch.source`` and ``Batch.target`` are positions in."""
+        return self._addresses.texts
+
+    @property
+    def interfaces(self) -> list[str]:
+        """What ``Batch.interface`` is a position in, where the capture names interfaces."""
+        return list(self._interfaces)
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._begun:
+            raise RuntimeError("a capture can be read once only")
+        self._begun = True
+        for file in self._files:
+            for buffer, records in file.records(self._batch_bytes, self._interfaces, self.counts):
+                batch = self._batch(buffer, records)
+                if len(batch):
+                    yield batch
+
+    def _batch(self, buffer: Bytes, records: Records) -> Batch:
+        number = self.counts.packets + 1
+        verdicts = Verdicts(records.verdict)
+        columns = _decoded(buffer, records, verdicts, self._addresses)
+        self.counts.cut += verdicts.cut
+        count_into(self.counts, verdicts.codes)
+        index = columns.pop("index")
+        return Batch(
+            number=index + number,
+            time=records.time[index],
+            interface=records.interface[index],
+            buffer=buffer,
+            **columns,
+        )
+
+
+def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Addresses) -> Columns:
+    """The columns of the records that are TCP segments, in their order."""
+    nowhere = records.at
+    packets = Packets(
+        buffer, np.arange(len(records.at)), records.at, records.at + records.kept, records.at + records.sent,
+        nowhere, nowhere,
+    )  # fmt: skip
+    fine = records.verdict == SEGMENT
+    link_types = records.link_type if fine.all() else records.link_type[fine]
+    network = network_packets(packets.where(fine), link_types, verdicts, records.interface)
+    ipv4, ipv6 = network.kind == IPV4, network.kind == IPV6
+    others = np.where(network.kind < _ETHERTYPES_FROM, LLC_FRAME, ETHERTYPE + network.kind)
+    verdicts.without(network, ~(ipv4 | ipv6), others)
+    parts = []
+    if ipv4.any() or not ipv6.any():
+        tcp = tcp_over_ipv4(network.where(ipv4), verdicts)
+        parts.append(segments(tcp, ipv6=False, addresses=addresses, verdicts=verdicts))
+    if ipv6.any():
+        tcp = tcp_over_ipv6(network.where(ipv6), verdicts)
+        parts.append(segments(tcp, ipv6=True, addresses=addresses, verdicts=verdicts))
+    return _in_order(parts)
+
+
+def _in_order(parts: list[Columns]) -> Columns:
+    columns = parts[0]
+    if len(parts) > 1:
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in columns}
+    index = columns["index"]
+    if (index[1:] < index[:-1]).any():
+        order = np.argsort(index, kind="stable")
+        columns = {name: values[order] for name, values in columns.items()}
+    return columns
+
+
+_FLAGS = (
+    (SYN, "SYN"),
+    (FIN, "FIN"),
+    (RST, "RST"),
+    (PSH, "PSH"),
+    (ACK, "ACK"),
+    (0x20, "URG"),
+    (0x40, "ECE"),
+    (0x80, "CWR"),
+    (0x100, "AE"),
+)
+
+
+def packets_frame(batch: Batch, addresses: Sequence[str]) -> pl.DataFrame:
+    """The segments of a batch for people to read.
+
+    Columns: number, time (UTC), source, source_port, target, target_port, flags ("SYN|ACK"), seq, ack, length (bytes of
+    payload), window.
+    """
+    texts = pl.Series(addresses, dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "number": batch.number,
+            "time": pl.Series(batch.time).cast(pl.Datetime("ns", "UTC")),
+            "source": texts.gather(batch.source),
+            "source_port": batch.source_port,
+            "target": texts.gather(batch.target),
+            "target_port": batch.target_port,
+            "flags": _flag_words(batch),
+            "seq": batch.seq,
+            "ack": batch.ack,
+            "length": batch.length,
+            "window": batch.window,
+        }
+    )
+
+
+def _flag_words(batch: Batch) -> pl.Series:
+    found, place = np.unique(batch.flags, return_inverse=True)
+    words = ["|".join(word for bit, word in _FLAGS if flags & bit) for flags in found]
+    return pl.Series(words, dtype=pl.String).gather(place)

@@ -1,0 +1,98 @@
+"""What was recorded beside a run's load, read once for all its cases: packets, and samples of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from sojourn.explain.kernel.result import KernelResult
+    from sojourn.explain.result import SplitResult
+    from sojourn.explain.wire.result import WireResult
+    from sojourn.explain.wire.wire import Followed
+    from sojourn.kernel.sample import Sample
+    from sojourn.readers.capture.batch import Counts
+
+MARGIN = 1.0
+"""Seconds around a case's window within which the connections of its requests begin."""
+
+
+class Packets(NamedTuple):
+    """Connections and requests of all captures, and what became of the packets."""
+
+    followed: Followed
+    counts: Counts
+    names: tuple[str, ...]
+    interfaces: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The captures and samples in a run's `folder`; `captures`: names of its files, none where nothing was captured."""
+
+    folder: Path
+    captures: Sequence[str]
+
+    @cached_property
+    def packets(self) -> Packets:
+        """What the packets are, of all the run; SojournError where the files cannot be read."""
+        from sojourn.explain.wire.tracker import track  # noqa: PLC0415 - compiled when it is first called
+        from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
+
+        with Capture([self.folder / name for name in self.captures]) as capture:
+            followed = track(capture, capture.addresses)
+            return Packets(followed, capture.counts, tuple(capture.names), tuple(capture.interfaces))
+
+    def wire(self, split: SplitResult, since: float | None = None, until: float | None = None) -> WireResult:
+        """Return what the packets show beside a split of the log; of connections that began between two instants."""
+        from sojourn.explain.wire.wire import wire_of  # noqa: PLC0415
+
+        return wire_of(
+            self.packets.followed,
+            self.packets.counts,
+            self.packets.names,
+            self.packets.interfaces,
+            rows=split.rows,
+            since=None if since is None else datetime.fromtimestamp(since - MARGIN, UTC),
+            until=None if until is None else datetime.fromtimestamp(until + MARGIN, UTC),
+        )
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """Every look at the kernel, with the settings then in force; empty where nobody looked."""
+        from sojourn.kernel.sample import Sample  # noqa: PLC0415
+
+        path = self.folder / "kernel.jsonl"
+        if not path.exists():
+            return []
+        decoder = msgspec.json.Decoder(Sample)
+        found: list[Sample] = []
+        settings: dict[str, int] = {}
+        with path.open("rb") as lines:
+            for line in lines:
+                sample = decoder.decode(line)
+                # They are written where they change; a stretch of samples must know them from its first on.
+                settings = {**settings, **sample.settings}
+                found.append(msgspec.structs.replace(sample, settings=settings))
+        return found
+
+    def samples_between(self, since: float, until: float) -> list[Sample]:
+        """Return the samples from the last before `since` to the first after `until`, unix s."""
+        every = self.samples
+        first = max((n for n, each in enumerate(every) if each.time <= since), default=0)
+        last = min((n for n, each in enumerate(every) if each.time >= until), default=len(every) - 1)
+        return every[first : last + 1]
+
+    def kernel(self, samples: Sequence[Sample] | None = None) -> KernelResult | None:
+        """Return what the samples tell, all of them unless some are given; None where there is none."""
+        from sojourn.explain.kernel.queues import kernel  # noqa: PLC0415
+        from sojourn.kernel.samples import samples_of  # noqa: PLC0415
+
+        wanted = self.samples if samples is None else samples
+        return kernel(samples_of(wanted)) if wanted else None

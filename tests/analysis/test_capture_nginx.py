@@ -1,0 +1,171 @@
+"""Ports and backends of an nginx configuration, by nginx where it is there and by the reader of our own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sojourn.capture.errors import CaptureError
+from sojourn.capture.filters import Endpoint
+from sojourn.capture.nginx import Listen, Proxied, proxied_by, proxied_of
+from sojourn.capture.nginx_syntax import configuration, parsed
+
+NAMES = {"app.internal": ["10.0.0.1", "10.0.0.2"]}
+
+
+def proxied(text: str) -> Proxied:
+    """Of a text, where names are those of NAMES and an address is its own."""
+    return proxied_of(parsed(text), lambda name: NAMES.get(name, [] if name.endswith(".invalid") else [name]))
+
+
+@pytest.mark.parametrize(
+    ("line", "listens"),
+    [
+        ("listen 80;", [Listen("*", 80)]),
+        ("listen 80 backlog=5;", [Listen("*", 80, backlog=5)]),
+        ("listen *:81 default_server reuseport;", [Listen("*", 81)]),
+        ("listen [::]:82 ipv6only=on;", [Listen("[::]", 82)]),
+        ("listen 127.0.0.1;", [Listen("127.0.0.1", 80)]),
+        ("listen localhost:83;", [Listen("localhost", 83)]),
+        ("listen 443 ssl http2 backlog=9;", [Listen("*", 443, tls=True, backlog=9)]),
+        ("listen 127.0.0.1:84-86;", [Listen("127.0.0.1", 84), Listen("127.0.0.1", 85), Listen("127.0.0.1", 86)]),
+        ("listen [::1]:87-88;", [Listen("[::1]", 87), Listen("[::1]", 88)]),
+        ("listen 89-90;", [Listen("*", 89), Listen("*", 90)]),
+        ("", [Listen("*", 80)]),
+        ("listen unix:/run/nginx.sock;", []),
+        ("listen 443 quic;", []),
+        ("listen 53 udp;", []),
+        ("listen 1-60000;", []),
+        ("listen $port;", []),
+        ("listen 70000;", []),
+    ],
+)
+def test_a_listen_is_a_port_or_is_said(line: str, listens: list[Listen]) -> None:
+    found = proxied(f"http {{ server {{ {line} }} }}")
+    assert found.listens == listens
+    assert bool(found.notes) is (not listens or listens[0].tls)
+    assert all(line.split(";", maxsplit=1)[0].split()[1] in note for note in found.notes if not listens)
+
+
+@pytest.mark.parametrize(
+    ("line", "backends", "words"),
+    [
+        ("proxy_pass http://10.0.0.9;", ["10.0.0.9:80"], ""),
+        ("proxy_pass http://10.0.0.9:8000/path/$uri;", ["10.0.0.9:8000"], ""),
+        ("proxy_pass http://[::1]:8000/;", ["[::1]:8000"], ""),
+        ("proxy_pass https://10.0.0.9/;", ["10.0.0.9:443"], "TLS to the backend"),
+        ("proxy_pass http://app.internal:81;", ["10.0.0.1:81", "10.0.0.2:81"], ""),
+        ("proxy_pass http://$host:8000;", [], "known at run time only"),
+        ("proxy_pass $upstream;", [], "known at run time only"),
+        ("proxy_pass http://unix:/run/app.sock:/path;", [], "a socket of this machine has no packets"),
+        ("proxy_pass http://nowhere.invalid;", [], "no address is known"),
+        ("fastcgi_pass 10.0.0.9:9000;", ["10.0.0.9:9000"], "not HTTP/1"),
+        ("grpc_pass grpcs://10.0.0.9;", ["10.0.0.9:443"], "TLS to the backend"),
+        ("proxy_pass http://a:b:c;", [], "not understood"),
+    ],
+)
+def test_a_pass_is_an_endpoint_or_is_said(line: str, backends: list[str], words: str) -> None:
+    found = proxied(f"server {{ location / {{ {line} }} }}")
+    assert [str(each) for each in found.backends] == backends
+    assert (words in " ".join(found.notes)) if words else not found.notes
+
+
+def test_upstreams_are_their_servers() -> None:
+    found = proxied(
+        """
+        upstream app { zone a 64k; server 10.0.0.1:8000 max_fails=0; server 10.0.0.1:8000 backup; server app.internal;
+                       server unix:/run/app.sock; server [::1]:8001 weight=2; server "10.0.0.7:82" down; }
+        server { location /a { proxy_pass http://app; } location /b { proxy_pass http://app/x; } }
+        stream { server { listen 5000; proxy_pass app; } }
+        """
+    )
+    assert [str(each) for each in found.backends] == (
+        ["10.0.0.1:8000", "10.0.0.1:80", "10.0.0.2:80", "[::1]:8001", "10.0.0.7:82"]
+    )
+    assert found.ports == [80, 5000]
+    assert found.notes == ["server unix:/run/app.sock: a socket of this machine has no packets."]
+
+
+def test_strange_but_good_syntax() -> None:
+    root = parsed(
+        """
+        # a comment; with { marks }
+        log_format j escape=json '{"a":"$b",' "\\"c\\": ${d}";
+        map $host $x { default 1; "~^(?<n>a{2})" 2; 'it\\'s' 3; }
+        server { content_by_lua_block { local t = { a = "x" } -- ; }
+                 server_name a.example ~^b; listen 81; location ~ "^/x{1,2}$" { return 200 "listen 99;"; } }
+        """
+    )
+    assert [each.args for each in root.all("listen")] == [["81"]]
+    assert next(root.all("log_format")).args[2:] == ['{"a":"$b",', '"c": ${d}']
+    assert next(root.all("listen")).where == "nginx.conf:6"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("server { listen 80;", "the file ends within"),
+        ("listen 80", "the file ends within"),
+        ("server { } }", "nginx.conf:1: an unexpected }"),
+        ("\n\n;", "nginx.conf:3: an unexpected ;"),
+        ("server { listen }", "an unexpected }"),
+        ('server { "never ends }', "no nginx configuration"),
+        ("\x1b[31m \\", "the file ends within|no nginx configuration"),
+    ],
+)
+def test_what_is_no_configuration_is_refused_with_its_line(text: str, words: str) -> None:
+    with pytest.raises(CaptureError, match=words):
+        parsed(text)
+
+
+def test_files_are_read_here_where_nginx_refuses_them(tmp_path: Path) -> None:
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "nginx.conf").write_text(
+        "events {}\nhttp { include sites/*.conf; include none/*; include gone.conf; no_such_directive on; }"
+    )
+    (tmp_path / "sites/a.conf").write_text("server { listen 8081; include proxy.inc; }")
+    (tmp_path / "sites/b.conf").write_text("server { listen 8082; }")
+    # Relative to the first file, whichever has the include.
+    (tmp_path / "proxy.inc").write_text("location / { proxy_pass http://127.0.0.1:9000; }")
+    found = proxied_by(tmp_path / "nginx.conf")
+    assert (found.ports, found.backends) == ([8081, 8082], [Endpoint("127.0.0.1", 9000)])
+    assert "was not read by nginx itself" in found.notes[0]
+    assert found.notes[1] == f"{tmp_path}/gone.conf is included, but not there."
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is missing")
+def test_nginx_is_asked_first(tmp_path: Path) -> None:
+    for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
+        (tmp_path / name).mkdir()
+    paths = "".join(
+        f"{name}_temp_path {tmp_path}/{name}; " for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\nhttp {{ access_log off; {paths} include *.inc; }}"
+    )
+    (tmp_path / "one.inc").write_text(
+        "server { listen 127.0.0.1:18081; location / { proxy_pass http://127.0.0.1:9; } }"
+    )
+    root, notes = configuration(tmp_path / "nginx.conf")
+    assert notes == []
+    assert [each.where for each in root.all("listen")] == [f"{tmp_path}/one.inc:1"]
+    assert proxied_by(tmp_path / "nginx.conf").backends == [Endpoint("127.0.0.1", 9)]
+
+
+def test_a_circle_of_includes_and_a_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # no nginx
+    (tmp_path / "a.conf").write_text("include a.conf;")
+    with pytest.raises(CaptureError, match="nested more than"):
+        proxied_by(tmp_path / "a.conf")
+    with pytest.raises(CaptureError, match=r"none\.conf: cannot be read \(No such file"):
+        proxied_by(tmp_path / "none.conf")
+    (tmp_path / "empty.conf").write_text("events {}")
+    with pytest.raises(CaptureError, match=r"no port and no backend was found\. .*nginx is not installed here"):
+        proxied_by(tmp_path / "empty.conf")
+
+
+def test_the_projects_own_nginx_is_understood() -> None:
+    found = proxied_by(Path(__file__).parents[2] / "lab/images/nginx/nginx.conf", lambda _: ["10.0.0.1"])
+    assert found.ports == [8080]
+    assert found.backends == [Endpoint("10.0.0.1", 8000)]

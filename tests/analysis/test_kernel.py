@@ -1,0 +1,493 @@
+"""What is made of samples of the kernel: figures, findings, a section, a chart; and what becomes of bad ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+from sojourn.charts.accept_queue import accept_queue
+from sojourn.cli import app
+from sojourn.errors import SojournError
+from sojourn.explain.kernel import KernelResult, kernel
+from sojourn.explain.kernel.findings import repeated_syns
+from sojourn.kernel import look, sock_diag
+from sojourn.kernel.counters import counters, tcp_ext
+from sojourn.kernel.errors import KernelUnavailableError
+from sojourn.kernel.look import Looker
+from sojourn.kernel.raindrops import Asker, Endpoint, raindrops_of
+from sojourn.kernel.sample import COUNTERS, Listener, Raindrops, Sample
+from sojourn.kernel.samples import read_samples, samples_of
+from sojourn.kernel.settings import settings
+from sojourn.kernel.sock_diag import (
+    ListeningSocket,
+    handshakes,
+    listening_sockets_of_ss,
+    syn_recv_counts_of_ss,
+)
+from sojourn.sections.kernel import kernel_section
+from typer.testing import CliRunner
+
+START = 1_767_225_600.0
+SETTINGS = {"somaxconn": 4096, "tcp_abort_on_overflow": 0, "tcp_syncookies": 1, "tcp_syn_retries": 6}
+
+
+def listener(depth: int, limit: int = 4, **more: object) -> Listener:
+    return Listener(**{"name": "app", "address": "0.0.0.0", "port": 8000, "depth": depth, "limit": limit, **more})  # type: ignore[arg-type]
+
+
+def samples(
+    depths: list[int],
+    overflows: list[int] | None = None,
+    *,
+    limit: int = 4,
+    settings: dict[str, int] | None = None,
+    **more: list[int],
+) -> list[Sample]:
+    """A sample a second; counters begin where they like."""
+    counted = {"ListenOverflows": overflows or [0] * len(depths), **more}
+    counted.setdefault("ListenDrops", counted["ListenOverflows"])
+    return [
+        Sample(
+            time=START + second,
+            sockets=[listener(depth, limit)],
+            counters={name: values[second] for name, values in counted.items()},
+            settings={**SETTINGS, **(settings or {})} if second == 0 else {},
+        )
+        for second, depth in enumerate(depths)
+    ]
+
+
+def found_in(made: list[Sample], **asked: int) -> KernelResult:
+    return kernel(samples_of(made), asked={int(port[1:]): backlog for port, backlog in asked.items()})
+
+
+def keys(found: KernelResult) -> list[str]:
+    return [finding.key for finding in found.findings]
+
+
+def test_full_is_one_more_than_the_limit() -> None:
+    found = found_in(samples([0, 4, 5, 5, 2], [70, 70, 73, 79, 79]))
+    (row,) = found.sockets.to_dicts()
+    assert (row["deepest"], row["full"], row["full_share"], row["mean"], row["last"]) == (5, 2, 0.4, 3.2, 2)
+    assert row["deepest_at"].timestamp() == START + 2
+    assert (found.overflows, found.other_drops, found.unseen, found.seconds) == (9, 0, 0, 4.0)
+    assert keys(found) == ["overflowed", "filled", "steps"]
+
+
+def test_drops_that_are_no_overflows_are_not_counted_twice() -> None:
+    made = samples([0, 0], [5, 8], ListenDrops=[5, 12], TCPReqQFullDrop=[0, 3], settings={"tcp_syncookies": 0})
+    found = found_in(made)
+    assert (found.overflows, found.other_drops, found.syn_drops) == (3, 4, 3)
+    assert set(keys(found)) == {"overflowed", "other_drops", "cookies_off", "steps"}
+    assert "4 packets more were dropped" in next(f.sentence for f in found.findings if f.key == "other_drops")
+
+
+def test_overflows_that_no_sample_explains_are_told_apart() -> None:
+    # 6 are beside a sample that saw the queue full, 3 are not.
+    found = found_in(samples([0, 5, 0, 0], [0, 2, 6, 9]))
+    assert (found.overflows, found.unseen) == (9, 3)
+    missed = next(f for f in found.findings if f.key == "missed")
+    assert missed.sentence.startswith("3 of the 9 packets")
+
+
+def test_counters_that_go_back_are_said_and_not_counted() -> None:
+    found = found_in(samples([0] * 5, [100, 104, 2, 3, 3]))
+    assert (found.overflows, found.resets) == (5, 1)
+    assert any("went back" in failure for failure in kernel_section(found).failures)
+
+
+def test_what_no_sample_tells_is_unknown_and_not_zero() -> None:
+    found = kernel(samples_of([Sample(time=START, sockets=[listener(5)])]))
+    assert (found.overflows, found.other_drops, found.cookies, found.period) == (None, None, None, None)
+    assert found.sockets["syn_recv"].to_list() == [None]
+    assert "is not known" in kernel_section(found).sentence
+    with pytest.raises(SojournError, match="no sample"):
+        kernel(samples_of([]))
+
+
+@pytest.mark.parametrize(
+    ("limit", "somaxconn", "asked", "key", "said"),
+    [
+        (128, 128, 511, "cut", "net.core.somaxconn is 128 in this network namespace and cut it"),
+        (128, 4096, 511, "cut", "was lower when it began to listen"),
+        (128, 256, 511, "cut", "asked for a backlog of 511 and has 128."),
+        (128, 128, None, "probably_cut", "probably more was asked for"),
+        (511, 4096, 511, None, ""),
+        (511, 4096, None, None, ""),
+        (128, 128, 128, None, ""),
+    ],
+)
+def test_a_backlog_that_was_cut(limit: int, somaxconn: int, asked: int | None, key: str | None, said: str) -> None:
+    made = samples([0, 0], limit=limit, settings={"somaxconn": somaxconn})
+    found = found_in(made, **({} if asked is None else {"p8000": asked}))
+    assert keys(found) == ([] if key is None else [key])
+    assert all(said in finding.sentence for finding in found.findings)
+
+
+def test_the_sample_may_say_what_was_asked_for() -> None:
+    made = [Sample(time=START, sockets=[listener(0, 128, asked=2048)], settings={"somaxconn": 128})]
+    (finding,) = kernel(samples_of(made)).findings
+    assert finding.key == "cut"
+    assert "2,048" in finding.sentence
+    assert "somaxconn=2048" in finding.mend
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "key"),
+    [
+        ("tcp_abort_on_overflow", 1, "abort_on_overflow"),
+        ("tcp_syncookies", 0, "cookies_off"),
+        ("tcp_syncookies", 2, "cookies_always"),
+    ],
+)
+def test_settings_worth_knowing(setting: str, value: int, key: str) -> None:
+    assert keys(found_in(samples([0, 0], settings={setting: value}))) == [key]
+
+
+def test_settings_that_changed_on_the_way() -> None:
+    made = [*samples([0, 0]), Sample(time=START + 2, settings={"somaxconn": 8})]
+    found = found_in(made)
+    assert (found.settings["somaxconn"], found.changed) == (8, ("somaxconn",))
+
+
+def test_handshakes_open_while_the_queue_was_full_are_said() -> None:
+    made = [
+        Sample(
+            time=START + second,
+            sockets=[listener(depth, syn_recv=open_)],
+            counters={"ListenOverflows": second, "ListenDrops": second},
+        )
+        for second, (depth, open_) in enumerate([(5, 3), (5, 7), (0, 20)])
+    ]
+    found = found_in(made)
+    (row,) = found.sockets.to_dicts()
+    assert (row["syn_recv"], row["open_while_full"]) == (20, 7)
+    assert "up to 7 handshakes open" in next(f.sentence for f in found.findings if f.key == "filled")
+
+
+def test_missing_samples_and_a_clock_set_back_are_said() -> None:
+    made = samples([0] * 8)
+    found = found_in([*made[:3], *made[6:]])
+    assert (found.missing, found.backward) == (3, 0)
+    assert found.depths["depth"].to_list() == [0, 0, 0, None, 0, 0]
+    back = found_in([*made[3:], *made[:3]])
+    assert back.backward == 1
+    assert back.seconds == 6.0
+
+
+def test_sockets_of_one_name_are_told_apart_by_their_address() -> None:
+    both = [listener(1), listener(2, address="::1")]
+    found = found_in([Sample(time=START, sockets=both)])
+    assert set(found.sockets["socket"]) == {"app at 0.0.0.0:8000", "app at [::1]:8000"}
+
+
+def test_a_long_recording_is_drawn_in_windows_that_keep_its_peaks() -> None:
+    depths = [5 if second == 1234 else 1 for second in range(3000)]
+    found = found_in(samples(depths, [2 * max(second - 1000, 0) for second in range(3000)]))
+    assert len(found.depths) <= 240
+    assert found.depths["depth"].max() == 5
+    assert len(found.events) <= 240
+    assert found.events["overflows"].sum() == found.overflows == 2 * 1999
+    chart = json.loads(accept_queue(found).to_json())
+    assert len(chart["vconcat"]) == 2
+
+
+def test_the_chart_has_a_panel_for_each_queue_and_bars_from_nothing() -> None:
+    made = [
+        Sample(
+            time=START + second,
+            sockets=[listener(depth, syn_recv=1), listener(0, 511, name="web\x1b[31m", port=80, syn_recv=0)],
+            counters={"ListenOverflows": 3 * second, "ListenDrops": 4 * second, "TCPReqQFullDrop": second},
+        )
+        for second, depth in enumerate([0, 5, 5])
+    ]
+    found = found_in(made)
+    chart = json.loads(accept_queue(found).to_json())
+    app_panel, web, away, open_ = chart["vconcat"]
+    assert [len(app_panel["layer"]), "layer" in web] == [2, False]
+    assert web["title"]["text"] == r"accept queue of web\x1b[31m (full at 512, far above this scale)"
+    bars = away["data"]["values"]
+    assert {(bar["reason"], bar["bottom"], bar["top"]) for bar in bars} == {
+        ("accept queue full", 0, 3),
+        ("SYN queue full", 3, 4),
+    }
+    assert open_["encoding"]["y"]["field"] == "syn_recv"
+
+
+def test_when_a_client_repeats_its_syn() -> None:
+    # 67 s: as the kernel's ip-sysctl.rst has it for six retries after four linear ones. Before Linux 6.5: 63 s.
+    assert repeated_syns(4, 6) == [1, 2, 3, 4, 5, 7, 11, 19, 35, 67]
+    assert repeated_syns(0, 6) == [1, 3, 7, 15, 31, 63]
+
+
+def test_a_section_says_what_is_the_matter_first() -> None:
+    quiet = kernel_section(found_in(samples([0, 3])))
+    assert quiet.sentence == (
+        "No accept queue was full: the deepest, of app, held 3 of at most 5 connections, and nobody was turned away for "
+        "one (2 samples in 1.0 s)."
+    )
+    full = kernel_section(found_in(samples([5, 5], [0, 1_200])))
+    assert full.sentence == (
+        "The accept queue of app was full, 5 connections, in 100 % of 2 samples in 1.0 s, and the kernel turned away 1,200 "
+        "packets for a full queue."
+    )
+    assert "no sample saw one full" in kernel_section(found_in(samples([0, 0], [0, 4]))).sentence
+    assert "No listening socket" in kernel_section(found_in([Sample(time=START)])).sentence
+    for section in (quiet, full):
+        assert all(len(row) == len(table.headings) for table in section.tables for row in table.rows)
+
+
+# Reading
+
+
+def written(path: Path, *lines: bytes) -> Path:
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def test_bad_lines_are_counted_by_reason_and_lose_nothing_else(tmp_path: Path) -> None:
+    good = [msgspec.json.encode(sample) for sample in samples([1, 2, 3])]
+    text = good[0].decode()
+    bad = [
+        b"", b"{", b"null", b"[1]", b'{"time": "now"}', b'{"time": 1e400}', b'{"time": -1}', b"\xff\xfe", b"[" * 100_000,
+        text.replace('"depth":1', '"depth":-1').encode(), text.replace('"port":8000', '"port":70000').encode(),
+        text.replace('"ListenOverflows":0', '"ListenOverflows":99999999999999999999').encode(),
+        b'{"time": 1767225600, "raindrops": {"u": {"calling": 1, "writing": 1, "listeners": {"a": [-1, 0]}, "seconds": 1}}}',
+    ]  # fmt: skip
+    read = read_samples([written(tmp_path / "kernel.jsonl", *good[:2], *bad, good[2])])
+    assert read.sockets["depth"].to_list() == [1, 2, 3]
+    assert read.records.read == len(good) + len(bad)
+    assert sum(read.records.reasons.values()) == len(bad) == len(read.records.rejects)
+    assert read.records.reasons["empty_line"] == 1
+    assert read.records.reasons["invalid_value"] >= 5
+    section = kernel_section(kernel(read), read.records)
+    assert section.failures[0].startswith(f"{len(bad)} of {len(good) + len(bad)} lines were refused")
+
+
+def test_files_are_read_in_the_order_of_their_first_sample(tmp_path: Path) -> None:
+    made = [msgspec.json.encode(sample) for sample in samples([1, 2, 3, 4])]
+    later, earlier = written(tmp_path / "a", *made[2:]), written(tmp_path / "b", *made[:2])
+    assert read_samples([later, earlier]).sockets["depth"].to_list() == [1, 2, 3, 4]
+    assert read_samples([earlier], ports=[80]).sockets.is_empty()
+
+
+def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
+    for name, text, said in [
+        ("a", b"", "0 lines read"),
+        ("b", b"x\n", "1 lines read, all refused .not_a_sample 1."),
+        ("c", b"PAR1....", "JSON lines"),
+    ]:
+        (tmp_path / name).write_bytes(text)
+        with pytest.raises(SojournError, match=said):
+            read_samples([tmp_path / name])
+    with pytest.raises(SojournError, match=r"no kernel\.jsonl"):
+        read_samples([tmp_path])
+    with pytest.raises(SojournError, match="no such file"):
+        read_samples([tmp_path / "none"])
+
+
+# What the kernel, ss and raindrops print
+
+
+def test_counters_of_netstat() -> None:
+    text = "TcpExt: SyncookiesSent ListenOverflows Odd\nTcpExt: 1 2 x\nIpExt: InNoRoutes\nIpExt: 9\n"
+    assert tcp_ext(text) == {"SyncookiesSent": 1, "ListenOverflows": 2}
+    assert tcp_ext("TcpExt: ListenOverflows\n") == {}
+    with pytest.raises(KernelUnavailableError, match="No such file"):
+        counters(Path("/nowhere"))
+
+
+def test_settings_that_a_kernel_does_not_have_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "net/core").mkdir(parents=True)
+    (tmp_path / "net/core/somaxconn").write_text("128\n")
+    assert settings(tmp_path) == {"somaxconn": 128}
+    with pytest.raises(KernelUnavailableError, match="none of the network's settings"):
+        settings(tmp_path / "net")
+
+
+def test_what_ss_prints() -> None:
+    text = (
+        "LISTEN 3      511          0.0.0.0:80        0.0.0.0:*\n"
+        "LISTEN 0      128             [::]:80           [::]:*\n"
+        "LISTEN 1      64                 *:8000            *:*\n"
+        "LISTEN 0      4     192.0.2.1%eth0:53        0.0.0.0:*\n"
+        "LISTEN 0      5      [fe80::1]%eth0:54          [::]:*\n"
+        "ESTAB  0      0          127.0.0.1:80      127.0.0.1:1\n"
+        "garbage\n"
+    )
+    assert listening_sockets_of_ss(text) == [
+        ListeningSocket("192.0.2.1", 53, 0, 4),
+        ListeningSocket("fe80::1", 54, 0, 5),
+        ListeningSocket("0.0.0.0", 80, 3, 511),
+        ListeningSocket("::", 80, 0, 128),
+        ListeningSocket("*", 8000, 1, 64),
+    ]
+    with pytest.raises(KernelUnavailableError, match="not told the limits"):
+        listening_sockets_of_ss("LISTEN 3 0 0.0.0.0:80 0.0.0.0:*\n")
+    assert syn_recv_counts_of_ss("0 0 192.0.2.1:80 192.0.2.9:1\n0 0 192.0.2.1:80 192.0.2.9:2\n") == {
+        ("192.0.2.1", 80): 2
+    }
+
+
+def test_handshakes_belong_to_the_socket_that_listens_closest() -> None:
+    sockets = [
+        ListeningSocket(address, port, 0, 1)
+        for address, port in [("0.0.0.0", 80), ("192.0.2.1", 80), ("::", 81), ("*", 82)]
+    ]
+    counts = {
+        ("192.0.2.1", 80): 1, ("192.0.2.2", 80): 2, ("::ffff:192.0.2.2", 81): 4, ("2001:db8::1", 81): 8,
+        ("192.0.2.2", 82): 16, ("2001:db8::1", 82): 32, ("192.0.2.2", 83): 64, ("2001:db8::1", 80): 128,
+    }  # fmt: skip
+    assert handshakes(sockets, counts) == {("0.0.0.0", 80): 2, ("192.0.2.1", 80): 1, ("::", 81): 12, ("*", 82): 48}
+
+
+def test_where_netlink_is_refused_ss_is_asked_and_where_neither_answers_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> socket.socket:
+        raise PermissionError(1, "Operation not permitted")
+
+    answers = {"-Htln": "LISTEN 3 511 0.0.0.0:80 0.0.0.0:*", "-Htn": "0 0 192.0.2.1:80 192.0.2.9:1"}
+    monkeypatch.setattr(sock_diag.socket, "socket", refused)
+    monkeypatch.setattr(look, "asked_ss", lambda *arguments: answers[arguments[0]])
+    seen = Looker({"web": 80}).look()
+    assert seen.sockets == [Listener("web", "0.0.0.0", 80, 3, 511, 1)]
+    assert seen.unavailable == {
+        "netlink": "sock_diag over netlink failed: [Errno 1] Operation not permitted; ss was asked instead"
+    }
+    monkeypatch.setattr(look, "asked_ss", sock_diag.asked_ss)
+    monkeypatch.setattr(sock_diag.shutil, "which", lambda *_, **__: None)
+    assert Looker().look().unavailable["sockets"].endswith("not permitted; ss is not installed")
+
+
+def test_an_answer_of_raindrops() -> None:
+    text = "calling: 3\nwriting: 1\n0.0.0.0:8080 active: 4\n0.0.0.0:8080 queued: 9\n/run/app.sock active: 1\n/run/app.sock queued: 2\n"
+    assert raindrops_of(text, 0.01) == Raindrops(3, 1, {"0.0.0.0:8080": (4, 9), "/run/app.sock": (1, 2)}, 0.01)
+    with pytest.raises(ValueError, match="not raindrops'"):
+        raindrops_of("<html>404</html>", 0.0)
+    found = found_in(
+        [
+            Sample(time=START + k, raindrops={"u": answer})
+            for k, answer in enumerate([raindrops_of(text, 0.01), "no answer"])
+        ]
+    )
+    assert found.raindrops.to_dicts() == [
+        {"endpoint": "u", "answers": 1, "unanswered": 1, "slowest": 0.01, "calling": 3, "queued": 11}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [
+        ("http://127.0.0.1:8080", ("127.0.0.1", 8080, None, "/_raindrops")),
+        ("http://[::1]:8080/stats", ("::1", 8080, None, "/stats")),
+        ("http://unix:/run/app.sock:/_raindrops", ("localhost", 80, "/run/app.sock", "/_raindrops")),
+        ("http://unix:/run/app.sock", ("localhost", 80, "/run/app.sock", "/_raindrops")),
+    ],
+)
+def test_where_raindrops_is_asked(url: str, where: tuple[object, ...]) -> None:
+    endpoint = Endpoint(url)
+    assert (endpoint.host, endpoint.port, endpoint.socket, endpoint.path) == where
+
+
+@pytest.mark.parametrize("url", ["https://x/", "ftp://x", "x:80", "http://", "http://x:port/", "http://x/a\r\nHost: y"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(SojournError, match="raindrops is asked at"):
+        Endpoint(url)
+
+
+def test_nobody_at_the_endpoint_is_said() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and does not listen
+        answer = Asker(f"http://127.0.0.1:{bound.getsockname()[1]}").look(5.0)
+    assert answer == "no answer: [Errno 111] Connection refused"
+
+
+# The command
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(app, ["kernel", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    made = samples([0, 5, 5, 1], [0, 2, 9, 9])
+    return written(tmp_path / "kernel.jsonl", *map(msgspec.json.encode, made))
+
+
+def test_a_recording_is_explained(recording: Path) -> None:
+    told = json.loads(run(recording, "--json", "--backlog", "8000=511"))
+    assert (told["listen_overflows"], told["sockets"][0]["full"], told["sockets"][0]["asked"]) == (9, 2, 511)
+    assert told["window"] == {"from": "2026-01-01T00:00:00.000Z", "to": "2026-01-01T00:00:03.000Z", "seconds": 3.0}
+    assert told["records"] == {"read": 4, "accepted": 4, "rejected": 0, "reasons": {}}
+    assert [finding["key"] for finding in told["findings"]] == ["overflowed", "filled", "cut", "steps"]
+    assert "was full, 5 connections, in 50 % of 4 samples" in " ".join(run(recording.parent).split())
+
+
+def test_what_nginx_asks_for(recording: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(
+        "events {}\nhttp { server { listen 8000 backlog=1024; } server { listen 8000; server_name x; } server { listen 8001; } }\n"
+    )
+    told = json.loads(run(recording, "--json", "--nginx", conf))
+    assert told["sockets"][0]["asked"] == 1024
+
+
+def test_a_page(recording: Path, tmp_path: Path) -> None:
+    page = tmp_path / "kernel.html"
+    run(recording, "--html", page)
+    text = page.read_text()
+    assert "The accept queue over time" in text
+    assert "was full, 5" in re.sub(r"\s+", " ", text)
+
+
+def test_one_look_has_no_rates() -> None:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(7)
+        port = listening.getsockname()[1]
+        told = json.loads(run("--once", "--json", "--port", f"here={port}", "--backlog", f"{port}=9"))
+    (row,) = told["sockets"]
+    assert (row["socket"], row["last"], row["limit"], row["asked"], told["samples"]) == ("here", 0, 7, 9, 1)
+    assert told["counters"] == {}
+    assert told["settings"]["somaxconn"] >= 7
+
+
+def test_a_recording_of_this_machine_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "k.jsonl"
+    told = json.loads(run("--out", path, "--seconds", "0.2", "--period", "0.05", "--json"))
+    assert told["samples"] == len(path.read_bytes().splitlines()) >= 3
+    assert set(told["counters"]) <= set(COUNTERS)
+
+
+def test_the_bpftrace_script_is_shipped() -> None:
+    text = run("--bpftrace")
+    assert text.startswith("#!/usr/bin/env bpftrace")
+    assert "NOT RUN IN THIS PROJECT'S TESTS" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--port", "x"], ["--port", "a=0"], ["--port", "70000"], ["--backlog", "80"], ["--backlog", "80=x"],
+        ["--once", "--seconds", "1"], ["F", "--out", "G"], ["F", "--once"], ["--period", "0"],
+    ],
+)  # fmt: skip
+def test_wrong_usage(arguments: list[str]) -> None:
+    assert CliRunner().invoke(app, ["kernel", *arguments]).exit_code == 2
+
+
+def test_frames_have_their_columns_even_when_empty() -> None:
+    empty = samples_of([Sample(time=START)])
+    found = kernel(empty)
+    assert found.sockets.schema["full"] == pl.Int64
+    assert found.depths.is_empty()
+    json.dumps(found.to_dict(), default=str)

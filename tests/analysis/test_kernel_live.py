@@ -1,0 +1,407 @@
+"""The kernel's own figures, asked of real sockets in a network namespace of the test's own."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sojourn.errors import SojournError
+from sojourn.explain.kernel import kernel
+from sojourn.kernel.counters import counters
+from sojourn.kernel.look import Looker
+from sojourn.kernel.raindrops import Asker, Endpoint
+from sojourn.kernel.sample import Raindrops
+from sojourn.kernel.sampler import KernelSampler
+from sojourn.kernel.samples import read_samples, samples_of
+from sojourn.kernel.sock_diag import (
+    asked_ss,
+    listening_sockets,
+    listening_sockets_of_ss,
+    syn_recv_counts,
+    syn_recv_counts_of_ss,
+)
+
+T = TypeVar("T")
+HOUSE = Path(__file__).parents[2]
+CLONE_NEWNET = 0x40000000
+SIOCSIFADDR, SIOCSIFFLAGS, SIOCSIFNETMASK, IFF_UP = 0x8916, 0x8914, 0x891C, 0x1
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
+HERE, SILENT = "192.0.2.1", "192.0.2.77"  # RFC 5737; nobody answers at the second
+
+
+def enter_namespace() -> None:
+    """Move this thread, and what it starts, to a network namespace that ends with its sockets."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    bring_up("lo")
+
+
+def bring_up(interface: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", interface.encode(), IFF_UP))
+
+
+def in_namespace(function: Callable[[], T]) -> T:
+    """What ``function`` returns, called in a thread in a network namespace of its own."""
+    if reason := why_no_namespace():
+        pytest.skip(reason)
+    with ThreadPoolExecutor(1, initializer=enter_namespace) as pool:
+        return pool.submit(function).result(timeout=30)
+
+
+@cache
+def why_no_namespace() -> str | None:
+    if not sys.platform.startswith("linux"):
+        return "network namespaces are Linux's"
+    refused: list[OSError] = []
+
+    def tried() -> None:
+        try:
+            enter_namespace()
+        except OSError as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=tried)
+    thread.start()
+    thread.join()
+    return f"a network namespace cannot be made: {refused[0]}" if refused else None
+
+
+def set_sysctl(name: str, value: int) -> None:
+    Path("/proc/sys", *name.split(".")).write_text(str(value))
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"waited {seconds} s for {what}"
+        time.sleep(0.005)
+
+
+@contextmanager
+def listening(backlog: int, address: str = "127.0.0.1", *, reuse: bool = False, port: int = 0) -> Iterator[int]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as listener:
+        if reuse:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((address, port))
+        listener.listen(backlog)
+        yield listener.getsockname()[1]
+
+
+def knock(port: int, times: int, stack: ExitStack) -> None:
+    """Connect without waiting for an answer."""
+    for _ in range(times):
+        client = stack.enter_context(socket.socket())
+        client.setblocking(False)
+        client.connect_ex(("127.0.0.1", port))
+
+
+def test_a_full_accept_queue_is_seen_and_what_it_turned_away_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.jsonl"
+
+    def filled() -> int:
+        set_sysctl("net.core.somaxconn", 2)
+        with listening(backlog=64) as port, ExitStack() as stack:
+            with KernelSampler(path, {"app": port}, 0.02, asked={port: 64}):
+                knock(port, 3, stack)
+                eventually(lambda: listening_sockets()[0].depth == 3, "three connections in the queue")
+                knock(port, 4, stack)
+                eventually(lambda: counters()["ListenOverflows"] >= 4, "four SYNs turned away")
+            return port
+
+    port = in_namespace(filled)
+    found = kernel(read_samples([path]))
+    (app,) = found.sockets.to_dicts()
+    assert (app["socket"], app["port"], app["deepest"], app["limit"], app["asked"]) == ("app", port, 3, 2, 64)
+    assert app["full"] > 0
+    assert found.overflows is not None
+    assert found.overflows >= 4
+    assert found.other_drops == 0
+    assert found.settings["somaxconn"] == 2
+    assert {"overflowed", "filled", "cut"} <= {finding.key for finding in found.findings}
+
+
+def test_the_queue_holds_one_more_than_its_limit_whatever_the_family() -> None:
+    def filled() -> None:
+        for address in ("127.0.0.1", "::1"):
+            with listening(2, address) as port, ExitStack() as stack:
+                for _ in range(3):
+                    stack.enter_context(socket.create_connection((address, port), timeout=5))
+                (found,) = listening_sockets()
+                assert (found.address, found.port, found.depth, found.limit) == (address, port, 3, 2)
+                (same,) = listening_sockets_of_ss(asked_ss("-Htln"))
+                assert same == found._replace(cookie=0)
+
+    if shutil.which("ss") is None:
+        pytest.skip("ss is not installed")
+    in_namespace(filled)
+
+
+def test_sockets_that_share_a_port_are_kept_apart_and_known_again() -> None:
+    def shared() -> None:
+        with listening(5, "0.0.0.0", reuse=True) as port, listening(5, "::1", port=port):
+            looker = Looker({"app": port})
+            assert [each.name for each in looker.look().sockets] == ["app", "app"]
+            with listening(6, "0.0.0.0", reuse=True, port=port), ExitStack() as stack:
+                for _ in range(5):
+                    stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+                first = looker.look().sockets
+                assert [(each.name, each.address, each.limit) for each in first] == [
+                    ("app", "0.0.0.0", 5),
+                    ("app #2", "0.0.0.0", 6),
+                    ("app", "::1", 5),
+                ]
+                assert sum(each.depth for each in first) == 5
+            with listening(7, "0.0.0.0", reuse=True, port=port):
+                assert [(each.name, each.limit) for each in looker.look().sockets] == [
+                    ("app", 5),
+                    ("app #2", 7),
+                    ("app", 5),
+                ]
+
+    in_namespace(shared)
+
+
+def test_many_sockets_come_in_several_answers() -> None:
+    def many() -> None:
+        with ExitStack() as stack:
+            backlogs = {stack.enter_context(listening(number + 1)): number + 1 for number in range(700)}
+            assert {each.port: each.limit for each in listening_sockets()} == backlogs
+
+    in_namespace(many)
+
+
+def test_handshakes_that_nobody_finishes_are_counted() -> None:
+    scapy = pytest.importorskip("scapy.layers.inet", reason="scapy is not installed")
+    if not os.access("/dev/net/tun", os.W_OK):
+        pytest.skip("/dev/net/tun cannot be used here")
+
+    def half_open() -> None:
+        tun = os.open("/dev/net/tun", os.O_RDWR)
+        with os.fdopen(tun, "r+b", buffering=0), listening(64, "0.0.0.0") as port, ExitStack() as stack:
+            fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", b"t0", IFF_TUN | IFF_NO_PI))
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+                for request, address in ((SIOCSIFADDR, HERE), (SIOCSIFNETMASK, "255.255.255.0")):
+                    given = struct.pack("16sHH4s8x", b"t0", socket.AF_INET, 0, socket.inet_aton(address))
+                    fcntl.ioctl(any_socket, request, given)
+            bring_up("t0")
+            for number in range(40):
+                syn = scapy.IP(src=SILENT, dst=HERE) / scapy.TCP(sport=2000 + number, dport=port, flags="S", seq=1)
+                os.write(tun, bytes(syn))
+            eventually(lambda: syn_recv_counts() == {(HERE, port): 40}, "forty handshakes under way")
+            if shutil.which("ss"):
+                assert syn_recv_counts_of_ss(asked_ss("-Htn", "state", "syn-recv")) == {(HERE, port): 40}
+            stack.enter_context(socket.create_connection((HERE, port), timeout=5))
+            (seen,) = Looker().look().sockets
+            assert (seen.name, seen.depth, seen.syn_recv) == (f"0.0.0.0:{port}", 1, 40)
+
+    in_namespace(half_open)
+
+
+@pytest.mark.parametrize("cookies", [0, 1])
+def test_a_full_syn_queue_drops_or_makes_cookies(cookies: int) -> None:
+    def filled() -> None:
+        set_sysctl("net.ipv4.tcp_syncookies", cookies)
+        set_sysctl("net.ipv4.tcp_max_syn_backlog", 1024)
+        with socket.socket() as listener, ExitStack() as stack:
+            # An entry stays in the SYN queue until data comes.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 30)
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(4)
+            port = listener.getsockname()[1]
+            looker = Looker()
+            before = looker.look()
+            knock(port, 9, stack)
+            counter = "SyncookiesSent" if cookies else "TCPReqQFullDrop"
+            eventually(lambda: counters()[counter] >= 3, "three more that find the SYN queue full")
+            found = kernel(samples_of([before, looker.look()]))
+        keys = {finding.key for finding in found.findings}
+        # The backlog limits the SYN queue, too; kernels differ in whether it holds that many or one more.
+        assert found.sockets["syn_recv"][0] in (4, 5)
+        assert found.overflows == 0
+        if cookies:
+            assert (found.syn_drops, found.other_drops) == (0, 0)
+            assert keys == {"cookies", "deferred"}
+        else:
+            assert found.cookies == 0
+            assert found.syn_drops == found.other_drops
+            assert keys == {"other_drops", "cookies_off", "deferred"}
+
+    in_namespace(filled)
+
+
+def test_a_file_that_grows_too_large_becomes_the_older_part_of_a_recording(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.jsonl"
+
+    def sampled() -> None:
+        with listening(5) as port, KernelSampler(path, {"app": port}, 0.005, max_bytes=3_000):
+            eventually(path.with_name("kernel.jsonl.1").exists, "a second file")
+
+    in_namespace(sampled)
+    samples = read_samples([tmp_path])
+    assert [Path(name).name for name in samples.names] == ["kernel.jsonl.1", "kernel.jsonl"]
+    assert samples.times.is_sorted()
+    # Either file tells the settings: it may be all that is kept.
+    assert (
+        read_samples([path]).settings["name"].to_list()
+        == samples.settings["name"].unique(maintain_order=True).to_list()
+    )
+
+
+def test_a_file_that_cannot_be_written_is_said_at_once() -> None:
+    if not os.access("/dev/full", os.W_OK):
+        pytest.skip("there is no /dev/full")
+    with pytest.raises(SojournError, match="/dev/full: No space left on device"), KernelSampler(Path("/dev/full"), {}):
+        pass
+
+
+def test_a_file_that_cannot_be_written_any_more_ends_the_sampling_in_words(tmp_path: Path) -> None:
+    pipe = tmp_path / "kernel.jsonl"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with KernelSampler(pipe, {}, 0.01) as sampler:
+        os.close(reader)
+        eventually(lambda: sampler.failed is not None, "the sampler to give up")
+    assert sampler.failed == f"{pipe}: Broken pipe"
+
+
+def test_samples_that_could_not_be_taken_in_time_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look, slow = Looker.look, iter([0.0, 0.25])
+
+    def looked(looker: Looker) -> object:
+        time.sleep(next(slow, 0.0))
+        return look(looker)
+
+    monkeypatch.setattr(Looker, "look", looked)
+    path = tmp_path / "kernel.jsonl"
+    with KernelSampler(path, {}, 0.05) as sampler:
+        eventually(lambda: path.exists() and len(path.read_bytes().splitlines()) >= 4, "four samples")
+    assert sampler.missed >= 3
+    found = kernel(read_samples([path]))
+    assert found.missing >= 1
+    assert "were due and not taken" in found.unavailable["samples"][1]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """``sojourn kernel --out``, recording."""
+    path = tmp_path / "kernel.jsonl"
+    command = [sys.executable, "-m", "sojourn", "kernel", "--out", str(path), "--period", "0.05", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            eventually(lambda: path.exists() and len(path.read_bytes().splitlines()) >= 3, "three samples", 30)
+            yield process, path
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def test_sigterm_ends_a_recording_with_the_file_complete(recording: tuple[subprocess.Popen[str], Path]) -> None:
+    process, path = recording
+    process.send_signal(signal.SIGTERM)
+    told = json.loads(process.communicate(timeout=30)[0])
+    assert process.returncode == 0
+    assert told["records"]["read"] == told["samples"] == len(path.read_bytes().splitlines())
+    assert told["records"]["rejected"] == 0
+
+
+CONFIG_RU = """
+require "raindrops"
+use Raindrops::Middleware
+run ->(env) { sleep(0.02) until File.exist?(ENV["DONE"]) unless env["PATH_INFO"] == "/"; [200, {}, ["ok"]] }
+"""
+
+
+@contextmanager
+def unicorn(folder: Path, config: Path, path: str, **environment: str) -> Iterator[int]:
+    """The port of a unicorn with one worker, which has answered a request for ``path``."""
+    if shutil.which("unicorn") is None or shutil.which("ruby") is None:
+        pytest.skip("unicorn is not installed")
+    if subprocess.run(["ruby", "-e", 'require "raindrops"'], capture_output=True, check=False).returncode:
+        pytest.skip("raindrops is not installed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "unicorn.rb").write_text(f'worker_processes 1\nlisten "127.0.0.1:{port}", backlog: 16\n')
+    command = ["unicorn", "-c", str(folder / "unicorn.rb"), "--env", "none", str(config)]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, env={**os.environ, **environment}, stdout=log, stderr=log)
+    try:
+        eventually(lambda: answers(port, path), "unicorn to answer", 30)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def answers(port: int, path: str) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            client.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+            return client.recv(100).startswith(b"HTTP/1.1 200")
+    except OSError:
+        return False
+
+
+def test_raindrops_and_the_kernel_agree_and_a_busy_unicorn_is_said(tmp_path: Path) -> None:
+    config, done = tmp_path / "config.ru", tmp_path / "done"
+    config.write_text(CONFIG_RU)
+    with unicorn(tmp_path, config, "/", DONE=str(done)) as port, ExitStack() as stack:
+        stack.callback(done.touch)
+        url = f"http://127.0.0.1:{port}/_raindrops"
+        idle = Endpoint(url).answer(5.0)
+        # The question is the one connection that is accepted.
+        assert idle.listeners == {f"127.0.0.1:{port}": (1, 0)}
+        assert (idle.calling, idle.writing) == (0, 0)
+        for _ in range(4):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            client.sendall(b"GET /busy HTTP/1.0\r\n\r\n")
+        eventually(lambda: depth(port) == 3, "three requests behind the one in service")
+        asker = Asker(url)
+        late = asker.look(0.1)
+        assert isinstance(late, str)
+        assert late.startswith("no answer for 0.1 s")
+        assert isinstance(asker.look(0.05), str)
+        # The two looks put one question into the queue, not two.
+        assert depth(port) == 4
+        done.touch()
+        answered = asker.look(10.0)
+    assert isinstance(answered, Raindrops)
+    assert answered.seconds > 0.15
+    # The question was the last in the queue: it tells of an empty one.
+    assert answered.listeners[f"127.0.0.1:{port}"][1] == 0
+
+
+def test_the_labs_unicorn_answers_for_raindrops(tmp_path: Path) -> None:
+    config, middleware = HOUSE / "lab/backend/config.ru", HOUSE / "collector/middleware/ruby/sojourn.rb"
+    with unicorn(tmp_path, config, "/ready", SOJOURN_RUBY=str(middleware)) as port:
+        sample = Looker({"app": port}, raindrops=[f"http://127.0.0.1:{port}"], budget=5.0).look()
+    (app,) = sample.sockets
+    (answer,) = sample.raindrops.values()
+    assert (app.depth, app.limit) == (0, 16)
+    assert isinstance(answer, Raindrops)
+    assert answer.listeners == {f"127.0.0.1:{port}": (1, 0)}
+
+
+def depth(port: int) -> int:
+    return next(each.depth for each in listening_sockets() if each.port == port)

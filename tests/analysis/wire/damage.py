@@ -1,0 +1,125 @@
+"""A small capture of made traffic in every container, and what becomes of a damaged one on the whole way."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import struct
+import sys
+from pathlib import Path
+
+from benchmarks.made_capture import write_capture
+from benchmarks.made_traffic import Settings, made_traffic
+from sojourn.errors import SojournError
+from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
+from sojourn.explain.wire.tracker import track
+from sojourn.readers.capture.batch import Counts
+from sojourn.readers.capture.reader import Capture
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+LENGTHS = (0, 1, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1)
+_numbers = itertools.count()
+
+
+def small_capture(folder: Path, requests: int = 2) -> bytes:
+    """pcap: so many requests through a proxy, the first SYN to the backend dropped."""
+    path = folder / "small.pcap"
+    write_capture(made_traffic(Settings(requests=requests, rate=50, dropped_syns=0.5, repeated=0.5, seed=4)), path)
+    return path.read_bytes()
+
+
+def packets_of(pcap: bytes) -> list[tuple[int, int, bytes]]:
+    """Seconds, nanoseconds and bytes of the packets of a little-endian pcap of ns."""
+    found, at = [], 24
+    while at < len(pcap):
+        seconds, fraction, kept, _ = struct.unpack_from("<IIII", pcap, at)
+        found.append((seconds, fraction, pcap[at + 16 : at + 16 + kept]))
+        at += 16 + kept
+    return found
+
+
+def as_pcapng(pcap: bytes, order: str = "<") -> bytes:
+    """The same packets in the other format: ns, Ethernet, a block of statistics at the end."""
+
+    def block(kind: int, body: bytes) -> bytes:
+        body += b"\0" * (-len(body) % 4)
+        return struct.pack(order + "II", kind, len(body) + 12) + body + struct.pack(order + "I", len(body) + 12)
+
+    resolution = struct.pack(order + "HHB3xHH", 9, 1, 9, 0, 0)
+    blocks = [
+        block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)),
+        block(1, struct.pack(order + "HHI", 1, 0, 0) + resolution),
+    ]
+    for seconds, fraction, data in packets_of(pcap):
+        time = seconds * 10**9 + fraction
+        head = struct.pack(order + "IIIII", 0, time >> 32, time & 0xFFFFFFFF, len(data), len(data))
+        blocks.append(block(6, head + data))
+    drops = struct.pack(order + "HHQHH", 5, 8, 3, 0, 0)
+    blocks.append(block(5, struct.pack(order + "III", 0, 0, 0) + drops))
+    return b"".join(blocks)
+
+
+def containers(pcap: bytes) -> dict[str, bytes]:
+    """The capture in every container that is damaged here."""
+    return {
+        "pcap": pcap,
+        "pcapng": as_pcapng(pcap),
+        "pcapng, other order": as_pcapng(pcap, ">"),
+        "pcap.gz": gzip.compress(pcap, mtime=0),
+        "pcap.zst": zstd.compress(pcap),
+    }
+
+
+def read(data: bytes, folder: Path, batch_bytes: int = 1 << 16) -> Counts | str:
+    """What is counted in a capture of those bytes, or the one sentence that refuses it."""
+    path = _written(data, folder)
+    try:
+        with Capture([path], batch_bytes=batch_bytes) as capture:
+            segments = sum(len(batch) for batch in capture)
+            return _sound(capture.counts, segments)
+    except SojournError as error:
+        return _sentence(error)
+
+
+def tracked(data: bytes, folder: Path) -> Counts | str:
+    """The same with connections and exchanges made of it."""
+    path = _written(data, folder)
+    try:
+        with Capture([path], batch_bytes=1 << 16) as capture:
+            found = track(capture, capture.addresses)
+            counts = _sound(capture.counts, capture.counts.segments)
+    except SojournError as error:
+        return _sentence(error)
+    assert dict(found.connections.schema) == CONNECTIONS
+    assert dict(found.exchanges.schema) == EXCHANGES
+    assert found.connections["packets"].sum() + found.connections["copies"].sum() >= counts.segments
+    assert set(found.exchanges["connection"]) <= set(found.connections["connection"])
+    assert found.connections["exchanges"].sum() == found.exchanges.height
+    assert all(count > 0 for count in found.unparsed.values())
+    return counts
+
+
+def _written(data: bytes, folder: Path) -> Path:
+    path = folder / f"damaged{next(_numbers) % 4}.pcap"
+    path.write_bytes(data)
+    return path
+
+
+def _sound(counts: Counts, segments: int) -> Counts:
+    assert counts.segments == segments
+    assert counts.packets == counts.segments + sum(counts.other.values()) + sum(counts.undecoded.values())
+    assert 0 <= counts.cut <= counts.packets
+    assert all("\n" not in why and why for why in counts.damaged.values())
+    return counts
+
+
+def _sentence(error: SojournError) -> str:
+    text = str(error)
+    assert text
+    assert "\n" not in text
+    assert len(text) < 500
+    return text

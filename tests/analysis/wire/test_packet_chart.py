@@ -1,0 +1,200 @@
+"""The packet sequence chart: its arrows, its shaded queues and their figures are those of the request."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from made_timeline import Made
+from sojourn.charts.packet_request import Sequence, sequence_of
+from sojourn.charts.packet_spans import Span
+from sojourn.charts.packets import packet_sequence, telling_rows
+from sojourn.report.html import _drawn
+from sojourn.sections.section import Picture
+
+
+def sequence(made: Made, row: int = 0, *, connections: bool = True) -> Sequence:
+    frames = made.frames()
+    return sequence_of(frames[0], row, *(frames[1:] if connections else ()))
+
+
+def one(**how: Any) -> Made:
+    made = Made()
+    made.request(**how)
+    return made
+
+
+def spans(found: Sequence, kind: str, *, at_proxy: bool = False) -> list[Span]:
+    return [span for span in found.spans if span.kind == kind and span.at_proxy == at_proxy]
+
+
+def svg(made: Made, row: int = 0) -> str:
+    frames = made.frames()
+    return str(_drawn(Picture("p", "t", "c", lambda: packet_sequence(frames[0], row, *frames[1:])))["svg"])
+
+
+def data(made: Made, mark: str) -> list[dict[str, Any]]:
+    """The values behind every layer of that mark."""
+    frames = made.frames()
+    chart = packet_sequence(frames[0], 0, *frames[1:]).to_dict()
+    named = [layer for layer in chart["vconcat"][0]["layer"] if layer["mark"]["type"] == mark]
+    return [value for layer in named for value in chart["datasets"].get(layer["data"].get("name"), [])] or [
+        value for layer in named for value in layer["data"]["values"]
+    ]
+
+
+def test_packets_are_in_the_order_of_time_with_both_sides() -> None:
+    found = sequence(one(handshake=0.05, wait=300, service=20))
+    assert [step.at for step in found.steps] == sorted(step.at for step in found.steps)
+    labels = [(step.where, step.label) for step in found.steps if step.label]
+    assert labels[:5] == [
+        ("client", "SYN"), ("client", "SYN-ACK"), ("client", "ACK"), ("client", "GET /orders"), ("backend", "SYN"),
+    ]  # fmt: skip
+    assert labels[-4:] == [
+        ("backend", "answer 200"), ("backend", "last byte"), ("client", "answer 200"), ("client", "last byte"),
+    ]  # fmt: skip
+    assert (found.client, found.backend) == ("10.0.0.9:51234", "10.0.0.2:8001")
+    assert not any(step.lost for step in found.steps)
+
+
+def test_a_known_start_makes_the_wait_itself() -> None:
+    found = sequence(one(handshake=0.05, wait=300, service=20))
+    (queue,), (service,) = spans(found, "accept_queue"), spans(found, "service")
+    assert (queue.length, queue.begin, queue.end) == (300_000_000, "backend_established", "app_start")
+    assert "300.0 ms" in queue.label
+    assert service.length == 20_000_000
+    assert spans(found, "accept_queue_at_most") == []
+    (syn,) = spans(found, "syn_queue")
+    assert syn.length == 50_000
+
+
+def test_without_it_there_are_bounds_and_the_sure_part_is_drawn_over_the_possible() -> None:
+    found = sequence(one(wait=300, service=20, known=False, acks_dropped=1))
+    (most,), (least,) = spans(found, "accept_queue_at_most"), spans(found, "accept_queue")
+    assert most.length == pytest.approx(1_300_060_000, abs=10)
+    assert least.length == pytest.approx(1_000_000_000, abs=10)
+    assert "1,000 … 1,300 ms" in most.label
+    assert (most.end, least.end) == ("latest_start", "backend_ack_taken")
+    assert "1 × SYN-ACK again" in spans(found, "syn_queue")[0].label
+    # They lie beside the SYN queue, which the connection had not left.
+    assert (most.column, least.column, spans(found, "syn_queue")[0].column) == (1, 1, 0)
+    assert "or earlier" in spans(found, "service")[0].label
+
+
+def test_a_service_time_nobody_tells_is_within_the_bound() -> None:
+    made = one(wait=300, service=20, known=False)
+    row = made.timeline[0]
+    row["accept_wait_upper"] = (row["backend_response_first"] - row["backend_established"]) / 1e9
+    (most,) = spans(sequence(made), "accept_queue_at_most")
+    assert most.label == "accept queue\n0 … 320.1 ms,\nservice time included"
+    assert spans(sequence(made), "service") == []
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 SYN without an answer"), (3, "3 SYNs without an answer")])
+def test_syns_that_nothing_answered_end_in_a_cross_and_are_counted(count: int, text: str) -> None:
+    made = one(dropped=count)
+    found = sequence(made)
+    (dropped,) = spans(found, "dropped")
+    assert dropped.length == count * 1_000_000_000
+    assert dropped.label.startswith(text)
+    assert [step.key for step in found.steps if step.lost] == ["backend_syn"]
+    again = next(step for step in found.steps if step.key == "backend_syn_answered")
+    assert again.label == ("SYN again" if count == 1 else "SYN, the 4th")
+    # Only those that are in the frames are drawn: where the others were, nobody knows.
+    assert sum(mark["shape"].startswith("M") for mark in data(made, "point")) == 1
+    (unknown,) = spans(sequence(made, connections=False), "dropped")
+    assert unknown.label.startswith("SYNs without")
+
+
+def test_the_proxys_queues_are_bounded_by_nginxs_own_clock_where_it_is_sooner() -> None:
+    made = one(handshake=0.05)
+    (most,) = spans(sequence(made), "accept_queue_at_most", at_proxy=True)
+    assert (most.begin, most.end, most.length) == ("client_established", "backend_syn", 130_000)
+    timeline = made.frames()[0]
+    late = timeline.with_columns(
+        pl.col("backend_syn", "backend_syn_answered") + timedelta(milliseconds=50),
+        nginx_start=pl.col("client_established") + timedelta(milliseconds=2),
+    )
+    (most,) = spans(sequence_of(late, 0), "accept_queue_at_most", at_proxy=True)
+    # The log's milliseconds are cut off: nginx had read it by the end of that one.
+    assert (most.end, most.length) == ("nginx_start", 3_000_000)
+
+
+def test_an_older_connection_has_no_handshake_and_the_wait_is_for_the_app() -> None:
+    found = sequence(one(kept=True, wait=12))
+    assert not [step for step in found.steps if "SYN" in step.label]
+    (wait,) = spans(found, "waiting")
+    assert "waiting for the app\n12.0 ms" in wait.label
+    assert [span.kind for span in found.spans if span.at_proxy] == ["proxy"]
+
+
+def test_one_side_alone_is_drawn() -> None:
+    assert {step.where for step in sequence(one(backend_leg=False)).steps} == {"client"}
+    assert {step.where for step in sequence(one(client_leg=False)).steps} == {"backend", "app"}
+    for how in ({"backend_leg": False}, {"client_leg": False}):
+        assert "<svg" in svg(one(**how))
+
+
+def test_a_reset_is_drawn_from_the_side_that_sent_it() -> None:
+    found = sequence(one(end="reset_by_server"))
+    (reset,) = [step for step in found.steps if "RST" in step.label]
+    assert not reset.to_server
+    assert reset == found.steps[-1]
+    (reset,) = [step for step in sequence(one(end="reset_by_client")).steps if "RST" in step.label]
+    assert reset.to_server
+
+
+def test_both_a_short_handshake_and_a_long_gap_have_room() -> None:
+    """Neither 50 µs nor 3 s may vanish: every packet has its line, and what takes longer is longer."""
+    bars = {bar["kind"]: bar["until"] - bar["y"] for bar in data(one(dropped=3, wait=300), "rect") if "kind" in bar}
+    assert bars["syn_queue"] >= 40
+    assert bars["dropped"] > bars["accept_queue"] > bars["syn_queue"]
+    assert bars["dropped"] < 150
+    times = [text["text"] for text in data(one(dropped=3, wait=300), "text")]
+    assert {"0.000", "0.025", "0.180", "3,000.180"} <= set(times)
+
+
+def test_the_longest_of_the_spans_stands_out() -> None:
+    bold = [text["text"] for text in data(one(dropped=1, wait=30), "text") if text.get("bold")]
+    assert bold == ["1 SYN without an answer\n1,000 ms"]
+
+
+def test_control_characters_and_long_texts_do_no_harm() -> None:
+    made = one(path="/\x1b[31m\x00<script>" + "é" * 500)
+    made.timeline[0]["client"] = "[" + "fe80:" * 12 + "]:80"
+    drawn = svg(made)
+    assert "\x1b" not in drawn
+    assert "<script>" not in drawn
+    assert "…" in drawn
+
+
+def test_the_longest_and_the_median_request_are_shown() -> None:
+    made = Made()
+    for wait in (5, 1, 900, 2, 4):
+        made.request(wait=wait)
+    made.request(dropped=1, wait=0.1)
+    made.request(wait=5_000, client_leg=False)
+    (longest, said), (middle, other) = telling_rows(made.frames()[0])
+    assert (longest, middle) == (5, 4)  # the SYN counts, and a request seen on one side alone does not
+    assert said == "the longest queue before the app of 6 requests"
+    assert other == "the median queue before the app of 6 requests, for comparison"
+
+
+def test_what_there_is_is_shown_where_no_request_has_all() -> None:
+    assert telling_rows(Made().frames()[0]) == []
+    assert telling_rows(one(client_leg=False).frames()[0]) == [(0, "the longest queue before the app of 1 request")]
+    assert telling_rows(one(kept=True).frames()[0])[0][1].startswith("the longest wait for the backend")
+    assert telling_rows(one(backend_leg=False).frames()[0])[0][1].startswith("the longest wait for an answer")
+
+
+def test_a_request_without_an_answer_or_a_head_is_drawn() -> None:
+    made = one(known=False)
+    for name in ("method", "path", "status", "response_first", "response_last", "backend_response_first",
+                 "backend_response_last", "accept_wait_upper"):  # fmt: skip
+        made.timeline[0][name] = None
+    found = sequence(made)
+    assert found.title == "a request whose head is not to be seen → no answer"
+    assert found.steps[-1].label == "request (head not seen)"
+    assert "<svg" in svg(made)

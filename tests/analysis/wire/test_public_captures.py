@@ -1,0 +1,104 @@
+"""Captures that others made, read as tshark reads them: packets, segments field by field, connections, exchanges.
+
+By default those among the tests of gopacket, which ``lab/setup.sh test`` fetches (the files of the pcapng test suite in
+both byte orders, a few sessions); any folder of captures, however large, by SOJOURN_CAPTURES=FOLDER.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sojourn.errors import SojournError
+from tshark_reads import (
+    Ours,
+    connection_differences,
+    equal_batches,
+    exchange_differences,
+    segment_differences,
+    tshark_rows,
+)
+
+HOUSE = Path(__file__).parents[3]
+FOLDER = Path(os.environ.get("SOJOURN_CAPTURES", HOUSE / ".tools/captures"))
+CAPTURES = sorted(path for path in FOLDER.rglob("*") if path.suffix in {".pcap", ".pcapng", ".cap", ".trace"})
+PAIRS = [(path, path.parents[1] / "be" / path.name) for path in CAPTURES if path.parent.name == "le"]
+
+pytestmark = [
+    pytest.mark.skipif(not CAPTURES, reason=f"no captures of others in {FOLDER} (lab/setup.sh test fetches them)"),
+    pytest.mark.skipif(not shutil.which("tshark"), reason="no tshark"),
+]
+
+Theirs = dict[Path, tuple[int, list[dict[str, str]]] | str]
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Theirs:
+    """What tshark reads of each; a file in both byte orders is read once by it."""
+    twice = {other for _, other in PAIRS}
+    chosen = [path for path in CAPTURES if path not in twice]
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(chosen, pool.map(tshark_rows, chosen), strict=True))
+
+
+@pytest.fixture(scope="module")
+def ours(theirs: Theirs) -> dict[Path, Ours | SojournError]:
+    return {path: _ours(path) for path in theirs}
+
+
+def _ours(path: Path) -> Ours | SojournError:
+    try:
+        return Ours(path)
+    except SojournError as error:
+        return error
+
+
+def test_every_capture_is_read_or_refused_in_a_sentence(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
+    for path, found in ours.items():
+        if isinstance(found, SojournError):
+            assert isinstance(theirs[path], str), f"{path}: refused here ({found}), and tshark reads it"
+            continue
+        counts = found.counts
+        assert counts.packets == counts.segments + sum(counts.other.values()) + sum(counts.undecoded.values()), path
+        if not isinstance(theirs[path], str) and not counts.damaged:
+            assert counts.packets == theirs[path][0], path
+
+
+def test_segments_agree_field_by_field(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
+    compared = _differences(ours, theirs, segment_differences)
+    assert compared == {}
+    assert sum(len(found.segments) for found in ours.values() if isinstance(found, Ours)) > 20
+
+
+def test_connections_agree(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
+    assert _differences(ours, theirs, connection_differences) == {}
+
+
+def test_requests_and_answers_agree(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
+    assert _differences(ours, theirs, lambda mine, rows: exchange_differences(mine, rows)[1]) == {}
+
+
+@pytest.mark.skipif(not PAIRS, reason="no captures in both byte orders")
+def test_both_byte_orders_say_the_same() -> None:
+    for one, other in PAIRS:
+        little, big = _ours(one), _ours(other)
+        if isinstance(little, SojournError) or isinstance(big, SojournError):
+            assert type(little) is type(big), one
+            continue
+        assert equal_batches(little.batches, big.batches), one
+        assert list(little.counts.damaged.values()) == list(big.counts.damaged.values()), one
+        assert replace(little.counts, damaged={}) == replace(big.counts, damaged={}), one
+
+
+def _differences(ours, theirs, compare):  # type: ignore[no-untyped-def]
+    found = {}
+    for path, mine in ours.items():
+        if isinstance(mine, Ours) and not isinstance(theirs[path], str):
+            differences = compare(mine, theirs[path][1])
+            if differences:
+                found[str(path)] = differences[:5]
+    return found

@@ -1,0 +1,270 @@
+"""Captures in every form, decoded: the columns say what was crafted, and every packet is counted once."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import crafted
+import numpy as np
+import pytest
+from crafted import START, Frame, linked, segment
+from scapy.layers.inet import GRE, ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
+from scapy.layers.ipsec import AH
+from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Raw
+from sojourn.readers.capture.batch import Batch, Counts
+from sojourn.readers.capture.reader import Capture
+
+V4, V6 = ("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "fe80::2:ff")
+GREETING = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def conversation(ends: tuple[str, str]) -> list:
+    """SYN, SYN-ACK, ACK, a request, its answer in odd numbers, FIN, RST."""
+    a, b = ends
+    return [
+        segment(a, b, 40000, 80, "S", seq=4294967290, window=64240, ip_id=7, options=[("MSS", 1460), ("WScale", 7)]),
+        segment(b, a, 80, 40000, "SA", seq=1, ack=4294967291, window=65535, ip_id=0),
+        segment(a, b, 40000, 80, "A", seq=4294967291, ack=2, window=502),
+        segment(a, b, 40000, 80, "PA", GREETING, seq=4294967291, ack=2, window=502, ip_id=65535),
+        segment(b, a, 80, 40000, "PA", bytes(range(256)) * 3, seq=2, ack=21, window=0),
+        segment(a, b, 40000, 80, "FA", seq=21, ack=770),
+        segment(b, a, 80, 40000, "RUE", seq=770, ip_id=9),
+    ]
+
+
+def written(folder: Path, content: bytes, name: str = "some.pcap") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def all_of(*sources: Path | str, batch_bytes: int = 32 << 20) -> tuple[list[tuple], Counts, Capture]:
+    """Every segment as a tuple, addresses and payload as they are; and the sum rule, which always holds."""
+    rows: list[tuple] = []
+    with Capture(list(sources), batch_bytes=batch_bytes) as capture:
+        for batch in capture:
+            rows += rows_of(batch, capture.addresses)
+    counts = capture.counts
+    assert counts.packets == counts.segments + sum(counts.other.values()) + sum(counts.undecoded.values())
+    assert counts.segments == len(rows)
+    return rows, counts, capture
+
+
+def rows_of(batch: Batch, addresses: list[str]) -> list[tuple]:
+    names = [f.name for f in fields(batch) if f.name not in ("buffer", "source", "target", "payload")]
+    columns = [getattr(batch, name).tolist() for name in names]
+    assert {len(c) for c in columns} == {len(batch)}
+    for name, kind in (("number", np.int64), ("source", np.int32), ("seq", np.uint32), ("kept", np.int32)):
+        assert getattr(batch, name).dtype == kind, name
+    payloads = [batch.buffer[p : p + k].tobytes() for p, k in zip(batch.payload, batch.kept, strict=True)]
+    ends = [(addresses[s], addresses[t]) for s, t in zip(batch.source, batch.target, strict=True)]
+    return [(*end, *row, payload) for end, row, payload in zip(ends, zip(*columns, strict=True), payloads, strict=True)]
+
+
+def expected(packets: list, *, interface: int = 0, times: list[int] | None = None) -> list[tuple]:
+    """The same rows, from what scapy makes of the crafted packets."""
+    rows = []
+    for i, crafted_packet in enumerate(packets):
+        packet = crafted_packet.__class__(bytes(crafted_packet))
+        tcp, payload = packet[TCP], bytes(packet[TCP].payload)
+        time = times[i] if times else START + i * 1_000_000
+        rows.append(
+            (
+                packet.src, packet.dst, i + 1, time, tcp.sport, tcp.dport, tcp.seq, tcp.ack, int(tcp.flags), tcp.window,
+                packet.id if packet.version == 4 else 0, interface, len(payload), len(payload), payload,
+            )
+        )  # fmt: skip
+    return rows
+
+
+LINKS = [
+    crafted.ETHERNET, crafted.NULL, crafted.LOOP, crafted.RAW, crafted.RAW_BSD, crafted.COOKED, crafted.COOKED_2,
+]  # fmt: skip
+PCAPS = [{"big": big, **more} for big in (False, True) for more in ({}, {"nano": True}, {"modified": True})]
+PCAPNGS = [
+    {"big": big, **more}
+    for big in (False, True)
+    for more in (
+        {}, {"resolution": 6}, {"resolution": 9}, {"resolution": 3}, {"resolution": 12, "offset": 1_740_000_000},
+        {"resolution": 0x80 | 20}, {"resolution": 0x80 | 32, "offset": -5}, {"obsolete": True, "offset": 3600},
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("link_type", [*LINKS, crafted.RAW_IPV4, crafted.RAW_IPV6])
+@pytest.mark.parametrize("ends", [V4, V6], ids=["ipv4", "ipv6"])
+def test_every_link_layer_in_every_form_of_file(tmp_path: Path, link_type: int, ends: tuple[str, str]) -> None:
+    if (link_type, ends) in ((crafted.RAW_IPV4, V6), (crafted.RAW_IPV6, V4)):
+        ends = V4 if ends == V6 else V6
+    packets = conversation(ends)
+    content = crafted.frames(packets, link_type)
+    files = [(crafted.pcap(content, link_type=link_type, **how), how) for how in PCAPS]
+    files += [(crafted.pcapng(content, link_type=link_type, **how), how) for how in PCAPNGS]
+    for data, how in files:
+        path = written(tmp_path, data)
+        rows, counts, _ = all_of(path)
+        assert counts == Counts(packets=7, segments=7), how
+        # Units of 2⁻²⁰ s are no whole number of ns; what is read is the tick's own time, rounded down.
+        binary = how.get("resolution", 0) >= 0x80
+        times = [START + i * 1_000_000 for i in range(7)]
+        if binary:
+            bits = how["resolution"] & 0x7F
+            times = [((t << bits) // crafted.SECOND * crafted.SECOND) >> bits for t in times]
+        assert rows == expected(packets, interface=3 if link_type == crafted.COOKED_2 else 0, times=times), how
+
+
+def test_times_are_read_to_the_nanosecond(tmp_path: Path) -> None:
+    packet = linked(segment())
+    times = [START + 123_456_789, START + 999_999_999, 0, 4_294_967_295 * crafted.SECOND + 1]
+    content = [Frame(t, packet) for t in times]
+    for data in (crafted.pcap(content, nano=True), crafted.pcapng(content, resolution=9)):
+        rows, _, _ = all_of(written(tmp_path, data))
+        assert [row[3] for row in rows] == times
+    rows, _, _ = all_of(written(tmp_path, crafted.pcap(content, big=True)))
+    assert [row[3] for row in rows] == [t // 1000 * 1000 for t in times]
+    # 2⁻⁶³ s: more bits than a fraction of a second times 10⁹ has room for.
+    data = crafted.pcapng([Frame(500_000_000, packet)], resolution=0x80 | 63)
+    assert [row[3] for row in all_of(written(tmp_path, data))[0]] == [500_000_000]
+    # 10⁻²⁰ s, from an offset on.
+    data = crafted.pcapng([Frame(START + 150_000_000, packet)], resolution=20, offset=START // crafted.SECOND)
+    assert [row[3] for row in all_of(written(tmp_path, data))[0]] == [START + 150_000_000]
+
+
+def test_times_that_cannot_be_are_counted(tmp_path: Path) -> None:
+    good = Frame(START, linked(segment()))
+    data = crafted.section() + crafted.interface(resolution=0, offset=1 << 62) + crafted.interface()
+    data += crafted.enhanced(good) + crafted.enhanced(Frame(START, good.data, interface=1))
+    rows, counts, _ = all_of(written(tmp_path, data))
+    assert counts.undecoded == {"time out of range": 1}
+    assert [row[2] for row in rows] == [2]
+
+
+@pytest.mark.parametrize("link_type", [crafted.ETHERNET, crafted.COOKED, crafted.COOKED_2])
+def test_vlan_tags(tmp_path: Path, link_type: int) -> None:
+    tags = [(0x8100, 5), (0x88A8, 7), (0x9100, 9), (0x8100, 0x2001)]
+    packets = [segment(*ends, payload=GREETING) for ends in (V4, V6) for _ in range(5)]
+    content = [
+        Frame(START + i * 1_000_000, linked(packet, link_type, tags=tags[: i % 5])) for i, packet in enumerate(packets)
+    ]
+    rows, counts, _ = all_of(written(tmp_path, crafted.pcap(content, link_type=link_type)))
+    assert counts == Counts(packets=10, segments=10)
+    assert rows == expected(packets, interface=3 if link_type == crafted.COOKED_2 else 0)
+
+
+def test_more_tags_than_can_be(tmp_path: Path) -> None:
+    content = [
+        Frame(START, linked(segment(), tags=[(0x8100, 1)] * 8)),
+        Frame(START, linked(segment(), tags=[(0x8100, 1)] * 9)),
+        Frame(START, linked(segment(), tags=[(0x8100, 1)] * 2)[:20], 100),
+    ]
+    _, counts, _ = all_of(written(tmp_path, crafted.pcap(content)))
+    assert (counts.segments, counts.undecoded) == (1, {"more than 8 vlan tags": 1, "vlan tag cut": 1})
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize(
+    ("family", "ends"), [(2, V4), (10, V6), (23, V6), (24, V6), (28, V6), (30, V6), (7, None), (0, None)]
+)
+def test_families_of_loopback_headers(tmp_path: Path, family: int, ends: tuple[str, str] | None, big: bool) -> None:
+    packets = [segment(*(ends or V4))]
+    for link_type in (crafted.NULL, crafted.LOOP):
+        content = [Frame(START, linked(packets[0], link_type, family=family, big=big))]
+        rows, counts, _ = all_of(written(tmp_path, crafted.pcap(content, link_type=link_type)))
+        if ends is None:
+            assert counts.undecoded == {"unknown address family": 1}
+        else:
+            assert rows == expected(packets)
+
+
+def test_padding_is_no_payload(tmp_path: Path) -> None:
+    """Ethernet frames have 60 bytes at least; a frame check sequence may follow them."""
+    packets = [segment(flags="A"), segment(flags="PA", payload=b"abc")]
+    content = [Frame(START + i * 1_000_000, linked(p).ljust(60, b"\xaa") + b"\1\2\3\4") for i, p in enumerate(packets)]
+    rows, counts, _ = all_of(written(tmp_path, crafted.pcap(content)))
+    assert rows == expected(packets)
+    assert counts.cut == 0
+
+
+def test_lengths_that_segmentation_offload_leaves_out(tmp_path: Path) -> None:
+    four, six = segment(*V4, payload=b"x" * 5000), segment(*V6, payload=b"y" * 5000)
+    bare = bytearray(linked(four)), bytearray(linked(six))
+    bare[0][16:18] = bare[1][18:20] = b"\0\0"
+    rows, _, _ = all_of(written(tmp_path, crafted.pcap([Frame(START, bytes(b)) for b in bare])))
+    assert [(row[-3], row[-1]) for row in rows] == [(5000, b"x" * 5000), (5000, b"y" * 5000)]
+    # What the wire had is counted, not what was kept of it.
+    rows, counts, _ = all_of(written(tmp_path, crafted.pcap([Frame(START, bytes(bare[0])).cut(100)])))
+    assert [(row[-3], row[-2]) for row in rows] == [(5000, 46)]
+    assert counts.cut == 1
+
+
+IPV6_TCP = TCP(sport=40000, dport=80, seq=5, ack=6, flags="PA") / Raw(b"hello")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        IPv6ExtHdrHopByHop(),
+        IPv6ExtHdrHopByHop() / IPv6ExtHdrRouting(addresses=["2001:db8::9", "2001:db8::8"]),
+        IPv6ExtHdrDestOpt(options=[]),
+        IPv6ExtHdrFragment(offset=0, m=1),
+        IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt() / IPv6ExtHdrFragment(offset=0, m=0) / IPv6ExtHdrDestOpt(),
+        AH(payloadlen=4, nh=6, spi=1, seq=2, icv=b"\1" * 12),
+    ],
+    ids=lambda h: h.summary()[:60],
+)
+def test_extension_headers_of_ipv6(tmp_path: Path, headers) -> None:
+    packet = IPv6(src=V6[0], dst=V6[1]) / headers / IPV6_TCP
+    rows, counts, _ = all_of(written(tmp_path, crafted.pcap([Frame(START, linked(packet))])))
+    assert counts == Counts(packets=1, segments=1)
+    assert rows[0][:2] == V6
+    assert rows[0][4:9] == (40000, 80, 5, 6, 0x18)
+    assert rows[0][-3:] == (5, 5, b"hello")
+
+
+def test_options_and_authentication_of_ipv4(tmp_path: Path) -> None:
+    packets = [
+        IP(src=V4[0], dst=V4[1], options=[b"\x94\x04\x00\x00", b"\1" * 36]) / IPV6_TCP,
+        IP(src=V4[0], dst=V4[1], proto=51) / AH(payloadlen=4, nh=6, spi=1, seq=2, icv=b"\1" * 12) / IPV6_TCP,
+    ]
+    rows, _, _ = all_of(written(tmp_path, crafted.pcap(crafted.frames(packets))))
+    assert [(*row[4:9], row[-1]) for row in rows] == [(40000, 80, 5, 6, 0x18, b"hello")] * 2
+
+
+def fragment(offset: int, more: bool, data: bytes) -> bytes:
+    return bytes(IP(src=V4[0], dst=V4[1], proto=6, frag=offset, flags="MF" if more else 0) / Raw(data))
+
+
+def test_fragments(tmp_path: Path) -> None:
+    """The first fragment tells what the header tells, of its own payload; the others are counted."""
+    tcp = bytes(segment(payload=b"x" * 100))[20:]
+    packets = [
+        fragment(0, True, tcp[:64]), fragment(8, True, tcp[64:80]), fragment(10, False, tcp[80:]),
+        fragment(0, True, tcp[:16]), fragment(2, False, tcp[16:]),
+        bytes(IPv6(src=V6[0], dst=V6[1]) / IPv6ExtHdrFragment(offset=5, m=0, nh=6) / Raw(tcp)),
+    ]  # fmt: skip
+    rows, counts, _ = all_of(written(tmp_path, crafted.pcap(crafted.frames(packets))))
+    assert counts.other == {"ipv4 fragment": 4, "ipv6 fragment": 1}
+    assert [(row[2], row[-3]) for row in rows] == [(1, 44)]
+
+
+def test_what_is_not_tcp_is_counted_by_its_kind(tmp_path: Path) -> None:
+    ip, ip6 = IP(src=V4[0], dst=V4[1]), IPv6(src=V6[0], dst=V6[1])
+    inner = segment()
+    packets = [
+        ip / UDP(sport=53, dport=5353) / Raw(b"?"), ip / ICMP(), ip / GRE() / inner, ip / inner, ip6 / inner,
+        ip / UDP(sport=1, dport=4789) / Raw(bytes(8)) / Ether() / inner, ip / UDP(dport=6081) / Raw(b"g"),
+        IP(proto=132) / Raw(bytes(20)), IP(proto=200) / Raw(bytes(20)), IPv6(nh=50) / Raw(bytes(20)),
+        IPv6(nh=59), IPv6(nh=58) / Raw(bytes(8)), ip / UDP(sport=68, dport=67),
+    ]  # fmt: skip
+    content = crafted.frames(packets)
+    bridged = [bytes(Ether() / ARP()), bytes(Ether(type=0x1234)) + bytes(46), bytes(Ether(type=38)) + bytes(46)]
+    content += [Frame(START, data) for data in bridged]
+    _, counts, _ = all_of(written(tmp_path, crafted.pcap(content)))
+    assert counts.other == {
+        "udp": 2, "icmp": 1, "gre": 1, "ipip": 2, "vxlan": 1, "geneve": 1, "sctp": 1, "ip protocol 200": 1, "esp": 1,
+        "ipv6 without payload": 1, "icmpv6": 1, "arp": 1, "ethertype 0x1234": 1, "802.2 frame": 1,
+    }  # fmt: skip
+    assert counts.undecoded == {}

@@ -1,0 +1,461 @@
+"""Exchanges of HTTP/1 and turns of TLS: where each begins and ends. The truth is written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_segments import ACK, CLIENT, FIN, MS, SERVER, Talk, answer, request, tracked
+from sojourn.explain.wire.tracker import Tracked
+
+
+def rows(found: Tracked) -> list[dict[str, Any]]:
+    """The exchanges, their instants in ms."""
+    return found.exchanges.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).to_dicts()
+
+
+def spans(found: Tracked) -> list[tuple[Any, ...]]:
+    names = ("request_first", "request_last", "response_first", "response_last")
+    return [tuple(row[name] for name in names) for row in rows(found)]
+
+
+def column(found: Tracked, name: str) -> list[Any]:
+    return found.exchanges[name].to_list()
+
+
+def test_several_requests_on_a_connection() -> None:
+    talk = Talk().opened()
+    body = b"z" * 3000
+    for k in range(3):
+        text = request(f"/{k}", method="POST", body=body)
+        talk.ask(10 * k + 10, text[:1400])
+        talk.ask(10 * k + 11, text[1400:])
+        talk.answer(10 * k + 15, answer(200 + k, body=body)[:1400])
+        talk.answer(10 * k + 17, answer(200 + k, body=body)[1400:])
+    found = tracked(talk.segments)
+    assert spans(found) == [(10, 11, 15, 17), (20, 21, 25, 27), (30, 31, 35, 37)]
+    assert column(found, "number") == [1, 2, 3]
+    assert column(found, "status") == [200, 201, 202]
+    assert column(found, "method") == ["POST"] * 3
+    assert column(found, "request_bytes") == [len(request("/0", method="POST", body=body))] * 3
+    assert column(found, "response_bytes") == [len(answer(body=body))] * 3
+    assert found.unparsed == {}
+
+
+def test_a_request_without_an_answer() -> None:
+    talk = Talk().opened()
+    talk.ask(3, request("/slow"))
+    found = tracked(talk.segments)
+    assert spans(found) == [(3, 3, None, None)]
+    assert column(found, "status") == [None]
+
+
+def test_an_answer_without_its_request() -> None:
+    talk = Talk()
+    talk.answer(3, answer(404))
+    talk.ask(10, request("/seen"))
+    talk.answer(11, answer(201))
+    found = tracked(talk.segments)
+    assert column(found, "status") == [201]
+    assert column(found, "response_bytes") == [len(answer(201))]
+    assert found.unparsed == {"answer_without_request": 1}
+
+
+def test_a_capture_that_begins_in_an_answer() -> None:
+    talk = Talk()
+    talk.answer(1, b"<p>the end of something</p>")
+    talk.answer(2, b"GET / looks like a request, and is none of it")
+    talk.ask(10, request("/seen"))
+    talk.answer(11, answer(201))
+    found = tracked(talk.segments, servers=[80])
+    assert (column(found, "path"), column(found, "status")) == (["/seen"], [201])
+    assert column(found, "response_bytes") == [len(answer(201))]
+
+
+def test_100_continue_is_not_the_answer() -> None:
+    talk = Talk().opened()
+    text = request("/up", "Expect: 100-continue", method="PUT", body=b"b" * 2000)
+    head = text.index(b"\r\n\r\n") + 4
+    talk.ask(3, text[:head])
+    talk.answer(5, b"HTTP/1.1 100 Continue\r\n\r\n")
+    talk.ask(7, text[head : head + 1000])
+    talk.ask(8, text[head + 1000 :])
+    talk.answer(20, answer(201))
+    talk.ask(30, request("/next"))
+    talk.answer(31, answer(202))
+    found = tracked(talk.segments)
+    assert spans(found) == [(3, 8, 20, 20), (30, 30, 31, 31)]
+    assert column(found, "status") == [201, 202]
+    assert column(found, "response_bytes")[0] == len(answer(201))
+
+
+def test_early_hints_in_pieces_and_with_the_answer() -> None:
+    talk = Talk().opened()
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
+    talk.ask(3, request())
+    talk.answer(5, hints[:30])
+    talk.answer(6, hints[30:] + answer(200, "X-Worker: w"))
+    found = tracked(talk.segments)
+    assert spans(found) == [(3, 3, 6, 6)]
+    assert (column(found, "status"), column(found, "worker")) == ([200], ["w"])
+    assert column(found, "response_bytes") == [len(answer(200, "X-Worker: w"))]
+
+
+def test_a_refused_upload_is_followed_by_a_request() -> None:
+    """The answer is final, and the body that was announced never comes."""
+    talk = Talk().opened()
+    text = request("/up", "Expect: 100-continue", method="PUT", body=b"b" * 2000)
+    talk.ask(3, text[: text.index(b"\r\n\r\n") + 4])
+    talk.answer(5, answer(417))
+    talk.ask(9, request("/next"))
+    talk.answer(10, answer(200))
+    found = tracked(talk.segments)
+    assert column(found, "path") == ["/up", "/next"]
+    assert column(found, "status") == [417, 200]
+
+
+def test_an_early_answer_to_a_long_upload() -> None:
+    """The client goes on with its body after the answer has begun: that is not another request."""
+    talk = Talk().opened()
+    text = request("/up", method="POST", body=b"GET /no HTTP/1.1\r\n" * 200)
+    talk.ask(3, text[:1000])
+    talk.answer(4, answer(413))
+    talk.ask(5, text[1000:])
+    talk.ask(9, request("/next"))
+    talk.answer(10, answer(200))
+    found = tracked(talk.segments)
+    assert spans(found) == [(3, 5, 4, 4), (9, 9, 10, 10)]
+
+
+def test_upgraded() -> None:
+    talk = Talk().opened()
+    talk.ask(3, request("/ws", "Upgrade: websocket", "Connection: upgrade"))
+    talk.answer(4, b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n\x81\x02hi")
+    talk.ask(5, b"\x81\x85....GET / HTTP/1.1\r\n\r\n")
+    talk.answer(6, b"HTTP/1.1 200 in a frame")
+    found = tracked(talk.segments)
+    assert spans(found) == [(3, 3, 4, 4)]
+    assert column(found, "status") == [101]
+    assert found.unparsed == {"upgraded": 1}
+
+
+def test_a_tunnel() -> None:
+    talk = Talk().opened()
+    talk.ask(3, b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n")
+    talk.answer(4, b"HTTP/1.1 200 Connected\r\n\r\n")
+    talk.ask(5, request("/inside"))
+    found = tracked(talk.segments)
+    assert (column(found, "method"), column(found, "path")) == (["CONNECT"], ["a.example:443"])
+    assert found.unparsed == {"upgraded": 1}
+
+
+def test_pipelined_requests_are_all_kept() -> None:
+    talk = Talk().opened()
+    talk.ask(3, request("/1") + request("/2", method="POST", body=b"b") + request("/3")[:20])
+    talk.ask(4, request("/3")[20:])
+    talk.answer(10, answer(201) + answer(202)[:30])
+    talk.answer(12, answer(202)[30:])
+    talk.answer(14, answer(203))
+    found = tracked(talk.segments)
+    assert column(found, "path") == ["/1", "/2", "/3"]
+    assert column(found, "status") == [201, 202, 203]
+    assert spans(found) == [(3, 3, 10, 10), (3, 3, 10, 12), (3, 4, 14, 14)]
+    assert column(found, "response_bytes") == [len(answer(201)), len(answer(202)), len(answer(203))]
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nHTTP/\r\n00A\r\n1.1 404 no\r\n0\r\nTrailer: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("cut", range(1, len(CHUNKED), 7))
+def test_bodies_in_chunks(cut: int) -> None:
+    talk = Talk().opened()
+    upload = b"POST /in HTTP/1.1\r\ntransfer-encoding: gzip, Chunked\r\n\r\n3\r\nGET\r\n0\r\n\r\n"
+    talk.ask(3, upload + request("/piped"))
+    text = CHUNKED + answer(206)
+    talk.answer(4, text[:cut])
+    talk.answer(5, text[cut:])
+    found = tracked(talk.segments)
+    assert column(found, "path") == ["/in", "/piped"]
+    assert column(found, "status") == [200, 206]
+    assert column(found, "request_bytes") == [len(upload), len(request("/piped"))]
+    assert column(found, "response_bytes") == [len(CHUNKED), len(answer(206))]
+
+
+def test_answers_without_a_body() -> None:
+    """HEAD, 204 and 304 give lengths of bodies that do not come."""
+    talk = Talk().opened()
+    for k, (method, status) in enumerate([("HEAD", 200), ("GET", 304), ("DELETE", 204), ("GET", 200)]):
+        talk.ask(10 * k + 3, request(f"/{k}", method=method))
+        text = answer(status, body=b"four")
+        talk.answer(10 * k + 5, text if status == 200 and method == "GET" else text[:-4])
+    found = tracked(talk.segments)
+    assert column(found, "status") == [200, 304, 204, 200]
+    assert column(found, "method") == ["HEAD", "GET", "DELETE", "GET"]
+
+
+def test_an_answer_that_ends_with_the_connection() -> None:
+    talk = Talk().opened()
+    talk.ask(3, b"GET /old HTTP/1.0\r\n\r\n")
+    talk.answer(4, b"HTTP/1.0 200 OK\r\n\r\nHTTP/1.0 is its own topic")
+    talk.answer(5, b"HTTP/1.1 404 still the body")
+    talk.fin(6, SERVER, b"the end")
+    found = tracked(talk.segments)
+    assert spans(found) == [(3, 3, 4, 6)]
+    assert column(found, "status") == [200]
+
+
+def test_heads_in_single_bytes() -> None:
+    talk = Talk().opened()
+    asked, answered = request("/slowly", "X-Request-ID: abc"), answer(200, "X-Worker: 7")
+    for k, octet in enumerate(asked):
+        talk.ask(10 + k, bytes([octet]))
+    for k, octet in enumerate(answered):
+        talk.answer(1000 + k, bytes([octet]))
+    found = tracked(talk.segments)
+    assert spans(found) == [(10, 10 + len(asked) - 1, 1000, 1000 + len(answered) - 1)]
+    assert (column(found, "path"), column(found, "request_id"), column(found, "worker")) == (
+        ["/slowly"],
+        ["abc"],
+        ["7"],
+    )
+    assert column(found, "response_bytes") == [len(answered)]
+
+
+def test_what_the_capture_cut_off() -> None:
+    """Of each packet 40 bytes are kept: turns tell the requests apart."""
+    talk = Talk().opened()
+    for k, path in enumerate(["/a", "/b?" + "q" * 50]):
+        talk.ask(10 * k + 3, request(path, "X-Request-ID: abcdef"), kept=40)
+        talk.ask(10 * k + 4, b"more of the body", kept=0)
+        talk.answer(10 * k + 5, answer(200 + k, body=b"o" * 500), kept=40)
+        talk.answer(10 * k + 6, b"o" * 20, kept=0)
+    found = tracked(talk.segments)
+    assert spans(found) == [(3, 4, 5, 6), (13, 14, 15, 16)]
+    assert column(found, "path") == ["/a", None]
+    assert column(found, "method") == ["GET", "GET"]
+    assert column(found, "status") == [200, 201]
+    assert column(found, "request_id") == [None, None], "part of a value would be a wrong one"
+    assert found.unparsed == {"head_cut": 1}
+
+
+def test_nothing_of_the_payload_captured() -> None:
+    talk = Talk().opened()
+    talk.ask(3, request(), kept=0)
+    talk.answer(4, answer(), kept=0)
+    found = tracked(talk.segments)
+    assert found.exchanges.height == 0
+    assert found.connections["protocol"].to_list() == ["other"]
+    assert found.unparsed == {"not_captured": 1}
+
+
+def test_a_lost_packet_with_a_head() -> None:
+    talk = Talk().opened()
+    talk.ask(3, request("/1"))
+    talk.answer(4, answer(201))
+    talk.next[CLIENT] += 400  # the request's first packet is not in the capture
+    talk.ask(5, b"rest of it")
+    talk.next[SERVER] += 300
+    talk.answer(6, b"rest of its answer")
+    talk.ask(7, request("/3"))
+    talk.answer(8, answer(203))
+    found = tracked(talk.segments)
+    assert column(found, "path") == ["/1", None, "/3"]
+    assert column(found, "status") == [201, None, 203]
+    assert spans(found)[1] == (5, 5, 6, 6)
+    assert found.unparsed == {"head_cut": 1}
+
+
+def test_lost_packets_of_bodies_do_no_harm() -> None:
+    talk = Talk().opened()
+    body = b"GET / HTTP/1.1\r\n" * 200
+    up, down = request("/up", method="POST", body=body), answer(201, body=b"HTTP/1.1 200 OK\r\n" * 200)
+    talk.ask(3, up[:500])
+    talk.next[CLIENT] += 1000
+    talk.ask(4, up[1500:])
+    talk.answer(5, down[:500])
+    talk.next[SERVER] += len(down) - 500
+    talk.ask(6, request("/next"))
+    talk.answer(7, answer(202))
+    found = tracked(talk.segments)
+    assert column(found, "path") == ["/up", "/next"]
+    assert column(found, "status") == [201, 202]
+    assert found.connections["gaps"].to_list() == [2]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "protocol", "unparsed"),
+    [
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", b"\0\0\0\4\0\0\0\0\0", "http2", {"http2": 1}),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", b"SSH-2.0-x\r\n", "other", {"not_http": 1}),
+        (b"\0\0\0\x08\x04\xd2\x16\x2f", b"N", "other", {"not_http": 1}),
+        (b"", b"220 mail.example ESMTP\r\n", "other", {"not_http": 1}),
+        (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n", "other", {"not_http": 1}),
+    ],
+)
+def test_other_protocols(first: bytes, second: bytes, protocol: str, unparsed: dict[str, int]) -> None:
+    talk = Talk().opened()
+    if first:
+        talk.ask(3, first)
+    talk.answer(4, second)
+    talk.ask(5, request("/not-this"))
+    found = tracked(talk.segments)
+    assert found.connections["protocol"].to_list() == [protocol]
+    assert found.exchanges.height == 0
+    assert found.unparsed == unparsed
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------
+
+
+def record(kind: int, size: int, first: int = 0) -> bytes:
+    """A record of TLS with ``size`` bytes in it."""
+    return bytes([kind, 3, 3, size >> 8, size & 255, first]) + b"\xaa" * (size - 1)
+
+
+HANDSHAKE, CHANGE, DATA, ALERT = 22, 20, 23, 21
+
+
+def test_turns_of_tls_1_2() -> None:
+    talk = Talk(server_port=443).opened()
+    talk.ask(3, record(HANDSHAKE, 300, 1))
+    talk.answer(5, record(HANDSHAKE, 90, 2) + record(HANDSHAKE, 2000, 11)[:1000])
+    talk.answer(6, record(HANDSHAKE, 2000, 11)[1000:] + record(HANDSHAKE, 4, 14))
+    talk.ask(7, record(HANDSHAKE, 66, 16) + record(CHANGE, 1, 1) + record(HANDSHAKE, 40, 99))
+    talk.answer(8, record(CHANGE, 1, 1) + record(HANDSHAKE, 40, 99))
+    talk.ask(10, record(DATA, 500)[:200])
+    talk.ask(11, record(DATA, 500)[200:])
+    talk.answer(20, record(DATA, 1400))
+    talk.answer(22, record(DATA, 100))
+    talk.ask(30, record(DATA, 50))
+    talk.answer(40, record(DATA, 60))
+    talk.ask(50, record(ALERT, 26))
+    found = tracked(talk.segments)
+    row = found.connections.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).row(0, named=True)
+    assert (row["tls_client_hello"], row["tls_server_hello"], row["tls_ready"]) == (3, 5, 10)
+    assert row["protocol"] == "tls"
+    assert spans(found) == [(10, 11, 20, 22), (30, 30, 40, 40)]
+    assert column(found, "method") == [None, None]
+    assert column(found, "request_bytes") == [505, 55]
+    assert column(found, "response_bytes") == [1405 + 105, 65]
+    assert found.unparsed == {"tls": 1}
+
+
+@pytest.mark.parametrize("tickets", [0, 2])
+@pytest.mark.parametrize("cut", [None, 200])
+def test_turns_of_tls_1_3(tickets: int, cut: int | None) -> None:
+    """What ends the handshake, tickets and alerts look like data, and are none."""
+    talk = Talk(server_port=443).opened()
+    talk.ask(3, record(HANDSHAKE, 300, 1))
+    talk.answer(5, record(HANDSHAKE, 90, 2) + record(CHANGE, 1, 1) + record(DATA, 20) + record(DATA, 900))
+    talk.ask(7, record(CHANGE, 1, 1) + record(DATA, 53))
+    talk.ask(10, record(DATA, 300), kept=cut)
+    if tickets:
+        talk.answer(12, record(DATA, 250) * tickets)
+    talk.answer(20, record(DATA, 1400), kept=cut)
+    talk.ask(30, record(DATA, 50))
+    talk.answer(40, record(DATA, 60))
+    talk.ask(50, record(DATA, 19))
+    talk.fin(51, CLIENT)
+    found = tracked(talk.segments)
+    row = found.connections.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).row(0, named=True)
+    assert (row["tls_client_hello"], row["tls_server_hello"], row["tls_ready"]) == (3, 5, 10)
+    if not (tickets and cut):
+        assert spans(found) == [(10, 10, 20, 20), (30, 30, 40, 40)]
+        assert column(found, "response_bytes") == [1405, 65]
+
+
+def test_tls_seen_from_the_middle() -> None:
+    talk = Talk(server_port=443)
+    talk.answer(1, b"\xaa" * 700)
+    talk.ask(10, record(DATA, 300))
+    talk.answer(20, record(DATA, 1400))
+    found = tracked(talk.segments, servers=[443])
+    assert spans(found) == [(10, 10, 20, 20)]
+
+
+# --- batches --------------------------------------------------------------------------------------------------
+
+
+def busy_talks() -> list[Talk]:
+    """Several talks at once, with everything that keeps state from one segment to the next."""
+    talks = []
+    for k in range(4):
+        talk = Talk(client_port=30_000 + k, client_isn=k * 999_999_999).opened()
+        asked = request(f"/{k}", f"X-Request-ID: {k}", method="POST", body=b"b" * 300)
+        first = talk.ask(3 + k, asked[:30])
+        talk.ask(4 + k, asked[30:])
+        talk.again(5 + k, first)
+        talk.answer(10, CHUNKED[:41])
+        talk.answer(11 + k, CHUNKED[41:])
+        talk.ask(20, request("/second")[:-1])
+        talk.ask(21, b"\n")
+        talk.next[SERVER] += 10 * k
+        talk.answer(22 + k, answer(404))
+        talk.fin(30, CLIENT)
+        talk.fin(31, SERVER)
+        talks.append(talk)
+    tls = Talk(client_port=31_000, server_port=443).opened()
+    tls.ask(3, record(HANDSHAKE, 300, 1)[:3])
+    tls.ask(4, record(HANDSHAKE, 300, 1)[3:])
+    tls.answer(5, record(HANDSHAKE, 90, 2))
+    tls.ask(6, record(HANDSHAKE, 40, 99) + record(DATA, 100)[:50])
+    tls.ask(7, record(DATA, 100)[50:])
+    tls.answer(8, record(DATA, 100))
+    return [*talks, tls]
+
+
+SEGMENTS = [segment for talk in busy_talks() for segment in talk.segments]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(0, len(SEGMENTS)), max_size=12))
+def test_where_batches_end_changes_nothing(cuts: list[int]) -> None:
+    whole, cut = tracked(SEGMENTS), tracked(SEGMENTS, cuts=cuts)
+    assert whole.connections.equals(cut.connections)
+    assert whole.exchanges.equals(cut.exchanges)
+    assert whole.unparsed == cut.unparsed
+
+
+def test_every_segment_in_a_batch_of_its_own() -> None:
+    whole, cut = tracked(SEGMENTS), tracked(SEGMENTS, cuts=range(len(SEGMENTS)))
+    assert whole.exchanges.height == 9
+    assert whole.exchanges.equals(cut.exchanges)
+    assert whole.connections.equals(cut.connections)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.sampled_from([0, 1, 2, 4, 16, 17, 18, 24, 20]),
+            st.integers(0, 2**32 - 1) | st.integers(1000, 1100),
+            st.integers(0, 2**32 - 1) | st.integers(1000, 1100),
+            st.binary(max_size=80) | st.sampled_from([request(), answer(), CHUNKED, record(22, 60, 1), record(23, 70)]),
+            st.integers(0, 2000),
+        ),
+        max_size=30,
+    )
+)
+def test_any_segments_are_survived(parts: list[tuple[bool, int, int, int, bytes, int]]) -> None:
+    talk = Talk()
+    for ms, (from_client, flags, seq, ack, payload, more) in enumerate(parts):
+        one = talk.send(ms, CLIENT if from_client else SERVER, flags, payload, seq=seq)
+        talk.segments[-1] = type(one)(**{**vars(one), "ack": ack, "length": len(payload) + more})
+    found = tracked(talk.segments)
+    counts = found.connections
+    assert counts["packets"].sum() + counts["copies"].sum() == len(parts)
+    assert counts["exchanges"].sum() == found.exchanges.height
+    assert (found.exchanges["request_bytes"] >= 0).all()
+    sent = sum(len(payload) + more for *_, payload, more in parts)
+    assert counts["client_bytes"].sum() + counts["server_bytes"].sum() <= sent
+    assert found.exchanges["request_bytes"].sum() + found.exchanges["response_bytes"].sum() <= sent
+
+
+def test_fin_and_ack_bits_alone_carry_nothing() -> None:
+    talk = Talk().opened()
+    talk.send(3, CLIENT, FIN | ACK)
+    assert tracked(talk.segments).exchanges.height == 0
