@@ -26,7 +26,7 @@ test: setup-test ## everything this machine can run; what it skips it names
 test-scenarios: setup-test ## the scenarios that `make test` leaves out, on real servers (about 4 minutes)
 	@$(PY) -m pytest tests/lab -m scenario
 
-lab: setup ## every scenario of the lab in its short form, one after the other (under 12 minutes)
+lab: setup ## every scenario of the lab in its short form, one after the other (under 14 minutes)
 	@.venv/bin/sojourn lab run --all --quick
 
 lint: setup-test ## ruff, types, shell syntax, generated files
@@ -46,6 +46,7 @@ dashboards: setup-test ## write Grafana's JSON anew from dashboards/sojourn_dash
 bench: setup ## measure speed, as ratios against peers in the same run
 	@$(PY) analysis/benchmarks/bench.py
 	@$(PY) analysis/benchmarks/queueing.py
+	@$(PY) analysis/benchmarks/wire.py
 
 clean: ## remove what was made here, the runs and the virtual environment included
 	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist build

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -13,16 +15,35 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Where neither can be written (a read-only image without a home), it is compiled anew by every process.
     """
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba found nowhere to keep it
-        return numba.njit(nogil=True)(function)
+    return _kept(function)
 
 
 def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As ``compiled``, for what compiled functions alone call: without the way in from Python it compiles faster."""
-    bare = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    """As ``compiled``, for what compiled functions alone call and what makes no array, not even a view of one.
+
+    Without the way in from Python it compiles faster. Without counted references (numba's ``_nrt``) a call costs what
+    it should: it would count those of every array of every tuple that is handed over, atomically.
+    """
+    return _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+
+
+def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """The compiled function, kept where that is possible."""
     try:
-        return numba.njit(cache=True, **bare)(function)
-    except RuntimeError:
-        return numba.njit(**bare)(function)
+        found = numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # numba found nowhere to keep it
+        return numba.njit(nogil=True, **options)(function)
+    _forget_outdated(function, Path(found.stats.cache_path))
+    return found
+
+
+def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
+    """Remove what is kept of a function from before the last change to a file of its folder.
+
+    numba looks at the function's own file alone, while the machine code holds the functions called from it, too.
+    """
+    with contextlib.suppress(OSError):
+        changed = max(file.stat().st_mtime for file in Path(function.__code__.co_filename).parent.glob("*.py"))
+        for index in kept.glob(f"*.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"):
+            if index.stat().st_mtime < changed:
+                index.unlink()

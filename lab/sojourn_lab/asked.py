@@ -82,13 +82,23 @@ def as_asked(name_or_file: str, asked: Asked) -> tuple[Scenario, float]:
     if asked.seed is not None:
         scenario = replace(scenario, seed=asked.seed)
     if asked.capture:
-        scenario = replace(scenario, capture=True)
+        scenario = _captured(scenario)
     if asked.server is not None:
         try:
             scenario = replace(scenario, topology=changed(scenario.topology, server=asked.server))
         except ValueError as error:
             raise ScenarioError(f"{scenario.name}: {error}") from None
     return scenario, scale
+
+
+def _captured(scenario: Scenario) -> Scenario:
+    """Return the scenario with its packets recorded, and what they show among its figures."""
+    if not any(case.kind == "http" for case in scenario.cases):
+        raise ScenarioError(
+            f"{scenario.name}: no case sends plain requests through nginx, of which packets are captured"
+        )
+    analyses = scenario.analyses if "wire" in scenario.analyses else [*scenario.analyses, "wire"]
+    return msgspec.structs.replace(scenario, capture=True, analyses=analyses)
 
 
 def without_long_cases(scenario: Scenario) -> Scenario:

@@ -40,7 +40,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _OWN = Path("/proc/thread-self/ns/net")
 _PROC_SYS = Path("/proc/sys")
 _WAY_OUT = (
-    "run it as root, or as root of a namespace of your own: unshare --map-root-user --net sojourn lab run … "
+    "run it as root, or in a namespace of your own: unshare --map-current-user --net --keep-caps sojourn lab run … "
     "(where the system lets users do that)"
 )
 
@@ -58,7 +58,7 @@ def why_sysctls_missing(wanted: Mapping[str, int]) -> str | None:
     return f"this kernel has no {', '.join(missing)}" if missing else None
 
 
-def why_no_namespace() -> str | None:
+def why_namespace_refused() -> str | None:
     """Return why a network namespace cannot be made here, and what helps; None when it can."""
     try:
         with open(_OWN, "rb") as own:
@@ -75,7 +75,7 @@ def network_namespace(sysctls: Mapping[str, int]) -> Iterator[None]:
 
     Raises LabError without the right to make one, and where a sysctl is missing or does not take its value.
     """
-    if (reason := why_no_namespace() or why_sysctls_missing(sysctls)) is not None:
+    if (reason := why_namespace_refused() or why_sysctls_missing(sysctls)) is not None:
         raise LabError(reason)
     thread = threading.get_ident()
     with open(_OWN, "rb") as before:

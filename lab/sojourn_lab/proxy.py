@@ -42,6 +42,11 @@ class Upstreams:
     mirror_percent: float | None = None
     answers: str | None = None
 
+    @property
+    def all(self) -> set[str]:
+        """Every address that nginx sends clients' requests to, or may once an action says so."""
+        return {*self.own, *self.standby, *(each for members in self.pools.values() for each in members)}
+
     def after(self, action: Action) -> Upstreams:
         """Return who is behind nginx after the action; LabError where it cannot be done."""
         match action.do:

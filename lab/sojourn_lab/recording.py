@@ -42,7 +42,9 @@ def recorded(parts: Parts, topology: Topology, runtime: Runtime) -> Iterator[Non
             # A file for each set of servers: they may be in network namespaces of their own.
             number = len(parts.captures) + 1
             path = folder / ("capture.pcap" if number == 1 else f"capture.pcap.{number}")
-            stack.enter_context(_captured(path, ports, parts.captures))
+            # What is behind the app speaks of the same requests again; here it is about the proxy and who is behind it.
+            behind = {each.name: each.port for each in runtime.backends if each.address in runtime.upstreams.all}
+            stack.enter_context(_captured(path, {"nginx": ports["nginx"], **behind}, parts.captures))
         yield
 
 

@@ -99,7 +99,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `defer_accept`: the app servers' sockets give a connection to accept() only when its first data is there
     (TCP_DEFER_ACCEPT, whole seconds; unicorn asks for 1 by itself). `namespace`: everything runs in a network namespace
-    of its own; it needs root, or `unshare --map-root-user --net`.
+    of its own; it needs root, or `unshare --map-current-user --net --keep-caps`.
     """
 
     backends: Backends = 2

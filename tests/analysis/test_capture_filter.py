@@ -23,9 +23,14 @@ def scapy() -> Any:
     return pytest.importorskip("scapy.all")
 
 
+def _ether(scapy: Any) -> Any:
+    """With addresses: for one that is missing scapy asks the network, and waits."""
+    return scapy.Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+
+
 def packets(scapy: Any) -> dict[str, tuple[Any, bool]]:
     """Name -> (frame, whether the ports 80 and 443 and the backends want it)."""
-    ether, ip, ip6, tcp = scapy.Ether(), scapy.IP, scapy.IPv6, scapy.TCP
+    ether, ip, ip6, tcp = _ether(scapy), scapy.IP, scapy.IPv6, scapy.TCP
     near, far = ip(src="192.0.2.1", dst="10.9.9.9"), ip(src="10.9.9.9", dst="192.0.2.1")
     return {
         "to port": (ether / near / tcp(sport=40000, dport=80), True),
@@ -85,7 +90,7 @@ def test_without_a_filter_the_same_frames_are_chosen(scapy: Any) -> None:
     for name, (frame, expected) in packets(scapy).items():
         # Here both address and port are of one side.
         assert wanted(bytes(frame)) is (expected and name != "host behind another's port"), name
-    tagged = scapy.Ether() / scapy.Dot1Q(vlan=7) / scapy.IP(dst="10.0.0.1") / scapy.TCP(dport=8000)
+    tagged = _ether(scapy) / scapy.Dot1Q(vlan=7) / scapy.IP(dst="10.0.0.1") / scapy.TCP(dport=8000)
     assert wanted(bytes(tagged))
     for length in range(len(tagged)):
         assert wanted(bytes(tagged)[:length]) in (True, False)

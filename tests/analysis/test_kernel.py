@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 from pathlib import Path
 
 import msgspec
@@ -83,7 +84,7 @@ def test_drops_that_are_no_overflows_are_not_counted_twice() -> None:
     made = samples([0, 0], [5, 8], ListenDrops=[5, 12], TCPReqQFullDrop=[0, 3], settings={"tcp_syncookies": 0})
     found = found_in(made)
     assert (found.overflows, found.other_drops, found.syn_drops) == (3, 4, 3)
-    assert set(keys(found)) == {"overflowed", "other_drops", "cookies_off", "steps"}
+    assert set(keys(found)) == {"overflowed", "missed", "other_drops", "cookies_off", "steps"}
     assert "4 packets more were dropped" in next(f.sentence for f in found.findings if f.key == "other_drops")
 
 
@@ -201,7 +202,7 @@ def test_the_chart_has_a_panel_for_each_queue_and_bars_from_nothing() -> None:
     made = [
         Sample(
             time=START + second,
-            sockets=[listener(depth, syn_recv=1), listener(0, 511, name="web\x1b[31m", port=80, syn_recv=0)],
+            sockets=[listener(depth, syn_recv=1), listener(1, 511, name="web\x1b[31m", port=80, syn_recv=0)],
             counters={"ListenOverflows": 3 * second, "ListenDrops": 4 * second, "TCPReqQFullDrop": second},
         )
         for second, depth in enumerate([0, 5, 5])
@@ -211,7 +212,7 @@ def test_the_chart_has_a_panel_for_each_queue_and_bars_from_nothing() -> None:
     app_panel, web, away, open_ = chart["vconcat"]
     assert [len(app_panel["layer"]), "layer" in web] == [2, False]
     assert web["title"]["text"] == r"accept queue of web\x1b[31m (full at 512, far above this scale)"
-    bars = away["data"]["values"]
+    bars = chart["datasets"][away["data"]["name"]]
     assert {(bar["reason"], bar["bottom"], bar["top"]) for bar in bars} == {
         ("accept queue full", 0, 3),
         ("SYN queue full", 3, 4),
@@ -228,13 +229,13 @@ def test_when_a_client_repeats_its_syn() -> None:
 def test_a_section_says_what_is_the_matter_first() -> None:
     quiet = kernel_section(found_in(samples([0, 3])))
     assert quiet.sentence == (
-        "No accept queue was full: the deepest, of app, held 3 of at most 5 connections, and nobody was turned away for "
-        "one (2 samples in 1.0 s)."
+        "No accept queue was full: the deepest, of app, held 3 of at most 5 connections, and nobody was turned away "
+        "for one (2 samples in 1.0 s)."
     )
     full = kernel_section(found_in(samples([5, 5], [0, 1_200])))
     assert full.sentence == (
-        "The accept queue of app was full, 5 connections, in 100 % of 2 samples in 1.0 s, and the kernel turned away 1,200 "
-        "packets for a full queue."
+        "The accept queue of app was full, 5 connections, in 100 % of 2 samples in 1.0 s, and the kernel turned away "
+        "1,200 packets for a full queue."
     )
     assert "no sample saw one full" in kernel_section(found_in(samples([0, 0], [0, 4]))).sentence
     assert "No listening socket" in kernel_section(found_in([Sample(time=START)])).sentence
@@ -254,10 +255,11 @@ def test_bad_lines_are_counted_by_reason_and_lose_nothing_else(tmp_path: Path) -
     good = [msgspec.json.encode(sample) for sample in samples([1, 2, 3])]
     text = good[0].decode()
     bad = [
-        b"", b"{", b"null", b"[1]", b'{"time": "now"}', b'{"time": 1e400}', b'{"time": -1}', b"\xff\xfe", b"[" * 100_000,
+        b"", b"{", b"null", b"[1]", b'{"time": "now"}', b'{"time": 1e400}', b'{"time": -1}', b"\xff\xfe",
+        b"[" * 100_000,
         text.replace('"depth":1', '"depth":-1').encode(), text.replace('"port":8000', '"port":70000').encode(),
         text.replace('"ListenOverflows":0', '"ListenOverflows":99999999999999999999').encode(),
-        b'{"time": 1767225600, "raindrops": {"u": {"calling": 1, "writing": 1, "listeners": {"a": [-1, 0]}, "seconds": 1}}}',
+        b'{"time": 1, "raindrops": {"u": {"calling": 1, "writing": 1, "listeners": {"a": [-1, 0]}, "seconds": 1}}}',
     ]  # fmt: skip
     read = read_samples([written(tmp_path / "kernel.jsonl", *good[:2], *bad, good[2])])
     assert read.sockets["depth"].to_list() == [1, 2, 3]
@@ -366,7 +368,10 @@ def test_where_netlink_is_refused_ss_is_asked_and_where_neither_answers_it_is_sa
 
 
 def test_an_answer_of_raindrops() -> None:
-    text = "calling: 3\nwriting: 1\n0.0.0.0:8080 active: 4\n0.0.0.0:8080 queued: 9\n/run/app.sock active: 1\n/run/app.sock queued: 2\n"
+    text = (
+        "calling: 3\nwriting: 1\n0.0.0.0:8080 active: 4\n0.0.0.0:8080 queued: 9\n"
+        "/run/app.sock active: 1\n/run/app.sock queued: 2\n"
+    )
     assert raindrops_of(text, 0.01) == Raindrops(3, 1, {"0.0.0.0:8080": (4, 9), "/run/app.sock": (1, 2)}, 0.01)
     with pytest.raises(ValueError, match="not raindrops'"):
         raindrops_of("<html>404</html>", 0.0)
@@ -399,6 +404,38 @@ def test_where_raindrops_is_asked(url: str, where: tuple[object, ...]) -> None:
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(SojournError, match="raindrops is asked at"):
         Endpoint(url)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\ncalling: 2\nwriting: 0\n", None),
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "no answer: it answered 404"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "no answer: what it answered is not raindrops'"),
+        (b"\x00\x1b[31m\r\n\r\n", r"no answer: \x00\x1b[31m\r\n"),
+        (b"", "no answer: Remote end closed connection without response"),
+    ],
+)
+def test_what_comes_from_a_unix_socket(tmp_path: Path, answer: bytes, said: str | None) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen(1)
+
+        def serve() -> None:
+            connection = listening.accept()[0]
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        found = Asker(f"http://unix:{tmp_path}/s").look(10.0)
+        server.join()
+    if said is None:
+        assert isinstance(found, Raindrops)
+        assert (found.calling, found.listeners) == (2, {})
+    else:
+        assert found == said
 
 
 def test_nobody_at_the_endpoint_is_said() -> None:
@@ -435,7 +472,8 @@ def test_a_recording_is_explained(recording: Path) -> None:
 def test_what_nginx_asks_for(recording: Path, tmp_path: Path) -> None:
     conf = tmp_path / "nginx.conf"
     conf.write_text(
-        "events {}\nhttp { server { listen 8000 backlog=1024; } server { listen 8000; server_name x; } server { listen 8001; } }\n"
+        "events {}\nhttp { server { listen 8000 backlog=1024; } server { listen 8000; server_name x; } "
+        "server { listen 8001; } }\n"
     )
     told = json.loads(run(recording, "--json", "--nginx", conf))
     assert told["sockets"][0]["asked"] == 1024
@@ -477,7 +515,8 @@ def test_the_bpftrace_script_is_shipped() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--port", "x"], ["--port", "a=0"], ["--port", "70000"], ["--backlog", "80"], ["--backlog", "80=x"],
+        ["--port", "x"], ["--port", "a=0"], ["--port", "70000"], ["--port", "a=1", "--port", "a=2"],
+        ["--backlog", "80"], ["--backlog", "80=x"],
         ["--once", "--seconds", "1"], ["F", "--out", "G"], ["F", "--once"], ["--period", "0"],
     ],
 )  # fmt: skip

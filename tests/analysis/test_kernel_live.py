@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
@@ -405,3 +406,12 @@ def test_the_labs_unicorn_answers_for_raindrops(tmp_path: Path) -> None:
 
 def depth(port: int) -> int:
     return next(each.depth for each in listening_sockets() if each.port == port)
+
+
+def test_the_bpftrace_script_compiles() -> None:
+    bpftrace = shutil.which("bpftrace")
+    if bpftrace is None or not Path("/sys/kernel/btf/vmlinux").exists() or os.geteuid() != 0:
+        pytest.skip("bpftrace, the kernel's types (BTF) and root are not all here")
+    script = files("sojourn.kernel").joinpath("accept_latency.bt")
+    done = subprocess.run([bpftrace, "-d", str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+import sojourn
+from benchmarks import wire
 from benchmarks.made_capture import write_capture
 from benchmarks.made_frames import made_tracked
-from benchmarks.made_traffic import Settings, made_traffic
+from benchmarks.made_traffic import Ints, Settings, made_traffic, write_log
 from polars.testing import assert_frame_equal
 from sojourn.explain.wire.tracker import track
+from sojourn.explain.wire.wire import LOG_COLUMNS
+from sojourn.explain.wire.wire import wire as wire_of_captures
 from sojourn.readers.capture.reader import Capture
-
-HOUSE = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("kept", [1, 4])
@@ -50,14 +52,58 @@ def test_a_snap_length_cuts_bodies_and_changes_no_figure(tmp_path: Path) -> None
     )
 
 
-def test_it_writes_its_table_as_json_and_markdown(tmp_path: Path) -> None:
-    sizes = ["--packets", "4000", "--peer-packets", "1000", "--joined", "2000", "--repeats", "1"]
-    command = [sys.executable, str(HOUSE / "analysis/benchmarks/wire.py"), *sizes, "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("with_log", [False, True])
+def test_the_waits_that_were_made_are_found(with_log: bool, tmp_path: Path) -> None:
+    """Both sides joined for every request, each queue as it was: within a tenth of a millisecond, the clocks' doubt."""
+    traffic = made_traffic(Settings(requests=1500, kept=3, dropped_syns=0.02))
+    write_capture(traffic, tmp_path / "made.pcap")
+    write_log(traffic, tmp_path / "access.jsonl")
+    log = sojourn.split([str(tmp_path / "access.jsonl")], columns=LOG_COLUMNS) if with_log else None
+    found = wire_of_captures([tmp_path / "made.pcap"], requests=log).timeline
+    number = {row.tobytes().hex(): request for request, row in enumerate(traffic.identity)}
+    order = np.array([number[identity] for identity in found["request_id"]])
+    assert sorted(order) == list(range(len(traffic)))
+    assert found["joined_by"].unique().to_list() == ["request_id" if with_log else "none"]
+    assert (found["request_first"].to_physical().to_numpy() == traffic.request[order]).all()
+
+    def error(column: str, true_ns: Ints) -> float:
+        return float(np.abs(found[column].to_numpy() - true_ns[order] / 1e9).max())
+
+    assert error("syn_dropped", traffic.syn_again - traffic.syn) < 1e-9
+    assert error("syn_queue", traffic.established - traffic.syn_again) < 1e-9
+    wait = traffic.app_start - traffic.established
+    assert error("accept_wait", wait) < 1e-4
+    assert (found["accept_wait_lower"].to_numpy() <= wait[order] / 1e9).all()
+    assert (found["accept_wait_upper"].to_numpy() >= wait[order] / 1e9).all()
+
+
+@pytest.mark.parametrize("script", ["READER", "TRACKER", "SCAPY"])
+def test_what_is_timed_reads_every_packet(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if script == "SCAPY":
+        pytest.importorskip("scapy")
+    traffic = made_traffic(Settings(requests=20))
+    packets = write_capture(traffic, tmp_path / "made.pcap")
+    monkeypatch.setattr(sys, "argv", ["-c", str(tmp_path / "made.pcap")])
+    exec(compile(getattr(wire, script), script, "exec"), {})
+    assert capsys.readouterr().out.strip() == str({"READER": packets, "TRACKER": 40, "SCAPY": packets}[script])
+
+
+def test_it_writes_its_table_as_json_and_markdown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = {"sojourn pcap", wire.WITH_LOG, "tshark"}
+    all_commands = wire.commands
+    monkeypatch.setattr(
+        wire, "commands", lambda *files: {name: c for name, c in all_commands(*files).items() if name in chosen}
+    )
+    sizes = ["--packets", "4000", "--scapy-packets", "1000", "--joined", "2000", "--repeats", "1"]
+    monkeypatch.setattr(sys, "argv", ["wire.py", *sizes, "--out", str(tmp_path)])
+    wire.main()
     found = json.loads((tmp_path / "wire.json").read_text())
     rows = {row["what"]: row for row in found["rows"]}
-    assert {"reader", "reader and tracker", "sojourn pcap", "sojourn pcap, with the log"} <= set(rows)
+    assert chosen - {"tshark"} <= set(rows)
     assert all(row["packets_per_second"] > 0 for row in rows.values())
     assert found["join"]["joined"] == found["join"]["requests"] == 2000
-    assert (tmp_path / "wire.md").read_text().strip() in done.stdout
+    assert (tmp_path / "wire.md").read_text().strip() in capsys.readouterr().out

@@ -216,10 +216,16 @@ def test_passwords_are_made_once_and_for_those_who_need_them(stack: Stack) -> No
 @pytest.mark.timeout(600)
 def test_a_capture_records_what_passes(stack: Stack) -> None:
     stack("--profile", "capture", "up", "--detach", "--no-build", "--no-deps", "capture")
+
+    def recorded(least: int) -> bool:
+        # The files are for the eyes of the one who records.
+        size = ["sh", "-c", "cat /captures/nginx.pcap* | wc -c"]
+        done = stack("exec", "-T", "--user", "10001", "capture", *size, check=False)
+        return done.returncode == 0 and int(done.stdout or 0) >= least
+
+    eventually(lambda: recorded(24), 60, "the capture to begin")
     stack("run", "--rm", "--no-deps", "load", "--concurrency", "1", "--duration", "1", check=False)
-
-    def recorded() -> bool:
-        done = stack("exec", "-T", "capture", "sh", "-c", "cat /captures/nginx.pcap* | wc -c", check=False)
-        return done.returncode == 0 and int(done.stdout or 0) > 2_000
-
-    eventually(recorded, 30, "packets in the capture")
+    eventually(lambda: recorded(2_000), 30, "packets in the capture")
+    stack("stop", "--timeout", "20", "capture")
+    assert stack("ps", "--all", "--format", "{{.ExitCode}}", "capture").stdout.split() == ["0"]
+    assert " packets, " in stack("logs", "--no-log-prefix", "capture").stdout

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from sojourn_lab.load import AnyLoad
+from sojourn_lab.namespace import why_namespace_refused
 from sojourn_lab.plan import ClientRecord, Plan, Summary
 from sojourn_lab.process import Process
 
@@ -200,3 +202,9 @@ def sound_run(folder: Path, *arguments: str, deadline: float = 200.0, attempts: 
 def missed(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the criteria that a run did not meet."""
     return [each for each in record["criteria"] if not each["passed"]]
+
+
+def needs_namespace(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Skip the test where no network namespace can be made."""
+    reason = why_namespace_refused()
+    return pytest.mark.skipif(reason is not None, reason=reason or "")(test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import threading
 import time
@@ -21,9 +22,10 @@ _LEAST_FREE_BYTES = 8 << 20
 def existing_refused(files: Sequence[Path], overwrite: bool) -> None:
     """Raises CaptureError where the files' folder is missing, or one of them is there and may not be replaced."""
     folder = files[0].parent
-    if not folder.is_dir():
+    # os.path: those of Path raise where a folder above may not be entered.
+    if not os.path.isdir(folder):
         raise CaptureError(f"{folder}: no such folder: mkdir -p {folder}")
-    there = [path for path in files if path.exists()]
+    there = [path for path in files if os.path.exists(path)]
     if there and not overwrite:
         raise CaptureError(f"{there[0]} is there already: give another name, or --force to replace it")
 
@@ -49,4 +51,5 @@ def no_room(folder: Path) -> str | None:
     free = shutil.disk_usage(folder).free
     if free >= _LEAST_FREE_BYTES:
         return None
-    return f"{folder}: no room left ({free / 1e6:.1f} MB); what was recorded before is kept"
+    kept = "what was recorded before is kept, the last packets may be missing"
+    return f"{folder}: no room left ({free / 1e6:.1f} MB); {kept}"

@@ -18,7 +18,7 @@ from pathlib import Path
 from sojourn.capture.errors import CaptureError
 
 # linux/capability.h
-SETGID, SETUID, NET_RAW = 6, 7, 13
+KILL, SETGID, SETUID, NET_RAW = 5, 6, 7, 13
 _CARRIES_EFFECTIVE = 1
 _NOTHING_GAINED = (
     "{} carries CAP_NET_RAW, but this process may not gain privileges (no_new_privs, as in a container with "
@@ -53,7 +53,9 @@ def interfaces() -> list[str]:
 
 
 def has_capability(number: int) -> bool:
-    """Whether this process has the capability in effect."""
+    """Whether this process has the capability in effect; never where there is no Linux."""
+    if sys.platform != "linux":
+        return False
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)
@@ -77,7 +79,8 @@ def user_for(folder: Path) -> str | None:
     The first who may write into the folder of: the one who called sudo, the folder's owner, tcpdump's own user. Root
     where it is nobody else's.
     """
-    if os.geteuid() != 0 or not (has_capability(SETUID) and has_capability(SETGID)):
+    # KILL: to end what is somebody else's by then.
+    if os.geteuid() != 0 or not all(has_capability(each) for each in (KILL, SETGID, SETUID)):
         return None
     candidates = []
     if os.environ.get("SUDO_UID", "").isdigit():
@@ -149,8 +152,9 @@ def _without_interface(interface: str) -> str | None:
 
 
 def _without_folder(folder: Path) -> str | None:
-    if not folder.is_dir():
-        return f"{folder}: no such folder: mkdir -p {folder}"
+    # os.path.isdir: Path's own raises where a folder above may not be entered.
+    if not os.path.isdir(folder):
+        return f"{folder}: no such folder that this user may enter: mkdir -p {folder}"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"{folder}: may not be written to by this user: choose another place for --out"
     return None

@@ -54,7 +54,8 @@ class Recorder:
         interface: ``any`` for all of them.
         snaplen: bytes kept of a packet, 0 for all. packets: end after so many.
         overwrite: files that are there may be replaced.
-        immediate: each packet is handed over at once; for short recordings of little, which then end at once, too.
+        immediate: each packet is handed over at once; for short recordings of little, which then end at once, too. The
+            kernel's buffer then has room for so few packets as ``snaplen`` goes into it.
         user: whom tcpdump becomes where it is started by root. None: somebody who may write into the folder
             (`sojourn.capture.privileges.user_for`).
         start: starts the command with the file descriptor given as its stderr.
@@ -240,9 +241,9 @@ class Recorder:
             try:
                 process.wait(1.0 if kill else _KILL_S)
             except subprocess.TimeoutExpired:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                     process.kill()
-                process.wait(_KILL_S)
+                    process.wait(_KILL_S)
                 if not kill:
                     self.trouble = "tcpdump did not end and was killed: the last packets may be missing"
             self._ended.wait(_KILL_S)
@@ -257,7 +258,10 @@ class Recorder:
     def _reason(self) -> str:
         self._ended.wait(_KILL_S)
         told = [text for text in self._said if not text.startswith(("tcpdump: data link type", "dropped privs"))]
-        return printable(re.sub(r"^tcpdump: ", "", " ".join(told[-3:])) if told else "it did not say why", 300)
+        reason = re.sub(r"^tcpdump: ", "", " ".join(told[-3:])) if told else "it did not say why"
+        if "Permission denied" in reason and self.recording.path.suffix != ".pcap":
+            reason += " (AppArmor of Debian and Ubuntu lets it write names that end in .pcap only)"
+        return printable(reason, 400)
 
 
 def _started(command: Sequence[str], stderr: int) -> subprocess.Popen[bytes]:

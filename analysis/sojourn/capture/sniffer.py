@@ -1,7 +1,7 @@
 """Recording without tcpdump: scapy's sockets and its writer (``sojourn[capture]``).
 
-Every packet passes through Python, some ten thousand a second at most: for a small load, and for want of something
-better.
+Every packet passes through Python, which takes some 10 µs of a processor, several times what tcpdump does: for want of
+something better.
 scapy is under the GPL and is loaded only where it is asked for.
 """
 

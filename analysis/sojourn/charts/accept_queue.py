@@ -12,7 +12,7 @@ from sojourn.palette import OTHER, QUEUEING, RESPONSE
 from sojourn.plots import HEIGHT, WIDTH
 from sojourn.words import printable
 
-SOCKETS = 4  # panels: the sockets that were full most
+SOCKETS = 4  # panels: the sockets that were full most; those nobody ever waited at are left out
 VISIBLE = 0.05  # of its limit: a queue that was never deeper is drawn without the line that says full
 REFUSED = {
     "accept queue full": QUEUEING,
@@ -29,10 +29,11 @@ def accept_queue(found: KernelResult) -> alt.VConcatChart:
     """
     ends = (found.begin, max(found.end, found.begin + timedelta(seconds=1)))
     scale = alt.Scale(type="utc", domain=[end.timestamp() * 1000 for end in ends])
-    sockets = found.sockets["socket"].head(SOCKETS).to_list()
+    used = found.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
+    sockets = (used if len(used) else found.sockets.head(1))["socket"].head(SOCKETS).to_list()
     panels: list[alt.Chart | alt.LayerChart] = [_depth(found, socket, scale) for socket in sockets]
     panels.append(_turned_away(found, scale))
-    if found.sockets["syn_recv"].head(SOCKETS).max():
+    if any(used["syn_recv"].head(SOCKETS)):
         panels.append(_handshakes(found, sockets, scale))
     return alt.vconcat(*panels).resolve_scale(color="independent", strokeDash="independent")
 
@@ -46,12 +47,16 @@ def _depth(found: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | al
         pl.col("begin").dt.strftime(TEXT), most=pl.col("limit") + 1
     )
     data = alt.InlineData(values=rows.drop("socket", "syn_recv").to_dicts())
+    most = max((value for value in rows["most"] if value is not None), default=0)
+    deepest = max((value for value in rows["depth"] if value is not None), default=0)
+    visible = deepest >= VISIBLE * most
+    top = max(deepest, most if visible else 1)
     area = (
         alt.Chart(data)
         .mark_area(interpolate="step-after", color=QUEUEING, opacity=0.8)
         .encode(
             x=_time(scale),
-            y=alt.Y("depth:Q", title="connections", axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("depth:Q", title="connections", scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickMinStep=1)),
             tooltip=[
                 alt.Tooltip("depth:Q", title="waiting for accept()"),
                 alt.Tooltip("most:Q", title="full at"),
@@ -59,8 +64,6 @@ def _depth(found: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | al
             ],
         )
     )
-    most = max((value for value in rows["most"] if value is not None), default=0)
-    visible = max((value for value in rows["depth"] if value is not None), default=0) >= VISIBLE * most
     said = f"full at {most:,}" + ("" if visible else ", far above this scale")
     title = _title(f"accept queue of {printable(socket, 60)} ({said})")
     sized = area.properties(width=WIDTH, height=HEIGHT // 2, title=title)
@@ -90,13 +93,14 @@ def _turned_away(found: KernelResult, scale: alt.Scale) -> alt.Chart:
             pl.col("rate", "top").round_sig_figs(6), bottom=(pl.col("top") - pl.col("rate")).round_sig_figs(6)
         )
     )
+    top = max(table["top"], default=1.0)
     return (
         alt.Chart(alt.InlineData(values=table.to_dicts()))
         .mark_rect()
         .encode(
             x=_time(scale),
             x2="end:T",
-            y=alt.Y("bottom:Q", title="packets / s", scale=alt.Scale(domainMin=0)),
+            y=alt.Y("bottom:Q", title="packets / s", scale=alt.Scale(domain=[0, top])),
             y2="top:Q",
             color=alt.Color(
                 "reason:N", title=None, scale=alt.Scale(domain=list(REFUSED), range=list(REFUSED.values()))

@@ -83,4 +83,6 @@ def _title(told: Row) -> str:
         head = "a request whose head is not to be seen"
     else:
         head = f"{printable(told['method'] or '', 12)} {printable(told['path'] or '', 60)}".strip()
-    return head + (f" → {told['status']}" if told["status"] is not None else " → no answer")
+    head += f" → {told['status']}" if told["status"] is not None else " → no answer"
+    attempts = told["attempts"] or 0
+    return head + (f", the last of {attempts} attempts" if attempts > 1 else "")

@@ -145,7 +145,7 @@ def _record(task: _Task, *, as_json: bool) -> None:
     check(missing_for_capture(path.parent, interface, sniffer=task.sniffer, command=typed))
     task.notes += task.wanted.notes
     if task.sniffer is Sniffer.scapy:
-        task.notes.append("scapy is slow: with more than some thousand packets a second it drops some.")
+        task.notes.append("scapy is slow, some 10 µs for each packet: where processors are busy it drops some.")
     if task.recording.ring and task.force and (old := [each for each in task.recording.files() if each.exists()]):
         task.notes.append(f"Files of an earlier ring stay until this one comes round to them: {len(old)}.")
     if not task.quiet:

@@ -125,6 +125,8 @@ def _ports(texts: list[str]) -> dict[str, int] | None:
     ports: dict[str, int] = {}
     for text in texts:
         name, _, number = text.rpartition("=")
+        if name and name in ports:
+            raise typer.BadParameter(f"{name!r} cannot name two ports", param_hint="--port")
         ports[name or number] = _number(number, "--port", text)
     return ports or None
 

@@ -94,6 +94,9 @@ class KernelSampler:
                 last = self._end.wait(max(due - time.monotonic(), 0.0))
         except OSError as error:
             self.failed = f"{self._path}: {error.strerror}"
+        except Exception as error:  # a thread that died in silence would be a recording that just ends
+            self.failed = f"{type(error).__name__}: {error}"
+            raise
         finally:
             with suppress(OSError):  # what could not be written was said
                 self._out.close()

@@ -92,7 +92,7 @@ def _failures(found: KernelResult, records: Records | None) -> list[str]:
 
 def _tables(found: KernelResult) -> list[Table]:
     sockets = Table(
-        ("socket", "now", "deepest", "mean", "full at", "full", "asked", "SYN_RECV"),
+        ("socket", "last", "deepest", "mean", "full at", "full", "asked", "SYN_RECV"),
         tuple(
             (
                 row["socket"], f"{row['last']:,}", f"{row['deepest']:,}", f"{row['mean']:,.1f}",

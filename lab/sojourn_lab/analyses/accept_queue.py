@@ -35,10 +35,11 @@ def figures(data: CaseData) -> dict[str, Any]:
     """Return what became of the requests of the window before accept().
 
     `asked`, `limit`: the backlog that was asked for and the one in force; `room`: the connections it has room for;
-    `deepest`: the most seen in an accept queue; `syn_recv`: the most seen in a SYN queue; `full`: share of the samples
-    with a full accept queue. `overflows`: SYNs and final ACKs that found the accept queue full; `drops`: all that a
-    listening socket dropped, those included; `other_drops`: the difference; `syn_queue_drops`, `cookies_sent`,
-    `cookies_taken`. `findings`: what `sojourn kernel` finds in the samples, by its key, and how often.
+    `deepest`: the most seen in an accept queue, `beyond`: by how many that is more than its room; `syn_recv`: the most
+    seen in a SYN queue; `full`: share of the samples with a full accept queue. `overflows`: SYNs and final ACKs that
+    found the accept queue full; `drops`: all that a listening socket dropped, those included; `other_drops`: the
+    difference; `syn_queue_drops`, `cookies_sent`, `cookies_taken`. `findings`: what `sojourn kernel` finds in the
+    samples, by its key, and how often.
 
     Of the requests: `stepped`: how many connected after a repeated SYN, by the log; `steps`: share of all, by step;
     `unexplained`: those that took half a second and longer to connect, at no step. `by_response`: share of all whose
@@ -68,10 +69,13 @@ def kernel_figures(samples: Sequence[Sample]) -> dict[str, Any]:
         return counts[-1] - counts[0] if counts else None
 
     overflows, drops = grown("ListenOverflows"), grown("ListenDrops")
+    room = max((each.limit + 1 for each in sockets), default=None)
+    deepest = max((each.depth for each in sockets), default=None)
     return {
         "limit": max((each.limit for each in sockets), default=None),
-        "deepest": max((each.depth for each in sockets), default=None),
-        "room": max((each.limit + 1 for each in sockets), default=None),
+        "deepest": deepest,
+        "room": room,
+        "beyond": None if room is None or deepest is None else deepest - room,
         "syn_recv": max(half_open, default=None),
         "full": sum(each.depth > each.limit for each in sockets) / len(sockets) if sockets else None,
         "overflows": overflows,

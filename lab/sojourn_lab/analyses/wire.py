@@ -23,13 +23,14 @@ def figures(data: CaseData) -> dict[str, Any]:
 
     `packets` and `undecoded` of all the run. Of the case: `joined`, `joined_share` of the log's records; `resent`:
     requests whose connection to the app needed more than one SYN, `syn_retransmissions` their number; `acks_dropped`:
-    repeated SYN-ACKs, each of which proves a final ACK that was not taken; `resets`: connections that the app's kernel
-    reset, `refused` and `unanswered` in place of a handshake. `handshake`, `syn_dropped`, `syn_queue`, `accept_wait`
-    and its bounds, from which event to which as in `sojourn pcap`: mean, p50, p90, p99, p999, max.
-    `agreement`: of the log's figures, log less wire: median of the difference, p99 and max of its size, and
-    `within_1ms`, the share of the requests for which it is a millisecond or less. `queue` is the split's queue less
-    accept_wait; it begins at nginx's stamp, which is cut to milliseconds and therefore half of one early in the mean:
-    `centred_p99` is p99 of what the difference is off that half.
+    repeated SYN-ACKs, each of which proves a final ACK that was not taken; `request_resent`: connections on which nginx
+    sent the request and had to send it again, which on a loopback that loses nothing proves the same; `resets`:
+    connections that the app's kernel reset, `refused` and `unanswered` in place of a handshake. `handshake`,
+    `syn_dropped`, `syn_queue`, `accept_wait` and its bounds, from which event to which as in `sojourn pcap`: mean, p50,
+    p90, p99, p999, max. `agreement`: of the log's figures, log less wire: median of the difference, p99 and max of its
+    size, and `within_1ms`, the share of the requests for which it is a millisecond or less. `queue` is the split's
+    queue less accept_wait; it begins at nginx's stamp, which is cut to milliseconds and therefore half of one early in
+    the mean: `centred_p99` is p99 of what the difference is off that half.
     """
     from sojourn.explain.split import split_requests  # noqa: PLC0415 - brings Polars
 
@@ -55,6 +56,7 @@ def figures_of(found: WireResult) -> dict[str, Any]:
         "resent": int((joined["syn_retransmissions"] > 0).sum()),
         "syn_retransmissions": int(joined["syn_retransmissions"].sum()),
         "acks_dropped": int(backend["acks_dropped"].sum()),
+        "request_resent": int((backend["client_retransmissions"] > 0).sum()),
         "syn_ack_retransmissions": int(backend["syn_ack_retransmissions"].sum()),
         "resets": ends.get("reset_by_server", 0),
         "refused": ends.get("refused", 0),

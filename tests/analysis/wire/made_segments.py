@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from sojourn.explain.wire.tracker import Tracked, track
@@ -64,7 +65,7 @@ def tracked(segments: Iterable[Segment], *, servers: Sequence[int] = (), cuts: S
     """What is made of the segments in the order of time, in one batch or cut into several at these positions."""
     rows = sorted(segments, key=lambda one: one.time)
     ends = [0, *sorted(cuts), len(rows)]
-    batches = (batch_of(rows[a:b], a + 1) for a, b in zip(ends, ends[1:], strict=False) if a < b)
+    batches = (batch_of(rows[a:b], a + 1) for a, b in pairwise(ends) if a < b)
     return track(batches, ADDRESSES, servers=servers)
 
 

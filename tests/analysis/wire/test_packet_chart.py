@@ -130,6 +130,21 @@ def test_an_older_connection_has_no_handshake_and_the_wait_is_for_the_app() -> N
     assert [span.kind for span in found.spans if span.at_proxy] == ["proxy"]
 
 
+def test_of_several_attempts_it_says_which_is_drawn() -> None:
+    made = one(status=502)
+    assert sequence(made).title == "GET /orders → 502"
+    made.timeline[0]["attempts"] = 3
+    assert sequence(made).title == "GET /orders → 502, the last of 3 attempts"
+
+
+def test_an_app_that_starts_before_the_handshake_ends_is_drawn_as_it_is() -> None:
+    """Clocks differ: nothing is clamped, and nothing breaks."""
+    made = one(wait=-0.02, service=1)
+    (queue,) = spans(sequence(made), "accept_queue")
+    assert (queue.length, queue.label) == (-20_000, "accept queue\n-0.020 ms")
+    assert "NaN" not in svg(made)
+
+
 def test_one_side_alone_is_drawn() -> None:
     assert {step.where for step in sequence(one(backend_leg=False)).steps} == {"client"}
     assert {step.where for step in sequence(one(client_leg=False)).steps} == {"backend", "app"}

@@ -2,83 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import crafted
-import numpy as np
 import pytest
 from crafted import START, Frame, linked, segment
+from reader_support import GREETING, V4, V6, all_of, conversation, expected, written
 from scapy.layers.inet import GRE, ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
 from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
-from sojourn.readers.capture.batch import Batch, Counts
-from sojourn.readers.capture.reader import Capture
-
-V4, V6 = ("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "fe80::2:ff")
-GREETING = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-
-
-def conversation(ends: tuple[str, str]) -> list:
-    """SYN, SYN-ACK, ACK, a request, its answer in odd numbers, FIN, RST."""
-    a, b = ends
-    return [
-        segment(a, b, 40000, 80, "S", seq=4294967290, window=64240, ip_id=7, options=[("MSS", 1460), ("WScale", 7)]),
-        segment(b, a, 80, 40000, "SA", seq=1, ack=4294967291, window=65535, ip_id=0),
-        segment(a, b, 40000, 80, "A", seq=4294967291, ack=2, window=502),
-        segment(a, b, 40000, 80, "PA", GREETING, seq=4294967291, ack=2, window=502, ip_id=65535),
-        segment(b, a, 80, 40000, "PA", bytes(range(256)) * 3, seq=2, ack=21, window=0),
-        segment(a, b, 40000, 80, "FA", seq=21, ack=770),
-        segment(b, a, 80, 40000, "RUE", seq=770, ip_id=9),
-    ]
-
-
-def written(folder: Path, content: bytes, name: str = "some.pcap") -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
-
-
-def all_of(*sources: Path | str, batch_bytes: int = 32 << 20) -> tuple[list[tuple], Counts, Capture]:
-    """Every segment as a tuple, addresses and payload as they are; and the sum rule, which always holds."""
-    rows: list[tuple] = []
-    with Capture(list(sources), batch_bytes=batch_bytes) as capture:
-        for batch in capture:
-            rows += rows_of(batch, capture.addresses)
-    counts = capture.counts
-    assert counts.packets == counts.segments + sum(counts.other.values()) + sum(counts.undecoded.values())
-    assert counts.segments == len(rows)
-    return rows, counts, capture
-
-
-def rows_of(batch: Batch, addresses: list[str]) -> list[tuple]:
-    names = [f.name for f in fields(batch) if f.name not in ("buffer", "source", "target", "payload")]
-    columns = [getattr(batch, name).tolist() for name in names]
-    assert {len(c) for c in columns} == {len(batch)}
-    for name, kind in (("number", np.int64), ("source", np.int32), ("seq", np.uint32), ("kept", np.int32)):
-        assert getattr(batch, name).dtype == kind, name
-    payloads = [batch.buffer[p : p + k].tobytes() for p, k in zip(batch.payload, batch.kept, strict=True)]
-    ends = [(addresses[s], addresses[t]) for s, t in zip(batch.source, batch.target, strict=True)]
-    return [(*end, *row, payload) for end, row, payload in zip(ends, zip(*columns, strict=True), payloads, strict=True)]
-
-
-def expected(packets: list, *, interface: int = 0, times: list[int] | None = None) -> list[tuple]:
-    """The same rows, from what scapy makes of the crafted packets."""
-    rows = []
-    for i, crafted_packet in enumerate(packets):
-        packet = crafted_packet.__class__(bytes(crafted_packet))
-        tcp, payload = packet[TCP], bytes(packet[TCP].payload)
-        time = times[i] if times else START + i * 1_000_000
-        rows.append(
-            (
-                packet.src, packet.dst, i + 1, time, tcp.sport, tcp.dport, tcp.seq, tcp.ack, int(tcp.flags), tcp.window,
-                packet.id if packet.version == 4 else 0, interface, len(payload), len(payload), payload,
-            )
-        )  # fmt: skip
-    return rows
-
+from sojourn.readers.capture.batch import Counts
 
 LINKS = [
     crafted.ETHERNET, crafted.NULL, crafted.LOOP, crafted.RAW, crafted.RAW_BSD, crafted.COOKED, crafted.COOKED_2,
@@ -103,7 +38,8 @@ def test_every_link_layer_in_every_form_of_file(tmp_path: Path, link_type: int, 
     content = crafted.frames(packets, link_type)
     files = [(crafted.pcap(content, link_type=link_type, **how), how) for how in PCAPS]
     files += [(crafted.pcapng(content, link_type=link_type, **how), how) for how in PCAPNGS]
-    for data, how in files:
+    # Every form with Ethernet; with the others, each time other ones of them.
+    for data, how in files if link_type == crafted.ETHERNET else files[link_type % 4 :: 4]:
         path = written(tmp_path, data)
         rows, counts, _ = all_of(path)
         assert counts == Counts(packets=7, segments=7), how
@@ -140,6 +76,12 @@ def test_times_that_cannot_be_are_counted(tmp_path: Path) -> None:
     rows, counts, _ = all_of(written(tmp_path, data))
     assert counts.undecoded == {"time out of range": 1}
     assert [row[2] for row in rows] == [2]
+    # Nanoseconds in a file that says microseconds.
+    bad = bytearray(crafted.pcap([good, good]))
+    bad[28:32] = (1_000_000).to_bytes(4, "little")
+    rows, counts, _ = all_of(written(tmp_path, bytes(bad)))
+    assert counts.undecoded == {"time out of range": 1}
+    assert [row[2] for row in rows] == [2]
 
 
 @pytest.mark.parametrize("link_type", [crafted.ETHERNET, crafted.COOKED, crafted.COOKED_2])
@@ -152,6 +94,14 @@ def test_vlan_tags(tmp_path: Path, link_type: int) -> None:
     rows, counts, _ = all_of(written(tmp_path, crafted.pcap(content, link_type=link_type)))
     assert counts == Counts(packets=10, segments=10)
     assert rows == expected(packets, interface=3 if link_type == crafted.COOKED_2 else 0)
+
+
+def test_what_a_cooked_header_holds_of_another_kind(tmp_path: Path) -> None:
+    for link_type, device in ((crafted.COOKED, 2), (crafted.COOKED_2, 8)):
+        data = bytearray(linked(segment(), link_type))
+        data[device : device + 2] = (824).to_bytes(2, "big")
+        _, counts, _ = all_of(written(tmp_path, crafted.pcap([Frame(START, bytes(data))], link_type=link_type)))
+        assert counts.other == {"netlink": 1}
 
 
 def test_more_tags_than_can_be(tmp_path: Path) -> None:
@@ -200,6 +150,16 @@ def test_lengths_that_segmentation_offload_leaves_out(tmp_path: Path) -> None:
     assert counts.cut == 1
 
 
+def test_lengths_on_the_wire_that_cannot_be(tmp_path: Path) -> None:
+    """Without a length in the IP header, the wire's is all there is; four bytes can claim 4 GiB."""
+    bare = bytearray(linked(segment(*V4, payload=b"x"))), bytearray(linked(segment(*V6, payload=b"x")))
+    bare[0][16:18] = bare[1][18:20] = b"\0\0"
+    content = [Frame(START, bytes(data), sent) for data in bare for sent in (2**32 - 1, 2**31, 600_000)]
+    rows, counts, _ = all_of(written(tmp_path, crafted.pcap(content)))
+    assert counts.undecoded == {"bad ip length": 4}
+    assert [(row[2], row[-3], row[-2]) for row in rows] == [(3, 600_000 - 54, 1), (6, 600_000 - 74, 1)]
+
+
 IPV6_TCP = TCP(sport=40000, dport=80, seq=5, ack=6, flags="PA") / Raw(b"hello")
 
 
@@ -222,6 +182,23 @@ def test_extension_headers_of_ipv6(tmp_path: Path, headers) -> None:
     assert rows[0][:2] == V6
     assert rows[0][4:9] == (40000, 80, 5, 6, 0x18)
     assert rows[0][-3:] == (5, 5, b"hello")
+
+
+def test_extension_headers_that_cannot_be(tmp_path: Path) -> None:
+    def extended(number: int) -> bytes:
+        return linked(
+            IPv6(src=V6[0], dst=V6[1], nh=60) / Raw((b"\x3c" + bytes(7)) * (number - 1) + b"\6" + bytes(7)) / IPV6_TCP
+        )
+
+    beyond = bytearray(extended(1))
+    beyond[14 + 41] = 255
+    content = [
+        Frame(START, extended(15)), Frame(START, extended(17)), Frame(START, extended(2)).cut(65),
+        Frame(START, extended(2)).cut(57), Frame(START, bytes(beyond)),
+    ]  # fmt: skip
+    _, counts, _ = all_of(written(tmp_path, crafted.pcap(content)))
+    assert counts.segments == 1
+    assert counts.undecoded == {"more than 16 ipv6 extension headers": 1, "ip header cut": 2, "bad ip length": 1}
 
 
 def test_options_and_authentication_of_ipv4(tmp_path: Path) -> None:

@@ -166,7 +166,8 @@ def test_pipelined_requests_are_all_kept() -> None:
     assert column(found, "response_bytes") == [len(answer(201)), len(answer(202)), len(answer(203))]
 
 
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nHTTP/\r\n00A\r\n1.1 404 no\r\n0\r\nTrailer: 1\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED += b"5;x=y\r\nHTTP/\r\n00A\r\n1.1 404 no\r\n0\r\nTrailer: 1\r\n\r\n"
 
 
 @pytest.mark.parametrize("cut", range(1, len(CHUNKED), 7))
@@ -305,6 +306,24 @@ def test_other_protocols(first: bytes, second: bytes, protocol: str, unparsed: d
     assert found.connections["protocol"].to_list() == [protocol]
     assert found.exchanges.height == 0
     assert found.unparsed == unparsed
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize(
+    "relayed",
+    [b"PROXY TCP4 192.0.2.1 198.51.100.7 56324 80\r\n", b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes(range(12))],
+)
+def test_a_balancer_names_its_client_first(relayed: bytes, apart: bool) -> None:
+    talk = Talk().opened()
+    if apart:
+        talk.ask(3, relayed)
+        talk.ask(4, request("/behind"))
+    else:
+        talk.ask(4, relayed + request("/behind"))
+    talk.answer(5, answer(204, body=b""))
+    found = tracked(talk.segments)
+    assert spans(found) == [(4, 4, 5, 5)]
+    assert (column(found, "path"), column(found, "request_bytes")) == (["/behind"], [len(request("/behind"))])
 
 
 # --- TLS ------------------------------------------------------------------------------------------------------

@@ -328,6 +328,14 @@ def test_hostile_text_does_nothing(capsys: pytest.CaptureFixture[str], monkeypat
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_a_page_without_a_log_has_the_sections_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.report.html.vl_convert.javascript_bundle", lambda **_: "")
+    beside = Section("kernel", "The kernel", "Full it was.", failures=("No sample.",))
+    page = html(None, title="t", lead=wire_section(result_of(requests())), sections=[beside])
+    assert '<h2 id="kernel">The kernel</h2>' in page
+    assert page.index("asked for") < page.index("No sample.") < page.index("Full it was.")
+
+
 def test_pictures_have_keys_of_their_own() -> None:
     pictures: tuple[Picture, ...] = wire_section(result_of(requests())).pictures
     assert len({picture.key for picture in pictures}) == len(pictures)

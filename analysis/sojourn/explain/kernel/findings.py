@@ -42,8 +42,6 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
             f"The kernel turned away {_count(overflows, 'packet')} because an accept queue was full: SYNs and final "
             "ACKs, each repetition of one client counted again."
         )
-        if not len(full):
-            sentence += " None of the sockets watched was full in any sample."
         yield Finding("overflowed", "lost", sentence, CURE)
         yield from _steps(found)
     for row in full.iter_rows(named=True):
@@ -61,7 +59,7 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
         yield Finding(
             "filled", "lost" if overflows else "risk", f"{sentence}.", "" if overflows else CURE, row["socket"]
         )
-    if overflows and found.unseen and len(full):
+    if overflows and found.unseen:
         period = "" if found.period is None else f" ({found.period:.2g} s)"
         yield Finding(
             "missed",

@@ -74,13 +74,13 @@ def _possible(first: Side, second: Side, tolerance: int) -> pl.DataFrame:
     found = pl.concat([pl.DataFrame(schema=schema), *parts])
     if len(parts) > 1:
         found = found.unique(["first", "second"])
-    one, two = first.frame, second.frame
+    here, there = first.frame, second.frame
     at, other = pl.col("first"), pl.col("second")
     return found.with_columns(
-        first_group=pl.lit(one["group"]).gather(at),
-        second_group=pl.lit(two["group"]).gather(other),
-        shift=pl.lit(two["number"]).gather(other) - pl.lit(one["number"]).gather(at),
-        complete=pl.lit(one["complete"]).gather(at) if "complete" in one.columns else pl.lit(value=False),
+        first_group=pl.lit(here["group"]).gather(at),
+        second_group=pl.lit(there["group"]).gather(other),
+        shift=pl.lit(there["number"]).gather(other) - pl.lit(here["number"]).gather(at),
+        complete=pl.lit(here["complete"]).gather(at) if "complete" in here.columns else pl.lit(value=False),
     ).filter((pl.col("shift") == 0) | ~pl.col("complete"))
 
 

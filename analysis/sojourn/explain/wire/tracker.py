@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from sojourn.explain.wire.flows import compact_heads, refill
-from sojourn.explain.wire.frames_made import connections_frame, exchanges_frame, unparsed_counts
-from sojourn.explain.wire.heads import HEAD_LIMIT
-from sojourn.explain.wire.states import (
+from sojourn.explain.wire.tracked_frames import connections_frame, exchanges_frame, unparsed_counts
+from sojourn.explain.wire.tracking.flows import compact_heads, refill
+from sojourn.explain.wire.tracking.heads import HEAD_LIMIT
+from sojourn.explain.wire.tracking.states import (
     N_CONNECTIONS,
     N_EXCHANGES,
     N_HEADS,
@@ -30,7 +30,7 @@ from sojourn.explain.wire.states import (
     new_tables,
     read_only,
 )
-from sojourn.explain.wire.walk import walk
+from sojourn.explain.wire.tracking.walk import walk
 from sojourn.readers.capture.batch import Batch
 
 COLUMNS = (

@@ -15,13 +15,14 @@ from sojourn.readers.capture.packets import PADDING, Bytes
 from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
+from sojourn.readers.capture.verdicts import SEGMENT
 from sojourn.readers.sources import Source
 
 _HEAD_BYTES = 64 << 10
 _NOTHING = np.zeros(0, np.uint8)
 
 
-def capture_files(sources: Sequence[Source], damaged: dict[str, str]) -> list[CaptureFile]:
+def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -> list[CaptureFile]:
     """The captures that the sources name, each once, in the order of their first packets.
 
     Among several, one that is empty (a ring file just begun) is left out, and ``damaged`` says so.
@@ -29,11 +30,12 @@ def capture_files(sources: Sequence[Source], damaged: dict[str, str]) -> list[Ca
     Raises:
         SojournError: a source does not exist, cannot be read, or is no capture; or there is nothing in any of them.
     """
+    named = [sources] if isinstance(sources, str | os.PathLike) else sources
     found: list[CaptureFile] = []
     empty: list[str] = []
     seen: set[tuple[int, int]] = set()
     try:
-        for name, has_to_be in named_files(sources):
+        for name, has_to_be in named_files(named):
             file = CaptureFile(name)
             if file.identity in seen:
                 file.close()
@@ -52,7 +54,7 @@ def capture_files(sources: Sequence[Source], damaged: dict[str, str]) -> list[Ca
             file.close()
         raise
     if not found:
-        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(sources[0])}: holds no capture")
+        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(named[0])}: holds no capture")
     damaged.update(dict.fromkeys(empty, "empty"))
     return sorted(found, key=lambda file: (file.first is None, file.first or 0))
 
@@ -80,7 +82,8 @@ class CaptureFile:
         self.is_capture = walked is not None
         self.is_empty = not len(self._head) and self._content.damage is None
         self.what_it_is = self._content.damage or _not_a_capture(self._head)
-        self.first = int(walked.records.time[0]) if walked is not None and len(walked.records.at) else None
+        timed = walked is not None and walked.records.time[walked.records.verdict == SEGMENT].tolist()
+        self.first: int | None = timed[0] if timed else None
         if self._content.regular:
             self.close()
             self._head = _NOTHING

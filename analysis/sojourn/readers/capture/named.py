@@ -11,7 +11,7 @@ from sojourn.errors import SojournError
 from sojourn.readers.sources import Source
 
 
-def named_files(sources: Sequence[Source] | Source) -> list[tuple[str, bool]]:
+def named_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
     """Paths (``-``: standard input), and whether each was named itself and so has to be a capture.
 
     Of a folder that holds ``capture.pcap…`` (a run's), these files; of another, all files: a ring may be called
@@ -22,13 +22,12 @@ def named_files(sources: Sequence[Source] | Source) -> list[tuple[str, bool]]:
     """
     if not sources:
         raise SojournError("no capture was given: name a file, a glob, a folder of ring files, a run's folder or -")
-    one = isinstance(sources, str | os.PathLike)
     found: list[tuple[str, bool]] = []
-    for source in [sources] if one else sources:
+    for source in [os.fspath(s) for s in sources]:
         try:
-            found += _expanded(os.fspath(source))
+            found += _expanded(source)
         except OSError as error:
-            raise SojournError(f"{os.fspath(source)}: {error.strerror or error}") from error
+            raise SojournError(f"{source}: {error.strerror or error}") from error
     return found
 
 

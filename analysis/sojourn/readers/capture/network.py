@@ -52,6 +52,7 @@ _TUNNELS = {4789: VXLAN, 8472: VXLAN, 6081: GENEVE, 2152: GTP_U}
 
 _MORE_FRAGMENTS, _OFFSET = 0x2000, 0x1FFF
 _LEAST_TCP = 20
+_LONGEST = 1 << 20  # of what segmentation offload joins; a record that claims more than this on the wire is wrong
 
 
 def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> Packets:
@@ -72,7 +73,7 @@ def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> Packets:
     reasons = [
         (version >> 4 != 4, BAD_IP_VERSION),
         (size < IPV4_HEADER.itemsize, BAD_IP_HEADER),
-        ((end < whole.at + size) | (end > whole.sent), BAD_IP_LENGTH),
+        ((end < whole.at + size) | (end > whole.sent) | (end > whole.at + _LONGEST), BAD_IP_LENGTH),
         (whole.at + size > whole.kept, IP_CUT),
         (later | headless, IPV4_FRAGMENT),
     ]
@@ -91,7 +92,8 @@ def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> Packets:
     length = header["length"].astype(np.int64)
     # 0 is a jumbogram, or segmentation offload again.
     end = np.where(length == 0, whole.sent, whole.at + IPV6_HEADER.itemsize + length)
-    failed = _first_reason([(header["version"] >> 4 != 6, BAD_IP_VERSION), (end > whole.sent, BAD_IP_LENGTH)])
+    wrong = (end > whole.sent) | (end > whole.at + _LONGEST)
+    failed = _first_reason([(header["version"] >> 4 != 6, BAD_IP_VERSION), (wrong, BAD_IP_LENGTH)])
     kind = header["next"].astype(np.int64)
     after = replace(whole, at=whole.at + IPV6_HEADER.itemsize, sent=end, kind=kind, network=whole.at)
     return _only_tcp(_past_extensions(verdicts.without(after, failed != 0, failed), _EXTENSIONS, verdicts), verdicts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -60,10 +60,15 @@ class Packets:
 
 @dataclass
 class Verdicts:
-    """What became of each record; filled in by the layers."""
+    """What became of each record, filled in by the layers.
+
+    Attributes:
+        codes: one per record.
+        cut: how many TCP segments there are of which the capture kept a part only.
+    """
 
     codes: Codes
-    cut: int = field(default=0)
+    cut: int = 0
 
     def without(self, packets: Packets, failed: Mask, code: int | npt.NDArray[np.integer]) -> Packets:
         """The packets that did not fail; the verdict on the others is ``code``, one for all or one per packet."""

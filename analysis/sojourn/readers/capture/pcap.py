@@ -11,6 +11,7 @@ import numpy as np
 from sojourn.compiled import compiled
 from sojourn.readers.capture.packets import Bytes
 from sojourn.readers.capture.records import LARGEST_RECORD, Records, Space, Walked, number
+from sojourn.readers.capture.verdicts import BAD_TIME
 
 # As the first four bytes read in big-endian order: ns per unit of the fraction, bytes of a record's header.
 _MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
@@ -45,11 +46,11 @@ class Pcap:
         space = Space(min(most, (end - begin) // self._header + 1))
         count, position, needed = _walk(
             buffer, begin, end, self._big, self._header, self._scale,
-            space.at, space.kept, space.sent, space.time, space.interface,
+            space.at, space.kept, space.sent, space.time, space.interface, space.verdict,
         )  # fmt: skip
         damage = None
         if needed > LARGEST_RECORD + self._header:
-            damage, needed = f"a packet of {needed - self._header:,} bytes cannot be", 0
+            damage, needed = f"a record claims {needed - self._header:,} bytes, more than a packet has", 0
         return Walked(self._records(space, count), position, count == space.most, needed, damage)
 
     def _begin(self, header: bytes) -> None:
@@ -68,7 +69,7 @@ class Pcap:
 
 
 @compiled
-def _walk(buffer, begin, end, big, header, scale, at, kept, sent, time, interface):  # type: ignore[no-untyped-def]
+def _walk(buffer, begin, end, big, header, scale, at, kept, sent, time, interface, verdict):  # type: ignore[no-untyped-def]
     """Fill in the records; returns how many, where the next one begins, and how long it is in all."""
     position, count = begin, 0
     needed = header
@@ -83,7 +84,10 @@ def _walk(buffer, begin, end, big, header, scale, at, kept, sent, time, interfac
         at[count] = position + header
         kept[count] = bytes_kept
         sent[count] = max(bytes_kept, number(buffer, position + 12, big))
-        time[count] = number(buffer, position, big) * 1_000_000_000 + number(buffer, position + 4, big) * scale
+        fraction = number(buffer, position + 4, big) * scale
+        time[count] = number(buffer, position, big) * 1_000_000_000 + fraction
+        if fraction >= 1_000_000_000:  # a damaged record, or nanoseconds in a file that says microseconds
+            verdict[count] = BAD_TIME
         if header == 24:
             interface[count] = number(buffer, position + 16, big) & 0x7FFFFFFF
         count += 1

@@ -90,7 +90,7 @@ class PcapNg:
                 break
             position += size
         if state == _TOO_LARGE:
-            damage = f"a block of {needed:,} bytes cannot be"
+            damage = f"a block claims a length of {needed:,} bytes, which cannot be"
         elif state == _BAD_LENGTH:
             damage = "the two lengths of a block differ"
         records = self._records(space, count, ticks[:count])
@@ -110,7 +110,7 @@ class PcapNg:
         if order is None:
             damage = "a section does not tell its byte order"
         elif size > LARGEST_BLOCK or size < (28 if section else 20) or size % 4:
-            damage = f"a block of {size:,} bytes cannot be"
+            damage = f"a block claims a length of {size:,} bytes, which cannot be"
         elif size <= len(rest):
             damage = self._take(rest[:size].tobytes(), order)
         return size, damage

@@ -39,7 +39,7 @@ class Capture:
         counts: what became of the packets.
     """
 
-    def __init__(self, sources: Sequence[Source], *, batch_bytes: int = BATCH_BYTES) -> None:
+    def __init__(self, sources: Sequence[Source] | Source, *, batch_bytes: int = BATCH_BYTES) -> None:
         """Open captures.
 
         Args:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from sojourn.compiled import compiled_part
-from sojourn.explain.wire.holes import close_holes, first_missing, open_hole
-from sojourn.explain.wire.spoken import fill_payload, miss_payload, take_payload
-from sojourn.explain.wire.states import NOBODY, NONE, SEEN
+from sojourn.explain.wire.tracking.holes import close_holes, first_missing, open_hole
+from sojourn.explain.wire.tracking.spoken import fill_payload, miss_payload, take_payload
+from sojourn.explain.wire.tracking.states import NOBODY, NONE, SEEN
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 BASE = 1 << 32

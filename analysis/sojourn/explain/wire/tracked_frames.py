@@ -10,19 +10,16 @@ import polars as pl
 import pyarrow as pa
 
 from sojourn.explain.wire.frames import CONNECTIONS, ENDS, EXCHANGES, PROTOCOLS, WIRE_INSTANT
-from sojourn.explain.wire.states import (
+from sojourn.explain.wire.tracking.states import (
     ANSWER_ALONE,
     HTTP,
     HTTP2,
     N_CONNECTIONS,
     N_EXCHANGES,
-    N_TEXTS,
     NOBODY,
     NONE,
-    OTHER,
     TEXTS,
     TLS,
-    UNDECIDED,
     UPGRADED,
     Tables,
 )

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 from sojourn.compiled import compiled_part
-from sojourn.explain.wire.heads import (
+from sojourn.explain.wire.tracking.heads import (
+    CR,
+    LF,
     PREFACE,
     PREFACE_LENGTHS,
     begins_with,
     is_answer_start,
     is_known_request,
     is_request_start,
+    line_end,
+    table,
 )
-from sojourn.explain.wire.messages import fill, skip, take_answer, take_request
-from sojourn.explain.wire.states import HTTP, HTTP2, NOBODY, OTHER, TLS, UNDECIDED
-from sojourn.explain.wire.tls import (
+from sojourn.explain.wire.tracking.messages import fill, skip, take_answer, take_request
+from sojourn.explain.wire.tracking.states import HTTP, HTTP2, NOBODY, OTHER, TLS, UNDECIDED
+from sojourn.explain.wire.tracking.tls import (
     CLIENT_HELLO,
     SERVER_HELLO,
     is_hello,
@@ -26,13 +30,35 @@ from sojourn.explain.wire.tls import (
 
 BASE = 1 << 32
 
+RELAYED, RELAYED_LENGTHS = table((b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"))
+RELAYED_LIMIT = 107
+
 
 @compiled_part
-def decide(tables, number, d, octets, start, stop, position):
+def is_at_start(side, position):
+    """Whether a position is that of a direction's first byte."""
+    return side.isn != NOBODY and position == BASE + side.isn + 1
+
+
+@compiled_part
+def relayed(octets, start, stop):
+    """Length of the header with which a balancer names its own client first (PROXY protocol, 1 and 2); 0: none."""
+    if begins_with(octets, start, stop, RELAYED, RELAYED_LENGTHS) == 0 and stop - start > RELAYED_LENGTHS[0]:
+        end = line_end(octets, start, min(stop, start + RELAYED_LIMIT))
+        return end + 1 - start if end < stop and octets[end] == LF else 0
+    if begins_with(octets, start, stop, RELAYED, RELAYED_LENGTHS) == 1 and stop - start >= 16:
+        return 16 + octets[start + 14] * 256 + octets[start + 15]
+    return 0
+
+
+@compiled_part
+def decide(tables, number, d, octets, start, stop, at_start):
     """Settle what is spoken, and who the client is if that is not known, as far as these bytes tell."""
     one = tables.connections[number]
-    side = tables.sides[2 * number + d]
-    at_start = side.isn != NOBODY and position == BASE + side.isn + 1
+    while start < stop and (octets[start] == CR or octets[start] == LF):
+        start += 1
+    if start == stop:
+        return
     client, server = d, 1 - d
     if one.client != server:
         if begins_with(octets, start, stop, PREFACE, PREFACE_LENGTHS) != NOBODY and stop - start >= 4:
@@ -60,7 +86,13 @@ def take_payload(tables, number, d, time, buffer, at, kept, size, position):
     if kept > 0:
         one.kept = 1
         if one.spoken == UNDECIDED:
-            decide(tables, number, d, buffer, at, at + kept, position)
+            at_start = is_at_start(tables.sides[2 * number + d], position)
+            before = relayed(buffer, at, at + kept) if at_start and one.client == d else 0
+            if before > 0:
+                at, kept, size, position = at + before, kept - before, size - before, position + before
+                if kept <= 0:
+                    return
+            decide(tables, number, d, buffer, at, at + kept, at_start)
     if one.spoken == HTTP:
         if d == one.client:
             take_request(tables, number, d, time, buffer, at, kept, size, position)
@@ -86,7 +118,7 @@ def fill_payload(tables, number, d, time, buffer, at, kept, size, position, miss
     one = tables.connections[number]
     side = tables.sides[2 * number + d]
     if one.spoken == UNDECIDED and kept > 0:
-        decide(tables, number, d, buffer, at, at + kept, position)
+        decide(tables, number, d, buffer, at, at + kept, is_at_start(side, position))
         if one.spoken == HTTP and d == one.client:  # the first packet of the first request
             skip(tables, number, d, side.data, position, side.next)
     if one.spoken == HTTP:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.compiled import compiled, compiled_part
-from sojourn.explain.wire.heads import copy
-from sojourn.explain.wire.states import N_CONNECTIONS, NOBODY, NONE, UNDECIDED
+from sojourn.explain.wire.tracking.heads import copy
+from sojourn.explain.wire.tracking.states import N_CONNECTIONS, NOBODY, NONE, UNDECIDED
 
 
 @compiled_part

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.compiled import compiled, compiled_part
-from sojourn.explain.wire.flows import new_connection, slot_of
-from sojourn.explain.wire.heads import HEAD_LIMIT
-from sojourn.explain.wire.segments import is_another, is_copy, remember, take_segment
-from sojourn.explain.wire.states import N_CONNECTIONS, N_EXCHANGES, N_HEADS, N_HOLES, N_TEXTS, NOBODY
+from sojourn.explain.wire.tracking.flows import new_connection, slot_of
+from sojourn.explain.wire.tracking.heads import HEAD_LIMIT
+from sojourn.explain.wire.tracking.segments import is_another, is_copy, remember, take_segment
+from sojourn.explain.wire.tracking.states import N_CONNECTIONS, N_EXCHANGES, N_HEADS, N_HOLES, N_TEXTS, NOBODY
 
 
 @compiled_part
@@ -59,7 +59,7 @@ def walk(
         numbers = (s << 32) | a
         rest = (size << 28) | (w << 12) | (f & 0xFFF)
         slot = slot_of(tables, flows, low, high)
-        number = np.int64(flows.slots[slot])
+        number = int(flows.slots[slot])
         if number != NOBODY:
             if is_copy(flows, 2 * number + d, tables.sides[2 * number + d].packets, time[i], numbers, rest, identity):
                 tables.connections[number].copies += 1

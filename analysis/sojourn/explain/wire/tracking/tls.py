@@ -1,6 +1,6 @@
 """TLS on a connection: its records tell the handshake from data, and nothing more (RFC 8446, section 5.1).
 
-A turn begins with the client's first record of data after the server's, and ends with the server's last before the next.
+A turn begins with the client's first record of data after the server's, and ends with the server's last before that.
 
 In TLS 1.3 what ends the handshake, alerts and session tickets look like data. The client's first such record is what
 ends its handshake (a client that shows a certificate sends up to three: its first turn then begins too early). Records
@@ -12,8 +12,15 @@ single one is not told from an answer, which then seems to begin too early, on t
 from __future__ import annotations
 
 from sojourn.compiled import compiled_part
-from sojourn.explain.wire.messages import awaited, begin_answer, begin_exchange, is_answered, note_answer, note_request
-from sojourn.explain.wire.states import NOBODY, NONE
+from sojourn.explain.wire.tracking.states import NOBODY, NONE
+from sojourn.explain.wire.tracking.turns import (
+    awaited,
+    begin_answer,
+    begin_exchange,
+    is_answered,
+    note_answer,
+    note_request,
+)
 
 HANDSHAKE, DATA = 22, 23
 CLIENT_HELLO, SERVER_HELLO = 1, 2
@@ -67,42 +74,42 @@ def begin_record(tables, number, d, time, first):
     """
     one = tables.connections[number]
     side = tables.sides[2 * number + d]
-    side.record_counts = 0
     asks = d == one.client
+    side.record_counts = 0
     if side.record_type == HANDSHAKE:
-        if not asks:
-            if one.server_hello == NONE and (first == SERVER_HELLO or one.client_hello != NONE):
-                one.server_hello = time
-        elif one.client_hello == NONE and (first == CLIENT_HELLO or one.server_hello == NONE):
-            one.client_hello = time
-        elif first != CLIENT_HELLO:  # TLS 1.3 may ask for another hello
-            one.old_tls = 1
+        note_hello(one, asks, time, first)
+    elif side.record_type != DATA or side.record_length == ALERT_LENGTH:
         return
-    if side.record_type != DATA or side.record_length == ALERT_LENGTH:
-        return
-    greeted = one.server_hello != NONE
-    if asks:
-        if greeted and not one.old_tls and not one.finished and one.tls_ready == NONE:
-            one.finished = 1
-            return
+    elif asks and one.server_hello != NONE and one.tls_ready == NONE and not one.old_tls and not one.finished:
+        one.finished = 1
+    elif asks:
         if one.tls_ready == NONE:
             one.tls_ready = time
         if is_answered(tables, one):
             begin_exchange(tables, number, time)
-    else:
-        if greeted and (one.tls_ready == NONE or one.exchanges == 1) and is_ticket(tables, one, side):
-            return
-        if greeted and one.tls_ready == NONE:
-            return
+        side.record_counts = 1
+    elif one.server_hello == NONE or (not is_ticket(tables, one, side) and one.tls_ready != NONE):
         if awaited(tables, one) != NOBODY:
             begin_answer(tables, one)
-    side.record_counts = 1
+        side.record_counts = 1
+
+
+@compiled_part
+def note_hello(one, asks, time, first):
+    """The first byte of a handshake record."""
+    if not asks:
+        if one.server_hello == NONE and (first == SERVER_HELLO or one.client_hello != NONE):
+            one.server_hello = time
+    elif one.client_hello == NONE and (first == CLIENT_HELLO or one.server_hello == NONE):
+        one.client_hello = time
+    elif first != CLIENT_HELLO:  # TLS 1.3 may ask for another hello
+        one.old_tls = 1
 
 
 @compiled_part
 def is_ticket(tables, one, side):
-    """Whether a record of the server's seems to be a session ticket: the second of one length; the first was one, too."""
-    if not one.finished or side.tickets > 1:
+    """Whether a record of the server's is the second of one length, and short: it and the first seem to be tickets."""
+    if not one.finished or side.tickets > 1 or one.exchanges > 1:
         return False
     side.tickets += 1
     if side.tickets == 1:

@@ -7,9 +7,10 @@ A head may be cut: a line counts only if its end is there. Values are kept as by
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from sojourn.compiled import compiled_part
-from sojourn.explain.wire.states import (
+from sojourn.explain.wire.tracking.states import (
     CONNECT_LIKE,
     GET_LIKE,
     HEAD_LIKE,
@@ -27,7 +28,7 @@ VALUE_LIMIT = 8 << 10
 TOKEN_LIMIT = 32
 
 
-def _table(words: tuple[bytes, ...]):
+def table(words: tuple[bytes, ...]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """The words as rows of bytes, and their lengths."""
     lengths = np.array([len(word) for word in words])
     rows = np.zeros((len(words), lengths.max()), np.uint8)
@@ -37,7 +38,7 @@ def _table(words: tuple[bytes, ...]):
 
 
 # In the order of TEXTS from ``host`` on; then those that say where the body ends.
-FIELDS, FIELD_LENGTHS = _table(
+FIELDS, FIELD_LENGTHS = table(
     (
         b"host",
         b"x-request-id",
@@ -51,12 +52,12 @@ FIELDS, FIELD_LENGTHS = _table(
 )
 LENGTH_FIELD, CODING_FIELD = 6, 7
 
-METHODS, METHOD_LENGTHS = _table(
+METHODS, METHOD_LENGTHS = table(
     (b"GET ", b"POST ", b"HEAD ", b"PUT ", b"DELETE ", b"PATCH ", b"OPTIONS ", b"CONNECT ", b"TRACE ", b"PROPFIND ")
 )
-ANSWERS, ANSWER_LENGTHS = _table((b"HTTP/1.",))
-PREFACE, PREFACE_LENGTHS = _table((b"PRI * HTTP/2.0\r\n",))
-CHUNKED_CODING, CHUNKED_CODING_LENGTHS = _table((b"chunked",))
+ANSWERS, ANSWER_LENGTHS = table((b"HTTP/1.",))
+PREFACE, PREFACE_LENGTHS = table((b"PRI * HTTP/2.0\r\n",))
+CHUNKED_CODING, CHUNKED_CODING_LENGTHS = table((b"chunked",))
 
 SPACE, TAB, CR, LF, COLON, SLASH, STAR = 32, 9, 13, 10, 58, 47, 42
 
@@ -88,7 +89,7 @@ def is_request_start(octets, start, stop):
     if i == start or i + 1 >= stop or octets[i] != SPACE:
         return False
     after = octets[i + 1]
-    return after == SLASH or after == STAR or (after | 32) == 104
+    return after in (SLASH, STAR) or (after | 32) == 104
 
 
 @compiled_part
@@ -214,7 +215,7 @@ def read_fields(tables, number, octets, start, stop, answer):
             while last - size >= value and i < size and _lower(octets[last - size + i]) == CHUNKED_CODING[0, i]:
                 i += 1
             chunked = chunked or i == size
-        elif which != NOBODY and number != NOBODY:
+        elif which >= 0 and number >= 0:
             text = which + HOST
             if answer == (text >= QUEUEING_DELAY) or text == REQUEST_ID:  # an answer may name the request too
                 keep(tables, number, text, octets, value, end)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from sojourn.compiled import compiled_part
-from sojourn.explain.wire.states import FREE_HOLE, N_HOLES, NOBODY
+from sojourn.explain.wire.tracking.states import FREE_HOLE, N_HOLES, NOBODY
 
 LIMIT = 64
 """Holes that one direction keeps open; of more, the rest is given up."""

@@ -20,7 +20,8 @@ UNDECIDED, HTTP, HTTP2, TLS, OTHER = range(5)
 
 HEAD, SIZED, CHUNKED, OPEN, HOLED, OVER = range(6)
 """What the next byte of an HTTP direction belongs to (``mode``): a head, a body of known end, a body in chunks, a body
-of unknown end, a head of which a packet is missing, or something that is not HTTP any more."""
+of unknown end, a head of which a packet is missing, or something that is not HTTP any more. Their order is made use
+of: bodies of known end stand together, and so do those states that turns end."""
 
 GET_LIKE, HEAD_LIKE, CONNECT_LIKE = range(3)
 """What a request's method says of the answer (``kind``): a body by its own head, none, or a tunnel."""

@@ -8,7 +8,8 @@ the bytes that do, turns decide: the client's bytes after an answer has begun ar
 from __future__ import annotations
 
 from sojourn.compiled import compiled_part
-from sojourn.explain.wire.heads import (
+from sojourn.explain.wire.tracking.bodies import body_bytes
+from sojourn.explain.wire.tracking.heads import (
     CR,
     HEAD_LIMIT,
     LF,
@@ -21,155 +22,29 @@ from sojourn.explain.wire.heads import (
     read_request_line,
     status_of,
 )
-from sojourn.explain.wire.states import (
-    ANSWER_ALONE,
+from sojourn.explain.wire.tracking.states import (
     CHUNKED,
     CONNECT_LIKE,
     GET_LIKE,
     HEAD,
     HEAD_LIKE,
     HOLED,
-    N_EXCHANGES,
     N_HEADS,
     NOBODY,
     NONE,
     OPEN,
     OVER,
     SIZED,
-    TEXTS,
     UPGRADED,
 )
-
-# --- the rows of exchanges ------------------------------------------------------------------------------------
-
-
-@compiled_part
-def begin_exchange(tables, number, time):
-    """Another exchange on a connection, of which nothing is known yet."""
-    at = tables.counts[N_EXCHANGES]
-    tables.counts[N_EXCHANGES] += 1
-    one = tables.connections[number]
-    exchange = tables.exchanges[at]
-    exchange.connection, exchange.following = number, NOBODY
-    exchange.request_first = exchange.request_last = time
-    exchange.response_first = exchange.response_last = NONE
-    for k in range(len(TEXTS)):
-        exchange.text[k] = NOBODY
-    one.exchanges += 1
-    exchange.number = one.exchanges
-    if one.asked == NOBODY:
-        one.first_asked = at
-    else:
-        tables.exchanges[one.asked].following = at
-    one.asked = at
-    return at
-
-
-@compiled_part
-def awaited(tables, one):
-    """The exchange that the next answer belongs to; NOBODY: none waits for one."""
-    if one.answered == NOBODY:
-        return one.first_asked
-    answered = tables.exchanges[one.answered]
-    return one.answered if answered.response_first == NONE else answered.following
-
-
-@compiled_part
-def is_answered(tables, one):
-    """Whether the answer to the last request has begun."""
-    return one.asked == NOBODY or (one.answered == one.asked and tables.exchanges[one.asked].response_first != NONE)
-
-
-@compiled_part
-def note_request(tables, one, time, size):
-    """Bytes of the last request."""
-    if one.asked != NOBODY:
-        exchange = tables.exchanges[one.asked]
-        exchange.request_last = max(exchange.request_last, time)
-        exchange.request_bytes += size
-
-
-@compiled_part
-def begin_answer(tables, one):
-    """The next answer begins; it may be to no request that is in the capture."""
-    waiting = awaited(tables, one)
-    one.orphan = waiting == NOBODY
-    if one.orphan:
-        tables.counts[ANSWER_ALONE] += 1
-    else:
-        one.answered = waiting
-
-
-@compiled_part
-def note_answer(tables, one, time, size):
-    """Bytes of the answer that is coming in."""
-    if one.answered != NOBODY and not one.orphan:
-        exchange = tables.exchanges[one.answered]
-        if exchange.response_first == NONE:
-            exchange.response_first = exchange.response_last = time
-        exchange.response_last = max(exchange.response_last, time)
-        exchange.response_bytes += size
-
-
-# --- where a body ends ----------------------------------------------------------------------------------------
-
-
-@compiled_part
-def chunked_bytes(side, octets, at, seen, size):
-    """How many of ``size`` bytes belong to a body in chunks (RFC 9112, section 7.1); NOBODY: too few were captured.
-
-    Parts: 0 the size of a chunk, 1 the rest of that line, 2 the chunk and its line end, 3 the beginning of a line
-    of the trailer, 4 the rest of it.
-    """
-    i = 0
-    while i < size:
-        if side.chunk_part == 2:
-            step = min(size - i, side.chunk)
-            side.chunk -= step
-            i += step
-            if side.chunk == 0:
-                side.chunk_part = 0
-            continue
-        if i >= seen:
-            return NOBODY
-        octet = octets[at + i]
-        i += 1
-        if side.chunk_part == 0:
-            digit = octet - 48 if 48 <= octet <= 57 else (octet | 32) - 87 if 97 <= (octet | 32) <= 102 else NOBODY
-            if digit != NOBODY and side.chunk < 1 << 56:
-                side.chunk = side.chunk * 16 + digit
-            elif octet != LF:
-                side.chunk_part = 1
-        if octet == LF and side.chunk_part < 2:
-            if side.chunk > 0:
-                side.chunk, side.chunk_part = side.chunk + 2, 2
-            else:
-                side.chunk_part = 3
-        elif side.chunk_part == 3:
-            if octet == LF:
-                side.mode = HEAD
-                return i
-            if octet != CR:
-                side.chunk_part = 4
-        elif side.chunk_part == 4 and octet == LF:
-            side.chunk_part = 3
-    return i
-
-
-@compiled_part
-def body_bytes(side, octets, at, seen, size, position):
-    """How many of ``size`` bytes from ``position`` on belong to the body, of known end, that is coming in."""
-    if side.mode == CHUNKED:
-        taken = chunked_bytes(side, octets, at, seen, size)
-        if taken == NOBODY:
-            side.mode = OPEN
-            return size
-        return taken
-    taken = min(size, side.end - position)
-    if position + taken >= side.end:
-        side.mode = HEAD
-    return max(taken, 0)
-
+from sojourn.explain.wire.tracking.turns import (
+    awaited,
+    begin_answer,
+    begin_exchange,
+    is_answered,
+    note_answer,
+    note_request,
+)
 
 # --- heads ----------------------------------------------------------------------------------------------------
 
@@ -218,7 +93,7 @@ def finish_head(tables, number, d, octets, start, stop, position):
         side.mode = OVER
         tables.sides[2 * number + 1 - d].mode = OVER
         return False
-    if not asks and (kind == HEAD_LIKE or status == 204 or status == 304):
+    if not asks and (kind == HEAD_LIKE or status in (204, 304)):
         length, chunked = 0, False
     side.body_at = position
     if chunked:
@@ -276,7 +151,7 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
     while done < size and side.mode != OVER:
         seen = max(kept - done, 0)
         begins = seen > 0 and done == 0 and is_known_request(octets, at, at + kept)
-        if side.mode == OPEN or side.mode == HOLED:
+        if OPEN <= side.mode <= HOLED:
             if not (is_answered(tables, one) and (begins or seen == 0)):
                 note_request(tables, one, time, size - done)
                 return
@@ -286,7 +161,7 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
             side.mode = HEAD
         elif side.mode == SIZED and begins and position == side.body_at and is_answered(tables, one):
             side.mode = HEAD  # the client was told not to send the body it had announced
-        if side.mode == SIZED or side.mode == CHUNKED:
+        if SIZED <= side.mode <= CHUNKED:
             taken = body_bytes(side, octets, at + done, seen, size - done, position + done)
             note_request(tables, one, time, taken)
             done += taken
@@ -318,7 +193,7 @@ def take_answer(tables, number, d, time, octets, at, kept, size, position):
         seen = max(kept - done, 0)
         begins = seen > 0 and done == 0 and is_answer_start(octets, at, at + kept)
         waited = awaited(tables, one) != NOBODY
-        if side.mode == OPEN or side.mode == HOLED:
+        if OPEN <= side.mode <= HOLED:
             if not (waited and (begins or seen == 0)):
                 note_answer(tables, one, time, size - done)
                 return
@@ -328,7 +203,7 @@ def take_answer(tables, number, d, time, octets, at, kept, size, position):
             side.mode = HEAD
         elif side.mode == SIZED and begins and waited and position == side.body_at:
             side.mode = HEAD  # an answer without the body it gives the length of: the request's head was not seen
-        if side.mode == SIZED or side.mode == CHUNKED:
+        if SIZED <= side.mode <= CHUNKED:
             taken = body_bytes(side, octets, at + done, seen, size - done, position + done)
             note_answer(tables, one, time, taken)
             done += taken
@@ -362,7 +237,7 @@ def skip(tables, number, d, time, start, stop):
             side.mode = HEAD
     elif side.mode == CHUNKED:
         side.mode = OPEN
-    elif side.mode == HEAD or side.mode == SIZED:
+    elif side.mode <= SIZED:
         if side.mode == SIZED:
             start = side.end
         if side.head_length == 0:

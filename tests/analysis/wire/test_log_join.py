@@ -1,0 +1,211 @@
+"""Requests on the wire and records of the log that are the same are found, and no others."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from sojourn.explain.split import split_rows
+from sojourn.explain.wire.log_join import TOLERANCE
+from sojourn.explain.wire.pairs import Side, paired
+from sojourn.explain.wire.stamps import stamp_us
+from sojourn.explain.wire.timeline import Timelines, timeline
+from wire_simulator import Made, Wire, made_wire
+
+MS = 1_000_000
+
+
+def joined(wire: Wire) -> tuple[Timelines, pl.DataFrame]:
+    """What was joined, and of it the rows with a record, beside the truth (…_truth)."""
+    rows, _ = split_rows(wire.rows.lazy())
+    found = timeline(wire.tracked, rows)
+    truth = wire.truth.with_columns(log_row=pl.int_range(pl.len(), dtype=pl.Int64))
+    return found, found.frame.join(truth, on="log_row", suffix="_truth")
+
+
+def wrong(rows: pl.DataFrame, side: str) -> int:
+    return int((rows[f"{side}_exchange"] != rows[f"{side}_exchange_truth"]).sum())
+
+
+SETTINGS = {
+    "plain": Made(),
+    "without ids": Made(ids=False),
+    "without ids and stamps": Made(ids=False, stamps=False),
+    "retries": Made(retried=0.1),
+    "kept connections": Made(per_connection=5, kept=3, syn_dropped=0.0),
+    "a late nginx": Made(proxy_late=0.1),
+    "TLS": Made(tls=True, clients=200),
+    "loopback": Made(loopback=True, clients=1, paths=50, rate=100.0),
+    "a capture ahead by 400 ms": Made(capture_ahead=0.4),
+    "a capture behind by 3 s": Made(capture_ahead=-3.0, skew=0.2),
+}
+
+
+@pytest.mark.parametrize("made", SETTINGS.values(), ids=SETTINGS)
+def test_every_request_is_joined_to_its_own_record(made: Made) -> None:
+    wire = made_wire(made)
+    found, rows = joined(wire)
+    assert wrong(rows, "client") == wrong(rows, "backend") == 0
+    assert rows["backend_exchange"].count() == len(wire.rows)
+    assert rows["client_exchange"].count() >= 0.99 * len(wire.rows)
+    assert rows["log_row"].n_unique() == len(rows) == found.joined.requests
+    by = "request_id" if made.ids else "tuple"
+    assert found.joined.by == {by: len(wire.rows)}
+    assert found.joined.unjoined == {}
+
+
+def test_attempts_are_one_row_and_the_last_is_the_row_s() -> None:
+    wire = made_wire(Made(retried=0.2))
+    found, rows = joined(wire)
+    again = wire.rows["attempts"] > 1
+    assert rows.sort("log_row")["attempts"].to_list() == wire.rows["attempts"].to_list()
+    assert again.sum() > 100
+    assert len(found.frame) == len(wire.rows)  # the first attempts have no rows of their own
+
+
+def test_the_clock_of_another_machine_is_found_by_requests_with_an_id() -> None:
+    found, _ = joined(made_wire(Made(capture_ahead=0.4)))
+    assert found.joined.clock_offset == pytest.approx(0.4, abs=0.001)
+    assert joined(made_wire(Made()))[0].joined.clock_offset == 0.0
+    assert joined(made_wire(Made(ids=False)))[0].joined.clock_offset is None
+
+
+def test_what_is_alike_in_every_way_stays_unjoined_and_is_counted() -> None:
+    # One client, one path, a thousand requests a second: of some nothing tells which is which.
+    wire = made_wire(Made(loopback=True, clients=1, paths=1, rate=1000.0, ids=False, wait=0.0005, service=0.001))
+    found, rows = joined(wire)
+    assert wrong(rows, "client") + wrong(rows, "backend") <= 0.002 * len(wire.rows)
+    assert found.joined.unjoined["ambiguous"] > 0
+    assert found.joined.requests + found.joined.unjoined["ambiguous"] <= len(wire.rows)
+
+
+def test_whole_connections_tell_what_single_requests_do_not() -> None:
+    alike = {"loopback": True, "clients": 1, "paths": 1, "rate": 200.0, "wait": 0.0005, "service": 0.001}
+    alone, _ = joined(made_wire(Made(per_connection=1, **alike)))
+    kept, rows = joined(made_wire(Made(per_connection=20, **alike)))
+    assert wrong(rows, "client") == 0
+    assert kept.joined.both == 2_000 > alone.joined.both
+
+
+def test_an_id_that_came_twice_is_told_apart_by_time() -> None:
+    wire = made_wire(Made(requests=100))
+    twice = pl.when(pl.col("request_id").is_in(["r3", "r90"])).then(pl.lit("same")).otherwise("request_id")
+    exchanges = wire.tracked.exchanges.with_columns(request_id=twice)
+    rows = wire.rows.with_columns(request_id=twice)
+    wire = Wire(type(wire.tracked)(wire.tracked.connections, exchanges), rows, wire.truth, wire.backends)
+    found, matched = joined(wire)
+    assert wrong(matched, "backend") == 0
+    assert found.joined.by == {"request_id": 100}
+
+
+def test_two_requests_of_one_id_at_the_same_time_are_not_guessed() -> None:
+    wire = made_wire(Made(requests=200, rate=2_000.0))
+    alike = wire.rows.sort("start")["request_id"][100:102].to_list()
+    twice = pl.when(pl.col("request_id").is_in(alike)).then(pl.lit("same")).otherwise("request_id")
+    stripped = wire.tracked.exchanges.with_columns(twice.alias("request_id"), stamp=pl.lit(None, pl.String))
+    wire = Wire(
+        type(wire.tracked)(wire.tracked.connections, stripped),
+        wire.rows.with_columns(request_id=twice, uri=pl.lit("/"), method=pl.lit("PUT")),
+        wire.truth,
+        wire.backends,
+    )
+    found, _ = joined(wire)
+    assert found.joined.by["request_id"] == 198
+    assert found.joined.unjoined["ambiguous"] == 2
+
+
+def test_records_outside_the_capture_s_time_are_not_missed() -> None:
+    wire = made_wire(Made(requests=1_000))
+    early = wire.rows.with_columns(pl.col("time", "start", "proxy_start", "request_start") - pl.duration(hours=1))
+    early = early.with_columns(request_id=pl.col("request_id") + "-early")
+    rows, _ = split_rows(pl.concat([wire.rows, early]).lazy())
+    found = timeline(wire.tracked, rows)
+    assert found.joined.log == 1_000
+    assert found.joined.unjoined == {}
+    lost = timeline(
+        wire.tracked, split_rows(wire.rows.with_columns(request_id=pl.lit("x"), uri=pl.lit("/no")).lazy())[0]
+    )
+    assert sum(lost.joined.unjoined.values()) > 0
+
+
+def test_a_capture_of_backends_alone_is_not_held_to_what_nginx_answered_itself() -> None:
+    wire = made_wire(Made(requests=500))
+    backend = wire.tracked.connections.filter(pl.col("server_port") == 8080)
+    exchanges = wire.tracked.exchanges.join(backend.select("connection"), on="connection", how="semi")
+    static = wire.rows.with_columns(
+        upstream=pl.lit(None, pl.String), upstream_addr=pl.lit(None, pl.String), attempts=pl.lit(0, pl.Int16),
+        request_id=pl.col("request_id") + "-static",
+    )  # fmt: skip
+    rows, _ = split_rows(pl.concat([wire.rows, static]).lazy())
+    found = timeline(type(wire.tracked)(backend, exchanges), rows)
+    assert found.joined.requests == 500
+    assert found.joined.unjoined == {}
+
+
+def test_an_address_behind_a_balancer_does_not_keep_a_record_from_its_request() -> None:
+    wire = made_wire(Made())
+    hidden = wire.rows.with_columns(remote_addr=pl.lit("203.0.113.7"))
+    found, rows = joined(Wire(wire.tracked, hidden, wire.truth, wire.backends))
+    assert wrong(rows, "client") == 0
+    assert found.joined.both >= 1_990
+
+
+def test_without_a_log_both_sides_are_joined_by_path_and_time() -> None:
+    wire = made_wire(Made(paths=5))
+    found = timeline(wire.tracked)
+    both = found.frame.drop_nulls(["client_exchange", "backend_exchange"])
+    truth = dict(wire.truth.select("client_exchange", "backend_exchange").iter_rows())
+    assert len(both) >= 1_990
+    assert all(truth[here] == there for here, there in both.select("client_exchange", "backend_exchange").iter_rows())
+    assert found.frame["joined_by"].cast(pl.String).unique().to_list() == ["none"]
+    assert found.joined.log is None
+
+
+def side(*rows: tuple[int, int, int, int], key: int = 1) -> Side:
+    """(begin, end, group, number) in ms."""
+    return Side(
+        pl.DataFrame(
+            [(key, b * MS, e * MS, g, n) for b, e, g, n in rows],
+            {"key": pl.UInt64, "begin": pl.Int64, "end": pl.Int64, "group": pl.Int64, "number": pl.Int64},
+            orient="row",
+        )
+    )
+
+
+def pairs(first: Side, second: Side) -> tuple[list[tuple[int, int]], int]:
+    found, unsure = paired(first, second, round(TOLERANCE * 1e9))
+    return sorted(found.iter_rows()), unsure["second"].n_unique()
+
+
+def test_what_is_alone_is_taken_and_then_what_is_left_alone() -> None:
+    # The second could be either record, until the first has taken the only one it can be.
+    assert pairs(side((0, 100, 1, 1), (4, 104, 2, 1)), side((0, 100, 1, 1), (8, 108, 2, 1))) == ([(0, 0), (1, 1)], 0)
+
+
+def test_a_tie_is_nobody_s() -> None:
+    assert pairs(side((0, 100, 1, 1), (1, 101, 2, 1)), side((0, 101, 1, 1), (1, 100, 2, 1))) == ([], 2)
+
+
+def test_other_keys_and_far_away_times_are_no_pairs() -> None:
+    assert pairs(side((0, 100, 1, 1)), side((0, 100, 1, 1), key=2)) == ([], 0)
+    assert pairs(side((0, 100, 1, 1)), side((50, 150, 1, 1))) == ([], 0)
+    # A record that begins when the request does but lasts far beyond its answer is another one's.
+    assert pairs(side((0, 100, 1, 1)), side((0, 150, 1, 1))) == ([], 0)
+    # nginx read the request late: the ends tell.
+    assert pairs(side((0, 100, 1, 1)), side((60, 100, 1, 1))) == ([(0, 0)], 0)
+
+
+def test_stamps_go_by_magnitude() -> None:
+    texts = {
+        "t=1767225600.123": 1_767_225_600_123_000,
+        "1767225600": 1_767_225_600_000_000,
+        "t=1767225600123": 1_767_225_600_123_000,
+        "t=1767225600123456": 1_767_225_600_123_456,
+        "1767225600123456789": 1_767_225_600_123_456,
+        "t=1767225600.123, t=1767225600.124": None,
+        "t=17672256": None,
+        "soon": None,
+        "": None,
+        "t=1767225600123456.5": None,
+    }
+    found = pl.DataFrame({"stamp": list(texts)}).select(stamp_us("stamp")).to_series()
+    assert found.to_list() == list(texts.values())

@@ -1,0 +1,163 @@
+"""``sojourn pcap``, and captures given to ``split`` and ``report``, on the example of the documents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sojourn
+from sojourn.cli import app
+from sojourn.errors import SojournError
+from sojourn.explain.result import SplitResult
+from sojourn.report import contents
+from sojourn.sections.section import Section
+from typer.testing import CliRunner, Result
+
+EXAMPLES = Path(__file__).parents[3] / "docs/examples"
+CAPTURE, LOG, KERNEL = (str(EXAMPLES / name) for name in ("wire.pcap.gz", "wire.jsonl.gz", "wire-kernel.jsonl.gz"))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(app, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, object]:
+    result = run("pcap", CAPTURE, "--log", LOG, "--kernel", KERNEL, "--json", "--limit", "3")
+    assert result.exit_code == 0, result.output
+    answer: dict[str, object] = json.loads(result.stdout)
+    return answer
+
+
+def test_the_json_tells_every_request_of_the_log(told: dict[str, object]) -> None:
+    assert told["joined"] == 139
+    assert told["join"]["by"] == {"request_id": 139}
+    assert told["join"]["both_sides"] == 139
+    assert told["undecoded"] == 0
+    assert told["connections"] == 279
+    assert len(told["requests"]) == 3
+    assert told["kernel"]["counters"]["ListenOverflows"]["increase"] > 0
+
+
+def test_the_wire_and_the_log_count_the_same_dropped_syns(told: dict[str, object]) -> None:
+    steps = {row["step"]: row["connections"] for row in told["syn_steps"]}
+    with gzip.open(LOG, "rt") as lines:
+        connects = [float(json.loads(line)["upstream_connect_time"]) for line in lines]
+    assert steps == {1.0: sum(0.9 < t < 1.5 for t in connects), 3.0: sum(2.9 < t < 3.5 for t in connects)}
+    assert sum(steps.values()) > 30
+
+
+def test_the_accept_wait_equals_the_split_s_queue(told: dict[str, object]) -> None:
+    agreed = {row["figure"]: row for row in told["agreement"]}
+    assert agreed["queue"]["requests"] == 139
+    assert agreed["queue"]["p99"] < 0.0012  # a stamp is truncated to its millisecond
+    assert agreed["queue"]["spread"] < 0.001
+
+
+def test_the_table_says_what_was_found() -> None:
+    result = run("pcap", CAPTURE)
+    assert result.exit_code == 0, result.output
+    assert "42 of them (15 %) by a SYN that had to be sent again" in result.stdout
+    assert "backend accept queue" in result.stdout
+
+
+def test_a_run_s_folder_brings_its_log_and_its_samples(tmp_path: Path) -> None:
+    for source, name in ((CAPTURE, "capture.pcap"), (LOG, "access.jsonl"), (KERNEL, "kernel.jsonl")):
+        with gzip.open(source) as compressed, (tmp_path / name).open("wb") as plain:
+            shutil.copyfileobj(compressed, plain)
+    result = run("pcap", str(tmp_path), "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["joined"] == 139
+    assert found["kernel"] is not None
+
+
+def test_the_report_and_the_parquet_file_are_written(tmp_path: Path) -> None:
+    page, table = tmp_path / "wire.html", tmp_path / "wire.parquet"
+    result = run("pcap", CAPTURE, "--log", LOG, "--html", str(page), "--parquet", str(table))
+    assert result.exit_code == 0, result.output
+    assert "had to be sent again" in page.read_text()
+    assert len(pl.read_parquet(table)) == 140
+
+
+def test_the_split_gains_what_packets_tell() -> None:
+    plain = sojourn.split(LOG)
+    result = sojourn.split(LOG, captures=[CAPTURE])
+    assert result.wire is not None
+    assert plain.wire is None
+    assert "wire" not in plain.to_dict()
+    told = result.to_dict()["wire"]
+    means = told["means"]
+    parts = means["syn_dropped"] + means["handshake"] + means["accept_wait"]
+    assert means["queueing_delay"] == pytest.approx(parts, abs=0.001)
+    assert result.response_time == plain.response_time
+    assert result.components == plain.components
+    assert set(result.rows.collect_schema().names()) - set(plain.rows.collect_schema().names()) <= {
+        "request_id", "method", "uri", "remote_addr", "connection", "connection_requests", "upstream_addr",
+    }  # fmt: skip
+    checks = {check.name: check.verdict for check in result.audit.checks}
+    assert checks["wire"] == "pass"
+    assert "wire" not in {check.name for check in plain.audit.checks}
+
+
+def test_split_prints_a_short_table_below_its_own() -> None:
+    result = run("split", LOG, "--capture", CAPTURE)
+    assert result.exit_code == 0, result.output
+    assert "On the wire: 139 of 139 requests (100 %)" in result.stdout
+    assert "SYNs nobody took" in result.stdout
+
+
+def test_a_report_has_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def only_ours(result: SplitResult, **_: object) -> list[Section]:
+        listed = contents._analyses(result, "route", None, 0.5, None, None)
+        return [make() for key, _, make in listed if key == "wire"]
+
+    monkeypatch.setattr(contents, "sections_of", only_ours)  # the others have tests of their own
+    monkeypatch.setattr("sojourn.report.write_html", lambda _, page, sections: seen.extend(sections))
+    result = run("report", LOG, "--capture", CAPTURE, "--html", str(tmp_path / "report.html"))
+    assert result.exit_code == 0, result.output
+    (section,) = seen
+    assert section.title == "What the packets show"
+    assert "had to be sent again" in section.sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.pcap"], "nowhere.pcap"),
+        ([LOG], "neither pcap nor pcapng"),
+        ([CAPTURE, "--backend", "app"], "is not a backend"),
+        ([CAPTURE, "--log", "nowhere.jsonl"], "nowhere.jsonl"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(arguments: list[str], said: str) -> None:
+    result = run("pcap", *arguments)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SojournError)
+    assert said in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
+def test_a_capture_of_another_time_joins_nothing_and_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "other.jsonl"
+    with gzip.open(LOG, "rt") as lines:
+        log.write_text("".join(line.replace('"request_id":"', '"request_id":"x') for line in list(lines)[:3]))
+    result = run("pcap", CAPTURE, "--log", str(log), "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    # Stamps and times still tell: ids are only one way.
+    assert found["join"]["by"] == {"tuple": 3}
+
+
+def test_the_section_of_a_capture_that_holds_nothing(tmp_path: Path) -> None:
+    header = bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000")
+    (tmp_path / "empty.pcap").write_bytes(header)
+    result = run("pcap", str(tmp_path / "empty.pcap"), "--log", LOG)
+    assert result.exit_code == 0, result.output
+    assert "there is no TCP connection" in result.stdout

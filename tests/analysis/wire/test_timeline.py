@@ -1,0 +1,135 @@
+"""What the packets of a request mean: the waits that are known, and the bounds of the others."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from sojourn.explain.split import split_rows
+from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
+from sojourn.explain.wire.result import PROXY_COLUMNS
+from sojourn.explain.wire.timeline import Timelines, timeline
+from wire_simulator import Made, Tracked, Wire, made_wire
+
+MS = 1e-3
+
+
+def with_truth(wire: Wire, found: Timelines) -> pl.DataFrame:
+    truth = wire.truth.rename({"accept_wait": "true_wait", "syn_dropped": "true_dropped"})
+    return found.frame.join(truth.drop("client_exchange"), on="backend_exchange")
+
+
+def joined(wire: Wire) -> pl.DataFrame:
+    rows, _ = split_rows(wire.rows.lazy())
+    return with_truth(wire, timeline(wire.tracked, rows))
+
+
+def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
+    nothing = Tracked(empty(CONNECTIONS), empty(EXCHANGES))
+    for found in (timeline(nothing), timeline(made_wire(Made(requests=50)).tracked)):
+        assert dict(found.frame.schema) == {**TIMELINE, **PROXY_COLUMNS}
+    wire = made_wire(Made(requests=50))
+    rows, _ = split_rows(wire.rows.lazy())
+    found = timeline(nothing, rows)
+    assert len(found.frame) == 0
+    assert found.joined.requests == 0
+
+
+@pytest.mark.parametrize("log", [True, False], ids=["log", "wire alone"])
+@pytest.mark.parametrize("skew", [0.0, 0.25, -0.1])
+def test_the_wait_for_accept_is_found_whatever_the_app_s_clock(log: bool, skew: float) -> None:
+    wire = made_wire(Made(skew=skew))
+    rows = joined(wire) if log else with_truth(wire, timeline(wire.tracked))
+    assert len(rows) == 2_000
+    # The offset of the clocks is known to within the way there and back of an idle backend.
+    assert (rows["accept_wait"] - rows["true_wait"]).abs().max() < 0.2 * MS
+    assert (rows["syn_dropped"] - rows["true_dropped"]).abs().max() < 1e-6
+
+
+def test_the_wait_lies_between_its_bounds() -> None:
+    rows = joined(made_wire(Made(ack_dropped=0.05)))
+    held = rows.filter(pl.col("first"))
+    assert (held["accept_wait_lower"] <= held["true_wait"] + 1e-6).all()
+    assert (held["accept_wait_upper"] >= held["true_wait"] - 1e-6).all()
+    # A final ACK that was dropped proves a second that was not spent in the accept queue.
+    proven = held.filter(pl.col("accept_wait_lower") > 0)
+    assert 50 < len(proven) < 150
+    assert proven["accept_wait_lower"].to_list() == pytest.approx([1.0] * len(proven))
+    assert (proven["syn_queue"] > 1).all()
+
+
+def test_a_dropped_syn_is_no_part_of_the_wait_for_accept() -> None:
+    rows = joined(made_wire(Made(syn_dropped=0.2)))
+    dropped = rows.filter(pl.col("syn_dropped") > 0.5)
+    assert len(dropped) > 300
+    assert (dropped["accept_wait"] - dropped["true_wait"]).abs().max() < 0.2 * MS
+    assert dropped["syn_queue"].max() < MS
+
+
+def test_only_the_first_request_of_a_connection_has_a_handshake() -> None:
+    rows = joined(made_wire(Made(kept=4, syn_dropped=0.0)))
+    later = rows.filter(~pl.col("first"))
+    waits = ("syn_dropped", "syn_queue", "accept_wait_lower", "accept_wait_upper", "accept_wait", "backend_syn")
+    assert len(later) == 1_500
+    assert all(later[name].is_null().all() for name in waits)
+    assert later["app_start"].is_not_null().all()
+    assert rows.filter("first")["accept_wait"].is_not_null().all()
+
+
+def test_without_a_service_time_the_upper_bound_holds_it() -> None:
+    wire = made_wire(Made(answers=False))
+    found = timeline(wire.tracked)
+    assert found.frame["accept_wait"].is_null().all()
+    assert found.joined.without_service == 2_000
+    rows = with_truth(wire, found)
+    service = wire.rows["response"].mean()
+    assert isinstance(service, float)
+    assert (rows["accept_wait_upper"] > rows["true_wait"]).all()
+    assert timeline(made_wire(Made()).tracked).joined.without_service == 0
+
+
+def test_a_request_that_nginx_reads_late_lay_unread() -> None:
+    wire = made_wire(Made(proxy_late=0.1))
+    rows = joined(wire)
+    late = rows.filter(pl.col("proxy_unread_right") > 0)
+    assert len(late) > 100
+    assert (late["proxy_unread"] - late["proxy_unread_right"]).abs().max() < 1.001 * MS
+    others = rows.filter(pl.col("proxy_unread_right") == 0)
+    assert others["proxy_unread"].max() < MS
+
+
+def test_a_clock_that_stands_elsewhere_moves_the_log_not_the_packets() -> None:
+    rows = joined(made_wire(Made(capture_ahead=0.4)))
+    assert (rows["accept_wait"] - rows["true_wait"]).abs().max() < 0.2 * MS
+    assert rows["proxy_unread"].abs().max() < 1.2 * MS
+
+
+def test_legs_are_told_by_stamps_by_the_log_and_by_the_user() -> None:
+    def legs(found: Timelines) -> dict[str, str]:
+        return dict(found.connections.select("endpoint", pl.col("leg").cast(pl.String)).unique().iter_rows())
+
+    expected = {"10.0.0.1:80": "client", "10.0.1.1:8080": "backend", "10.0.1.2:8080": "backend"}
+    wire = made_wire(Made(requests=200))
+    assert legs(timeline(wire.tracked)) == expected
+    bare = made_wire(Made(requests=200, stamps=False))
+    assert legs(timeline(bare.tracked)) == dict.fromkeys(expected, "unknown")
+    assert legs(timeline(bare.tracked, split_rows(bare.rows.lazy())[0])) == expected
+    assert legs(timeline(bare.tracked, backends=[":8080"])) == expected
+    one = timeline(bare.tracked, backends=["10.0.1.1:8080"])
+    assert legs(one) == {**expected, "10.0.1.2:8080": "unknown"}
+
+
+def test_where_nothing_names_a_backend_every_server_has_its_bounds() -> None:
+    found = timeline(made_wire(Made(requests=200, stamps=False, ids=False)).tracked)
+    assert len(found.frame) == 400
+    assert found.frame["accept_wait_upper"].is_not_null().all()
+
+
+def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
+    wire = made_wire(Made(requests=100))
+    six = wire.tracked.connections.with_columns(
+        pl.when(pl.col("server_port") == 8080).then(pl.lit("fd00::7")).otherwise("server").alias("server")
+    )
+    rows = wire.rows.with_columns(upstream=pl.lit("[fd00::7]:8080"), upstream_addr=pl.lit("[fd00::7]:8080"))
+    found = timeline(Tracked(six, wire.tracked.exchanges), split_rows(rows.lazy())[0])
+    assert found.backends == ("[fd00::7]:8080",)
+    assert found.joined.requests == 100

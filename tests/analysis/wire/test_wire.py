@@ -1,0 +1,230 @@
+"""What a capture shows, from its frames: figures, tallies, agreement with the log, findings."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from sojourn.errors import SojournError
+from sojourn.explain.result import rounded
+from sojourn.explain.split import split_rows
+from sojourn.explain.wire.agreement import RESOLUTION, wire_check
+from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES, empty
+from sojourn.explain.wire.result import FIGURES, Agreed, Joined, WireResult
+from sojourn.explain.wire.tallies import syn_steps
+from sojourn.explain.wire.wire import checked_backend, wire_of
+from sojourn.readers.capture.batch import Counts
+from sojourn.sections.split_wire import split_wire_section
+from wire_simulator import Made, Tracked, Wire, made_wire
+
+
+def found(wire: Wire, *, log: bool = True, **more: object) -> WireResult:
+    rows = split_rows(wire.rows.lazy())[0] if log else None
+    return wire_of(wire.tracked, Counts(), ("made.pcap",), (), rows=rows, **more)
+
+
+def test_figures_are_those_of_the_requests() -> None:
+    wire = made_wire(Made(syn_dropped=0.05, ack_dropped=0.02))
+    result = found(wire)
+    truth = wire.truth.filter("first")
+    assert result.sizes["accept_wait"] == len(truth)
+    for name, column in (("accept_wait", "accept_wait"), ("syn_dropped", "syn_dropped")):
+        assert result.figures[name]["mean"] == pytest.approx(truth[column].mean(), abs=1e-4)
+        assert result.figures[name]["max"] == pytest.approx(truth[column].max(), abs=1e-4)
+    assert result.figures["handshake"]["max"] > 1
+    assert set(result.figures) == set(FIGURES)
+    assert result.negative["accept_wait"] == 0
+
+
+def test_the_parts_make_up_the_split_s_queueing_delay() -> None:
+    result = found(made_wire(Made(syn_dropped=0.05)))
+    assert result.split is not None
+    parts = sum(result.split[name] for name in ("syn_dropped", "handshake", "accept_wait"))
+    # nginx's stamp is truncated: half a millisecond early in the mean.
+    assert result.split["queueing_delay"] == pytest.approx(parts + 0.0005, abs=2e-4)
+    assert result.split["syn_dropped"] > 0.03
+    assert result.split["requests"] == 2_000
+
+
+def test_the_log_of_an_idle_nginx_agrees_with_the_wire() -> None:
+    result = found(made_wire(Made()))
+    agreed = {row.figure: row for row in result.agreement}
+    assert set(agreed) == {
+        "request_time", "upstream_connect_time", "upstream_header_time", "upstream_response_time", "queue",
+    }  # fmt: skip
+    for row in agreed.values():
+        assert row.requests >= 1_990
+        assert row.p99 is not None
+        assert row.p99 <= RESOLUTION
+        assert row.beyond == 0
+    assert agreed["queue"].spread is not None
+    assert agreed["queue"].spread < 0.001
+    (check,) = result.checks
+    assert (check.name, check.verdict) == ("wire", "pass")
+
+
+def test_a_log_that_tells_other_times_does_not_agree() -> None:
+    wire = made_wire(Made())
+    late = wire.rows.with_columns(pl.col("header", "response") + 0.02)
+    result = found(Wire(wire.tracked, late, wire.truth, wire.backends))
+    (check,) = result.checks
+    assert check.verdict == "fail"
+    assert "upstream_header_time by 2" in check.sentence
+    agreed = {row.figure: row for row in result.agreement}
+    assert agreed["upstream_header_time"].beyond == 2_000
+    assert agreed["upstream_header_time"].median == pytest.approx(0.02, abs=0.001)
+
+
+def test_answers_that_nginx_no_longer_waited_for_are_not_compared() -> None:
+    wire = made_wire(Made(requests=200))
+    gone = wire.rows.with_columns(status=pl.lit(504, pl.Int16), header=pl.lit(None, pl.Float64))
+    agreed = {row.figure: row.requests for row in found(Wire(wire.tracked, gone, wire.truth, wire.backends)).agreement}
+    assert "upstream_response_time" not in agreed
+    assert agreed["upstream_connect_time"] == 200
+
+
+def test_few_joined_records_are_a_failure_with_their_reasons() -> None:
+    check = wire_check((), Joined(100, {"request_id": 40}, {"not_found": 50, "ambiguous": 10}))
+    assert check.verdict == "fail"
+    assert check.value == 0.4
+    assert "only 40 % of the log's 100 requests" in check.sentence
+    assert "not found 50" in check.sentence
+    assert wire_check((), Joined(0)).verdict == "unknown"
+    assert wire_check((Agreed("queue", 5, 0.0, 9.0, 9.0, 5),), Joined(5, {"tuple": 5})).verdict == "unknown"
+
+
+def test_steps_are_when_a_repeated_syn_was_answered() -> None:
+    wire = made_wire(Made(requests=4))
+    delays = {0: 1.03, 1: 3.05, 2: 3.01, 3: 0.21}
+    connections = wire.tracked.connections.head(4)
+    moved = [connections["syn"][k] + timedelta(seconds=delay) for k, delay in delays.items()]
+    tried = connections.with_columns(
+        pl.Series("syn_answered", moved, dtype=connections.schema["syn_answered"]), leg=pl.lit("backend"),
+        syn_retransmissions=pl.Series([1, 2, 2, 1], dtype=pl.Int32),
+    )  # fmt: skip
+    never = tried.head(1).with_columns(
+        syn_answered=pl.lit(None, connections.schema["syn"]), syn_ack=pl.lit(None, connections.schema["syn"]),
+        last=pl.col("syn") + pl.duration(seconds=7, time_unit="ns"),
+    )  # fmt: skip
+    steps = syn_steps(pl.concat([tried, never]))
+    assert [tuple(row) for row in steps.drop("leg").iter_rows()] == [
+        (0.2, True, 1, 1), (1.0, True, 1, 1), (3.0, True, 2, 4), (7.0, False, 1, 1),
+    ]  # fmt: skip
+
+
+def test_findings_name_what_was_dropped_and_servers_count_it() -> None:
+    wire = made_wire(Made(syn_dropped=0.05, ack_dropped=0.02))
+    result = found(wire)
+    dropped = int((wire.truth["syn_dropped"] > 0).sum())
+    assert f"{dropped} SYNs to backends had to be sent again" in result.findings[0]
+    assert f"(answered at +1 s: {dropped})" in result.findings[0]
+    assert any("final ACK to backends was dropped" in finding for finding in result.findings)
+    backends = result.servers.filter(pl.col("leg") == "backend")
+    assert backends["syn_retransmissions"].sum() == dropped == result.syn_retransmissions
+    assert result.servers["connections"].sum() == len(result.connections)
+    assert result.ends == {"fin": len(result.connections)}
+
+
+def test_refused_unanswered_and_reset_connections_are_told() -> None:
+    wire = made_wire(Made(requests=100))
+    at = pl.col("connection") - 100
+    ends = pl.when(at == 0).then(pl.lit("refused")).when(at == 1).then(pl.lit("unanswered"))
+    ends = ends.when(at == 2).then(pl.lit("reset_by_server")).otherwise(pl.col("end").cast(pl.String))
+    connections = wire.tracked.connections.with_columns(end=ends.cast(CONNECTIONS["end"]))
+    result = found(Wire(Tracked(connections, wire.tracked.exchanges), wire.rows, wire.truth, wire.backends))
+    told = " ".join(result.findings)
+    assert "1 connection to backends never got an answer." in told
+    assert "1 connection to backends met a reset: nobody listened." in told
+    assert "1 connection ended in a reset by backends" in told
+    assert result.ends == {"fin": 197, "refused": 1, "reset_by_server": 1, "unanswered": 1}
+
+
+def test_first_requests_sent_again_are_told() -> None:
+    wire = made_wire(Made(requests=100))
+    exchanges = wire.tracked.exchanges.with_columns(
+        retransmissions=pl.when(pl.col("exchange").is_in([100, 101])).then(1).otherwise(0).cast(pl.Int32)
+    )
+    connections = wire.tracked.connections.with_columns(client_retransmissions=pl.lit(1, pl.Int32))
+    result = found(Wire(Tracked(connections, exchanges), wire.rows, wire.truth, wire.backends))
+    assert any(finding.startswith("2 first requests to backends had to be sent again") for finding in result.findings)
+
+
+def test_what_is_not_known_is_said() -> None:
+    bare = found(made_wire(Made(requests=100, stamps=False, answers=False)), log=False)
+    assert any("--backend ADDR:PORT" in note for note in bare.notes)
+    assert any("For 200 requests nobody tells a service time" in note for note in bare.notes)
+    assert bare.checks == ()
+    moved = found(made_wire(Made(requests=300, capture_ahead=0.4)))
+    assert any("+400" in note or "+399" in note for note in moved.notes)
+
+
+def test_only_connections_of_the_time_asked_for() -> None:
+    wire = made_wire(Made(requests=1_000))
+    whole = found(wire)
+    assert whole.window is not None
+    middle = whole.window[0] + (whole.window[1] - whole.window[0]) / 2
+    early, late = found(wire, until=middle), found(wire, since=middle)
+    assert len(early.connections) + len(late.connections) == len(whole.connections)
+    assert 0 < len(early.timeline) < len(whole.timeline)
+    assert early.window is not None
+    assert early.connections["first"].max() < middle
+
+
+def test_nothing_at_all_is_no_error() -> None:
+    nothing = Tracked(empty(CONNECTIONS), empty(EXCHANGES))
+    result = wire_of(nothing, Counts())
+    assert result.window is None
+    assert result.figures == {}
+    json.dumps(rounded(result.to_dict()))
+    logged = wire_of(nothing, Counts(), rows=split_rows(made_wire(Made(requests=10)).rows.lazy())[0])
+    assert logged.checks[0].verdict == "unknown"
+    assert "no request of the log was found" in split_wire_section(logged).sentence
+
+
+def test_the_json_has_the_keys_others_rely_on() -> None:
+    told = rounded(found(made_wire(Made(requests=300))).to_dict(limit=7))
+    assert {
+        "packets", "undecoded", "connections", "syn_retransmissions", "handshake", "accept_wait_bounds", "joined",
+        "requests",
+    } <= set(told)  # fmt: skip
+    assert set(told["accept_wait_bounds"]) == {"lower", "upper"}
+    assert len(told["requests"]) == 7
+    assert told["requests_left_out"] == 293
+    assert told["requests"][0]["backend_syn"].endswith("Z")
+    assert len(told["requests"][0]["backend_syn"]) == len("2026-01-01T00:00:00.000000Z")
+    json.dumps(told)
+
+
+def test_the_timeline_is_written_whole(tmp_path: Path) -> None:
+    result = found(made_wire(Made(requests=50)))
+    result.write_parquet(tmp_path / "wire.parquet")
+    assert pl.read_parquet(tmp_path / "wire.parquet").equals(result.timeline)
+    with pytest.raises(SojournError):
+        result.write_parquet(tmp_path / "no" / "such" / "folder.parquet")
+
+
+def test_backends_are_addresses_with_ports() -> None:
+    assert checked_backend("8000") == ":8000"
+    assert checked_backend(":8000") == ":8000"
+    assert checked_backend("10.0.0.1:80") == "10.0.0.1:80"
+    assert checked_backend("[fd00::7]:80") == "[fd00::7]:80"
+    for wrong in ("10.0.0.1", "fd00::7:80", "app:http", "10.0.0.1:0", "10.0.0.1:70000", ""):
+        with pytest.raises(SojournError, match="is not a backend"):
+            checked_backend(wrong)
+
+
+def test_the_split_s_section_divides_connect_and_queue() -> None:
+    wire = made_wire(Made(syn_dropped=0.05))
+    section = split_wire_section(found(wire))
+    assert "2,000 of 2,000 requests (100 %)" in section.sentence
+    assert "dropped SYNs" in section.sentence
+    (table,) = section.tables
+    names = [row[0] for row in table.rows]
+    assert "accept queue, to the app's start" in names
+    assert not any("at most" in name for name in names)
+    unknown = made_wire(Made(answers=False))
+    bounded = [row[0] for row in split_wire_section(found(unknown)).tables[0].rows]
+    assert "accept queue, at most" in bounded
