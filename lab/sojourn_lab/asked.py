@@ -95,7 +95,7 @@ def _captured(scenario: Scenario) -> Scenario:
     """Return the scenario with its packets recorded, and what they show among its figures."""
     if not any(case.kind == "http" for case in scenario.cases):
         raise ScenarioError(
-            f"{scenario.name}: no case sends plain requests through nginx, of which packets are captured"
+            f"{scenario.name}: no case sends plain requests through nginx, whose packets it is about"
         )
     analyses = scenario.analyses if "wire" in scenario.analyses else [*scenario.analyses, "wire"]
     return msgspec.structs.replace(scenario, capture=True, analyses=analyses)
