@@ -149,7 +149,8 @@ def result(
         write_log(traffic, log)
         jobs = commands(large, small, log)
         starts = {job: _instead(command, empty, large, small) for job, command in jobs.items() if job != WITH_LOG}
-        measured(_instead(jobs[WITH_LOG], small, large))  # compiles what is compiled, once
+        if WITH_LOG in jobs:
+            measured(_instead(jobs[WITH_LOG], small, large))  # compiles what is compiled, once
         runs: dict[str, list[tuple[float, float]]] = {job: [] for job in jobs}
         idle: dict[str, list[float]] = {job: [] for job in starts}
         for turn in range(max(repeats)):

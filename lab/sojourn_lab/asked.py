@@ -94,9 +94,7 @@ def as_asked(name_or_file: str, asked: Asked) -> tuple[Scenario, float]:
 def _captured(scenario: Scenario) -> Scenario:
     """Return the scenario with its packets recorded, and what they show among its figures."""
     if not any(case.kind == "http" for case in scenario.cases):
-        raise ScenarioError(
-            f"{scenario.name}: no case sends plain requests through nginx, whose packets it is about"
-        )
+        raise ScenarioError(f"{scenario.name}: no case sends plain requests through nginx, whose packets it is about")
     analyses = scenario.analyses if "wire" in scenario.analyses else [*scenario.analyses, "wire"]
     return msgspec.structs.replace(scenario, capture=True, analyses=analyses)
 

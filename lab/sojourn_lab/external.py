@@ -83,7 +83,7 @@ def asked_target(url: str | None, *, limits: Mapping[str, float | None], lab_app
             raise ScenarioError("--lab-app and the limits --max-… go with --url")
         return None
     if starts:
-        raise ScenarioError("--server, --runtime and --capture are about what the lab starts: nothing, with --url")
+        raise ScenarioError("--server, --runtime, --capture say what the lab starts; with --url it starts nothing")
     allowed = Limits(
         rate=told.get("rate", Limits.rate),
         concurrency=int(told.get("concurrency", Limits.concurrency)),

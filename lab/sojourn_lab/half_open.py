@@ -38,9 +38,11 @@ class HalfOpen:
 
     def begin(self, host: str, port: int, count: int) -> None:
         """Send `count` SYNs to a port; nobody will ever answer the SYN-ACKs."""
-        from scapy.layers.inet import IP, TCP  # noqa: PLC0415 - a third of a second, for the few that need it
-
         self._refuse_outside()
+        try:
+            from scapy.layers.inet import IP, TCP  # noqa: PLC0415 - a third of a second, for the few that need it
+        except ImportError:
+            raise LabError("half-open connections are made with scapy: pip install 'sojourn[lab]'") from None
         if self.sent + count > MOST:
             raise LabError(f"{self.sent + count} half-open connections were asked for; at most {MOST} are made")
         with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from sojourn import Requests
     from sojourn.explain.result import SplitResult
     from sojourn.sections.section import Section
+
+MOST_KERNELS = 12
+"""Sets of servers whose queues the report shows, the first ones; kernel.jsonl has them all."""
 
 
 def write_report(
@@ -32,20 +37,36 @@ def write_report(
                 result.notes.insert(
                     0, f"This run holds {loads} loads one after another: read it by service, not as a whole."
                 )
-        sections = [] if recorded is None else recorded_sections(recorded, result)
+        sections = [] if recorded is None else recorded_sections(run, recorded, result)
         write_html(result, folder / "report.html", title=run.scenario.title, lead=run_section(run), sections=sections)
     except Exception as error:
         raise LabError(f"the report of the run failed: {type(error).__name__}: {error}") from error
 
 
-def recorded_sections(recorded: Recorded, result: SplitResult | None) -> list[Section]:
-    """Return what the packets and the kernel tell of the whole run; nothing of what was not recorded."""
+def recorded_sections(run: Run, recorded: Recorded, result: SplitResult | None) -> list[Section]:
+    """Return what the packets of the whole run tell, and the kernel for each set of servers; of what was recorded."""
     from sojourn.sections.kernel import kernel_section  # noqa: PLC0415
     from sojourn.sections.wire import wire_section  # noqa: PLC0415
 
     sections = [wire_section(recorded.wire(result))] if recorded.captures and result is not None else []
-    kernel = recorded.kernel()
-    return sections if kernel is None else [*sections, kernel_section(kernel)]
+    several = recorded.by_servers()
+    for number, samples in enumerate(several[:MOST_KERNELS], 1):
+        kernel = recorded.kernel(samples)
+        if kernel is None:
+            continue
+        section = kernel_section(kernel)
+        if len(several) > 1:
+            names = ", ".join(cases_between(run, samples[0].time, samples[-1].time))
+            title = f"{section.title}: {names}" if names else section.title
+            section = replace(section, key=f"{section.key}-{number}", title=title)
+        sections.append(section)
+    return sections
+
+
+def cases_between(run: Run, since: float, until: float) -> list[str]:
+    """Return the cases whose windows begin between two instants, unix s."""
+    begins = {case.name: datetime.fromisoformat(case.window.since).timestamp() for case in run.cases}
+    return [name for name, begin in begins.items() if since <= begin <= until]
 
 
 def run_section(run: Run) -> Section:

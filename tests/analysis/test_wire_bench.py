@@ -93,7 +93,7 @@ def test_what_is_timed_reads_every_packet(
 def test_it_writes_its_table_as_json_and_markdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = {"sojourn pcap", wire.WITH_LOG, "tshark"}
+    chosen = {"reader", "tshark"}  # the others take seconds to start, several times
     all_commands = wire.commands
     monkeypatch.setattr(
         wire, "commands", lambda *files: {name: c for name, c in all_commands(*files).items() if name in chosen}

@@ -82,6 +82,18 @@ def test_a_case_is_told_by_the_samples_around_it_and_the_settings_before_it(tmp_
     assert Recorded(tmp_path / "nowhere", []).kernel() is None
 
 
+def test_each_set_of_servers_has_its_own_counters(tmp_path: Path) -> None:
+    def on(port: int, each: Sample) -> Sample:
+        return msgspec.structs.replace(each, sockets=[msgspec.structs.replace(each.sockets[1], port=port)])
+
+    blind = Sample(2.5, unavailable={"sockets": "netlink is not allowed here"})
+    every = [on(81, sample(1.0, 0, 5, 5)), on(81, sample(2.0, 3, 9, 9)), blind, on(82, sample(3.0, 0, 0, 0))]
+    (tmp_path / "kernel.jsonl").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in every))
+    groups = Recorded(tmp_path, []).by_servers()
+    assert [[each.time for each in group] for group in groups] == [[1.0, 2.0], [3.0]]
+    assert [kernel_figures(group)["overflows"] for group in groups] == [4, 0]
+
+
 @pytest.mark.scenario
 @needs_namespace
 def test_modes_at_the_steps_of_the_kernel_s_timers_with_other_arrivals(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from lab_support import needs_namespace, sound_run
 from sojourn.capture.errors import CaptureError
 from sojourn.capture.recorder import Recorder
+from sojourn.capture.tcpdump import Summary
 from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.document import Captured
 from sojourn_lab.errors import LabError, ScenarioError
@@ -108,7 +109,9 @@ def test_the_kernel_was_asked_in_both_namespaces(run: dict[str, Any]) -> None:
 def test_the_report_shows_both(run: dict[str, Any]) -> None:
     page = (Path(run["run"]) / "report.html").read_text()
     assert "What the packets show" in page
-    assert "The queues before accept()" in page
+    assert "The queues before accept(): room" in page
+    assert "The queues before accept(): burst" in page
+    assert "Counters went back" not in page
 
 
 def test_a_capture_is_asked_for_by_the_command_or_the_file() -> None:
@@ -131,3 +134,43 @@ def test_what_keeps_packets_from_being_recorded_is_said_once(tmp_path: Path, mon
     with pytest.raises(LabError, match=r"^the capture: tcpdump may not open a socket: run it as root$"):
         _captured(tmp_path / "capture.pcap", {"nginx": 80}, captures).__enter__()
     assert captures == []
+
+
+class Kept:
+    """A recorder that leaves the files it is told to."""
+
+    made: ClassVar[list[str]] = ["capture.pcap0"]
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        self.folder, self.settings = path.parent, settings
+        self.summary = Summary(captured=5, received=10, dropped=1)
+
+    def __enter__(self) -> Kept:
+        assert self.settings["ports"] == [80, 8000]
+        assert self.settings["snaplen"] == 1024
+        assert self.settings["ring"].files * self.settings["ring"].megabytes == 512
+        for name in self.made:
+            (self.folder / name).write_bytes(name.encode())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to do."""
+
+    def files(self) -> list[Path]:
+        return [self.folder / name for name in self.made]
+
+
+@pytest.mark.parametrize(
+    ("made", "left"),
+    [(["capture.pcap0"], ["capture.pcap"]), (["capture.pcap0", "capture.pcap1"], ["capture.pcap0", "capture.pcap1"])],
+)
+def test_a_capture_is_bounded_and_one_file_where_that_was_enough(
+    made: list[str], left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sojourn.capture.recorder.Recorder", Kept)
+    monkeypatch.setattr(Kept, "made", made)
+    captures: list[Captured] = []
+    with _captured(tmp_path / "capture.pcap", {"nginx": 80, "backend-1": 8000}, captures):
+        assert captures == []
+    assert captures == [Captured(left, 5, 10, 1)]
+    assert sorted(each.name for each in tmp_path.iterdir()) == left

@@ -46,7 +46,7 @@ def test_list_lists() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "benchmrk"], "there is no scenario 'benchmrk'; there are: added-backend"),
+        (["run", "benchmrk"], "there is no scenario 'benchmrk'; there are: abort-on-overflow"),
         (["run", "none.toml"], "none.toml: cannot be read"),
         (["run", "bad.toml"], "bad.toml: "),
         (["run", "benchmark", "--scale", "0"], "--scale"),

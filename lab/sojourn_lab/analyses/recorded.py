@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,6 +89,14 @@ class Recorded:
         first = max((n for n, each in enumerate(every) if each.time <= since), default=0)
         last = min((n for n, each in enumerate(every) if each.time >= until), default=len(every) - 1)
         return every[first : last + 1]
+
+    def by_servers(self) -> list[list[Sample]]:
+        """Return the samples of each set of servers by itself: in a namespace of its own the counters begin anew."""
+
+        def ports(sample: Sample) -> frozenset[int]:
+            return frozenset(each.port for each in sample.sockets)
+
+        return [list(group) for key, group in groupby(self.samples, key=ports) if key]
 
     def kernel(self, samples: Sequence[Sample] | None = None) -> KernelResult | None:
         """Return what the samples tell, all of them unless some are given; None where there is none."""

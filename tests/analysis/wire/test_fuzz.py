@@ -173,10 +173,9 @@ def test_payload_that_looks_like_heads_and_is_none(folder: Path) -> None:
     assert isinstance(tracked(bytes(data), folder), Counts)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08garbled\n\x1b[31m"], ids=["empty", "garbled"])
-def test_the_command_says_it_in_one_line(content: bytes, tmp_path: Path) -> None:
+def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "broken.pcap"
-    path.write_bytes(content)
+    path.write_bytes(b"\x1f\x8b\x08garbled\n\x1b[31m")
     done = subprocess.run(
         [sys.executable, "-m", "sojourn", "pcap", str(path)], capture_output=True, text=True, check=False, timeout=60
     )

@@ -97,6 +97,18 @@ def test_an_id_that_came_twice_is_told_apart_by_time() -> None:
     assert found.joined.by == {"request_id": 100}
 
 
+def test_an_id_that_everybody_has_is_no_id() -> None:
+    wire = made_wire(Made(requests=2_000, rate=50.0))
+    exchanges = wire.tracked.exchanges.with_columns(
+        request_id=pl.when(pl.col("request_id").is_not_null()).then(pl.lit("constant"))
+    )
+    rows = wire.rows.with_columns(request_id=pl.lit("constant"))
+    wire = Wire(type(wire.tracked)(wire.tracked.connections, exchanges), rows, wire.truth, wire.backends)
+    found, matched = joined(wire)
+    assert wrong(matched, "backend") == wrong(matched, "client") == 0
+    assert found.joined.by == {"tuple": 2_000}
+
+
 def test_two_requests_of_one_id_at_the_same_time_are_not_guessed() -> None:
     wire = made_wire(Made(requests=200, rate=2_000.0))
     alike = wire.rows.sort("start")["request_id"][100:102].to_list()

@@ -132,6 +132,33 @@ def test_refused() -> None:
     assert row["server_zero_windows"] == 0, "a reset's window says nothing"
 
 
+def test_a_client_that_asks_again_after_a_refusal() -> None:
+    """Windows does: the same SYN, until it is taken."""
+    talk = Talk()
+    for ms in (0, 500, 1000):
+        talk.syn(ms)
+        talk.reset(ms + 1, SERVER)
+    row = one(tracked(talk.segments))
+    assert (row["end"], row["syn_retransmissions"], row["reset"]) == ("refused", 2, 1001)
+    talk.syn(1500)
+    talk.syn_ack(1501)
+    talk.ack(1502)
+    row = one(tracked(talk.segments))
+    assert (row["end"], row["syn_retransmissions"], row["syn_answered"], row["reset"]) == ("open", 3, 1500, None)
+
+
+def test_both_sides_ask_at_once() -> None:
+    talk = Talk()
+    talk.syn(0)
+    talk.send(1, SERVER, SYN, seq=talk.server_isn)
+    talk.send(2, CLIENT, SYN | ACK, seq=talk.client_isn)
+    talk.syn_ack(3)
+    talk.ack(4)
+    row = one(tracked(talk.segments))
+    assert (row["client_port"], row["syn"], row["syn_ack"], row["established"]) == (40_000, 0, 3, 4)
+    assert row["syn_retransmissions"] == 0
+
+
 @pytest.mark.parametrize(("side", "end"), [(CLIENT, "reset_by_client"), (SERVER, "reset_by_server")])
 def test_resets(side: int, end: str) -> None:
     talk = Talk().opened()

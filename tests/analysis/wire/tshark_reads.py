@@ -137,7 +137,7 @@ def _connection_figures(
     for packets in streams.values():
         syn = [p for p in packets if int(p["tcp.flags"], 16) & 0x12 == SYN]
         syn_ack = [p for p in packets if int(p["tcp.flags"], 16) & 0x12 == 0x12]
-        again = [p for p in packets if any(p[f"tcp.analysis.{k}retransmission"] for k in ("", "fast_", "spurious_"))]
+        again = [p for p in packets if _sent_again(p)]
         theirs[_ns(packets[0])] = {
             "packets": len(packets),
             "syn": _ns(syn[0]) if syn else None,
@@ -170,11 +170,12 @@ def _connection_figures(
 def exchange_differences(ours: Ours, rows: list[dict[str, str]]) -> tuple[int, list[str]]:
     """Requests compared; and those whose times differ, or that one side alone has seen.
 
-    Times of the packets in which requests begin, and in which the answers' heads do (interim ones left out).
+    Times of the packets in which requests begin, and in which the heads of answers do, interim answers left out.
     """
-    asked = Counter(_ns(row) for row in rows if plain(row) and row["http.request.method"] for _ in _each(row))
-    answers = [row for row in rows if plain(row) and row["http.response.code"]]
-    answered = Counter(_ns(row) for row in answers for code in row["http.response.code"].split("|") if code >= "200")
+    new = [row for row in rows if plain(row) and not _sent_again(row)]
+    asked = Counter(_ns(row) for row in new for _ in filter(None, row["http.request.method"].split("|")))
+    codes = [(row, code) for row in new for code in filter(None, row["http.response.code"].split("|"))]
+    answered = Counter(_ns(row) for row, code in codes if code >= "200" or code == "101")
     frame = ours.tracked.exchanges.filter(pl.col("method").is_not_null() | pl.col("status").is_not_null())
     frame = frame.with_columns(pl.col(pl.Datetime).to_physical())
     mine = Counter(frame.filter(pl.col("method").is_not_null())["request_first"].drop_nulls().to_list())
@@ -188,8 +189,8 @@ def exchange_differences(ours: Ours, rows: list[dict[str, str]]) -> tuple[int, l
     return asked.total(), found
 
 
-def _each(row: dict[str, str]) -> list[str]:
-    return row["http.request.method"].split("|")
+def _sent_again(row: dict[str, str]) -> bool:
+    return any(row[f"tcp.analysis.{kind}retransmission"] for kind in ("", "fast_", "spurious_"))
 
 
 def _ns(row: dict[str, str]) -> int:

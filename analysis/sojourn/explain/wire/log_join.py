@@ -19,6 +19,7 @@ from sojourn.explain.wire.pairs import Side, keyed, paired
 
 TOLERANCE = 0.005  # s: nginx's clock stands still during a turn of its event loop, and shows whole milliseconds
 ONE_CLOCK = 0.005  # s: nearer than this, the capturing machine's clock is taken to be nginx's
+SHARED = 10  # records with one id: where there are more, it names nothing
 EXCHANGE_PAIR = {"log_row": pl.Int64(), "exchange": pl.Int64()}
 # Of a log, besides what the split reads.
 READ = (
@@ -75,12 +76,18 @@ def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TO
         log: as from ``log_table``.
         tolerance: s.
     """
+    backend = backend.select(
+        "exchange", "request_id", "endpoint", "method", "path", "stamp_us", "begun", "ended"
+    )  # fmt: skip
     by_id, ambiguous = _by_id(backend, log, tolerance)
     offset = capture_offset(by_id, backend, log)
     found = [_attempts(by_id, backend, log)]
     others = by_id.join(found[0], on="exchange", how="anti")["exchange"]
     several = []
-    asked = log.filter(pl.col("attempts").fill_null(1) > 0, pl.col("upstream").is_not_null())
+    asked = log.filter(pl.col("attempts").fill_null(1) > 0, pl.col("upstream").is_not_null()).join(
+        found[0], on="log_row", how="anti"
+    )
+    left = backend.join(by_id, on="exchange", how="anti")
     shift = round((offset or 0.0) * 1e9)
     spent = ((pl.col("retries").fill_null(0.0)) * 1e9).round().cast(pl.Int64)
     turned = pl.coalesce("proxy_start_ns", "request_start_ns") + spent + shift
@@ -88,10 +95,11 @@ def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TO
         begin=turned, end=turned + (pl.col("response") * 1e9).round().cast(pl.Int64),
         stamp_us=pl.col("request_start_ns") // 1_000, path="uri", endpoint="upstream",
     )  # fmt: skip
-    left = backend.with_columns(begin="begun", end="ended")
+    left = left.with_columns(begin="begun", end="ended")
     for by in (("endpoint", "stamp_us", "method", "path"), ("endpoint", "stamp_us"), ("endpoint", "method", "path")):
-        left = left.join(by_id, on="exchange", how="anti").join(found[-1], on="exchange", how="anti")
-        asked = asked.join(found[-1], on="log_row", how="anti")
+        if len(found) > 1:
+            left = left.join(found[-1], on="exchange", how="anti")
+            asked = asked.join(found[-1], on="log_row", how="anti")
         one = left.filter(*(pl.col(name).is_not_null() for name in by))
         if "stamp_us" not in by:
             one = one.filter(pl.col("stamp_us").is_null())
@@ -108,18 +116,25 @@ def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TO
 def _by_id(exchanges: pl.DataFrame, log: pl.DataFrame, tolerance: float) -> tuple[pl.DataFrame, pl.Series]:
     """(log_row, exchange) of equal request ids, and records whose id is not theirs alone."""
     ids = log.filter(pl.col("request_id").is_not_null(), pl.col("request_id") != "").select(
-        "request_id", "log_row", "start_ns", "time_ns", shared=pl.len().over("request_id") > 1
+        "request_id", "log_row", "start_ns", "time_ns"
     )
-    pairs = exchanges.filter(pl.col("request_id").is_not_null()).select("exchange", "begun", "request_id").join(
-        ids, on="request_id", how="inner"
-    )  # fmt: skip
-    slack = round(tolerance * 1e9)
-    # An id that came twice (a client's or a balancer's own, kept by nginx) is told apart by time.
-    within = (pl.col("begun") >= pl.col("start_ns") - slack) & (pl.col("begun") <= pl.col("time_ns") + slack)
-    pairs = pairs.filter(~pl.col("shared") | within).filter(pl.len().over("exchange") == 1)
-    lost = ids.filter("shared").join(pairs, on="log_row", how="anti")["log_row"]
-    met = lost.is_in(ids.filter("shared").join(exchanges, on="request_id", how="semi")["log_row"].implode())
-    return pairs.select("log_row", "exchange"), lost.filter(met)
+    if ids["request_id"].n_unique() < len(ids):
+        ids = ids.filter(pl.len().over("request_id") <= SHARED)
+    pairs = (
+        exchanges.filter(pl.col("request_id").is_not_null())
+        .select("exchange", "begun", "request_id")
+        .join(ids, on="request_id", how="inner")
+        .drop("request_id")
+    )
+    several = pl.len().over("exchange") > 1
+    shared = pairs.filter(several)
+    if len(shared):
+        # An id that came twice (a client's or a balancer's own, kept by nginx) is told apart by time.
+        slack = round(tolerance * 1e9)
+        within = (pl.col("begun") >= pl.col("start_ns") - slack) & (pl.col("begun") <= pl.col("time_ns") + slack)
+        pairs = pairs.filter(~several | within).filter(~several)
+    lost = shared.select("log_row").unique().join(pairs, on="log_row", how="anti")["log_row"]
+    return pairs.select("log_row", "exchange"), lost
 
 
 def _attempts(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> pl.DataFrame:
@@ -127,6 +142,8 @@ def _attempts(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> 
     told = pairs.join(backend.select("exchange", "endpoint", "begun"), on="exchange").join(
         log.select("log_row", "upstream_addr"), on="log_row"
     )
+    if told["log_row"].n_unique() == len(told):
+        return told.select("log_row", "exchange", attempts=pl.lit(1, pl.Int32), by=pl.lit("request_id"))
     named = pl.col("upstream_addr").str.contains(pl.col("endpoint"), literal=True).fill_null(value=False)
     return (
         told.with_columns(named=named)
@@ -168,7 +185,14 @@ def client_join(
         offset: the capturing machine's clock less nginx's, s. tolerance: s.
     """
     shift = round(offset * 1e9)
-    moved = log.with_columns(pl.col("start_ns", "time_ns") + shift)
+    client = client.select(
+        "exchange", "request_id", "connection", "number", "client", "complete", "method", "path", "begun", "ended",
+        "asked", "answered",
+    )  # fmt: skip
+    moved = log.select(
+        "log_row", "request_id", "method", "uri", "remote_addr", "connection", "connection_requests",
+        pl.col("start_ns", "time_ns") + shift,
+    )  # fmt: skip
     by_id, ambiguous = _by_id(client, moved, tolerance)
     by_id = by_id.filter(pl.len().over("log_row") == 1)
     records = moved.join(known, on="log_row", how="left", maintain_order="left").with_columns(
@@ -187,6 +211,8 @@ def client_join(
         (("method", "path"), pl.col("method").is_not_null(), hidden),
     )
     for by, of_wire, of_log in passes:
+        if not len(left) or not len(records):
+            break
         left = left.join(found[-1], on="exchange", how="anti")
         records = records.join(found[-1], on="log_row", how="anti")
         pairs, unsure = _pairs(left.filter(of_wire), records.filter(of_log), by, tolerance)

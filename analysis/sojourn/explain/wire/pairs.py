@@ -72,8 +72,6 @@ def _possible(first: Side, second: Side, tolerance: int) -> pl.DataFrame:
             parts.append(_found(first, second, one, two, tolerance, by == "begin"))
     schema = {"first": pl.Int64(), "second": pl.Int64(), "distance": pl.Int64()}
     found = pl.concat([pl.DataFrame(schema=schema), *parts])
-    if len(parts) > 1:
-        found = found.unique(["first", "second"])
     here, there = first.frame, second.frame
     at, other = pl.col("first"), pl.col("second")
     return found.with_columns(
@@ -120,6 +118,8 @@ def _nearest(  # type: ignore[no-untyped-def]
             if begin_2[k] < begin_1[i] - tolerance:
                 continue
             far = abs(begin_2[k] - begin_1[i])
+            if not by_begin and far <= tolerance:
+                continue  # found by its begin
             if end_1[i] != unknown and end_2[k] != unknown:
                 if end_2[k] > end_1[i] + tolerance:
                     continue

@@ -230,5 +230,5 @@ def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ah
         attempts=pl.when(pl.col("backend_exchange").is_not_null()).then("attempts").otherwise(0),
     )
     frame = with_queues(with_app_instants(frame, ahead), ahead)
-    frame = frame.sort(pl.min_horizontal("client_syn", "request_first", "backend_syn", "backend_request_first"))
-    return frame.with_columns(pl.col(name).cast(dtype) for name, dtype in COLUMNS.items())
+    frame = frame.select("_service", *(pl.col(name).cast(dtype) for name, dtype in COLUMNS.items()))
+    return frame.sort(pl.min_horizontal("client_syn", "request_first", "backend_syn", "backend_request_first"))

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from sojourn.explain.wire.frames import CONNECTIONS, ENDS, EXCHANGES, PROTOCOLS, WIRE_INSTANT
+from sojourn.explain.wire.tracking.heads import gather
 from sojourn.explain.wire.tracking.states import (
     ANSWER_ALONE,
     HTTP,
@@ -132,18 +133,15 @@ def _texts(tables: Tables, starts: Array, lengths: Array) -> pl.Series:
     """Values of heads; null where there is none. What is not UTF-8 is replaced by U+FFFD, as in logs."""
     there = starts != NOBODY
     sizes = np.where(there, lengths, 0).astype(np.int64)
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    total = int(ends[-1]) if len(ends) else 0
-    octets = tables.texts[np.repeat(starts - begins, sizes) + np.arange(total)]
-    offsets = pa.py_buffer(np.concatenate([begins[:1], ends]).astype(np.int64))
-    mask = pa.py_buffer(np.packbits(there, bitorder="little"))
-    if not (octets < 0x80).all():
-        raw = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(starts), [mask, offsets, pa.py_buffer(octets)])
-        words = [None if word is None else word.decode("utf-8", "replace") for word in raw.to_pylist()]
-        return pl.Series(words, dtype=pl.String)
-    array = pa.LargeStringArray.from_buffers(len(starts), offsets, pa.py_buffer(octets), mask)
-    return pl.Series(pl.from_arrow(array))
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    octets = np.empty(offsets[-1], np.uint8)
+    gather(tables.texts, np.ascontiguousarray(starts), sizes, octets)
+    buffers = [pa.py_buffer(part) for part in (np.packbits(there, bitorder="little"), offsets, octets)]
+    raw = pl.Series(pl.from_arrow(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(starts), buffers)))
+    try:
+        return raw.cast(pl.String)
+    except pl.exceptions.ComputeError:  # somewhere it is no UTF-8
+        return pl.Series([None if word is None else word.decode("utf-8", "replace") for word in raw], dtype=pl.String)
 
 
 def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, int]:

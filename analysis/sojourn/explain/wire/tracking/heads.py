@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.compiled import compiled_part
+from sojourn.compiled import compiled, compiled_part
 from sojourn.explain.wire.tracking.states import (
     CONNECT_LIKE,
     GET_LIKE,
@@ -55,7 +55,7 @@ LENGTH_FIELD, CODING_FIELD = 6, 7
 METHODS, METHOD_LENGTHS = table(
     (b"GET ", b"POST ", b"HEAD ", b"PUT ", b"DELETE ", b"PATCH ", b"OPTIONS ", b"CONNECT ", b"TRACE ", b"PROPFIND ")
 )
-ANSWERS, ANSWER_LENGTHS = table((b"HTTP/1.",))
+ANSWERS, ANSWER_LENGTHS = table((b"HTTP/",))
 PREFACE, PREFACE_LENGTHS = table((b"PRI * HTTP/2.0\r\n",))
 CHUNKED_CODING, CHUNKED_CODING_LENGTHS = table((b"chunked",))
 
@@ -254,11 +254,25 @@ def read_request_line(tables, number, octets, start, stop):
 @compiled_part
 def status_of(octets, start, stop):
     """The status of an answer's head; 0: it is not there."""
-    if stop - start < 12:
+    if stop - start < 12 or octets[start + 8] != SPACE:
+        return 0
+    first = start + 9
+    while first < stop and octets[first] == SPACE:
+        first += 1
+    if first + 3 > stop:
         return 0
     status = 0
-    for i in range(start + 9, start + 12):
+    for i in range(first, first + 3):
         if not 48 <= octets[i] <= 57:
             return 0
         status = status * 10 + octets[i] - 48
     return status
+
+
+@compiled
+def gather(texts, starts, sizes, to):
+    """Copy stretches of ``texts`` into ``to``, one after the other."""
+    at = 0
+    for i in range(len(starts)):
+        copy(to, at, texts, starts[i], sizes[i])
+        at += sizes[i]

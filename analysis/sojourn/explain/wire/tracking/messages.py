@@ -7,7 +7,7 @@ the bytes that do, turns decide: the client's bytes after an answer has begun ar
 
 from __future__ import annotations
 
-from sojourn.compiled import compiled_part
+from sojourn.compiled import compiled, compiled_part
 from sojourn.explain.wire.tracking.bodies import body_bytes
 from sojourn.explain.wire.tracking.heads import (
     CR,
@@ -29,6 +29,7 @@ from sojourn.explain.wire.tracking.states import (
     HEAD,
     HEAD_LIKE,
     HOLED,
+    N_CONNECTIONS,
     N_HEADS,
     NOBODY,
     NONE,
@@ -117,6 +118,15 @@ def give_up_head(tables, number, d):
         side.mode = OPEN
 
 
+@compiled
+def give_up_heads(tables):
+    """The capture has ended: take what is there of every head that is not complete."""
+    for number in range(tables.counts[N_CONNECTIONS]):
+        for d in range(2):
+            if tables.sides[2 * number + d].head_length > 0:
+                give_up_head(tables, number, d)
+
+
 @compiled_part
 def head_bytes(tables, number, d, octets, at, seen, size, position):
     """How many of ``size`` bytes belong to the head that is coming in, and whether it was an interim answer's."""
@@ -143,6 +153,15 @@ def head_bytes(tables, number, d, octets, at, seen, size, position):
 
 
 @compiled_part
+def is_empty(tables, exchange, asks):
+    """Whether no byte of an exchange's request, or answer, has been seen."""
+    if exchange == NOBODY:
+        return False
+    one = tables.exchanges[exchange]
+    return (one.request_bytes if asks else one.response_bytes) == 0
+
+
+@compiled_part
 def take_request(tables, number, d, time, octets, at, kept, size, position):
     """New bytes of the client: ``size`` from ``position`` on, of which ``kept`` stand in ``octets`` from ``at`` on."""
     one = tables.connections[number]
@@ -151,6 +170,9 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
     while done < size and side.mode != OVER:
         seen = max(kept - done, 0)
         begins = seen > 0 and done == 0 and is_known_request(octets, at, at + kept)
+        anew = begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, one.asked, True)
+        if anew:  # what is missing was of the message before
+            side.mode = HEAD
         if OPEN <= side.mode <= HOLED:
             if not (is_answered(tables, one) and (begins or seen == 0)):
                 note_request(tables, one, time, size - done)
@@ -175,7 +197,8 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
             if seen > 0 and not is_request_start(octets, at + done, at + kept):
                 side.mode = OPEN
                 continue
-            begin_exchange(tables, number, time)
+            if not anew:
+                begin_exchange(tables, number, time)
         asked = one.asked
         taken, _ = head_bytes(tables, number, d, octets, at + done, seen, size - done, position + done)
         if asked != NOBODY:
@@ -192,6 +215,9 @@ def take_answer(tables, number, d, time, octets, at, kept, size, position):
     while done < size and side.mode != OVER:
         seen = max(kept - done, 0)
         begins = seen > 0 and done == 0 and is_answer_start(octets, at, at + kept)
+        if begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, one.answered, False):
+            tables.exchanges[one.answered].response_first = NONE  # what is missing was of the message before
+            side.mode = HEAD
         waited = awaited(tables, one) != NOBODY
         if OPEN <= side.mode <= HOLED:
             if not (waited and (begins or seen == 0)):

@@ -45,20 +45,31 @@ def remember(tables, flows, row, time, numbers, rest, ip_id):
 
 
 @compiled_part
+def is_answer_of_another(one, me, other, seq, ack):
+    """Whether a SYN-ACK belongs to a new connection."""
+    if me.isn == seq:
+        return False
+    # A server that sends SYN cookies answers a repeated SYN with another number; a SYN may bring payload.
+    answers = other.isn != NOBODY and BASE + other.isn < position_of(other.next, ack) <= other.next
+    return not answers and (one.ended == 1 or me.begun == 1 or other.isn != NOBODY)
+
+
+@compiled_part
+def is_syn_of_another(one, me, other, seq):
+    """Whether a SYN belongs to a new connection."""
+    if me.isn == seq:  # asked again, even after a reset: some systems do not take that for an answer
+        return one.ended == 1 and one.reset == NONE
+    at_once = one.syn != NONE and one.syn_ack == NONE and not me.begun  # both sides ask
+    return one.ended == 1 or me.isn != NOBODY or (not at_once and (me.begun == 1 or other.begun == 1))
+
+
+@compiled_part
 def is_another(tables, number, d, seq, ack, flags, length):
     """Whether a segment of the flow belongs to a new connection: the pair of address and port is used again."""
     one = tables.connections[number]
     me, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
-    if flags & SYN and flags & ACK:
-        if me.isn == seq:
-            return False
-        # A server that sends SYN cookies answers a repeated SYN with another number; a SYN may bring payload.
-        answers = other.isn != NOBODY and BASE + other.isn < position_of(other.next, ack) <= other.next
-        return not answers and (one.ended == 1 or me.begun == 1 or other.isn != NOBODY)
     if flags & SYN:
-        if one.ended or me.isn != NOBODY:
-            return one.ended == 1 or me.isn != seq
-        return me.begun == 1 or other.begun == 1
+        return is_answer_of_another(one, me, other, seq, ack) if flags & ACK else is_syn_of_another(one, me, other, seq)
     if one.ended and length > 0 and me.begun and not flags & RST:
         ahead = position_of(me.next, seq) - me.next
         return ahead < -FAR or ahead > FAR or (me.fin != NONE and ahead > 0)
@@ -70,6 +81,12 @@ def take_syn(tables, number, d, time, seq):
     """A SYN: the client asks."""
     one = tables.connections[number]
     side = tables.sides[2 * number + d]
+    if side.isn != seq:
+        side.isn, side.begun, side.next = seq, 1, BASE + seq + 1
+    if one.syn != NONE and one.client != d:  # the other side has asked first
+        return
+    if one.reset != NONE:
+        one.reset, one.reset_by, one.ended = NONE, NOBODY, 0
     one.client = d
     one.syns += 1
     if one.syn == NONE:
@@ -77,8 +94,6 @@ def take_syn(tables, number, d, time, seq):
         one.syn_answered = time
     elif one.syn_ack == NONE:
         one.syn_answered = time
-    side.isn, side.begun = seq, 1
-    side.next = max(side.next, BASE + seq + 1)
 
 
 @compiled_part
@@ -86,6 +101,8 @@ def take_syn_ack(tables, number, d, time, seq, ack):
     """A SYN-ACK: the server has the connection in its SYN queue; another: it has not taken the ACK."""
     one = tables.connections[number]
     side, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
+    if one.syn != NONE and one.client == d:  # both sides have asked
+        return
     one.client = 1 - d
     one.syn_acks += 1
     if one.syn_ack == NONE:

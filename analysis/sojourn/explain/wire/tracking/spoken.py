@@ -68,7 +68,7 @@ def decide(tables, number, d, octets, start, stop, at_start):
         elif is_hello(octets, start, stop, CLIENT_HELLO) or (at_start and is_hello_cut(octets, start, stop)):
             one.spoken, one.client = TLS, client
     if one.spoken == UNDECIDED and one.client != client:
-        if is_answer_start(octets, start, stop) and stop - start >= 7:
+        if is_answer_start(octets, start, stop) and stop - start >= 5:
             one.spoken, one.client = HTTP, server
         elif is_hello(octets, start, stop, SERVER_HELLO):
             one.spoken, one.client = TLS, server
