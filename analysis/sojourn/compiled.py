@@ -43,7 +43,9 @@ def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
     numba looks at the function's own file alone, while the machine code holds the functions called from it, too.
     """
     with contextlib.suppress(OSError):
-        changed = max(file.stat().st_mtime for file in Path(function.__code__.co_filename).parent.glob("*.py"))
+        # An installed package may bear the date of its making: when a file came here is its change time.
+        found = [file.stat() for file in Path(function.__code__.co_filename).parent.glob("*.py")]
+        changed = max(max(file.st_mtime, file.st_ctime) for file in found)
         for index in kept.glob(f"*.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"):
             if index.stat().st_mtime < changed:
                 index.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -22,13 +23,14 @@ from sojourn_lab.document import Run, run_in, seconds_between
 from sojourn_lab.external import asked_target, external_runtime, external_scenario
 from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.listen import ListenSampler
+from sojourn_lab.namespace import why_namespace_refused
 from sojourn_lab.offer import LONGEST, load_of, offer_table, offered
 from sojourn_lab.progress import watched
 from sojourn_lab.replay.cli import replay
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runs.cli import compare, list_runs
 from sojourn_lab.runtime import RuntimeMaker
-from sojourn_lab.scenario import Scenario
+from sojourn_lab.scenario import Scenario, needs_namespace
 from sojourn_lab.scenario_files import scenario_from_file, shipped_scenario_paths
 from sojourn_lab.tables import one_line
 from sojourn_lab.topology import Server
@@ -153,7 +155,9 @@ def run_scenario(
     if out is not None and len(chosen) > 1:
         fail("--out names one folder, and there are several scenarios", USAGE)
     # All are read before the first is run: a slip in the last would otherwise show after an hour.
-    wanted = [as_asked(name, asked) for name in chosen]
+    asked_for = [as_asked(name, asked) for name in chosen]
+    # Whoever asks for all wants those that can be; whoever asks for one by its name is told why it cannot.
+    wanted = _possible_here(asked_for) if every and runtime == "process" and url is None else asked_for
     changes = asked.changes()
     maker: RuntimeMaker | Literal["process", "compose"] = runtime
     target = asked_target(
@@ -186,6 +190,16 @@ def run_scenario(
         _print_several(ended, len(wanted), as_json)
     if len(ended) < len(wanted) or not all(run.passed for run, _ in ended):
         raise typer.Exit(FAILURE)
+
+
+def _possible_here(scenarios: list[tuple[Scenario, float]]) -> list[tuple[Scenario, float]]:
+    """Return the scenarios without those that need a namespace where none can be made; stderr names them."""
+    needing = [scenario.name for scenario, _ in scenarios if needs_namespace(scenario)]
+    reason = why_namespace_refused() if needing else None
+    if reason is None:
+        return scenarios
+    sys.stderr.write(f"sojourn lab: left out: {', '.join(needing)}: {reason}\n")
+    return [each for each in scenarios if each[0].name not in needing]
 
 
 @app.command("playbook")

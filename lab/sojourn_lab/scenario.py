@@ -208,6 +208,11 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return case.topology.made(self.topology)
 
 
+def needs_namespace(scenario: Scenario) -> bool:
+    """Return whether any case runs in a network namespace of its own."""
+    return any(scenario.topology_of(case).namespace is not None for case in scenario.cases)
+
+
 def _check_namespace(case: Case, topology: Topology) -> None:
     """Raise ValueError for what a case cannot do in its namespace, or not without one."""
     half_open = sum(action.count or 0 for action in case.actions) * (topology.backends + topology.standby)

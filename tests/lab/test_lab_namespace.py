@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from lab_support import needs_namespace
-from sojourn_lab import namespace
+from sojourn_lab import cli, namespace
 from sojourn_lab.case import Action
 from sojourn_lab.compose.refusals import why_not_in_containers
 from sojourn_lab.errors import LabError, ScenarioError
@@ -199,3 +199,14 @@ def test_a_reason_is_found_without_moving() -> None:
     outside = own_namespace()
     why_namespace_refused()
     assert own_namespace() == outside
+
+
+def test_whoever_asks_for_all_is_told_what_was_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = [(find_scenario("benchmark"), 1.0), (find_scenario("somaxconn"), 1.0)]
+    monkeypatch.setattr(cli, "why_namespace_refused", lambda: "none can be made here")
+    assert cli._possible_here(both) == both[:1]
+    assert capsys.readouterr().err == "sojourn lab: left out: somaxconn: none can be made here\n"
+    monkeypatch.setattr(cli, "why_namespace_refused", lambda: None)
+    assert cli._possible_here(both) == both

@@ -4,7 +4,7 @@ What the kernel counts is counted from the begin of the window to the last answe
 the network namespace: only in a `namespace` of the run's own is nothing else in them.
 
 A SYN that is dropped is repeated by the client's kernel, at instants that are known. With tcp_syn_linear_timeouts = 0,
-as before Linux 6.5, 1, 3, 7 and 15 s after the first; with 4, the default since, 1, 2, 3, 4 and then 6, 10 … s after it
+as before Linux 6.5, 1, 3, 7 and 15 s after the first; with 4, the default since, 1, 2, 3, 4, 5, 7, 11 … s after it
 (net/ipv4/tcp_timer.c, tcp_retransmit_timer; RFC 6298 section 2). nginx's $upstream_connect_time shows which it was.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
     from sojourn.kernel.sample import Sample
 
-STEPS = (1, 2, 3, 4, 6, 7, 10, 15)
+STEPS = (1, 2, 3, 4, 5, 7, 11, 15, 19, 31)
 """Seconds after the first SYN at which kernels repeat it."""
 
 LATE, JITTER = 1.0 / 8.0, 0.05
