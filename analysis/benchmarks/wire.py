@@ -3,8 +3,8 @@
     .venv/bin/python analysis/benchmarks/wire.py [--packets 1000000] [--scapy-packets 100000] [--joined 1000000]
                                                  [--repeats 3] [--peer-repeats 1] [--out DIR]
 
-Every row is a process of its own on made traffic of both sides of a proxy (``made_capture``). What it needs for a
-capture without packets is taken off before packets per second are reckoned, its start that is, for each row alike.
+Every row is a process of its own on made traffic of both sides of a proxy (``made_capture``). Its start, what it needs
+for a capture of one request, is taken off before packets per second are reckoned, for each row alike.
 tshark reads the same packets and prints the fields that the reader and the tracker find, its TCP analysis included;
 scapy takes each packet apart as far as TCP, for fewer packets, as each costs it the same. Medians of the repeats,
 interleaved, so that a slow minute of the machine hits all of them. The log join is timed without the reading of the
@@ -143,12 +143,12 @@ def result(
         progress(f"making captures of {packets:,} and {scapy_packets:,} packets")
         traffic = made_traffic(Settings(requests=max(packets // PACKETS_OF_REQUEST, 1)))
         few = made_traffic(Settings(requests=max(scapy_packets // PACKETS_OF_REQUEST, 1)))
-        large, small, empty, log = (folder / file for file in ("large.pcap", "small.pcap", "empty.pcap", "log.jsonl"))
+        large, small, one, log = (folder / file for file in ("large.pcap", "small.pcap", "one.pcap", "log.jsonl"))
         many, fewer = write_capture(traffic, large), write_capture(few, small)
-        write_capture(made_traffic(Settings(requests=0)), empty)
+        write_capture(made_traffic(Settings(requests=1)), one)
         write_log(traffic, log)
         jobs = commands(large, small, log)
-        starts = {job: _instead(command, empty, large, small) for job, command in jobs.items() if job != WITH_LOG}
+        starts = {job: _instead(command, one, large, small) for job, command in jobs.items() if job != WITH_LOG}
         if WITH_LOG in jobs:
             measured(_instead(jobs[WITH_LOG], small, large))  # compiles what is compiled, once
         runs: dict[str, list[tuple[float, float]]] = {job: [] for job in jobs}

@@ -39,10 +39,9 @@ class HalfOpen:
     def begin(self, host: str, port: int, count: int) -> None:
         """Send `count` SYNs to a port; nobody will ever answer the SYN-ACKs."""
         self._refuse_outside()
-        try:
-            from scapy.layers.inet import IP, TCP  # noqa: PLC0415 - a third of a second, for the few that need it
-        except ImportError:
-            raise LabError("half-open connections are made with scapy: pip install 'sojourn[lab]'") from None
+        load_scapy()
+        from scapy.layers.inet import IP, TCP  # noqa: PLC0415 - for the few that need it
+
         if self.sent + count > MOST:
             raise LabError(f"{self.sent + count} half-open connections were asked for; at most {MOST} are made")
         with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
@@ -61,6 +60,14 @@ class HalfOpen:
     def _refuse_outside(self) -> None:
         if own_namespace() == self._outside or own_namespace() != self._namespace:
             raise LabError("half-open connections are made inside a network namespace of the run's own, never outside")
+
+
+def load_scapy() -> None:
+    """Load what packets are made with, a third of a second's work that no load should suffer from; or LabError."""
+    try:
+        import scapy.layers.inet  # noqa: F401, PLC0415
+    except ImportError:
+        raise LabError("half-open connections are made with scapy: pip install 'sojourn[lab]'") from None
 
 
 def _route_to_nowhere(network: str) -> None:

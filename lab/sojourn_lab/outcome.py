@@ -117,7 +117,7 @@ def _case_result(
     scenario, planned, window = parts.scenario, measured.planned, measured.window
     case, topology = planned.case, parts.scenario.topology_of(planned.case)
     split = None
-    if requests is not None and (case.kind == "http" or logged(requests, planned.name)):
+    if requests is not None and (measured.plan is not None or logged(requests, planned.name)):
         try:
             split = case_split(requests, planned.name, window.since, window.until)
         except LabError as error:

@@ -17,6 +17,7 @@ from sojourn_lab.document import (
 )
 from sojourn_lab.errors import LabError
 from sojourn_lab.external import ExternalRuntime
+from sojourn_lab.half_open import load_scapy
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.kinds.registry import experiment_of
 from sojourn_lab.kinds.stage import Outcome, Stage
@@ -152,6 +153,8 @@ def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured
         plan = runtime.planned(plan, scenario.warmup)
     plan_path = logs / f"{planned.name}.plan.json"
     plan_path.write_bytes(msgspec.json.encode(plan))
+    if any(action.do == "half_open" for action in case.actions):
+        load_scapy()
     expected = plan.warmup + plan.duration
     parts.watcher.case(planned.name, expected)
     generator = runtime.started(generator_command(case, plan_path), f"{planned.name}.generator")

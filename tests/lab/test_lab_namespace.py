@@ -12,11 +12,15 @@ from pathlib import Path
 
 import pytest
 from lab_support import needs_namespace
-from sojourn_lab import cli, namespace
+from sojourn_lab import cli, namespace, runner
 from sojourn_lab.case import Action
 from sojourn_lab.compose.refusals import why_not_in_containers
 from sojourn_lab.errors import LabError, ScenarioError
+from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.namespace import network_namespace, own_namespace, why_namespace_refused, why_sysctls_missing
+from sojourn_lab.nginx import Nginx
+from sojourn_lab.progress import watched
+from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import why_skipped
 from sojourn_lab.scenario import Scenario
 from sojourn_lab.scenario_files import find_scenario, scenario_from_text
@@ -117,6 +121,7 @@ CHILD = """
 import os, sys
 {before}
 from sojourn_lab.errors import LabError
+from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.namespace import network_namespace, own_namespace
 outside = own_namespace()
 try:
@@ -210,3 +215,21 @@ def test_whoever_asks_for_all_is_told_what_was_left_out(
     assert capsys.readouterr().err == "sojourn lab: left out: somaxconn: none can be made here\n"
     monkeypatch.setattr(cli, "why_namespace_refused", lambda: None)
     assert cli._possible_here(both) == both
+
+
+@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+def test_a_case_that_this_kernel_cannot_make_is_skipped_and_takes_nothing_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = "this kernel has no net.ipv4.tcp_syn_linear_timeouts"
+    monkeypatch.setattr(runner, "why_skipped", lambda topology: lacking if topology.namespace is not None else None)
+    criterion = '[[criteria]]\nname = "served"\nmetric = "client.failed"\nequals = 0.0\n'
+    other = '[[cases]]\nname = "two"\nservice_time = 0.01\nload = {kind = "constant", rate = 20}\n'
+    scenario = loads("", LOAD + "topology = {namespace = {tcp_syn_linear_timeouts = 4}}\n" + other + criterion)
+    folder = RunFolder.claimed(tmp_path / "run")
+    with watched(quiet=True) as watcher:
+        run = runner.finished_run(scenario, 1.0, folder, Interrupts(), watcher)
+    assert [each.name for each in run.cases] == ["one", "two"]
+    assert run.learned[0] == f"one was skipped, nothing is known of it: {lacking}."
+    assert [(each.case, each.passed) for each in run.criteria] == [("two", True)]
+    assert run.faults == []

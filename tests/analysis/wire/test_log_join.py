@@ -69,6 +69,24 @@ def test_the_clock_of_another_machine_is_found_by_requests_with_an_id() -> None:
     assert joined(made_wire(Made(ids=False)))[0].joined.clock_offset is None
 
 
+def test_stamps_that_are_none_do_not_move_the_clock() -> None:
+    wire = made_wire(Made())
+    late = wire.rows.with_columns(request_start="time", proxy_start="time")  # $msec of the log, not of the request
+    bare = wire.rows.with_columns(
+        pl.lit(None, wire.rows.schema["time"]).alias(n) for n in ("request_start", "proxy_start")
+    )
+    for rows in (late, bare):
+        found, matched = joined(Wire(wire.tracked, rows, wire.truth, wire.backends))
+        assert found.joined.clock_offset == 0.0
+        assert wrong(matched, "client") == 0
+    ahead = made_wire(Made(capture_ahead=5.0))
+    bare = ahead.rows.with_columns(
+        pl.lit(None, wire.rows.schema["time"]).alias(n) for n in ("request_start", "proxy_start")
+    )
+    found, _ = joined(Wire(ahead.tracked, bare, ahead.truth, ahead.backends))
+    assert found.joined.clock_offset == pytest.approx(5.0, abs=0.002)
+
+
 def test_what_is_alike_in_every_way_stays_unjoined_and_is_counted() -> None:
     # One client, one path, a thousand requests a second: of some nothing tells which is which.
     wire = made_wire(Made(loopback=True, clients=1, paths=1, rate=1000.0, ids=False, wait=0.0005, service=0.001))

@@ -133,3 +133,25 @@ def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
     found = timeline(Tracked(six, wire.tracked.exchanges), split_rows(rows.lazy())[0])
     assert found.backends == ("[fd00::7]:8080",)
     assert found.joined.requests == 100
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, float("inf"), float("nan"), 4e12, -4e12])
+def test_durations_that_are_none_raise_nothing(value: float) -> None:
+    wire = made_wire(Made(requests=200))
+    third = pl.col("exchange") % 3 == 0
+    exchanges = wire.tracked.exchanges.with_columns(
+        queueing_delay=pl.when(third).then(pl.lit(value)).otherwise("queueing_delay"),
+        service_time=pl.when(third).then(pl.lit(value)).otherwise("service_time"),
+        stamp=pl.when(third).then(pl.lit("t=9999999999999999")).otherwise("stamp"),
+    )
+    assert len(timeline(Tracked(wire.tracked.connections, exchanges)).frame) == 200
+
+
+@pytest.mark.parametrize("value", [1e8, -1e8])
+def test_absurd_durations_of_the_log_raise_nothing(value: float) -> None:
+    wire = made_wire(Made(requests=200))
+    long = pl.lit(abs(value))
+    rows, _ = split_rows(wire.rows.with_columns(app_queueing_delay=pl.lit(value), header=long, response=long).lazy())
+    assert len(timeline(wire.tracked, rows).frame) == 200
+    bare = wire.tracked.exchanges.with_columns(request_id=pl.lit(None, pl.String))
+    assert len(timeline(Tracked(wire.tracked.connections, bare), rows).frame) >= 200

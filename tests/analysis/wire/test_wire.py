@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from sojourn.explain.wire.tallies import syn_steps
 from sojourn.explain.wire.wire import checked_backend, wire_of
 from sojourn.readers.capture.batch import Counts
 from sojourn.sections.split_wire import split_wire_section
+from sojourn.sections.wire import wire_section
 from wire_simulator import Made, Tracked, Wire, made_wire
 
 
@@ -228,3 +231,32 @@ def test_the_split_s_section_divides_connect_and_queue() -> None:
     unknown = made_wire(Made(answers=False))
     bounded = [row[0] for row in split_wire_section(found(unknown)).tables[0].rows]
     assert "accept queue, at most" in bounded
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_frames_with_holes_raise_nothing(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def holed(frame: pl.DataFrame, kept: Collection[str]) -> pl.DataFrame:
+        """Four of ten values of some columns are missing, or go to another row."""
+        holes = []
+        for name, dtype in frame.schema.items():
+            if name in kept or rng.random() > 0.4:
+                continue
+            mask = pl.Series([rng.random() < 0.4 for _ in range(len(frame))])
+            shuffled = pl.col(name).shuffle(seed) if dtype.is_numeric() and rng.random() < 0.3 else pl.col(name)
+            holes.append(pl.when(~mask).then(shuffled).otherwise(pl.lit(None, dtype)).alias(name))
+        return frame.with_columns(holes)
+
+    wire = made_wire(Made(requests=60, per_connection=1 + seed % 3, kept=1 + seed % 2, retried=0.2, tls=seed == 5))
+    counted = [name for name, dtype in CONNECTIONS.items() if dtype == pl.Int32()]
+    told = ("connection", "client", "server", "first", "last", "end", "protocol", *counted)
+    connections = holed(wire.tracked.connections, told)
+    exchanges = holed(wire.tracked.exchanges, ("exchange", "connection", "number"))
+    rows = holed(wire.rows, ("time", "start", "status", "request_time", "app_garbled"))
+    for log in (True, False):
+        result = found(Wire(Tracked(connections, exchanges), rows, wire.truth, wire.backends), log=log)
+        json.dumps(rounded(result.to_dict()))
+        assert wire_section(result).sentence
+        assert split_wire_section(result).sentence
+        assert len(result.timeline) >= 60

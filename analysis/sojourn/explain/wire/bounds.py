@@ -19,6 +19,7 @@ import polars as pl
 from sojourn.explain.clock.at import with_clock_offset
 from sojourn.explain.clock.offsets import clock_offsets
 from sojourn.explain.wire.frames import WIRE_INSTANT
+from sojourn.explain.wire.stamps import nanoseconds
 from sojourn.frame import INSTANT
 
 
@@ -29,14 +30,14 @@ def with_app_instants(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
     from the wire itself: the stamp in the request and the delay in its answer, less an offset found likewise from what
     the packets allow. ``ahead``: the capturing machine's clock less nginx's, s.
     """
-    since = (pl.col("log_app_start") - pl.col("log_clock_offset").fill_null(0.0) + ahead) * 1e9
-    by_log = pl.col("log_proxy_start_ns") + since.round().cast(pl.Int64)
+    since = pl.col("log_app_start") - pl.col("log_clock_offset").fill_null(0.0) + ahead
+    by_log = pl.col("log_proxy_start_ns") + nanoseconds(since.cast(pl.Float64))
     frame = frame.with_columns(
         _service=pl.coalesce("log_app_service", "told_service").cast(pl.Float64), _by_log=by_log.cast(pl.Int64)
     )
     frame = frame.with_columns(_by_wire=_by_wire(frame))
     started = pl.coalesce("_by_log", "_by_wire")
-    worked = (pl.col("_service") * 1e9).round().cast(pl.Int64)
+    worked = nanoseconds(pl.col("_service"))
     return frame.with_columns(
         app_start=started.cast(WIRE_INSTANT), app_end=(started + worked).cast(WIRE_INSTANT)
     ).drop("_by_log", "_by_wire")  # fmt: skip
@@ -44,7 +45,7 @@ def with_app_instants(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
 
 def _by_wire(frame: pl.DataFrame) -> pl.Series:
     """The app's start (ns) as stamp and delay on the wire tell it, by the capturing machine's clock."""
-    app = pl.col("stamp_us") + (pl.col("queueing_delay") * 1e6).round().cast(pl.Int64)
+    app = pl.col("stamp_us") + nanoseconds(pl.col("queueing_delay")) // 1_000
     reached = pl.coalesce("backend_established", "backend_request_last").dt.epoch("us")
     needed = frame["_by_log"].is_null() & frame["backend"].is_not_null()
     if not needed.any():
@@ -61,7 +62,7 @@ def _by_wire(frame: pl.DataFrame) -> pl.Series:
     ).with_columns(pl.col("time").cast(INSTANT))  # fmt: skip
     offsets = clock_offsets(facts)
     found = with_clock_offset(facts, offsets).select(
-        pl.col("app") * 1_000 - (pl.col("clock_offset").fill_null(0.0) * 1e9).round().cast(pl.Int64)
+        pl.col("app") * 1_000 - nanoseconds(pl.col("clock_offset").fill_null(0.0))
     )
     return found.collect().to_series().alias("_by_wire")
 

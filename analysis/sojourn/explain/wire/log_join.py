@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sojourn.explain.wire.pairs import Side, keyed, paired
+from sojourn.explain.wire.stamps import nanoseconds
 
 TOLERANCE = 0.005  # s: nginx's clock stands still during a turn of its event loop, and shows whole milliseconds
 ONE_CLOCK = 0.005  # s: nearer than this, the capturing machine's clock is taken to be nginx's
@@ -77,7 +78,7 @@ def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TO
         tolerance: s.
     """
     backend = backend.select(
-        "exchange", "request_id", "endpoint", "method", "path", "stamp_us", "begun", "ended"
+        "exchange", "request_id", "endpoint", "method", "path", "stamp_us", "begun", "answered", "ended"
     )  # fmt: skip
     by_id, ambiguous = _by_id(backend, log, tolerance)
     offset = capture_offset(by_id, backend, log)
@@ -89,10 +90,10 @@ def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TO
     )
     left = backend.join(by_id, on="exchange", how="anti")
     shift = round((offset or 0.0) * 1e9)
-    spent = ((pl.col("retries").fill_null(0.0)) * 1e9).round().cast(pl.Int64)
+    spent = nanoseconds(pl.col("retries").fill_null(0.0))
     turned = pl.coalesce("proxy_start_ns", "request_start_ns") + spent + shift
     asked = asked.with_columns(
-        begin=turned, end=turned + (pl.col("response") * 1e9).round().cast(pl.Int64),
+        begin=turned, end=turned + nanoseconds(pl.col("response")),
         stamp_us=pl.col("request_start_ns") // 1_000, path="uri", endpoint="upstream",
     )  # fmt: skip
     left = left.with_columns(begin="begun", end="ended")
@@ -156,19 +157,31 @@ def _attempts(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> 
 
 
 def capture_offset(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> float | None:
-    """The capturing machine's clock less nginx's, s: nginx turns to the backend at once when it has stamped.
+    """The capturing machine's clock less nginx's, s; None where no request with an id tells.
 
-    Its clock is truncated, so the smallest difference of many lies between the offset and a millisecond above it;
-    a capture on nginx's own machine shows less than ``ONE_CLOCK``, and 0 is answered.
+    nginx turns to the backend at once when it has stamped, and its clock is truncated: the smallest difference of many
+    lies between the offset and a millisecond above it. A request lies between its ``start`` and its ``time``, which
+    bounds the offset, too; a log whose stamps are something else than stamps is found out by that. Less than
+    ``ONE_CLOCK`` is what a capture on nginx's own machine shows, and 0 is answered.
     """
-    told = pairs.join(backend.select("exchange", "begun"), on="exchange").join(
-        log.filter(pl.col("attempts").fill_null(1) == 1).select("log_row", "proxy_start_ns"), on="log_row"
+    told = pairs.join(backend.select("exchange", "begun", "answered"), on="exchange").join(
+        log.select("log_row", "start_ns", "time_ns", "header", "attempts", "proxy_start_ns"), on="log_row"
     )
-    least = told.select((pl.col("begun") - pl.col("proxy_start_ns")).min()).item()
-    if least is None:
+    ended = pl.when(pl.col("header").is_not_null()).then("answered")
+    stamp = pl.when(pl.col("attempts").fill_null(1) == 1).then("proxy_start_ns")
+    least, most, stamped = told.select(
+        least=(pl.max_horizontal("begun", ended) - pl.col("time_ns")).max(),
+        most=(pl.col("begun") - pl.col("start_ns")).min(),
+        stamped=(pl.col("begun") - stamp).min(),
+    ).row(0)
+    if least is None or most is None:
         return None
-    seconds = float(least) / 1e9
-    return 0.0 if abs(seconds) <= ONE_CLOCK else seconds
+    slack = ONE_CLOCK * 1e9
+    if stamped is not None and least - slack <= stamped <= most + slack:
+        offset = stamped
+    else:
+        offset = 0 if least - slack <= 0 <= most + slack else (least + most) // 2
+    return 0.0 if abs(offset) <= slack else float(offset) / 1e9
 
 
 def client_join(

@@ -1,4 +1,7 @@
-"""A stamp (X-Request-Start) as an instant: its unit goes by its magnitude, strictly, as the middleware reads it."""
+"""What headers and logs say of time, as numbers: whatever they say, nothing overflows and nothing raises.
+
+A stamp's (X-Request-Start) unit goes by its magnitude, strictly, as the middleware reads it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,19 @@ import polars as pl
 
 # Digits of the whole part -> (most digits of the fraction, decimal places to microseconds): s, ms, us, ns.
 UNITS = {10: (9, 6), 13: (6, 3), 16: (0, 0), 19: (0, -3)}
+
+LONGEST = 1e9  # s: what lasts longer is no duration
+
+
+def nanoseconds(seconds: pl.Expr) -> pl.Expr:
+    """Whole nanoseconds of seconds; null where they are no duration."""
+    sound = seconds.is_finite() & (seconds.abs() < LONGEST)
+    return (pl.when(sound).then(seconds) * 1e9).round().cast(pl.Int64)
+
+
+def duration(column: str) -> pl.Expr:
+    """Seconds as they are; null where they are no duration (infinite, no number, longer than ``LONGEST``)."""
+    return pl.when(pl.col(column).is_finite() & (pl.col(column).abs() < LONGEST)).then(column)
 
 
 def stamp_us(column: str) -> pl.Expr:

@@ -71,6 +71,7 @@ def syn_steps(connections: pl.DataFrame) -> pl.DataFrame:
         connections.filter(pl.col("syn_retransmissions") > 0, pl.col("syn").is_not_null())
         .group_by(leg=pl.col("leg").cast(pl.String), step=near, answered=pl.col("syn_ack").is_not_null())
         .agg(connections=pl.len(), retransmissions=pl.col("syn_retransmissions").sum().cast(pl.Int64))
+        .filter(pl.col("step").is_not_null())
         .select(*STEPS)
         .cast(STEPS)  # type: ignore[arg-type]
         .sort("leg", "step", "answered")

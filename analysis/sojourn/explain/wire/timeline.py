@@ -13,11 +13,16 @@ from sojourn.explain.wire.frames import TIMELINE
 from sojourn.explain.wire.legs import address_and_port, of_connections, upstreams, with_legs
 from sojourn.explain.wire.log_join import TOLERANCE, backend_join, client_join, log_table, sides_join
 from sojourn.explain.wire.result import PROXY_COLUMNS, Joined
-from sojourn.explain.wire.stamps import stamp_us
+from sojourn.explain.wire.stamps import duration, stamp_us
 
 HANDSHAKE = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
 REQUEST = ("request_first", "request_last", "response_first", "response_last")
 COLUMNS = {**TIMELINE, **PROXY_COLUMNS}
+# What the joins look at.
+JOINED = (
+    "exchange", "connection", "number", "leg", "endpoint", "client", "complete", "request_id", "method", "path",
+    "stamp_us", "begun", "arrived", "asked", "answered", "ended",
+)  # fmt: skip
 
 
 class Connections(Protocol):
@@ -73,8 +78,9 @@ def timeline(
     wire = _wire(connections, exchanges)
     # Where nothing tells which side an address is on, what it did is shown as a backend's: it was asked, it answered.
     lone = not (wire["leg"] == "backend").any() and log is None
-    backend = wire.filter((pl.col("leg") == "backend") | ((pl.col("leg") == "unknown") & lone))
-    client = wire.filter(pl.col("leg") != "backend") if not lone else wire.filter(pl.col("leg") == "client")
+    slim = wire.select(JOINED)
+    backend = slim.filter((pl.col("leg") == "backend") | ((pl.col("leg") == "unknown") & lone))
+    client = slim.filter(pl.col("leg") == "client" if lone else pl.col("leg") != "backend")
     if log is None:
         pairs, joined = _without_log(client, backend, tolerance), Joined()
         ahead = 0.0
@@ -206,7 +212,7 @@ def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ah
     )  # fmt: skip
     back = wire.select(
         backend_exchange="exchange", backend="endpoint", asker="asker", stamp_us="stamp_us",
-        queueing_delay="queueing_delay", told_service="service_time",
+        queueing_delay=duration("queueing_delay"), told_service=duration("service_time"),
         **{f"backend_{name}": pl.col(name) for name in (*HANDSHAKE, *REQUEST)},
         **{f"back_{name}": pl.col(name) for name in text},
     )  # fmt: skip
