@@ -20,7 +20,9 @@ def test_every_component_belongs_to_exactly_one_cause() -> None:
     ("means", "cause", "words"),
     [
         ({"queue": 0.9, "service_time": 0.1}, "queueing", "queue, not the code"),
+        ({"queue": 0.9, "service_time": 0.1}, "queueing", "went waiting for a worker"),
         ({"connect": 0.9, "service_time": 0.1}, "queueing", "queue, not the code"),
+        ({"connect": 0.5, "queue": 0.4, "service_time": 0.1}, "queueing", "most of it for a connection to the app"),
         ({"queue": 0.1, "service_time": 0.9}, "service", "code, not a queue"),
         ({"upload": 0.3, "send": 0.4, "transfer": 0.2, "queue": 0.1}, "client", "client"),
         ({"retries": 0.9, "queue": 0.1}, "retries", "retries"),

@@ -66,10 +66,11 @@ def verdict(
             f"{_percent(shares['queueing'])} of it."
         )
         return Verdict("healthy", sentence, tail_cause)
-    sentence = _opening(cause, shares, mean)
+    sentence = _opening(cause, shares, mean, words_of(means))
     if tail_cause not in {cause, "mixed"}:
         sentence += (
-            f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went {WORDS[tail_cause]}."
+            f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went "
+            f"{words_of(tail_means)[tail_cause]}."
         )
     else:
         sentence += f" Of the slowest 1 % ({_time(p99)} and more), {_percent(tail['queueing'])} was queueing."
@@ -81,12 +82,19 @@ def _cause(shares: dict[str, float]) -> str:
     return top if shares[top] >= CAUSE_SHARE else "mixed"
 
 
-def _opening(cause: str, shares: dict[str, float], mean: float) -> str:
+def words_of(means: dict[str, float]) -> dict[str, str]:
+    """Where the time of each cause went, in words; queueing by what most of it is."""
+    if means.get("connect", 0.0) > means.get("queue", 0.0):
+        return {**WORDS, "queueing": "waiting, most of it for a connection to the app"}
+    return WORDS
+
+
+def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str, str]) -> str:
     if cause == "mixed":
         first, second = sorted(shares, key=lambda c: -shares[c])[:2]
         return (
-            f"No single cause: of {_time(mean)} on average, {_percent(shares[first])} went {WORDS[first]} and "
-            f"{_percent(shares[second])} {WORDS[second]}."
+            f"No single cause: of {_time(mean)} on average, {_percent(shares[first])} went {words[first]} and "
+            f"{_percent(shares[second])} {words[second]}."
         )
     beginning = {
         "queueing": "It is a queue, not the code",
@@ -95,7 +103,7 @@ def _opening(cause: str, shares: dict[str, float], mean: float) -> str:
         "retries": "It is the retries",
         "unknown": "It cannot be told",
     }[cause]
-    return f"{beginning}: of {_time(mean)} on average, {_percent(shares[cause])} went {WORDS[cause]}."
+    return f"{beginning}: of {_time(mean)} on average, {_percent(shares[cause])} went {words[cause]}."
 
 
 def _percent(share: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 from sojourn.explain.split import split_rows
-from sojourn.explain.wire.log_join import TOLERANCE
+from sojourn.explain.wire.log_join import TOLERANCE, log_table
 from sojourn.explain.wire.pairs import Side, paired
 from sojourn.explain.wire.stamps import stamp_us
 from sojourn.explain.wire.timeline import Timelines, timeline
@@ -177,6 +177,15 @@ def test_an_address_behind_a_balancer_does_not_keep_a_record_from_its_request() 
     found, rows = joined(Wire(wire.tracked, hidden, wire.truth, wire.backends))
     assert wrong(rows, "client") == 0
     assert found.joined.both >= 1_990
+
+
+def test_an_ipv4_address_written_as_ipv6_is_the_same_address() -> None:
+    rows = made_wire(Made(requests=50)).rows
+    mapped = rows.with_columns(remote_addr="::ffff:" + pl.col("remote_addr"))
+    plain, _ = split_rows(rows.lazy())
+    other, _ = split_rows(mapped.lazy())
+    assert log_table(other)["remote_addr"].to_list() == log_table(plain)["remote_addr"].to_list()
+    assert log_table(plain)["remote_addr"].str.contains(":").not_().all()
 
 
 def test_without_a_log_both_sides_are_joined_by_path_and_time() -> None:

@@ -64,6 +64,8 @@ def log_table(rows: pl.LazyFrame) -> pl.DataFrame:
     return table.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("log_row"),
         pl.coalesce("upstream_addr", pl.col("upstream").cast(pl.String)).alias("upstream_addr"),
+        # On a socket for both versions nginx writes an IPv4 address this way (RFC 4291, section 2.5.5.2).
+        pl.col("remote_addr").str.replace(r"^::ffff:(\d+\.\d+\.\d+\.\d+)$", "$1"),
         *((pl.col(name).cast(epoch).dt.epoch("us") * 1_000).alias(f"{name}_ns") for name in instants),
     ).drop(instants)  # fmt: skip
 
