@@ -30,7 +30,8 @@ def figures(data: CaseData) -> dict[str, Any]:
     p90, p99, p999, max. `agreement`: of the log's figures, log less wire: median of the difference, p99 and max of its
     size, and `within_1ms`, the share of the requests for which it is a millisecond or less. `queue` is the split's
     queue less accept_wait; it begins at nginx's stamp, which is cut to milliseconds and therefore half of one early in
-    the mean: `centred_p99` is p99 of what the difference is off that half.
+    the mean: `centred_p99` is p99 of what the difference is off that half. `queue_p99_apart`: how far p99 of the
+    split's queue is from p99 of accept_wait, over the same requests.
     """
     from sojourn.explain.split import split_requests  # noqa: PLC0415 - brings Polars
 
@@ -62,6 +63,7 @@ def figures_of(found: WireResult) -> dict[str, Any]:
         "refused": ends.get("refused", 0),
         "unanswered": ends.get("unanswered", 0),
         **{name: found.figures.get(name) for name in SUMMARIES},
+        "queue_p99_apart": _p99_apart(found),
         "agreement": {
             each.figure: {
                 "requests": each.requests,
@@ -74,6 +76,18 @@ def figures_of(found: WireResult) -> dict[str, Any]:
             for each in found.agreement
         },
     }
+
+
+def _p99_apart(found: WireResult) -> float | None:
+    """Return the distance of the two p99 of what requests waited to be accepted, s: by the log, and on the wire."""
+    import polars as pl  # noqa: PLC0415
+
+    both = found.timeline.filter(pl.col("log_row").is_not_null()).select("accept_wait")
+    both = both.with_columns(queue=pl.col("accept_wait") + found.differences["queue"]).drop_nulls()
+    if both.is_empty():
+        return None
+    by_log, on_wire = (float(both[name].quantile(0.99, "linear") or 0.0) for name in ("queue", "accept_wait"))
+    return abs(by_log - on_wire)
 
 
 def _connections_of_joined(found: WireResult) -> pl.DataFrame:

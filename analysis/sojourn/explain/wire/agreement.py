@@ -25,11 +25,13 @@ OF_NGINX = ("request_time", "upstream_connect_time", "upstream_header_time", "up
 
 
 def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFrame:
-    """Log less wire, s: one column per figure, one row per joined request; null where either lacks it."""
+    """Log less wire, s: a column per figure, a row per joined request in their order; null where either lacks it."""
     if log is None:
         return pl.DataFrame(schema=dict.fromkeys((*OF_NGINX, "queue"), pl.Float64()))
     told = log.select("log_row", "request_time", "connect", "header", "response", "queue")
-    joined = timeline.filter(pl.col("log_row").is_not_null()).join(told, on="log_row", suffix="_log")
+    joined = timeline.filter(pl.col("log_row").is_not_null()).join(
+        told, on="log_row", suffix="_log", maintain_order="left"
+    )
     begun = pl.coalesce("backend_syn", "backend_request_first")
     # What comes from a backend that nginx no longer waited for is in no time of the log.
     answered = pl.when(pl.col("header").is_not_null()).then(pl.col("response"))
