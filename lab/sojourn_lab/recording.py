@@ -39,9 +39,10 @@ def recorded(parts: Parts, topology: Topology, runtime: Runtime) -> Iterator[Non
             asked = {each.port: topology.backlog for each in runtime.backends}
             stack.enter_context(_sampled(folder / "kernel.jsonl", ports, scenario.kernel_period, asked))
         if scenario.capture:
-            # A file for each set of servers: they may be in network namespaces of their own.
+            # A file for each set of servers: they may be in network namespaces of their own. AppArmor of Debian and
+            # Ubuntu lets tcpdump write names that end in .pcap and a digit, and no others.
             number = len(parts.captures) + 1
-            path = folder / ("capture.pcap" if number == 1 else f"capture.pcap.{number}")
+            path = folder / ("capture.pcap" if number == 1 else f"capture-{number}.pcap")
             # What is behind the app speaks of the same requests again; here it is about the proxy and who is behind it.
             behind = {each.name: each.port for each in runtime.backends if each.address in runtime.upstreams.all}
             stack.enter_context(_captured(path, {"nginx": ports["nginx"], **behind}, parts.captures))

@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @needs_namespace
 def test_every_set_of_servers_has_its_capture(run: dict[str, Any]) -> None:
-    assert [each["files"] for each in run["captures"]] == [["capture.pcap"], ["capture.pcap.2"]]
+    assert [each["files"] for each in run["captures"]] == [["capture.pcap"], ["capture-2.pcap"]]
     for each in run["captures"]:
         assert each["captured"] > 0
         assert each["dropped"] == 0

@@ -249,10 +249,11 @@ def test_files_are_read_in_the_order_of_their_first_packets(tmp_path: Path) -> N
 
 def test_a_runs_folder(tmp_path: Path) -> None:
     written(tmp_path, PCAP, "capture.pcap")
+    written(tmp_path, crafted.pcap(FRAMES[:3]), "capture-2.pcap")
     written(tmp_path, PCAPNG, "other.pcapng")
     written(tmp_path, b"{}\n", "access.jsonl")
     _, _, capture = all_of(tmp_path)
-    assert capture.names == (str(tmp_path / "capture.pcap"),)
+    assert sorted(capture.names) == [str(tmp_path / "capture-2.pcap"), str(tmp_path / "capture.pcap")]
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.errors import SojournError
 from sojourn.readers.sources import Source
 
+_OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
+
 
 def named_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
     """Paths (``-``: standard input), and whether each was named itself and so has to be a capture.
 
-    Of a folder that holds ``capture.pcap…`` (a run's), these files; of another, all files: a ring may be called
+    Of a folder that holds ``capture.pcap``, ``capture-2.pcap`` … (a run's), these files; of another, all files: a ring may be called
     anything. What in a folder is no capture is passed over.
 
     Raises:
@@ -37,7 +40,7 @@ def _expanded(source: str) -> list[tuple[str, bool]]:
         return [("-", True)]
     if path.is_dir():
         files = sorted(str(p) for p in path.iterdir() if p.is_file())
-        of_run = [f for f in files if os.path.basename(f).startswith("capture.pcap")]
+        of_run = [f for f in files if _OF_RUN.match(os.path.basename(f))]
         if not files:
             raise SojournError(f"{source}: holds no capture")
         return [(f, False) for f in of_run or files]
