@@ -17,8 +17,8 @@ _OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 def named_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
     """Paths (``-``: standard input), and whether each was named itself and so has to be a capture.
 
-    Of a folder that holds ``capture.pcap``, ``capture-2.pcap`` … (a run's), these files; of another, all files: a ring may be called
-    anything. What in a folder is no capture is passed over.
+    Of a folder that holds ``capture.pcap``, ``capture-2.pcap`` … (a run's), these files; of another, all files: a ring
+    may be called anything. What in a folder is no capture is passed over.
 
     Raises:
         SojournError: a source does not exist, cannot be looked into or matches nothing, or there is none.
