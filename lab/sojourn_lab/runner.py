@@ -6,7 +6,7 @@ import sys
 import time
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -32,9 +32,6 @@ from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runtime import Runtime, RuntimeMaker, process_runtime
 from sojourn_lab.scenario import Scenario
 from sojourn_lab.topology import Topology
-
-if TYPE_CHECKING:
-    pass
 
 GENERATOR_MARGIN = 30.0
 """Seconds a generator may take beyond warm-up, duration and the last timeout, to start and to sum up."""

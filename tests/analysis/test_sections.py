@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import altair as alt
 import pytest
@@ -60,6 +61,13 @@ def test_on_a_page_it_has_its_heading_charts_tables_and_notes(page: str) -> None
     assert re.search(r'<h3 id="blame-matrix">The matrix</h3>', page)
     assert "and 10 more." in page
     assert "Give --spans." in page
+
+
+def test_on_a_page_sections_of_a_kind_have_their_own_pictures() -> None:
+    first, second = section(), replace(section(), key="blame-2")
+    ids = re.findall(r'id="([^"]+)"', html(None, "two", sections=[first, second]))
+    assert len(set(ids)) == len(ids)
+    assert {"spec-blame-matrix", "spec-blame-matrix-2"} <= set(ids)
 
 
 def test_on_a_page_what_failed_is_said_before_the_verdict(page: str) -> None:

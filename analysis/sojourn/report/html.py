@@ -26,10 +26,11 @@ from sojourn.words import milliseconds, percent, printable, unbroken
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
 TABLE_ROWS = 50
-# Labels of a time axis by how fine it is; hours from 0 to 23, as logs have them.
+# Labels of a time axis by how fine it is; hours from 0 to 23, as logs have them. Each says enough by itself: of labels
+# that are too close every other is left out.
 TIMES = {
-    "milliseconds": ".%L",
-    "seconds": ":%S",
+    "milliseconds": ":%S.%L",
+    "seconds": "%H:%M:%S",
     "minutes": "%H:%M",
     "hours": "%H:%M",
     "date": "%b %d",
@@ -80,6 +81,7 @@ def html(
     figures = [_drawn(picture) for picture in _pictures(result)] if result is not None and result.requests else []
     several = [*sections, *([lead] if lead is not None else [])]
     drawn = {section.key: [_drawn(picture) for picture in section.pictures] for section in several}
+    _told_apart([*figures, *(each for drawings in drawn.values() for each in drawings)])
     names = () if result is None else result.names
     return environment.get_template("report.html").render(
         title=title or ", ".join(printable(name, 60) for name in names[:3]) or "split",
@@ -167,6 +169,17 @@ def _drawn(picture: Picture) -> dict[str, Any]:
         # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
         "spec": json.dumps(_as_wide_as_the_page(spec)).replace("<", "\\u003c"),
     }
+
+
+def _told_apart(drawings: Sequence[dict[str, Any]]) -> None:
+    """Give a picture whose key another has a number: a script finds by it the place that is its own."""
+    taken: set[str] = set()
+    for each in drawings:
+        key, number = each["key"], 2
+        while each["key"] in taken:
+            each["key"] = f"{key}-{number}"
+            number += 1
+        taken.add(each["key"])
 
 
 def _safe(value: Any) -> Any:
