@@ -23,7 +23,7 @@ test: setup-test ## everything this machine can run; what it skips it names
 	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/lab --ignore tests/compose || status=1; \
 	$(PY) -m pytest tests/lab tests/compose || status=1; exit $$status
 
-test-scenarios: setup-test ## the scenarios that `make test` leaves out, on real servers (about 4 minutes)
+test-scenarios: setup-test ## the scenarios that `make test` leaves out, on real servers (about 7 minutes)
 	@$(PY) -m pytest tests/lab -m scenario
 
 lab: setup ## every scenario of the lab in its short form, one after the other (under 14 minutes)

@@ -106,6 +106,7 @@ def test_an_action_keeps_its_place_in_a_longer_or_shorter_run() -> None:
     assert [each.cases[0].actions[0].at for each in (longer, scaled)] == [2.0 * at, 0.5 * at]
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_counting_connections_keeps_requests_from_a_slow_backend(tmp_path: Path) -> None:
     run = sound_run(tmp_path, "balancing", "--scale", "0.3", "--seed", "77", "--set", "cases.*.load.rate=30")

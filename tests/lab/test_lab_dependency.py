@@ -59,6 +59,7 @@ def test_a_tier_is_of_the_same_kind_with_nothing_behind_or_beside_it() -> None:
     assert behind.connection_cap is None
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_a_second_instance_helps_only_where_the_tier_behind_has_room(tmp_path: Path) -> None:
     # Other times than the file's: 15 ms in the app, 60 ms behind it, 12 users.

@@ -231,6 +231,7 @@ routes = [
 """
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_a_run_replayed_from_its_own_log_has_the_same_distribution(tmp_path: Path) -> None:
     (tmp_path / "original.toml").write_text(ORIGINAL)
