@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sojourn.explain.waiting.blame import blame
     from sojourn.explain.waiting.depth import depth
     from sojourn.explain.whatif.whatif import whatif
+    from sojourn.explain.wire.wire import wire
     from sojourn.frame import Requests
     from sojourn.readers.requests import read
 
@@ -31,7 +32,7 @@ except PackageNotFoundError:  # imported from a checkout that was never installe
 
 __all__ = [
     "Requests", "SojournError", "SplitResult", "__version__", "blame", "compare", "depth", "goodput", "read", "split",
-    "visits", "whatif",
+    "visits", "whatif", "wire",
 ]  # fmt: skip
 
 
@@ -47,6 +48,7 @@ _HOMES = {
     "split": "sojourn.explain.split",
     "visits": "sojourn.explain.visits",
     "whatif": "sojourn.explain.whatif.whatif",
+    "wire": "sojourn.explain.wire.wire",
 }
 
 

@@ -10,12 +10,10 @@ from typing import TextIO
 import polars as pl
 
 from sojourn.explain.assembly import assembled, checked_groups
-from sojourn.explain.clock.at import with_clock_offset
-from sojourn.explain.clock.offsets import clock_offsets
-from sojourn.explain.components import with_app_facts, with_components, with_spans
 from sojourn.explain.frame_measures import FrameMeasures
 from sojourn.explain.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.explain.result import SplitResult
+from sojourn.explain.rows import split_rows
 from sojourn.explain.verdict import SLO
 from sojourn.frame import COLUMNS, SPLIT_COLUMNS, Requests, Selection, checked
 from sojourn.readers.requests import Progress, read
@@ -122,19 +120,6 @@ def split_requests(
     kept = (rows, requests)  # the temporary folder lives as long as the rows
     measures = FrameMeasures(rows, offsets, requests.duplicates)
     return assembled(measures, requests.records, requests.names, lambda: kept[0], by=by, slo=slo)
-
-
-def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[pl.LazyFrame, pl.DataFrame]:
-    """The pure core: canonical rows (and spans) to rows with components, and the clock offsets used.
-
-    Args:
-        rows: canonical frame, at least ``SPLIT_COLUMNS`` (others pass through; missing ones become null).
-        spans: as from ``sojourn.readers.spans.read_spans``; joining them needs ``request_id``,
-            ``trace_id`` and ``span_id``.
-    """
-    facts = with_app_facts(with_spans(rows, spans))
-    offsets = clock_offsets(facts)
-    return with_components(with_clock_offset(facts, offsets)), offsets
 
 
 def _brings_spans(sources: Sequence[Source] | Source) -> bool:

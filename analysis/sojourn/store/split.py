@@ -9,7 +9,7 @@ import polars as pl
 
 from sojourn.explain.assembly import assembled
 from sojourn.explain.result import SplitResult
-from sojourn.explain.split import split_rows
+from sojourn.explain.rows import split_rows
 from sojourn.frame import COLUMNS, Requests, Selection
 from sojourn.store.measures import StoreMeasures
 from sojourn.store.rows import read_store, stored_records

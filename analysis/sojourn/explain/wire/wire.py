@@ -18,7 +18,7 @@ import polars as pl
 
 from sojourn.errors import SojournError
 from sojourn.explain.result import SplitResult
-from sojourn.explain.split import split_rows
+from sojourn.explain.rows import split_rows
 from sojourn.explain.statistics import Summary, summaries
 from sojourn.explain.wire.agreement import RESOLUTION, agreement, differences, wire_check
 from sojourn.explain.wire.log_join import READ, TOLERANCE
