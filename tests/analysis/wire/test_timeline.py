@@ -97,6 +97,15 @@ def test_a_request_that_nginx_reads_late_lay_unread() -> None:
     assert others["proxy_unread"].max() < MS
 
 
+def test_the_bound_of_the_proxy_s_accept_queue_is_one_with_a_log_and_without() -> None:
+    wire = made_wire(Made(proxy_late=0.1, ids=True))
+    rows = joined(wire)
+    assert (rows["proxy_accept_wait_upper"] >= rows["proxy_unread_right"]).all()
+    bare = timeline(wire.tracked).frame["proxy_accept_wait_upper"].drop_nulls()
+    assert len(bare) > 0.9 * len(rows)
+    assert (bare.min() >= 0.0, bare.max() >= 30 * MS) == (True, True)
+
+
 def test_a_clock_that_stands_elsewhere_moves_the_log_not_the_packets() -> None:
     rows = joined(made_wire(Made(capture_ahead=0.4)))
     assert (rows["accept_wait"] - rows["true_wait"]).abs().max() < 0.2 * MS

@@ -14,6 +14,8 @@ Nothing is clamped: what comes out negative is clocks, and is counted.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import polars as pl
 
 from sojourn.explain.clock.at import with_clock_offset
@@ -21,6 +23,9 @@ from sojourn.explain.clock.offsets import clock_offsets
 from sojourn.explain.wire.frames import WIRE_INSTANT
 from sojourn.explain.wire.stamps import nanoseconds
 from sojourn.frame import INSTANT
+
+NGINX_RESOLUTION = timedelta(milliseconds=1)
+"""What nginx's instants are truncated to."""
 
 
 def with_app_instants(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
@@ -73,6 +78,9 @@ def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
     upper = _seconds("backend_established", "backend_response_first") - pl.col("_service").fill_null(0.0)
     taken = _seconds("backend_established", "backend_ack_taken")
     frame = frame.with_columns(nginx_start=began.cast(pl.Int64).cast(WIRE_INSTANT))
+    # nginx had accepted by the end of the millisecond in which it began to read, and before it turned to the backend.
+    passed_on = pl.coalesce("backend_syn", "backend_request_first")
+    frame = frame.with_columns(_accepted=pl.min_horizontal(pl.col("nginx_start") + NGINX_RESOLUTION, passed_on))
     return frame.with_columns(
         syn_dropped=_seconds("backend_syn", "backend_syn_answered"),
         syn_queue=_seconds("backend_syn_answered", "backend_ack_taken"),
@@ -81,7 +89,7 @@ def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
         accept_wait=_seconds("backend_established", "app_start"),
         proxy_syn_dropped=_seconds("client_syn", "client_syn_answered"),
         proxy_syn_queue=_seconds("client_syn_answered", "client_ack_taken"),
-        proxy_accept_wait_upper=_seconds("client_established", "nginx_start"),
+        proxy_accept_wait_upper=_seconds("client_established", "_accepted"),
         proxy_unread=_seconds("request_first", "nginx_start"),
     )
 

@@ -23,7 +23,9 @@ PROXY_COLUMNS: dict[str, pl.DataType] = {
     "client_ack_taken": WIRE_INSTANT,
     "proxy_syn_dropped": pl.Float64(),  # s, client_syn_answered - client_syn
     "proxy_syn_queue": pl.Float64(),  # s, client_ack_taken - client_syn_answered
-    "proxy_accept_wait_upper": pl.Float64(),  # s, nginx_start - client_established; holds what the client took to ask
+    # s, from client_established to the end of nginx_start's millisecond, or to the first packet to the backend where
+    # that came sooner; holds what the client took to ask
+    "proxy_accept_wait_upper": pl.Float64(),
     "proxy_unread": pl.Float64(),  # s, nginx_start - the first byte: the request lay there, accepted or not
 }
 
@@ -38,7 +40,7 @@ FIGURES = {
     "proxy_handshake": "first SYN to the final ACK, on the client's side",
     "proxy_syn_dropped": "first SYN to the SYN that was answered, on the client's side",
     "proxy_syn_queue": "the SYN that was answered to the final ACK that was taken: in the proxy's SYN queue",
-    "proxy_accept_wait_upper": "the client's final ACK to nginx reading the request's first byte",
+    "proxy_accept_wait_upper": "the client's final ACK to nginx having read the first byte, or turned to the backend",
     "proxy_unread": "the request's first byte on the wire to nginx reading it",
 }
 

@@ -31,7 +31,7 @@ from sojourn.readers.capture.batch import Counts
 from sojourn.readers.sources import Source
 
 # Figures that end at an instant of nginx's clock, which shows whole milliseconds, truncated.
-BY_NGINX = ("proxy_accept_wait_upper", "proxy_unread")
+BY_NGINX = ("proxy_unread",)
 LOG_COLUMNS = READ
 
 
