@@ -10,6 +10,7 @@ import polars as pl
 
 from sojourn.charts.packet_request import Sequence, sequence_of
 from sojourn.charts.packet_steps import APP, BACKEND, NOWHERE, Step
+from sojourn.explain.wire.frames import seconds_on_wire
 from sojourn.palette import OTHER, QUEUEING, SERVICE
 
 WIDTH = 800
@@ -253,8 +254,8 @@ def telling_rows(timeline: pl.DataFrame) -> list[tuple[int, str]]:
     on an older connection, then of those seen on one side alone. Empty where there is no request.
     """
     waited = pl.coalesce("accept_wait", "accept_wait_upper", pl.lit(0.0)) + pl.col("syn_dropped").fill_null(0.0)
-    answering = (pl.col("backend_response_first") - pl.col("backend_request_first")).dt.total_nanoseconds() / 1e9
-    whole = (pl.col("response_first") - pl.col("request_first")).dt.total_nanoseconds() / 1e9
+    answering = seconds_on_wire("backend_request_first", "backend_response_first")
+    whole = seconds_on_wire("request_first", "response_first")
     both = pl.col("client_exchange").is_not_null() & pl.col("backend_exchange").is_not_null()
     opened = pl.col("backend_syn").is_not_null()
     choices = (

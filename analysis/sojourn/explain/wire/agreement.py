@@ -16,6 +16,7 @@ from __future__ import annotations
 import polars as pl
 
 from sojourn.explain.checks import FAIL, PASS, UNKNOWN, Check
+from sojourn.explain.wire.frames import seconds_on_wire
 from sojourn.explain.wire.result import Agreed, Joined
 from sojourn.words import milliseconds, percent
 
@@ -36,10 +37,10 @@ def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFram
     # What comes from a backend that nginx no longer waited for is in no time of the log.
     answered = pl.when(pl.col("header").is_not_null()).then(pl.col("response"))
     return joined.select(
-        request_time=pl.col("request_time") - _seconds(pl.col("request_first"), pl.col("response_last")),
-        upstream_connect_time=pl.col("connect") - _seconds(pl.col("backend_syn"), pl.col("backend_established")),
-        upstream_header_time=pl.col("header") - _seconds(begun, pl.col("backend_response_first")),
-        upstream_response_time=answered - _seconds(begun, pl.col("backend_response_last")),
+        request_time=pl.col("request_time") - seconds_on_wire("request_first", "response_last"),
+        upstream_connect_time=pl.col("connect") - seconds_on_wire("backend_syn", "backend_established"),
+        upstream_header_time=pl.col("header") - seconds_on_wire(begun, "backend_response_first"),
+        upstream_response_time=answered - seconds_on_wire(begun, "backend_response_last"),
         queue=pl.col("queue").cast(pl.Float64) - pl.col("accept_wait"),
     ).cast(pl.Float64)
 
@@ -86,10 +87,6 @@ def wire_check(agreed: tuple[Agreed, ...], joined: Joined) -> Check:
     if worst.figure == "request_time":
         sentence += " (nginx's clock begins when it reads the request, and ends when the kernel has the answer)"
     return Check("wire", worst.p99, RESOLUTION, FAIL, sentence)
-
-
-def _seconds(earlier: pl.Expr, later: pl.Expr) -> pl.Expr:
-    return (later - earlier).dt.total_nanoseconds() / 1e9
 
 
 def _number(value: object) -> float | None:

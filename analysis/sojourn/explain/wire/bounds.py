@@ -20,7 +20,7 @@ import polars as pl
 
 from sojourn.explain.clock.at import with_clock_offset
 from sojourn.explain.clock.offsets import clock_offsets
-from sojourn.explain.wire.frames import WIRE_INSTANT
+from sojourn.explain.wire.frames import WIRE_INSTANT, seconds_on_wire
 from sojourn.explain.wire.stamps import nanoseconds
 from sojourn.frame import INSTANT
 
@@ -75,24 +75,20 @@ def _by_wire(frame: pl.DataFrame) -> pl.Series:
 def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
     """Adds TIMELINE's last columns and those of PROXY_COLUMNS. ``ahead``: as for ``with_app_instants``."""
     began = pl.col("log_start_ns") + round(ahead * 1e9)
-    upper = _seconds("backend_established", "backend_response_first") - pl.col("_service").fill_null(0.0)
-    taken = _seconds("backend_established", "backend_ack_taken")
+    upper = seconds_on_wire("backend_established", "backend_response_first") - pl.col("_service").fill_null(0.0)
+    taken = seconds_on_wire("backend_established", "backend_ack_taken")
     frame = frame.with_columns(nginx_start=began.cast(pl.Int64).cast(WIRE_INSTANT))
     # nginx had accepted by the end of the millisecond in which it began to read, and before it turned to the backend.
     passed_on = pl.coalesce("backend_syn", "backend_request_first")
     frame = frame.with_columns(_accepted=pl.min_horizontal(pl.col("nginx_start") + NGINX_RESOLUTION, passed_on))
     return frame.with_columns(
-        syn_dropped=_seconds("backend_syn", "backend_syn_answered"),
-        syn_queue=_seconds("backend_syn_answered", "backend_ack_taken"),
+        syn_dropped=seconds_on_wire("backend_syn", "backend_syn_answered"),
+        syn_queue=seconds_on_wire("backend_syn_answered", "backend_ack_taken"),
         accept_wait_lower=pl.when(pl.col("backend_established").is_not_null()).then(taken.fill_null(0.0)),
         accept_wait_upper=upper,
-        accept_wait=_seconds("backend_established", "app_start"),
-        proxy_syn_dropped=_seconds("client_syn", "client_syn_answered"),
-        proxy_syn_queue=_seconds("client_syn_answered", "client_ack_taken"),
-        proxy_accept_wait_upper=_seconds("client_established", "_accepted"),
-        proxy_unread=_seconds("request_first", "nginx_start"),
+        accept_wait=seconds_on_wire("backend_established", "app_start"),
+        proxy_syn_dropped=seconds_on_wire("client_syn", "client_syn_answered"),
+        proxy_syn_queue=seconds_on_wire("client_syn_answered", "client_ack_taken"),
+        proxy_accept_wait_upper=seconds_on_wire("client_established", "_accepted"),
+        proxy_unread=seconds_on_wire("request_first", "nginx_start"),
     )
-
-
-def _seconds(earlier: str, later: str) -> pl.Expr:
-    return (pl.col(later) - pl.col(earlier)).dt.total_nanoseconds() / 1e9

@@ -119,6 +119,12 @@ TIMELINE: dict[str, pl.DataType] = {
 """One row per request seen, with what both sides of the proxy and the log say of it."""
 
 
+def seconds_on_wire(earlier: str | pl.Expr, later: str | pl.Expr) -> pl.Expr:
+    """``later - earlier`` of two instants (names of columns, or expressions), in seconds."""
+    ends = [pl.col(end) if isinstance(end, str) else end for end in (earlier, later)]
+    return (ends[1] - ends[0]).dt.total_nanoseconds() / 1e9
+
+
 def empty(schema: dict[str, pl.DataType]) -> pl.DataFrame:
     """A frame of that schema without rows."""
     return pl.DataFrame(schema=schema)

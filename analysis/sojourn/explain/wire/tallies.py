@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from sojourn.explain.wire.frames import seconds_on_wire
+
 STEP = 0.15  # s: a repeat comes so near to its whole second
 SERVERS = {
     "server": pl.String(),
@@ -32,7 +34,7 @@ STEPS = {
 
 def servers(connections: pl.DataFrame) -> pl.DataFrame:
     """One row per address that was connected to, columns of ``SERVERS``, the busiest first."""
-    shaken = (pl.col("established") - pl.col("syn")).dt.total_nanoseconds() / 1e9
+    shaken = seconds_on_wire("syn", "established")
     ends = ("refused", "unanswered", "reset_by_client", "reset_by_server")
     return (
         connections.group_by(server="endpoint", leg=pl.col("leg").cast(pl.String))
@@ -64,7 +66,7 @@ def syn_steps(connections: pl.DataFrame) -> pl.DataFrame:
     on the kernel: 1, 3, 7, 15 s; from Linux 6.5 on by default 1, 2, 3, 4, then doubling (tcp_syn_linear_timeouts).
     """
     last = pl.coalesce("syn_answered", pl.when(pl.col("syn_ack").is_null()).then("last"))
-    delay = (last - pl.col("syn")).dt.total_nanoseconds() / 1e9
+    delay = seconds_on_wire("syn", last)
     whole = delay.round()
     near = pl.when((delay - whole).abs() <= STEP * pl.max_horizontal(whole, 1.0)).then(whole).otherwise(delay.round(1))
     return (

@@ -21,6 +21,7 @@ from sojourn.explain.result import SplitResult
 from sojourn.explain.rows import split_rows
 from sojourn.explain.statistics import Summary, summaries
 from sojourn.explain.wire.agreement import RESOLUTION, agreement, differences, wire_check
+from sojourn.explain.wire.frames import seconds_on_wire
 from sojourn.explain.wire.log_join import READ, TOLERANCE
 from sojourn.explain.wire.result import FIGURES, WireResult
 from sojourn.explain.wire.tallies import ends, servers, syn_steps
@@ -185,12 +186,9 @@ def _within(
 
 
 def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
-    def seconds(earlier: str, later: str) -> pl.Expr:
-        return (pl.col(later) - pl.col(earlier)).dt.total_nanoseconds() / 1e9
-
     return frame.with_columns(
-        handshake=seconds("backend_syn", "backend_established"),
-        proxy_handshake=seconds("client_syn", "client_established"),
+        handshake=seconds_on_wire("backend_syn", "backend_established"),
+        proxy_handshake=seconds_on_wire("client_syn", "client_established"),
     )
 
 
