@@ -156,7 +156,8 @@ def wait_until(holds: Callable[[], Any], seconds: float = 10) -> None:
 @contextmanager
 def captured(path: Path, ports: list[int]) -> Iterator[None]:
     """Packets of these ports on loopback go to ``path`` while this lasts."""
-    command = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-s", "0", "-B", "8192", "-w", str(path)]
+    # Handed over at once, each packet has a place as large as the largest may be: 8 MiB would be 32 of them.
+    command = ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-s", "0", "-B", "65536", "-w", str(path)]
     process = subprocess.Popen(
         [*command, " or ".join(f"tcp port {port}" for port in ports)], stderr=subprocess.PIPE, text=True
     )
