@@ -7,7 +7,7 @@ import polars as pl
 from benchmarks.made_capture import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
 from benchmarks.made_traffic import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISECOND, PROXY, PROXY_PORT, Ints, Traffic
 from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.explain.wire.tracker import Tracked
+from sojourn.explain.wire.tracked import Tracked
 
 TOLD_TO_BACKENDS = ("request_id", "stamp", "queueing_delay", "service_time", "worker")  # and to nobody else
 

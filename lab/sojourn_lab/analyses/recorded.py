@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sojourn.explain.kernel.result import KernelResult
     from sojourn.explain.result import SplitResult
     from sojourn.explain.wire.result import WireResult
-    from sojourn.explain.wire.wire import Followed
+    from sojourn.explain.wire.tracked import Tracked
     from sojourn.kernel.sample import Sample
     from sojourn.readers.capture.batch import Counts
 
@@ -27,7 +27,7 @@ MARGIN = 1.0
 class Packets(NamedTuple):
     """Connections and requests of all captures, and what became of the packets."""
 
-    followed: Followed
+    followed: Tracked
     counts: Counts
     names: tuple[str, ...]
     interfaces: tuple[str, ...]

@@ -8,7 +8,8 @@ from sojourn.explain.split import split_rows
 from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
 from sojourn.explain.wire.result import PROXY_COLUMNS
 from sojourn.explain.wire.timeline import Timelines, timeline
-from wire_simulator import Made, Tracked, Wire, made_wire
+from sojourn.explain.wire.tracked import Tracked
+from wire_simulator import Made, Wire, made_wire
 
 MS = 1e-3
 

@@ -17,11 +17,12 @@ from sojourn.explain.wire.agreement import RESOLUTION, wire_check
 from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES, empty
 from sojourn.explain.wire.result import FIGURES, Agreed, Joined, WireResult
 from sojourn.explain.wire.tallies import syn_steps
+from sojourn.explain.wire.tracked import Tracked
 from sojourn.explain.wire.wire import checked_backend, wire_of
 from sojourn.readers.capture.batch import Counts
 from sojourn.sections.split_wire import split_wire_section
 from sojourn.sections.wire import wire_section
-from wire_simulator import Made, Tracked, Wire, made_wire
+from wire_simulator import Made, Wire, made_wire
 
 
 def found(wire: Wire, *, log: bool = True, **more: object) -> WireResult:

@@ -6,13 +6,14 @@ millisecond, the wire's is not; the app's clock may be off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
+from sojourn.explain.wire.tracked import Tracked
 from sojourn.frame import INSTANT, SCHEMA
 
 EPOCH = 1_767_225_600_000_000  # us
@@ -47,15 +48,6 @@ class Made:
     tls: bool = False
     loopback: bool = False
     seed: int = 1
-
-
-@dataclass(frozen=True)
-class Tracked:
-    """As ``sojourn.explain.wire.tracker.track`` gives them."""
-
-    connections: pl.DataFrame
-    exchanges: pl.DataFrame
-    unparsed: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

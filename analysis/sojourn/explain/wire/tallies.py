@@ -63,7 +63,7 @@ def syn_steps(connections: pl.DataFrame) -> pl.DataFrame:
     """When SYNs that had to be repeated were answered, or were last tried: columns of ``STEPS``.
 
     A step is a whole second where it is near one; the kernel's timer runs a little late. Which steps there are depends
-    on the kernel: 1, 3, 7, 15 s; from Linux 6.5 on by default 1, 2, 3, 4, then doubling (tcp_syn_linear_timeouts).
+    on the kernel: 1, 3, 7, 15 s; from Linux 6.5 on by default 1, 2, 3, 4, 5, 7, 11 s (tcp_syn_linear_timeouts).
     """
     last = pl.coalesce("syn_answered", pl.when(pl.col("syn_ack").is_null()).then("last"))
     delay = seconds_on_wire("syn", last)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 import polars as pl
 
@@ -14,6 +13,7 @@ from sojourn.explain.wire.legs import address_and_port, of_connections, upstream
 from sojourn.explain.wire.log_join import TOLERANCE, backend_join, client_join, log_table, sides_join
 from sojourn.explain.wire.result import PROXY_COLUMNS, Joined
 from sojourn.explain.wire.stamps import duration, stamp_us
+from sojourn.explain.wire.tracked import Tracked
 
 HANDSHAKE = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
 REQUEST = ("request_first", "request_last", "response_first", "response_last")
@@ -23,18 +23,6 @@ JOINED = (
     "exchange", "connection", "number", "leg", "endpoint", "client", "complete", "request_id", "method", "path",
     "stamp_us", "begun", "arrived", "asked", "answered", "ended",
 )  # fmt: skip
-
-
-class Connections(Protocol):
-    """What ``sojourn.explain.wire.tracker.track`` returns."""
-
-    @property
-    def connections(self) -> pl.DataFrame:
-        """Columns of CONNECTIONS."""
-
-    @property
-    def exchanges(self) -> pl.DataFrame:
-        """Columns of EXCHANGES."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +46,7 @@ class Timelines:
 
 
 def timeline(
-    tracked: Connections,
+    tracked: Tracked,
     rows: pl.LazyFrame | None = None,
     *,
     backends: Collection[str] = (),

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 
+from sojourn.explain.wire.tracked import Tracked
 from sojourn.explain.wire.tracked_frames import connections_frame, exchanges_frame, unparsed_counts
 from sojourn.explain.wire.tracking.flows import compact_heads, refill
 from sojourn.explain.wire.tracking.heads import HEAD_LIMIT
@@ -51,25 +50,6 @@ COLUMNS = (
     "buffer",
 )
 """Of a batch, in the order in which ``walk`` takes them."""
-
-
-@dataclass(frozen=True)
-class Tracked:
-    """What a capture says of connections.
-
-    Attributes:
-        connections: columns of ``CONNECTIONS``.
-        exchanges: columns of ``EXCHANGES``.
-        unparsed: payload that gave no exchanges, or less than it holds, by reason: connections that speak ``http2``,
-            ``tls`` (turns without heads), something else (``not_http``), or of whose payload no byte was kept
-            (``not_captured``); exchanges whose request line is not all there (``head_cut``); answers whose
-            request is not in the capture (``answer_without_request``); connections that went on as another protocol
-            (``upgraded``). Reasons that do not occur are left out.
-    """
-
-    connections: pl.DataFrame
-    exchanges: pl.DataFrame
-    unparsed: dict[str, int]
 
 
 def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection[int] = ()) -> Tracked:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
 
 import polars as pl
 
@@ -27,6 +27,7 @@ from sojourn.explain.wire.result import FIGURES, WireResult
 from sojourn.explain.wire.tallies import ends, servers, syn_steps
 from sojourn.explain.wire.telling import findings, notes
 from sojourn.explain.wire.timeline import Timelines, timeline
+from sojourn.explain.wire.tracked import Tracked
 from sojourn.frame import Requests
 from sojourn.readers.capture.batch import Counts
 from sojourn.readers.sources import Source
@@ -34,22 +35,6 @@ from sojourn.readers.sources import Source
 # Figures that end at an instant of nginx's clock, which shows whole milliseconds, truncated.
 BY_NGINX = ("proxy_unread",)
 LOG_COLUMNS = READ
-
-
-class Followed(Protocol):
-    """What ``sojourn.explain.wire.tracker.track`` returns."""
-
-    @property
-    def connections(self) -> pl.DataFrame:
-        """Columns of CONNECTIONS."""
-
-    @property
-    def exchanges(self) -> pl.DataFrame:
-        """Columns of EXCHANGES."""
-
-    @property
-    def unparsed(self) -> dict[str, int]:
-        """Payload that gave no exchanges, by reason."""
 
 
 def wire(
@@ -95,7 +80,7 @@ def wire(
 
 
 def wire_of(
-    tracked: Followed,
+    tracked: Tracked,
     counts: Counts,
     names: Sequence[str] = (),
     interfaces: Sequence[str] = (),
@@ -107,8 +92,7 @@ def wire_of(
     tolerance: float = TOLERANCE,
 ) -> WireResult:
     """What tracked connections show; ``rows``: split rows of the log. Other arguments as of ``wire``."""
-    connections, exchanges = _within(tracked.connections, tracked.exchanges, since, until)
-    found = timeline(_Kept(connections, exchanges), rows, backends=backends, tolerance=tolerance)
+    found = timeline(_within(tracked, since, until), rows, backends=backends, tolerance=tolerance)
     unlike = differences(found.frame, found.log)
     agreed = agreement(unlike)
     frame = _with_handshakes(found.frame)
@@ -140,11 +124,6 @@ def wire_of(
     return result
 
 
-class _Kept:
-    def __init__(self, connections: pl.DataFrame, exchanges: pl.DataFrame) -> None:
-        self.connections, self.exchanges = connections, exchanges
-
-
 def checked_backend(name: str) -> str:
     """A backend as address:port or :port; a bare port is one, too.
 
@@ -173,16 +152,17 @@ def _ports(rows: pl.LazyFrame) -> set[int]:
     return {int(port) for port in ports.to_list() if 0 < int(port) < 65_536}
 
 
-def _within(
-    connections: pl.DataFrame, exchanges: pl.DataFrame, since: datetime | None, until: datetime | None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    if since is None and until is None:
-        return connections, exchanges
+def _within(tracked: Tracked, since: datetime | None, until: datetime | None) -> Tracked:
+    """The connections that began in [since, until), and the exchanges on them."""
+    connections = tracked.connections
     for bound, later in ((since, True), (until, False)):
         if bound is not None:
             edge = pl.lit(bound, connections.schema["first"])
             connections = connections.filter(pl.col("first") >= edge if later else pl.col("first") < edge)
-    return connections, exchanges.join(connections.select("connection"), on="connection", how="semi")
+    if connections is tracked.connections:
+        return tracked
+    exchanges = tracked.exchanges.join(connections.select("connection"), on="connection", how="semi")
+    return replace(tracked, connections=connections, exchanges=exchanges)
 
 
 def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
