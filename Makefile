@@ -20,10 +20,10 @@ demo: setup ## the benchmark, short: real nginx, real app servers, a table and a
 # What real servers time has the machine to itself; the rest is run two at a time.
 test: setup-test ## everything this machine can run; what it skips it names
 	@status=0; export PATH="$(CURDIR)/.tools/bin:$$PATH"; \
-	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/lab --ignore tests/compose || status=1; \
-	$(PY) -m pytest tests/lab tests/compose || status=1; exit $$status
+	$(PY) -m pytest -n 2 --dist loadfile -m "not scenario and not alone" || status=1; \
+	$(PY) -m pytest -m "alone and not scenario" tests/lab tests/compose || status=1; exit $$status
 
-test-scenarios: setup-test ## the scenarios that `make test` leaves out, on real servers (about 7 minutes)
+test-scenarios: setup-test ## the scenarios that `make test` leaves out, on real servers (about 8 minutes)
 	@$(PY) -m pytest tests/lab -m scenario
 
 lab: setup ## every scenario of the lab in its short form, one after the other (under 14 minutes)
@@ -57,7 +57,7 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 	--no-emit-index-url --prerelease if-necessary pyproject.toml --extra lab --extra store --group build \
 	--no-emit-package sojourn-middleware
 requirements:
-	@$(COMPILE) --group dashboards --group lint --group test -o requirements/dev.txt
+	@$(COMPILE) --group dashboards --group docs --group lint --group notebooks --group test -o requirements/dev.txt
 	@$(COMPILE) -c requirements/dev.txt -o requirements/run.txt
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --prerelease if-necessary --group app -c requirements/dev.txt -o requirements/app.txt

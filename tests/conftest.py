@@ -1,4 +1,4 @@
-"""The embedded store, shared: the engine holds one folder per process, so every test gets a database in it."""
+"""Which tests run alone; and the embedded store, shared: one folder per process, a database in it for every test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,22 @@ from pathlib import Path
 
 import pytest
 from sojourn.store import connect, init
+
+# Of tests/lab these time nothing that a neighbour could disturb.
+BESIDE_OTHERS = {
+    "archive", "asked", "balancing", "before_after", "compare", "criteria", "dependency", "disciplines", "laws",
+    "listen", "pacing", "playbook", "proxy_workers", "replay", "rounds", "run_folder", "scenario", "schedules",
+    "verdict",
+}  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what has the machine to itself: real servers under load, and containers."""
+    for item in items:
+        folder, name = item.path.parent.name, item.path.stem.removeprefix("test_lab_")
+        if folder == "compose" or (folder == "lab" and name not in BESIDE_OTHERS):
+            item.add_marker("alone")
 
 
 @pytest.fixture(scope="session")

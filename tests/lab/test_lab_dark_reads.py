@@ -50,6 +50,7 @@ def test_the_percentage_is_what_nginx_is_told(percent: float, now: float | None,
     assert "mirror" not in server_text(Topology(), Upstreams(own=["127.0.0.1:9"]))
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_copies_are_counted_compared_and_switched_off(tmp_path: Path) -> None:
     settings = ["repeats=1", "contrasts=[]", "criteria=[]", "cases.quarter.topology.mirror.percent=50.0"]

@@ -105,6 +105,7 @@ def test_the_order_changes_nothing_for_the_queue_after_a_burst_and_everything_fo
     assert fifo["goodput"]["recovered"] is lifo["goodput"]["recovered"] is True
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_clients_who_ask_again_keep_it_down(tmp_path: Path) -> None:
     scenario = with_cases(find_scenario("retry-storm"), ("once", "backoff"), seed=8)

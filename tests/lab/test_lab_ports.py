@@ -152,6 +152,7 @@ load = {kind = "constant", rate = 1}
         scenario_from_text(text, "x.toml")
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_the_rate_is_flat_at_ports_by_response_time(tmp_path: Path) -> None:
     expected = {case.name for case in find_scenario("port-exhaustion").cases if case.expect_void}
