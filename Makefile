@@ -1,9 +1,9 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test test-scenarios lab lint format dashboards bench clean requirements
+.PHONY: help setup setup-test demo test test-scenarios lab lint format dashboards reference docs bench clean requirements
 
 PY := .venv/bin/python
-CODE := analysis lab collector dashboards tests
+CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,7 @@ lint: setup-test ## ruff, types, shell syntax, generated files
 	@$(PY) -m mypy
 	@for script in lab/setup.sh lab/images/*.sh lab/images/nginx/*.sh; do sh -n "$$script" || exit 1; done; bash -n .ci/run
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards --check
+	@PYTHONPATH=docs $(PY) -m sojourn_docs --check
 
 format: setup-test ## lay the code out
 	@$(PY) -m ruff check --fix-only --quiet $(CODE)
@@ -43,13 +44,19 @@ format: setup-test ## lay the code out
 dashboards: setup-test ## write Grafana's JSON anew from dashboards/sojourn_dashboards
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards
 
+reference: setup-test ## write the generated pages of the reference and the manual pages anew
+	@PYTHONPATH=docs $(PY) -m sojourn_docs
+
+docs: setup-test ## the documentation as a static site in site/, read without a network
+	@$(PY) -m sphinx -q -W --keep-going -E -j 2 -b html -c docs -d site/.doctrees . site && echo site/index.html
+
 bench: setup ## measure speed, as ratios against peers in the same run
 	@$(PY) analysis/benchmarks/bench.py
 	@$(PY) analysis/benchmarks/queueing.py
 	@$(PY) analysis/benchmarks/wire.py
 
 clean: ## remove what was made here, the runs and the virtual environment included
-	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs dist build
+	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs site dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # After a change of dependencies. Compiled for every Python and without addresses of any index.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder, name = item.path.parent.name, item.path.stem.removeprefix("test_lab_")
         if folder == "compose" or (folder == "lab" and name not in BESIDE_OTHERS):
             item.add_marker("alone")
+
+
+# No test depends on what whoever runs it has made their defaults.
+os.environ["SOJOURN_CONFIG"] = ""
 
 
 @pytest.fixture(scope="session")

@@ -34,12 +34,20 @@ def milliseconds(seconds: float | None) -> str:
     return "0" if float(text.replace(",", "")) == 0 else text
 
 
+def briefly(seconds: float | None) -> str:
+    """A length of time with its unit, in milliseconds below one second: 12 ms, 4.0 s, 2 min 5 s; – for None."""
+    if seconds is None:
+        return "–"
+    return f"{milliseconds(seconds)} ms" if abs(seconds) < 0.9995 else duration(seconds)
+
+
 def percent(share: float | None) -> str:
     """A share as whole per cent, with one digit below ten; – for None."""
     if share is None:
         return "–"
     value = share * 100
-    return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+    text = f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
+    return text.removeprefix("-") if text == "-0.0 %" else text
 
 
 def unbroken(text: str) -> str:

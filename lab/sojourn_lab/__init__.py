@@ -1,1 +1,1 @@
-"""The lab: runs that know the truth."""
+"""Run scenarios with a known truth: real nginx, real app servers, a generator that knows its lag."""

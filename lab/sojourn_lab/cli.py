@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from sojourn.words import printable
 
+import sojourn_lab
 from sojourn_lab.articles import ARTICLES
 from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
@@ -35,11 +36,17 @@ from sojourn_lab.scenario_files import scenario_from_file, shipped_scenario_path
 from sojourn_lab.tables import one_line
 from sojourn_lab.topology import Server
 
+
+def scenario_names(incomplete: str) -> list[str]:
+    """Names of the scenarios that come with the lab, for a shell that completes one."""
+    return [path.stem for path in shipped_scenario_paths() if path.stem.startswith(incomplete)]
+
+
 CASE_NAME = r"[a-z0-9][a-z0-9._-]{0,59}"
 
 app = typer.Typer(
     name="lab",
-    help="Run scenarios with a known truth: real nginx, real app servers, a generator that knows its lag.",
+    help=sojourn_lab.__doc__,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -83,7 +90,10 @@ def list_scenarios(as_json: AsJson = False) -> None:
 @plainly
 def run_scenario(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names of scenarios, or scenario files.", metavar="NAME|FILE…")
+        list[str] | None,
+        typer.Argument(
+            help="Names of scenarios, or scenario files.", metavar="NAME|FILE…", autocompletion=scenario_names
+        ),
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Run every scenario that comes with the lab.")] = False,

@@ -21,26 +21,36 @@ def write_pictures(run: Run, requests: Requests | None, folder: Path) -> None:
     if not wanted or requests is None:
         return
     try:
-        scenes = {case.name: case_stays(requests, case) for case in run.cases}
-        if "sequence" in wanted:
-            for name, stays in scenes.items():
-                write_sequence(stays, folder / f"sequence-{name}.svg", title=name)
-        if "queue" in wanted:
-            from sojourn.movie import write_movie  # noqa: PLC0415
+        from sojourn.explain.stays import stays_around  # noqa: PLC0415
+        from sojourn.movie import MOST  # noqa: PLC0415
 
-            workers = {case.name: case.topology.backends * case.topology.workers for case in run.cases if case.topology}
-            write_movie(scenes, folder / MOVIE, title=run.scenario.title, workers=workers)
+        found = {
+            case.name: stays_around(case_rows(requests, case), workers=_workers(case), most=MOST) for case in run.cases
+        }
+        if "sequence" in wanted:
+            for name, stays in found.items():
+                write_sequence(stays.table, folder / f"sequence-{name}.svg", title=name)
+        if "queue" in wanted:
+            from sojourn.movie import film_of, scene_of, write_film  # noqa: PLC0415
+
+            scenes = [
+                scene_of(name, each.table, first=each.first, workers=each.workers) for name, each in found.items()
+            ]
+            write_film(film_of(scenes, title=run.scenario.title), folder / MOVIE)
     except Exception as error:
         raise LabError(f"the pictures of the run failed: {type(error).__name__}: {error}") from error
 
 
-def case_stays(requests: Requests, case: CaseResult) -> pl.DataFrame:
-    """Return the stays of one case, warm-up included; columns of `sojourn.explain.stays.STAY`."""
+def case_rows(requests: Requests, case: CaseResult) -> pl.LazyFrame:
+    """Return the split rows of one case, warm-up included."""
     from sojourn.explain.split import split_requests  # noqa: PLC0415
-    from sojourn.explain.stays import stays  # noqa: PLC0415
-    from sojourn.movie import MOST  # noqa: PLC0415
 
-    return stays(split_requests(requests, where={"service": case.name}).rows, most=MOST)
+    return split_requests(requests, where={"service": case.name}).rows
+
+
+def _workers(case: CaseResult) -> int | None:
+    """Return the workers of each of a case's backends, where it says."""
+    return case.topology.workers if case.topology else None
 
 
 def write_sequence(stays: pl.DataFrame, path: Path, *, title: str) -> None:

@@ -429,7 +429,7 @@ def test_hostile_names_are_shown_not_obeyed(tmp_path: Path) -> None:
 
 def test_every_picture_can_be_drawn(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
     pictures = blame_section(pool[2]).pictures
-    assert [picture.key for picture in pictures] == ["blame-matrix", "blame-over-time"]
+    assert [picture.key for picture in pictures] == ["blame-matrix", "blame-flow", "blame-over-time"]
     for picture in pictures:
         assert len(json.dumps(picture.chart().to_dict())) < 300_000
     cells = matrix_cells(pool[2])

@@ -208,7 +208,7 @@ def test_the_command(tmp_path: Path) -> None:
 def test_every_picture_can_be_drawn_and_the_reference_names_every_key(tmp_path: Path) -> None:
     found, _ = read(tmp_path, PoolSettings(requests=800))
     pictures = depth_section(found).pictures
-    assert [picture.key for picture in pictures] == ["depth-over-time", "depth-on-arrival"]
+    assert [picture.key for picture in pictures] == ["depth-over-time", "depth-on-arrival", "workers"]
     for picture in pictures:
         assert len(json.dumps(picture.chart().to_dict())) < 300_000
     page = (Path(__file__).parents[2] / "docs/reference/depth.md").read_text()

@@ -1,22 +1,18 @@
-"""Stays: what is drawn of each request, and the two pictures made of them."""
+"""Stays: what is drawn of each request, and the sequence chart made of them."""
 
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from sojourn.charts.sequence import FOR_NOBODY, WAITING, WORKING, sequence_chart
 from sojourn.errors import SojournError
 from sojourn.explain.split import split
-from sojourn.explain.stays import GIVEN_UP, SERVED, STAY, TURNED_AWAY, stays
-from sojourn.movie import movie, places_of, scene, write_movie
-
-HOSTILE = "</script><b>&\x1b[31m"
+from sojourn.explain.stays import GIVEN_UP, SERVED, STAY, TURNED_AWAY, stays, stays_around
 
 
 def drawn(*rows: tuple[float, float | None, float | None, float, str]) -> pl.DataFrame:
@@ -53,22 +49,6 @@ def test_the_sequence_chart_shades_waiting_work_and_work_for_nobody() -> None:
 def test_one_that_was_given_up_on_before_its_work_began_waits_on_in_grey() -> None:
     late = drawn((0.0, 70.0, 72.0, 60.0, GIVEN_UP))
     assert bars(late)["#1"] == [(WAITING, 0.0, 60.0), (FOR_NOBODY, 60.0, 70.0), (FOR_NOBODY, 70.0, 72.0)]
-
-
-def test_a_worker_s_place_is_the_lowest_that_is_free() -> None:
-    assert places_of([(0.0, 3.0), (1.0, 2.0), (2.0, 4.0), (None, None), (2.5, 3.0)]) == [0, 1, 1, None, 2]
-    assert scene("x", TWO)["workers"] == 1
-    assert scene("x", TWO, 4)["workers"] == 4
-
-
-def test_hostile_names_stay_text() -> None:
-    page = movie({HOSTILE: TWO}, title=HOSTILE)
-    assert page.count("</script>") == 2
-    assert "<b>" not in page
-    assert "\x1b" not in page
-    data = re.search(r'id="data">(.*?)</script>', page, re.S)
-    assert data is not None
-    assert len(json.loads(data[1])[0]["requests"]) == 3
 
 
 @pytest.fixture
@@ -114,23 +94,20 @@ def test_what_cannot_be_drawn_is_refused_with_words(log: Path) -> None:
         stays(split(log, where={"service": "nobody"}).rows)
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_browser_draws_the_instant_that_is_asked_for(tmp_path: Path) -> None:
-    page = tmp_path / "queue.html"
-    write_movie({"one worker": TWO}, page, title="Two and one")
-    command = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--virtual-time-budget=2000", "--dump-dom",
-    ]  # fmt: skip
+def test_what_is_around_stays(log: Path) -> None:
+    rows = split(log).rows
+    found = stays_around(rows)
+    assert found.first == datetime.fromtimestamp(1_767_312_000, UTC)
+    assert found.workers == {"10.0.0.1:80": 1}
+    assert stays_around(rows, workers=3).workers == {"10.0.0.1:80": 3}
+    assert_frame_equal(found.table, stays(rows))
+    # The first said how long it waited, the second was turned away from the line; of the third nobody knows.
+    assert found.table["told"].to_list() == [True, True, False]
+    assert found.table["service"].unique().to_list() == ["s"]
 
-    def shown(share: float) -> str:
-        done = subprocess.run(
-            [*command, f"{page.as_uri()}#{share}"], capture_output=True, text=True, timeout=60, check=True
-        )
-        return done.stdout
 
-    # 30 s of 90: the first is served, the others wait. 70 s: the second has been given up on and is worked on.
-    assert "waiting 2 · served 0 · given up on 0" in shown(1 / 3)
-    late = shown(7 / 9)
-    assert "waiting 0 · served 1 · given up on 1 · turned away 1" in late
-    assert "70.0 of 90.0 s" in late
+def test_one_whose_app_kept_silent_about_its_work_holds_a_worker_until_its_answer_began(log: Path) -> None:
+    record = json.loads(log.read_text().splitlines()[0])
+    log.write_text(json.dumps(record | {"service_time": ""}) + "\n")
+    row = stays(split(log).rows).row(0, named=True)
+    assert (row["begin"], row["end"], row["told"]) == (pytest.approx(0.5), pytest.approx(2.0), True)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
+import polars as pl
 import pytest
 import sojourn
 from analysis_support import line
 from sojourn.cli import app
 from sojourn.report.contents import COLUMNS, sections_of, traces_of
+from sojourn.report.html import html
+from sojourn.sections.depth import depth_section
+from sojourn.sections.goodput import goodput_section
 from typer.testing import CliRunner
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 SHOP, SPANS = EXAMPLES / "shop.jsonl.gz", EXAMPLES / "shop-spans.jsonl.gz"
-TOPICS = ["blame", "depth", "whatif", "goodput", "laws", "capacity", "clock"]
+TOPICS = ["blame", "depth", "goodput", "capacity", "laws", "whatif", "clock"]
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +32,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_every_analysis_has_its_section_finding_and_anchor(page: str) -> None:
-    headings = re.findall(r'<section>\s*<h2 id="([a-z]+)">', page)
-    assert headings == ["compare", *TOPICS]
+    headings = re.findall(r'<section aria-labelledby="[a-z]+">\s*<h2 id="([a-z]+)">', page)
+    assert headings == ["split", *TOPICS[:-1], "compare", "clock", "audit", "refused"]
     for topic in headings:
         assert f'href="#{topic}"' in page
     assert "/export caused 54" in page
@@ -39,7 +44,9 @@ def test_every_chart_is_drawn_without_scripts_too(page: str) -> None:
     figures = re.findall(r"<figure>.*?</figure>", page, re.S)
     assert len(figures) >= 15
     assert all("<svg" in figure for figure in figures)
-    keys = re.findall(r'id="chart-([^"]+)"', page)
+    references = set(re.findall(r"url\(#([^)]+)\)", "".join(figures)))
+    assert references <= set(re.findall(r'id="([^"]+)"', "".join(figures)))
+    keys = re.findall(r' id="([^"]+)"', page)
     assert len(keys) == len(set(keys))
 
 
@@ -71,3 +78,37 @@ def test_an_empty_log_is_said_in_words(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", str(log), "--html", str(tmp_path / "x.html")])
     assert result.exit_code == 1
     assert not (tmp_path / "x.html").exists()
+
+
+def test_in_short_it_says_what_happened_what_it_cost_and_what_would_help(page: str) -> None:
+    lines = re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", page, re.S)
+    assert [label for label, _ in lines] == ["What happened", "What changed", "What it cost", "What would help"]
+    happened, changed, cost, help_ = (text.replace("\u00a0", " ") for _, text in lines)
+    assert "Of every 10 seconds that requests took, 7.6 went by in a queue" in happened
+    assert "/export caused 54 %" in happened
+    assert "in doubt" in changed
+    assert "108 requests that had been given up on" in cost
+    assert "/export served in 50 % of its time" in help_
+
+
+def test_it_comes_before_the_contents_and_after_the_verdict(page: str) -> None:
+    places = [
+        page.index(mark) for mark in ('class="verdict', 'id="short"', 'id="findings"', 'id="split"', 'id="audit"')
+    ]
+    assert places == sorted(places)
+
+
+def test_a_chart_holds_as_many_points_however_many_requests_lie_behind_it(tmp_path: Path) -> None:
+    sojourn.split(SHOP, columns=COLUMNS).write_parquet(tmp_path / "shop.parquet")
+    shop = pl.read_parquet(tmp_path / "shop.parquet")
+    instants = [name for name, kind in shop.schema.items() if isinstance(kind, pl.Datetime)]
+    later = [shop.with_columns(pl.col(instants) + timedelta(seconds=170 * k)) for k in range(20)]
+    # What was delivered twice counts once: each copy needs ids of its own.
+    copies = [copy.with_columns(pl.col("request_id") + f"-{k}") for k, copy in enumerate(later)]
+    pl.concat(copies).write_parquet(tmp_path / "many.parquet")
+    result = sojourn.split(tmp_path / "many.parquet", columns=COLUMNS)
+    assert result.requests == 20 * len(shop)
+    sections = [depth_section(sojourn.depth(result)), goodput_section(sojourn.goodput(result))]
+    specs = re.findall(r'id="spec-[^"]+">(.*?)</script>', html(result, sections=sections), re.S)
+    assert len(specs) >= 8
+    assert max(len(spec) for spec in specs) < 200_000

@@ -54,11 +54,13 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 
 @pytest.mark.parametrize(("arguments", "shown"), EXAMPLES)
 def test_a_command_prints_what_the_page_shows(
-    arguments: list[str], shown: list[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(HOUSE)
+    for part in HOUSE.iterdir():  # as in the project's folder, but what is written there is written here
+        (tmp_path / part.name).symlink_to(part)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "UTC")
-    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, arguments)
+    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1", "SOJOURN_CONFIG": ""}).invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert matches(shown, result.stdout.rstrip().splitlines()), result.stdout
 

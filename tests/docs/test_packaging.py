@@ -1,27 +1,67 @@
-"""The wheels hold what they need to work without a checkout."""
+"""The wheels and source archives hold what they need: built, installed and run with no checkout in sight."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import re
 import subprocess
 import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
 import zipfile
+from importlib.metadata import PackageNotFoundError, distributions, packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 HOUSE = Path(__file__).parents[2]
+LINE = '{"time":"1767225600.000","request_time":"0.1","status":"200"}\n'
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Source archives of both distributions, and the wheels that are made of them, not of the checkout."""
     out = tmp_path_factory.mktemp("dist")
-    for project in (HOUSE, HOUSE / "collector/middleware/python"):
-        done = subprocess.run(
-            [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(project)],
-            capture_output=True, text=True, check=False, timeout=200,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(project)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for project in (HOUSE, HOUSE / "collector/middleware/python")
+    ]  # fmt: skip
+    for each in started:
+        told, _ = each.communicate(timeout=200)
+        assert each.returncode == 0, told
     return out
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment that holds the two wheels, and sees what they depend on where it lies already."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "venv"
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin/python"
+    wheels = [str(wheel) for wheel in built.glob("*.whl")]
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
+    done = subprocess.run([*install, *wheels], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    # Named in a .pth, a folder's own .pth files are not followed: the checkout installed there stays out of sight.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder
+
+
+def run(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+    return subprocess.run(
+        [str(installed / "bin" / arguments[0]), *arguments[1:]],
+        capture_output=True, text=True, check=False, cwd=folder, timeout=100, env={**env, "COLUMNS": "100"},
+    )  # fmt: skip
 
 
 def test_everything_is_in_the_wheel(built: Path) -> None:
@@ -29,31 +69,149 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in (
         "sojourn/py.typed", "sojourn/report/templates/report.html", "sojourn_lab/scenarios/benchmark.toml",
-        "sojourn/store/schema/010_requests.sql",
+        "sojourn/store/schema/010_requests.sql", "sojourn/doctor/doctor.md",
         "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
         "sojourn_lab/middleware/ruby/sojourn.rb",
     ):  # fmt: skip
         assert name in names
-    assert not [name for name in names if name.startswith(("tests", "docs"))]
+    assert not [name for name in names if name.startswith(("tests", "docs")) or name.endswith((".pyc", ".nbi"))]
 
 
-def test_the_command_works_from_the_wheels_alone(built: Path, tmp_path: Path) -> None:
-    """Unpacked somewhere else, ahead of the checkout: lists its scenarios and splits a log."""
-    for wheel in built.glob("*.whl"):
-        zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    (tmp_path / "a.jsonl").write_text('{"time":"1767225600.000","request_time":"0.1","status":"200"}\n')
-    code = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); from sojourn.cli import main; import sojourn, sojourn_lab; "
+def test_what_a_wheel_is_made_of_reaches_the_image() -> None:
+    """A folder that is not copied there would let the image's build fail."""
+    wheel = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    sources = {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
+    docker = (HOUSE / "lab/images/Dockerfile").read_text()
+    copied = [words.split()[:-1] for words in re.findall(r"^COPY (.*/src/house\S*)$", docker, re.M)]
+    let_in = [line[1:] for line in (HOUSE / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for folders in ([each for words in copied for each in words], let_in):
+        assert {each for each in sources if not any(f"{each}/".startswith(f"{one}/") for one in folders)} == set()
+
+
+def test_this_version_has_its_notes() -> None:
+    version = tomllib.loads((HOUSE / "pyproject.toml").read_text())["project"]["version"]
+    assert (HOUSE / f"docs/releases/{version}.md").read_text().startswith(f"# Sojourn {version}\n")
+    headings = re.findall(r"^## \[(.+?)\]", (HOUSE / "CHANGELOG.md").read_text(), re.M)
+    assert headings[0] == "Unreleased" or headings[0] == version
+
+
+def test_the_source_archive_holds_what_it_takes_to_build_test_and_read(built: Path) -> None:
+    (archive,) = built.glob("sojourn-*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    for name in (
+        "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "docs/examples/shop.jsonl.gz", "tests/conftest.py",
+        "analysis/notebooks/first_analysis.py", "docs/releases/0.1.0.md",
+    ):  # fmt: skip
+        assert name in names
+    assert not [
+        name for name in names if name.startswith(("runs/", ".venv", ".tools", "site/")) or "__pycache__" in name
+    ]
+
+
+def test_the_command_works_from_the_wheels_alone(installed: Path, tmp_path: Path) -> None:
+    """Run from elsewhere: verbs, the lab's scenarios, the manual."""
+    where = run(
+        installed,
+        tmp_path,
+        "python",
+        "-c",
+        "import sojourn, sojourn_lab; print(sojourn.__file__, sojourn_lab.__file__)",
     )
-    code += "print(sojourn.__file__, sojourn_lab.__file__, file=sys.stderr); main()"
-    for arguments, words in ((["lab", "list"], "benchmark"), (["split", "a.jsonl"], "1 requests")):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / "site"), *arguments],
-            capture_output=True, text=True, check=False, cwd=tmp_path, timeout=100,
-        )  # fmt: skip
+    assert str(HOUSE) not in where.stdout
+    assert where.stdout.count(str(installed)) == 2
+    (tmp_path / "a.jsonl").write_text(LINE * 3)
+    for arguments, words in (
+        (["split", "a.jsonl", "--json", "--parquet", "a.parquet"], '"requests": 3'),
+        (["lab", "list"], "benchmark"),
+        (["doctor", "--help"], "nginx"),
+        (["--version"], "polars"),
+        (["config"], "no configuration file"),
+    ):
+        done = run(installed, tmp_path, "sojourn", "--no-config", *arguments)
         assert done.returncode == 0, done.stderr
         assert words in done.stdout
-        assert str(HOUSE) not in done.stderr.replace(str(tmp_path), "")
+        assert str(HOUSE) not in done.stdout + done.stderr
+    for page in ("sojourn.1", "sojourn-split.1"):
+        assert ".TH" in (installed / "share/man/man1" / page).read_text()
+
+
+def test_a_page_of_the_doctor_is_in_the_package(installed: Path, tmp_path: Path) -> None:
+    codes = re.findall(r"^### ([a-z][a-z0-9-]*)$", (HOUSE / "docs/reference/doctor.md").read_text(), re.M)
+    done = run(installed, tmp_path, "sojourn", "doctor", "--explain", codes[0])
+    assert done.returncode == 0, done.stderr
+    assert codes[0] in done.stdout
+
+
+# Hides every module that is not among the dependencies, as if nothing else were installed.
+BARE = """
+import json, sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+hidden = set(json.loads(sys.argv.pop(1)))
+sys.meta_path.insert(0, Hidden())
+from sojourn.cli import main
+main()
+"""
+
+
+def hidden_modules(installed: Path) -> list[str]:
+    """Top-level modules of what is there and is no dependency of a bare ``pip install sojourn``."""
+    (site,) = (installed / "lib").glob("python*/site-packages")
+    (own,) = distributions(name="sojourn", path=[str(site)])
+    wanted: set[str] = set()
+    to_see = [*_plain(own.requires)]
+    while to_see:
+        name = _normal(to_see.pop())
+        if name not in wanted:
+            wanted.add(name)
+            with contextlib.suppress(PackageNotFoundError):  # for another Python or system
+                to_see += _plain(requires(name))
+    kept = {"sojourn", "sojourn_lab", "_distutils_hack", "setuptools", "pkg_resources"}
+    return [
+        module
+        for module, owners in packages_distributions().items()
+        if module not in kept and not wanted & {_normal(each) for each in owners}
+    ]
+
+
+def _plain(needed: list[str] | None) -> list[str]:
+    """Names of what is needed without any extra."""
+    each = [Requirement(text) for text in needed or ()]
+    return [one.name for one in each if one.marker is None or one.marker.evaluate({"extra": ""})]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_a_bare_install_starts_and_names_the_extra_that_is_missing(installed: Path, tmp_path: Path) -> None:
+    hidden = hidden_modules(installed)
+    assert {"chdb", "clickhouse_connect", "scapy", "aiohttp", "pytest"} <= set(hidden)
+    assert not {"polars", "duckdb", "typer", "rich", "PIL", "altair"} & set(hidden)
+    (tmp_path / "a.jsonl").write_text(LINE * 3)
+
+    def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(installed, tmp_path, "python", "-c", BARE, json.dumps(hidden), "--no-config", *arguments)
+
+    for arguments in (["--help"], ["report", "a.jsonl", "--html", "bare.html"]):
+        done = bare(*arguments)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "bare.html").stat().st_size > 10_000
+    for arguments, extra in (
+        (["lab", "list"], "lab"),
+        (["store", "init", f"chdb://{tmp_path}/store"], "store"),
+        (["store", "init", "clickhouse://127.0.0.1:1/x"], "store"),
+        (["capture", "--port", "80", "--sniffer", "scapy", "--out", "f.pcap"], "capture"),
+    ):
+        done = bare(*arguments)
+        assert done.returncode == 1, (arguments, done.stderr)
+        assert f"sojourn[{extra}]" in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_the_middleware_depends_on_nothing(built: Path) -> None:

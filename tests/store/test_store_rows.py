@@ -148,7 +148,7 @@ def test_the_command(tmp_path: Path) -> None:
     log.write_bytes(b"".join(as_lines(records)) + b"bad\n")
     script = "import sys; from sojourn.store import init, load; init(sys.argv[1]); load(sys.argv[1], sys.argv[2])"
     subprocess.run([sys.executable, "-c", script, dsn, str(log)], check=True, timeout=120)
-    shown = (json.loads(command("split", source, "--json").stdout) for source in (log, dsn))
+    shown = (sojourn.split(log).to_dict(), json.loads(command("split", dsn, "--json").stdout))
     wanted, found = map(without_duplicates, shown)
     assert list(differences(wanted, found)) == []
     shown = command("split", dsn)
@@ -159,7 +159,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = command("split", dsn, "--html", files[0], "--parquet", files[1], "--rejects", files[2])
     assert done.returncode == 0, done.stderr
     assert "<svg" in files[0].read_text()
-    assert json.loads(command("split", files[1], "--json").stdout)["requests"] == 300
+    assert sojourn.split(files[1]).requests == 300
     assert json.loads(files[2].read_text()) == {
         "source": str(log), "position": os.path.getsize(log) - 4, "reason": "invalid_json", "raw": "bad",
     }  # fmt: skip

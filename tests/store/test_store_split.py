@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import sojourn
-from sojourn import plots
+from sojourn.charts import split as plots
 from sojourn.explain.frame_measures import FrameMeasures
 from sojourn.frame import COLUMNS, Selection
 from sojourn.report import write_html

@@ -27,14 +27,38 @@ _EMERG = re.compile(r".*?\[emerg\] (?:\d+#\d+: )?")
 _DUMPED = re.compile(r"^# configuration file (.+):\n", re.M)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a directive stands in its file's text: what an edit needs.
+
+    Attributes:
+        file, line: the file as nginx names it, and the line of its first word, from 1.
+        begin, end: characters of the file, from its first word to behind its ``;`` or ``{``.
+        indent: the white space its line begins with.
+    """
+
+    file: str
+    line: int
+    begin: int
+    end: int
+    indent: str
+
+
 @dataclass
 class Directive:
-    """``name args…;``, or ``name args… { block }``. ``where``: file and line."""
+    """``name args…;``, or ``name args… { block }``.
+
+    ``where``: file and line. ``place``: the same to the character; ``close``: the character behind the ``}`` of its
+    block, or the ``;``. ``via``: the ``include`` through which it came to its block, None where it stands there itself.
+    """
 
     name: str
     args: list[str]
     where: str
     block: list[Directive] = field(default_factory=list)
+    place: Place = field(default=Place("", 0, 0, 0, ""), compare=False, repr=False)
+    close: int = field(default=0, compare=False, repr=False)
+    via: Directive | None = field(default=None, compare=False, repr=False)
 
     def all(self, *names: str) -> Iterator[Directive]:
         """The directives of these names anywhere within the block."""
@@ -48,14 +72,42 @@ Include = Callable[[str], list[tuple[str, str]]]
 """A pattern of an include -> the (name, text) of each file."""
 
 
-def configuration(path: Path) -> tuple[Directive, list[str]]:
-    """The configuration with its includes, as the block of a directive without a name.
+@dataclass(frozen=True)
+class Reading:
+    """A configuration as it was read.
 
-    nginx itself is asked (``nginx -T``), which knows its prefix and what is compiled in. Where there is none, or it
-    refuses the file (one of conf.d alone, say), the files are read here.
+    Attributes:
+        root: a directive without a name, whose block it is.
+        refusal: why nginx itself did not tell; None where it did.
+        missing: sentences about files that are included and were not there.
+        files: the text of each file that was read, by the name that the places in ``root`` have.
+    """
+
+    root: Directive
+    refusal: str | None
+    missing: tuple[str, ...]
+    files: dict[str, str]
+
+
+def configuration(path: Path) -> tuple[Directive, list[str]]:
+    """The configuration with its includes, as the block of a directive without a name; what ``reading`` has, in short.
 
     Returns:
         The directives; and, in sentences, why nginx did not tell and which files that are included were not there.
+
+    Raises:
+        CaptureError: as for ``reading``.
+    """
+    read = reading(path)
+    refusal = [] if read.refusal is None else [f"{path} was not read by nginx itself: {read.refusal}."]
+    return read.root, [*refusal, *read.missing]
+
+
+def reading(path: Path) -> Reading:
+    """The configuration with its includes.
+
+    nginx itself is asked (``nginx -T``), which knows its prefix and what is compiled in. Where there is none, or it
+    refuses the file (one of conf.d alone, say), the files are read here.
 
     Raises:
         CaptureError: the file cannot be read, or one is no configuration.
@@ -67,17 +119,21 @@ def configuration(path: Path) -> tuple[Directive, list[str]]:
         def dumped(pattern: str) -> list[tuple[str, str]]:
             return [(name, text) for name, text in texts.items() if name == pattern or fnmatch(name, pattern)]
 
-        return Directive("", [], str(path), _parsed(told[0], _beside(Path(told[0][0]).parent, dumped), 0)), []
-    notes = [f"{path} was not read by nginx itself: {reason}."]
+        root = Directive("", [], str(path), _parsed(told[0], _beside(Path(told[0][0]).parent, dumped), 0))
+        return Reading(root, None, (), texts)
+    notes: list[str] = []
+    texts = {str(path): _text(path)}
 
     def found(pattern: str) -> list[tuple[str, str]]:
         names = sorted(glob.glob(pattern))
         if not names and not glob.has_magic(pattern):
             notes.append(f"{printable(pattern)} is included, but not there.")
-        return [(name, _text(Path(name))) for name in names]
+        texts.update((name, _text(Path(name))) for name in names)
+        return [(name, texts[name]) for name in names]
 
     include = _beside(path.resolve().parent, found)
-    return Directive("", [], str(path), _parsed((str(path), _text(path)), include, 0)), notes
+    root = Directive("", [], str(path), _parsed((str(path), texts[str(path)]), include, 0))
+    return Reading(root, reason, tuple(notes), texts)
 
 
 def parsed(text: str, name: str = "nginx.conf") -> Directive:
@@ -131,9 +187,10 @@ class _Parser:
 
     def __init__(self, name: str, text: str, include: Include, depth: int) -> None:
         self._name, self._text, self._include, self._depth = name, text, include, depth
-        self._at, self._line, self._begun = 0, 1, 1
+        self._at, self._line, self._begun, self._first = 0, 1, 1, 0
         self._words: list[str] = []
         self._open: list[list[Directive]] = [[]]
+        self._blocks: list[Directive] = []
 
     def directives(self) -> list[Directive]:
         """All of the file, those it includes among them."""
@@ -150,12 +207,14 @@ class _Parser:
 
     def _take(self, match: re.Match[str]) -> None:
         if word := match["bare"] or match["quoted"]:
-            self._begun = self._begun if self._words else self._line
+            if not self._words:
+                self._begun, self._first = self._line, match.start()
             self._words.append(_ESCAPED.sub(r"\1", word[1:-1] if match["quoted"] else word))
         elif match["mark"] == "}":
             if len(self._open) == 1 or self._words:
                 raise self._error("an unexpected }")
             self._open.pop()
+            self._blocks.pop().close = self._at
         elif match["mark"]:
             if not self._words:
                 raise self._error(f"an unexpected {match['mark']}")
@@ -164,16 +223,30 @@ class _Parser:
     def _end(self, mark: str) -> None:
         """A directive is read up to its ``;`` or ``{``."""
         made = Directive(self._words[0], self._words[1:], f"{self._name}:{self._begun}")
+        made.place = Place(self._name, self._begun, self._first, self._at, self._indent())
+        made.close = self._at
         self._words = []
         if mark == ";" and made.name == "include" and made.args:
-            for each in self._include(made.args[0]):
-                self._open[-1].extend(_parsed(each, self._include, self._depth + 1))
+            files = self._include(made.args[0])
+            if not files:  # it stays where it stands, for whoever knows what would have come
+                self._open[-1].append(made)
+            for each in files:
+                brought = _parsed(each, self._include, self._depth + 1)
+                for directive in brought:
+                    directive.via = made
+                self._open[-1].extend(brought)
             return
         self._open[-1].append(made)
         if mark == "{" and made.name.endswith("_by_lua_block"):
-            self._at = _end_of_lua(self._text, self._at)
+            self._at = made.close = _end_of_lua(self._text, self._at)
         elif mark == "{":
             self._open.append(made.block)
+            self._blocks.append(made)
+
+    def _indent(self) -> str:
+        begin = self._text.rfind("\n", 0, self._first) + 1
+        line = self._text[begin : self._first]
+        return line[: len(line) - len(line.lstrip())]
 
     def _error(self, reason: str) -> CaptureError:
         return CaptureError(f"{printable(self._name)}:{self._line}: {reason}")

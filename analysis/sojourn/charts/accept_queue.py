@@ -7,9 +7,9 @@ from datetime import timedelta
 import altair as alt
 import polars as pl
 
+from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.kernel.result import KernelResult
 from sojourn.palette import OTHER, QUEUEING, RESPONSE
-from sojourn.plots import HEIGHT, WIDTH
 from sojourn.words import printable
 
 SOCKETS = 4  # panels: the sockets that were full most; those nobody ever waited at are left out

@@ -5,17 +5,18 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY, OTHER
 from sojourn.palette import OTHER as GREY
-from sojourn.palette import QUEUEING, RESPONSE
-from sojourn.plots import HEIGHT, WIDTH
+from sojourn.palette import QUEUEING
 from sojourn.words import printable
 
 SHOWN = 12  # classes of a matrix
 NAMED = 5  # culprits with a colour of their own
 # Okabe and Ito (2008), without the two that mean queueing and service everywhere else.
 COLOURS = (QUEUEING, "#E69F00", "#CC79A7", "#009E73", "#56B4E9")
+IMBALANCE = "#6b7683"  # seen on white and on black
 
 
 def blame_matrix(found: BlameResult) -> alt.LayerChart:
@@ -37,7 +38,7 @@ def blame_matrix(found: BlameResult) -> alt.LayerChart:
     )
     text = base.mark_text().encode(
         text=alt.Text("share:Q", format=".0%"),
-        color=alt.condition("datum.share > 0.3", alt.value("white"), alt.value("black")),
+        color=alt.value("black"),  # 5.5 : 1 on the darkest cell
     )
     size = 60 + 34 * max(table["culprit"].n_unique(), table["victim"].n_unique())
     return (cells + text).properties(width=min(WIDTH, 2 * size), height=size)
@@ -60,7 +61,7 @@ def blame_over_time(found: BlameResult) -> alt.Chart:
     table = over_time_parts(found)
     parts = table.group_by("part").agg(pl.col("rank").first()).sort("rank")["part"].to_list()
     named = [part for part in parts if part not in ("imbalance", "dispatch", OTHER)]
-    colours = {**dict(zip(named, COLOURS, strict=False)), OTHER: GREY, "imbalance": "#000000", "dispatch": RESPONSE}
+    colours = {**dict(zip(named, COLOURS, strict=False)), OTHER: GREY, "imbalance": IMBALANCE, "dispatch": "#c8c8c8"}
     return (
         alt.Chart(
             alt.InlineData(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.sizes import WIDTH
 from sojourn.explain.clock.over_time import ClockResult
 from sojourn.palette import OTHER, SERVICE
-from sojourn.plots import WIDTH
 from sojourn.words import printable
 
 CLOCKS = 6

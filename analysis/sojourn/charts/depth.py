@@ -5,9 +5,9 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.palette import QUEUEING, RESPONSE, SERVICE
-from sojourn.plots import HEIGHT, WIDTH
 
 PARTS = {"waiting": QUEUEING, "in service": SERVICE}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.goodput import GoodputResult
 from sojourn.palette import QUEUEING, RESPONSE, SERVICE
-from sojourn.plots import HEIGHT, WIDTH
 
 
 def goodput_over_time(found: GoodputResult) -> alt.VConcatChart:
@@ -25,6 +25,9 @@ def goodput_over_time(found: GoodputResult) -> alt.VConcatChart:
             y=alt.Y("rate:Q", title="requests per second"),
             color=alt.Color(
                 "part:N", title=None, scale=alt.Scale(domain=["throughput", "goodput"], range=[RESPONSE, SERVICE])
+            ),
+            strokeDash=alt.StrokeDash(
+                "part:N", title=None, scale=alt.Scale(domain=["throughput", "goodput"], range=[[2, 2], [1, 0]])
             ),
             tooltip=["part:N", alt.Tooltip("rate:Q", format=".3~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
         )

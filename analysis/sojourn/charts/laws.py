@@ -6,13 +6,13 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from sojourn.charts.data import inline
+from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.capacity.laws import StationLaws
 from sojourn.palette import QUEUEING, RESPONSE, SERVICE
 from sojourn.queueing.theory import allen_cunneen_wait, mmc_wait
 from sojourn.sections.section import Chart
 
-WIDTH = 640
-HEIGHT = 260
 CURVE = 80
 HIGHEST = 0.97  # of utilisation: the curves go to infinity
 MEASURED, THEORY, POISSON = "measured, by window", "Allen–Cunneen", "Erlang C"
@@ -37,11 +37,12 @@ def wait_against_utilisation(found: StationLaws) -> Chart:
     colour = alt.Color("what:N", title=None, scale=scale)
     tooltip = [alt.Tooltip("utilisation:Q", format=".0%"), alt.Tooltip("wait:Q", format=".4~f")]
     marks = (
-        alt.Chart(_data(points)).mark_circle(size=30).encode(x=x, y=y, color=colour, tooltip=[*tooltip, "requests:Q"])
+        alt.Chart(inline(points)).mark_circle(size=30).encode(x=x, y=y, color=colour, tooltip=[*tooltip, "requests:Q"])
     )
-    drawn = alt.Chart(_data(lines)).mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, color=colour, tooltip=tooltip)
+    dashes = alt.Scale(domain=[THEORY, POISSON], range=[[1, 0], [6, 3]])
+    drawn = (
+        alt.Chart(inline(lines))
+        .mark_line(strokeWidth=2, clip=True)
+        .encode(x=x, y=y, color=colour, strokeDash=alt.StrokeDash("what:N", legend=None, scale=dashes), tooltip=tooltip)
+    )
     return alt.layer(drawn, marks).properties(width=WIDTH, height=HEIGHT)
-
-
-def _data(table: pl.DataFrame) -> alt.InlineData:
-    return alt.InlineData(values=table.with_columns(pl.col(pl.Float64).round_sig_figs(6)).to_dicts())

@@ -15,7 +15,7 @@ from sojourn.palette import OTHER, QUEUEING, SERVICE
 
 WIDTH = 800
 ADDRESS = 34
-TEXT = "#808080"  # read on light paper and on dark
+LINE = "#808080"  # seen on light paper and on dark
 # Places from left to right, in pixels of the chart's own width.
 TIMES, CLIENT_AT, PROXY_IN, PROXY_OUT, BACKEND_AT = 64.0, 84.0, 268.0, 424.0, 620.0
 BAR = 12.0
@@ -75,10 +75,10 @@ def packet_sequence(
         .mark_rect(color=OTHER, opacity=0.1)
         .encode(x=x, x2="to:Q", y=y, y2="until:Q"),
         layer([{"x": TIMES + 4, "to": BACKEND_AT, "y": down[step.key]} for step in _timed(sequence)])
-        .mark_rule(color=TEXT, opacity=0.25, strokeDash=[1, 3])
+        .mark_rule(color=LINE, opacity=0.25, strokeDash=[1, 3])
         .encode(x=x, x2="to:Q", y=y),
         layer([{"x": at, "y": 0, "until": height} for at in (CLIENT_AT, PROXY_IN, PROXY_OUT, BACKEND_AT)])
-        .mark_rule(color=TEXT, strokeWidth=1.5)
+        .mark_rule(color=LINE, strokeWidth=1.5)
         .encode(x=x, y=y, y2="until:Q"),
         layer(bars)
         .mark_rect(tooltip=True)
@@ -92,7 +92,7 @@ def packet_sequence(
             tooltip=["where:N", "what:N"],
         ),
         layer(arrows)
-        .mark_rule(color=TEXT, strokeWidth=1.5)
+        .mark_rule(color=LINE, strokeWidth=1.5)
         .encode(x=x, x2="to:Q", y=y, strokeDash=alt.StrokeDash("dash:N", scale=None, legend=None)),
         layer(heads)
         .mark_point(filled=True, opacity=1, strokeWidth=2)
@@ -112,14 +112,13 @@ def packet_sequence(
             align=align,
             baseline="middle",
             fontSize=SIZE,
-            color=TEXT,
             lineBreak="\n",
             fontWeight="bold" if bold else 400,
         )
         .encode(x=x, y=y, text="text:N")
         for align, bold in ALIGNED
     ]
-    title = alt.TitleParams(sequence.title, subtitle=remark, anchor="start", subtitleColor=TEXT, offset=8)
+    title = alt.TitleParams(sequence.title, subtitle=remark, anchor="start", offset=8)
     drawn = alt.LayerChart(layer=layers).properties(width=WIDTH, height=height + HEAD, title=title)
     # Alone it would be made as wide as the page; its texts have places of their own, so it may only scale as a whole.
     return alt.vconcat(drawn)
@@ -165,7 +164,7 @@ def _arrows(
                 "x": end if step.lost else end + (-5 if step.to_server else 5),
                 "y": y,
                 "shape": shape,
-                "colour": QUEUEING if step.lost else TEXT,
+                "colour": QUEUEING if step.lost else LINE,
                 "size": 40 if step.lost else 60,
                 "what": step.label,
             }

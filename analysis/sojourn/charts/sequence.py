@@ -19,14 +19,17 @@ WAITING, WORKING, FOR_NOBODY = "waiting", "work", "work for nobody"
 COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER}
 WIDTH, LEAST_HEIGHT = 560, 320
 BESIDE = 0.05  # between one waiting request and the next, in lanes
+COARSE = 0.004  # s: nginx's instants are whole milliseconds, and those of a request are worked out from several
+ROOM = 0.85  # for all who wait at one time, in lanes: they stay between nginx and the worker
 
 
 def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
     """Time goes down; columns of ``stays`` as of ``sojourn.explain.stays.STAY``.
 
     Each request is a line from the client through nginx to the worker, a bar beside the worker for as long as it waits,
-    a bar on the worker's own line for as long as it holds it, grey from when nobody is there any more to take the
-    answer, and a line back: from the worker, or, for one that was given up on, from nginx, which stopped waiting.
+    a bar on the worker's own line (those of several side by side) for as long as it holds it, grey from when nobody is
+    there any more to take the answer, and a line back: from the worker, or, for one that was given up on, from nginx,
+    which stopped waiting.
     """
     table = stays.head(MOST)
     bars = _bars(table)
@@ -66,7 +69,7 @@ def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
     )
     numbers = (
         alt.Chart(alt.InlineData(values=_names(table)))
-        .mark_text(align="right", fontSize=11, color="#808080")
+        .mark_text(align="right", fontSize=11)
         .encode(x=x, y=down("t:Q"), text="request:N")
     )
     crosses = (
@@ -90,6 +93,7 @@ def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
 
 def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
     bars: list[dict[str, Any]] = []
+    beside = min(BESIDE, ROOM / (_places(table) + 2))
 
     def add(what: str, lane: float, begin: float, end: float, number: int) -> None:
         if end > begin:
@@ -106,24 +110,44 @@ def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
 
     # Those who wait at one time stand side by side.
     busy: list[float] = []
+    held: list[float] = []
     for row in table.to_dicts():
         number, begin, end, left = row["number"], row["begin"], row["end"], row["left"]
         until = left if begin is None else begin
         place = next((n for n, free in enumerate(busy) if free <= row["arrival"]), len(busy))
         busy[place : place + 1] = [until]
-        lane = WORKER - BESIDE * (place + 2)
+        lane = WORKER - beside * (place + 2)
         add(WAITING, lane, row["arrival"], min(until, left), number)
         add(FOR_NOBODY, lane, max(row["arrival"], left), until, number)
         if begin is not None and end is not None:
-            add(WORKING, WORKER, begin, min(end, max(left, begin)), number)
-            add(FOR_NOBODY, WORKER, max(begin, left), end, number)
+            at = next((n for n, free in enumerate(held) if free <= begin + COARSE), len(held))
+            held[at : at + 1] = [end]
+            worker = WORKER + BESIDE * at
+            add(WORKING, worker, begin, min(end, max(left, begin)), number)
+            add(FOR_NOBODY, worker, max(begin, left), end, number)
     return bars
+
+
+def _places(table: pl.DataFrame) -> int:
+    """How many wait at one time at the most."""
+    until = [row["left"] if row["begin"] is None else row["begin"] for row in table.to_dicts()]
+    steps = sorted([(at, 1) for at in table["arrival"].to_list()] + [(at, -1) for at in until])
+    waiting = most = 0
+    for _, step in steps:
+        waiting += step
+        most = max(most, waiting)
+    return most
 
 
 def _names(table: pl.DataFrame) -> list[dict[str, Any]]:
     # Those who come shortly after one another would be written over one another.
+    columns, apart = (6, 0.09) if max(table["number"].to_list(), default=0) < 100 else (4, 0.15)
     return [
-        {"lane": CLIENT - 0.03 - 0.09 * ((row["number"] - 1) % 6), "t": row["arrival"], "request": f"#{row['number']}"}
+        {
+            "lane": CLIENT - 0.03 - apart * ((row["number"] - 1) % columns),
+            "t": row["arrival"],
+            "request": f"#{row['number']}",
+        }
         for row in table.to_dicts()
     ]
 

@@ -12,43 +12,36 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from sojourn.charts.data import LINES, STACKED, inline, line_colour, line_dash, part_colour
+from sojourn.charts.sizes import HEIGHT, SMALLEST, WIDTH
 from sojourn.explain.frame_measures import measured
 from sojourn.explain.measures import Measures
-from sojourn.palette import PARTS, QUEUEING, RESPONSE, SERVICE
+from sojourn.palette import PARTS, RESPONSE
 from sojourn.words import printable
 
-WIDTH = 640
-HEIGHT = 260
 BINS = 48
 WINDOWS = 120
 CCDF_POINTS = 240
 GROUPS = 20
-SMALLEST = 1e-4  # s: below this a logarithmic axis shows only nginx's rounding
 
-STACKED = tuple(reversed(PARTS))  # from the bottom: everything else, service time, queueing delay on top
 MEASURED = ("queueing delay", "service time")  # the parts that are measured; everything else is the rest
 
 Rows = pl.LazyFrame | Measures
 
 
-def _colour() -> alt.Color:
-    return alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values())))
-
-
-def stacked_distribution(rows: Rows) -> alt.Chart:
-    """Requests by response time; each bar is divided as the time of its requests was."""
-    table = distribution_table(rows)
+def stacked_distribution(table: pl.DataFrame) -> alt.Chart:
+    """Requests by response time; each bar is divided as the time of its requests was (``distribution_table``)."""
     wide = len(table) > 0 and _is_wide(*table.select(pl.col("low").min(), pl.col("high").max()).row(0))
     scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=False)
     return (
-        alt.Chart(_data(table))
+        alt.Chart(inline(table))
         .mark_rect(stroke=None)
         .encode(
             x=alt.X("low:Q", title="response time (s)", scale=scale, axis=alt.Axis(tickCount=8, format="~g")),
             x2="high:Q",
             y=alt.Y("bottom:Q", title="requests"),
             y2="top:Q",
-            color=_colour(),
+            color=part_colour(),
             tooltip=[
                 alt.Tooltip("low:Q", title="from (s)", format=".3~f"),
                 alt.Tooltip("high:Q", title="to (s)", format=".3~f"),
@@ -97,16 +90,15 @@ def distribution_table(rows: Rows) -> pl.DataFrame:
     return pl.DataFrame(found, schema=["low", "high", "requests", "part", "share", "bottom", "top"], orient="row")
 
 
-def split_by(rows: Rows, group: str) -> alt.Chart:
-    """Mean response time of each value of a group, divided; the values with the most seconds, slowest first."""
-    table = split_by_table(rows, group)
+def split_by(table: pl.DataFrame, group: str) -> alt.Chart:
+    """Mean response time of each value of a group, divided; those of ``split_by_table``, slowest first."""
     return (
-        alt.Chart(_data(table))
+        alt.Chart(inline(table))
         .mark_bar()
         .encode(
             x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
             y=alt.Y("group:N", title=group, sort=alt.EncodingSortField("seconds", op="sum", order="descending")),
-            color=_colour(),
+            color=part_colour(),
             order=alt.Order("rank:Q"),
             tooltip=["group:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f"), "requests:Q"],
         )
@@ -130,19 +122,11 @@ def _everything_else() -> pl.Expr:
     return (pl.col("response") - pl.sum_horizontal(*MEASURED)).clip(lower_bound=0).alias("everything else")
 
 
-def ccdfs(rows: Rows) -> alt.Chart:
+def ccdfs(table: pl.DataFrame) -> alt.Chart:
     """Share of requests that take longer than a time: queueing delay, service time, response time, log-log."""
-    table = pl.concat(
-        [
-            ccdf_table(rows, "request_time", "response time"),
-            ccdf_table(rows, "queueing_delay", "queueing delay"),
-            ccdf_table(rows, "service_time", "service time"),
-        ]
-    )
-    domain = ["queueing delay", "service time", "response time"]
     return (
-        alt.Chart(_data(table))
-        .mark_line(interpolate="step-after", strokeWidth=2)
+        alt.Chart(inline(table))
+        .mark_line(interpolate="step-after", strokeWidth=2, clip=True)
         .encode(
             x=alt.X(
                 "seconds:Q",
@@ -156,10 +140,8 @@ def ccdfs(rows: Rows) -> alt.Chart:
                 scale=alt.Scale(type="log"),
                 axis=alt.Axis(tickCount=6, format="~%"),
             ),
-            color=alt.Color("part:N", title=None, scale=alt.Scale(domain=domain, range=[QUEUEING, SERVICE, RESPONSE])),
-            strokeDash=alt.StrokeDash(
-                "part:N", title=None, scale=alt.Scale(domain=domain, range=[[1, 0], [1, 0], [4, 3]])
-            ),
+            color=line_colour(),
+            strokeDash=line_dash(),
             tooltip=[
                 "part:N",
                 alt.Tooltip("seconds:Q", title="longer than (s)", format=".4~f"),
@@ -168,6 +150,11 @@ def ccdfs(rows: Rows) -> alt.Chart:
         )
         .properties(width=WIDTH, height=HEIGHT)
     )
+
+
+def ccdf_tables(rows: Rows) -> pl.DataFrame:
+    """``ccdf_table`` of queueing delay, service time and response time."""
+    return pl.concat([ccdf_table(rows, column, name) for column, (name, _, _) in LINES.items()])
 
 
 def ccdf_table(rows: Rows, column: str, part: str) -> pl.DataFrame:
@@ -179,19 +166,23 @@ def ccdf_table(rows: Rows, column: str, part: str) -> pl.DataFrame:
     return table.filter(pl.col("seconds") >= SMALLEST).with_columns(part=pl.lit(part))
 
 
-def response_over_time(rows: Rows) -> alt.LayerChart:
-    """Mean response time by arrival, split in queueing, service and everything else; its p99 as a line."""
-    table = over_time_table(rows)
+def response_over_time(table: pl.DataFrame) -> alt.LayerChart:
+    """Mean response time by arrival, split in queueing, service and everything else; its p99 as a line.
+
+    Of ``over_time_table``.
+    """
     x = alt.X("arrived:T", title="arrival (UTC)", scale=alt.Scale(type="utc"))
     areas = (
         alt.Chart(
-            _data(table.unpivot(list(PARTS), index=["arrived", "requests"], variable_name="part", value_name="seconds"))
+            inline(
+                table.unpivot(list(PARTS), index=["arrived", "requests"], variable_name="part", value_name="seconds")
+            )
         )
         .mark_area(interpolate="step-after")
         .encode(
             x=x,
             y=alt.Y("seconds:Q", title="mean response time (s), p99 as a line", stack="zero"),
-            color=_colour(),
+            color=part_colour(),
             order=alt.Order("rank:Q"),
             tooltip=[
                 alt.Tooltip("arrived:T", title="arrival", format="%H:%M:%S.%L"),
@@ -203,7 +194,7 @@ def response_over_time(rows: Rows) -> alt.LayerChart:
         .transform_calculate(rank=f"indexof({list(STACKED)}, datum.part)")
     )
     line = (
-        alt.Chart(_data(table.select("arrived", "p99")))
+        alt.Chart(inline(table.select("arrived", "p99")))
         .mark_line(color=RESPONSE, strokeDash=[4, 3])
         .encode(x=x, y="p99:Q")
     )
@@ -213,12 +204,3 @@ def response_over_time(rows: Rows) -> alt.LayerChart:
 def over_time_table(rows: Rows) -> pl.DataFrame:
     """Columns arrived (window's begin), requests, p99 (s), and the mean seconds of each part; one row a window."""
     return measured(rows).parts_over_time(WINDOWS).with_columns(_everything_else()).drop("response")
-
-
-def _data(table: pl.DataFrame) -> alt.InlineData:
-    """Inline data, floats cut to six digits that matter and instants as text: a third of the bytes."""
-    short = table.with_columns(
-        pl.col(pl.Float64).round_sig_figs(6),
-        pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"),
-    )
-    return alt.InlineData(values=short.to_dicts())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.tiers import Tiers
 from sojourn.palette import OTHER, QUEUEING, SERVICE
-from sojourn.plots import HEIGHT, WIDTH
 from sojourn.words import printable
 
 SHOWN = 20

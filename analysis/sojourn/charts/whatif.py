@@ -6,14 +6,15 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.charts.sizes import HEIGHT, SMALLEST, WIDTH
 from sojourn.explain.measures import exceeding_ranks
 from sojourn.explain.whatif.result import WhatIfResult
 from sojourn.palette import QUEUEING, RESPONSE, SERVICE
-from sojourn.plots import HEIGHT, SMALLEST, WIDTH
 
 POINTS = 160
 BEST = 2  # variants whose distribution is drawn
 COLOURS = {"measured": RESPONSE, "replayed as it is": QUEUEING}
+DASHES = ([1, 0], [4, 3], [8, 3], [2, 2])  # lines that cross are told apart without their colour
 OF_VARIANTS = (SERVICE, "#009E73")
 
 
@@ -57,7 +58,7 @@ def responses(found: WhatIfResult) -> alt.Chart:
             ),
             color=alt.Color("what:N", title=None, scale=alt.Scale(domain=list(series), range=colours)),
             strokeDash=alt.StrokeDash(
-                "what:N", title=None, scale=alt.Scale(domain=list(series), range=[[1, 0], [4, 3], [1, 0], [1, 0]])
+                "what:N", title=None, scale=alt.Scale(domain=list(series), range=DASHES[: len(series)])
             ),
             tooltip=["what:N", alt.Tooltip("seconds:Q", format=".4~f"), alt.Tooltip("exceeding:Q", format=".3%")],
         )

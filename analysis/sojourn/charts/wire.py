@@ -8,9 +8,9 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.wire.result import WireResult
 from sojourn.palette import OTHER, QUEUEING, RESPONSE, SERVICE
-from sojourn.plots import HEIGHT, WIDTH
 
 BOUNDS = ("accept_wait_lower", "accept_wait_upper")
 MOST = 0.9  # share of the requests whose wait is known, of those that have bounds of it

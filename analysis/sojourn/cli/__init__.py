@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import entry_points
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
-from sojourn import __version__
 from sojourn.cli import blame as blame_verb
 from sojourn.cli import capacity as capacity_verb
 from sojourn.cli import capture as capture_verb
 from sojourn.cli import clock as clock_verb
 from sojourn.cli import compare as compare_verb
+from sojourn.cli import config as config_verb
 from sojourn.cli import depth as depth_verb
+from sojourn.cli import doctor as doctor_verb
 from sojourn.cli import goodput as goodput_verb
 from sojourn.cli import kernel as kernel_verb
 from sojourn.cli import laws as laws_verb
+from sojourn.cli import movie as movie_verb
 from sojourn.cli import pcap as pcap_verb
+from sojourn.cli import plot as plot_verb
 from sojourn.cli import report as report_verb
 from sojourn.cli import simulate as simulate_verb
 from sojourn.cli import split as split_verb
 from sojourn.cli import store as store_verb
 from sojourn.cli import tiers as tiers_verb
+from sojourn.cli import watch as watch_verb
 from sojourn.cli import whatif as whatif_verb
 from sojourn.cli.common import pipe_closed_early_is_fine
+from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_of
+from sojourn.cli.verbs import GIVEN, Verbs, missing
 from sojourn.errors import SojournError
 from sojourn.words import printable
 
 app = typer.Typer(
     name="sojourn",
+    cls=Verbs,
     help="Slow code, or a queue? Split response time behind nginx into queueing delay and service time.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -52,49 +59,85 @@ app.command("pcap")(pcap_verb.pcap)
 app.command("simulate")(simulate_verb.simulate)
 app.command("kernel")(kernel_verb.kernel)
 app.command("report")(report_verb.report)
+app.command("plot")(plot_verb.plot)
+app.command("movie")(movie_verb.movie)
+app.command("watch")(watch_verb.watch)
+app.command("doctor")(doctor_verb.doctor)
+app.command("config")(config_verb.config)
 app.add_typer(store_verb.app, name="store")
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        import duckdb  # noqa: PLC0415
-        import polars  # noqa: PLC0415
+        from sojourn.cli.versions import versions  # noqa: PLC0415
 
-        typer.echo(f"sojourn {__version__} (polars {polars.__version__}, duckdb {duckdb.__version__})")
+        typer.echo(versions())
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback has done it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print versions and exit.")
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="F", help="Defaults for options, TOML; in place of the user's and the project's."),
+    ] = None,
+    no_config: Annotated[bool, typer.Option("--no-config", help="Read no configuration file.")] = False,
 ) -> None:
     """Slow code, or a queue?"""
+    if no_config and config is not None:
+        raise typer.BadParameter("goes without --config", param_hint="--no-config")
+    try:
+        files = [] if no_config else config_files(config)
+        context.obj = defaults_of(files, context.command, context) if files else Defaults()
+    except ConfigError as error:
+        if "--help" not in context.meta.get(GIVEN, ()):
+            raise
+        typer.echo(f"sojourn: {printable(error, 1_000)}", err=True)
+        context.obj = Defaults()
+    context.default_map = context.obj.map
 
 
 def main() -> None:
     """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
-    for plugin in entry_points(group="sojourn.commands"):
-        app.add_typer(plugin.load(), name=plugin.name)
-    with pipe_closed_early_is_fine():
-        _run()
-
-
-def _run() -> None:
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
     try:
-        app()
+        with pipe_closed_early_is_fine():
+            app()
+    except SystemExit as end:
+        # Of a pipe that was closed early, rich and typer make a failure: who reads `… | head` has seen enough.
+        if isinstance(end.__context__, BrokenPipeError):
+            raise SystemExit(0) from None
+        raise
+    except ConfigError as error:
+        _end(str(error), 2)
     except SojournError as error:
-        print(f"sojourn: {printable(error, 1_000)}", file=sys.stderr)  # noqa: T201
-        raise SystemExit(1) from None
+        _end(str(error), 1)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
         if os.environ.get("SOJOURN_DEBUG"):
             raise
-        print(  # noqa: T201
-            f"sojourn: this is a fault of sojourn's own: {type(error).__name__}: {str(error).splitlines()[:1]}. "
-            "Set SOJOURN_DEBUG=1 to see where, and please report it.",
-            file=sys.stderr,
-        )
-        raise SystemExit(1) from None
+        _end(_in_words(error), 1)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("sojourn."):
+        return missing(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    said = str(error).strip().partition("\n")[0]
+    return (
+        f"this is a fault of sojourn's own: {type(error).__name__}: {said}. "
+        "Set SOJOURN_DEBUG=1 to see where, and please report it."
+    )
+
+
+def _end(text: str, code: int) -> NoReturn:
+    print(f"sojourn: {printable(text, 1_000)}", file=sys.stderr)  # noqa: T201
+    raise SystemExit(code) from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli.common import instant
+from sojourn.cli.completion import beginning
 from sojourn.cli.sources import AsJson, Quiet, Since, Until, Where, answer, conditions_of, split_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,12 @@ def capacity(
     ] = None,
     headroom: Annotated[float, typer.Option(metavar="SHARE", min=0, help="So much more than the target: 0.3.")] = 0.0,
     instance: Annotated[
-        str, typer.Option(metavar="|".join(INSTANCES), help="What an instance is: all of it, or an upstream address.")
+        str,
+        typer.Option(
+            metavar="|".join(INSTANCES),
+            help="What an instance is: all of it, or an upstream address.",
+            autocompletion=beginning(INSTANCES),
+        ),
     ] = "system",
     per_instance: Annotated[
         float | None, typer.Option(metavar="RATE", help="Requests/s that an instance bears, where it is known.")

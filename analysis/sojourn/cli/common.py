@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import TextIO
 
 import typer
 
@@ -62,10 +63,15 @@ def pipe_closed_early_is_fine() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _can_be_written_over(stream: TextIO) -> bool:
+    """Whether it is a terminal that can move its cursor."""
+    return stream.isatty() and os.environ.get("TERM", "") not in {"", "dumb", "unknown"}
+
+
 @contextmanager
 def reading_bar(quiet: bool) -> Iterator[tuple[Callable[[int | None], None], Callable[[int], None]]]:
     """A progress bar over bytes read, on a terminal's stderr only. Yields (set total, set position)."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not _can_be_written_over(sys.stderr):
         yield (lambda _: None), (lambda _: None)
         return
     from rich.console import Console  # noqa: PLC0415
@@ -83,7 +89,7 @@ def reading_bar(quiet: bool) -> Iterator[tuple[Callable[[int | None], None], Cal
 @contextmanager
 def doing(quiet: bool) -> Iterator[Callable[[str], None]]:
     """A line that says what is being done, on a terminal's stderr only. Yields what changes it."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not _can_be_written_over(sys.stderr):
         yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415

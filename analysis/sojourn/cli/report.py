@@ -6,8 +6,9 @@ from and to the events it names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +29,11 @@ from sojourn.cli.sources import (
 )
 from sojourn.explain.groups import DEFAULT_GROUPS
 from sojourn.explain.verdict import SLO
+from sojourn.words import printable
+
+if TYPE_CHECKING:
+    from sojourn.explain.result import SplitResult
+    from sojourn.report.short import Line
 
 
 def report(
@@ -53,6 +59,7 @@ def report(
     from sojourn.explain.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
     from sojourn.report.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
+    from sojourn.report.short import in_short  # noqa: PLC0415
 
     columns = (*COLUMNS, *(WIRE_COLUMNS if captures else ()), column)
     result = split_of(
@@ -70,3 +77,19 @@ def report(
         )
         say("drawing")
         write_html(result, html, sections=sections)
+    _say(result, in_short(result, sections), html)
+
+
+def _say(result: SplitResult, lines: Sequence[Line], html: Path) -> None:
+    """What the page begins with, on stdout: a report is never mute."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console()
+    for failure in result.audit.failures():
+        console.print(Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow"))
+    console.print(Text(result.verdict.sentence, style="bold"))
+    for line in lines:
+        doubt = " (in doubt: see the page)" if line.doubtful else ""
+        console.print(Text(f"{line.label}: ", style="bold"), Text(f"{printable(line.text, 900)}{doubt}"), sep="")
+    console.print(Text(f"{printable(html, 300)} has all of it.", style="dim"))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.cli.completion import BALANCERS, DISCIPLINES, beginning
 from sojourn.cli.sources import AsJson, answer
 
 MOST_WORKERS = 1_000_000
@@ -35,10 +36,20 @@ def simulate(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed draws the same requests.")] = 1,
     discipline: Annotated[
-        str, typer.Option(metavar="NAME", help="fifo, lifo, adaptive_lifo, codel, deadline or sjf.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="fifo, lifo, adaptive_lifo, codel, deadline or sjf.",
+            autocompletion=beginning(DISCIPLINES),
+        ),
     ] = "fifo",
     balancer: Annotated[
-        str, typer.Option(metavar="NAME", help="round_robin, least_conn, two_choices or shared_queue.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="round_robin, least_conn, two_choices or shared_queue.",
+            autocompletion=beginning(BALANCERS),
+        ),
     ] = "round_robin",
     timeout: Annotated[
         float | None, typer.Option(metavar="S", help="Clients give up so long after an attempt; its work goes on.")

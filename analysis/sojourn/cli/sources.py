@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
+from sojourn.cli.completion import COLUMNS, beginning
 from sojourn.errors import SojournError
 from sojourn.explain.verdict import SLO
 
@@ -52,7 +53,15 @@ CapturesOption = Annotated[
     list[str] | None,
     typer.Option("--capture", metavar="FILE", help="Packets of the same requests (pcap, pcapng). Repeatable."),
 ]
-SplitBy = Annotated[str, typer.Option("--by", metavar="COLUMN", help="Group by this column; any the log has.")]
+SplitBy = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="Group by this column; any the log has.",
+        autocompletion=beginning(COLUMNS),
+    ),
+]
 
 
 def split_of(

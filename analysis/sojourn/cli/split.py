@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.cli.common import instant, pipe_closed_early_is_fine, reading_bar
+from sojourn.cli.completion import beginning_of_list
 from sojourn.cli.sources import (
     AsJson,
     CapturesOption,
@@ -41,7 +42,11 @@ def split(
     spans: Spans = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(metavar="|".join(GROUPS), help="Group by this column. Repeatable. Default: route and upstream."),
+        typer.Option(
+            metavar="|".join(GROUPS),
+            help="Group by this column. Repeatable. Default: route and upstream.",
+            autocompletion=beginning_of_list(GROUPS),
+        ),
     ] = None,
     since: Since = None,
     until: Until = None,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sojourn.cli.common import pairs
+from sojourn.cli.completion import beginning
 from sojourn.cli.sources import (
     AsJson,
     Quiet,
@@ -47,7 +48,14 @@ def whatif(
     closed_loop: Annotated[
         bool, typer.Option("--closed-loop", help="Clients ask again when they were answered: faster draws more load.")
     ] = False,
-    rank: Annotated[str, typer.Option(metavar="p99|p90|p50|mean|goodput", help="Rank variants by this.")] = "p99",
+    rank: Annotated[
+        str,
+        typer.Option(
+            metavar="p99|p90|p50|mean|goodput",
+            help="Rank variants by this.",
+            autocompletion=beginning(("p99", "p90", "p50", "mean", "goodput")),
+        ),
+    ] = "p99",
     force: Annotated[
         bool, typer.Option("--force", help="Predict though the replay of things as they are is off.")
     ] = False,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.explain import binned
+from sojourn.explain.binned import PART_SUMS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
 from sojourn.explain.measures import (
     EDGE,
@@ -15,19 +18,15 @@ from sojourn.explain.measures import (
     ROUNDING,
     SHOWN,
     TICKS,
+    Hexagons,
+    LogBins,
     Measures,
     Row,
     exceeding_ranks,
     microseconds_between,
-    window_width,
 )
 from sojourn.explain.statistics import Summary, summaries, summary_exprs
 from sojourn.frame import INSTANT
-
-PART_SUMS = {
-    "queueing delay": pl.col("queueing_delay").fill_null(0.0),
-    "service time": pl.col("service_time").fill_null(0.0),
-}
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
 INSTANT_US = {
@@ -219,14 +218,9 @@ class FrameMeasures:
 
     def parts_over_time(self, windows: int) -> pl.DataFrame:
         """See ``Measures``."""
-        start = pl.col("start")
-        first, last = _row(self._served.select(start.min(), start.max().alias("last"))).values()
-        # Of no requests, a window of any width.
-        width = 1 if first is None else window_width(first, last, windows)
-        begin = pl.lit(first, INSTANT)
-        since = (start - begin).dt.total_microseconds()
+        _, arrived = binned.windowed(self._served, windows)
         return (
-            self._served.group_by((begin + pl.duration(microseconds=since // width * width)).alias("arrived"))
+            self._served.group_by(arrived.alias("arrived"))
             .agg(
                 pl.len().alias("requests"),
                 pl.col("request_time").quantile(0.99, "linear").alias("p99"),
@@ -236,6 +230,22 @@ class FrameMeasures:
             .sort("arrived")
             .collect(engine="streaming")
         )
+
+    def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
+        """See ``Measures``."""
+        return binned.quantiles(self._served, column, levels)
+
+    def counts_over_time(self, column: str, windows: int, bins: LogBins) -> tuple[timedelta, pl.DataFrame]:
+        """See ``Measures``."""
+        return binned.counts_over_time(self._served, column, windows, bins)
+
+    def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
+        """See ``Measures``."""
+        return binned.bins_by(self._served, group, limit, column, bins)
+
+    def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
+        """See ``Measures``."""
+        return binned.hexagons(self._served, lattice)
 
 
 def _row(rows: pl.LazyFrame) -> Row:

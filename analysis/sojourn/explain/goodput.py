@@ -25,6 +25,7 @@ from sojourn.explain.retry_storms import Storm, storms_of
 from sojourn.explain.waiting.classes import NOBODY, checked_column
 from sojourn.explain.waiting.windows import EPOCH, Windows
 from sojourn.frame import INSTANT
+from sojourn.shown import Shown
 from sojourn.words import iso
 
 GIVEN_UP = (499, 504)
@@ -45,8 +46,8 @@ UNKNOWN = pl.col("given_up") & pl.col("wasted").is_null() & ~pl.col("not_reached
 WASTED = pl.when(UNKNOWN.any() & pl.col("wasted").is_null().all()).then(None).otherwise(pl.col("wasted").sum())
 
 
-@dataclass(frozen=True)
-class GoodputResult:
+@dataclass(frozen=True, repr=False)
+class GoodputResult(Shown):
     """What ``goodput`` found. Seconds throughout.
 
     Attributes:

@@ -7,6 +7,8 @@ All but ``overall`` leave upgraded connections (101) out. Durations are seconds,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -25,6 +27,35 @@ GROUP_SHOWN = ("request_time", "queueing_delay", "service_time")
 ROUNDING = 1e-7
 TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may count, the coarsest first
 EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
+
+
+@dataclass(frozen=True)
+class LogBins:
+    """``count`` bins of times, equal in the logarithm: the first begins at ``low`` (s), each is ``width`` in ln(s).
+
+    What lies outside belongs to the first or the last, negative times too.
+    """
+
+    low: float
+    width: float
+    count: int
+
+    def edge(self, number: int) -> float:
+        """Where a bin begins, s; ``count``: where the last one ends."""
+        return float(self.low * np.exp(self.width * number))
+
+
+@dataclass(frozen=True)
+class Hexagons:
+    """A lattice of hexagons that stand on a corner, over ln(service time / low) and ln(queueing delay / low).
+
+    They are ``across`` wide, and ``up`` is the distance between a row and the second next one, both in ln(s). Times
+    below ``low`` (s) count as ``low``.
+    """
+
+    low: float
+    across: float
+    up: float
 
 
 class Measures(Protocol):
@@ -99,6 +130,28 @@ class Measures(Protocol):
 
     def parts_over_time(self, windows: int) -> pl.DataFrame:
         """Columns arrived (a window's begin), requests, p99, response, queueing delay, service time (means, s)."""
+
+    def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
+        """The quantiles of a column at ``levels`` (0 … 1), linear between order statistics; None of no values."""
+
+    def counts_over_time(self, column: str, windows: int, bins: LogBins) -> tuple[timedelta, pl.DataFrame]:
+        """The width of a window, and columns arrived (its begin), bin (of a column's value), requests; without nulls.
+
+        Windows are those of ``parts_over_time``.
+        """
+
+    def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
+        """Columns group (text, – for none), bin (of a column's value), requests, total, queueing delay, service time.
+
+        The last three are sums (s); total is of response times. Groups with the most seconds first; without nulls.
+        """
+
+    def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
+        """Columns across, up, requests, by service time (across) and queueing delay (up); without nulls.
+
+        The centre of a hexagon lies at across / 2 times its width and up / 2 times the lattice's ``up``: both numbers
+        are even or both are odd. A point belongs to the hexagon whose centre is nearest (Carr et al. 1987).
+        """
 
 
 def exceeding_ranks(count: int, points: int) -> npt.NDArray[np.int64]:

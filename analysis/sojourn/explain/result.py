@@ -20,14 +20,15 @@ from sojourn.explain.statistics import Summary
 from sojourn.explain.verdict import Verdict
 from sojourn.files import written_whole
 from sojourn.frame import Records
+from sojourn.shown import Shown
 from sojourn.words import iso
 
 if TYPE_CHECKING:
     from sojourn.explain.wire.result import WireResult
 
 
-@dataclass
-class SplitResult:
+@dataclass(repr=False)
+class SplitResult(Shown):
     """What a split found. Durations in seconds.
 
     Attributes:

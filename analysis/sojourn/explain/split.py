@@ -17,7 +17,7 @@ from sojourn.explain.rows import split_rows
 from sojourn.explain.verdict import SLO
 from sojourn.frame import COLUMNS, SPLIT_COLUMNS, Requests, Selection, checked
 from sojourn.readers.requests import Progress, read
-from sojourn.readers.sources import Source, only_store, stores_and_files
+from sojourn.readers.sources import Source, listed, only_store, stores_and_files
 
 JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
@@ -25,15 +25,15 @@ JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 def split(
     sources: Sequence[Source] | Source,
     *,
-    spans: Sequence[Source] = (),
-    by: Sequence[str] = DEFAULT_GROUPS,
+    spans: Sequence[Source] | Source = (),
+    by: Sequence[str] | str = DEFAULT_GROUPS,
     since: datetime | float | None = None,
     until: datetime | float | None = None,
     where: Mapping[str, object] | None = None,
     slo: float = SLO,
     all_columns: bool = False,
     columns: Sequence[str] = (),
-    captures: Sequence[Source] = (),
+    captures: Sequence[Source] | Source = (),
     rejects_to: TextIO | None = None,
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
@@ -60,6 +60,7 @@ def split(
     Raises:
         SojournError: a source or a capture cannot be read, or ``by`` or ``where`` names no column.
     """
+    by, spans, captures = [by] if isinstance(by, str) else by, listed(spans), listed(captures)
     checked_groups(by)
     selection = Selection.of(since, until, where)
     if captures:

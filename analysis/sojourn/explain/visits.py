@@ -105,11 +105,11 @@ def visits(
     Args:
         rows: as from ``split_rows`` or ``SplitResult.rows``. With ``request_id`` in it, a row that is there twice
             counts once.
-        columns: to keep in ``frame`` beside upstream, route, service, worker and status.
+        columns: to keep in ``frame`` beside upstream, route, service, worker, status and time (when it ended).
         workers: per backend, or the same for all; None: read off the worker values.
         waits_unknown: keep requests that nothing tells the wait of, with NaN for ``wait_end``.
     """
-    kept = dict.fromkeys(("upstream", "route", "service", "worker", "status", *columns))
+    kept = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
     epoch = pl.col("start").dt.epoch("us")
     served = without_upgraded(rows)
     names = served.collect_schema().names()

@@ -14,14 +14,15 @@ from sojourn.queueing.outcome import REJECTED, SERVED, Outcome, counts_of
 from sojourn.queueing.processes import Process, arrival_process, service_process
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import System
+from sojourn.shown import Shown
 
 MOST_REQUESTS = 20_000_000
 WARMUP = 0.05
 Summary = dict[str, float | None]
 
 
-@dataclass(frozen=True)
-class SimulationResult:
+@dataclass(frozen=True, repr=False)
+class SimulationResult(Shown):
     """What a simulation found. Durations in s.
 
     Attributes:

@@ -60,27 +60,38 @@ def parsed_blocks(
     """
     if not logs:
         return
-    with duckdb.connect() as engine:
-        for macro in (*MACROS, *macros):
-            engine.execute(macro)
+    with reading_engine(macros) as engine:
         done = 0
         for log in logs:
             blocks = _with_positions(log)
             # Not for a pipe: an interrupted read of one cannot be waited for.
             for block, position in prefetched(blocks) if log.size is not None else blocks:
-                rejects = [Reject(n, block.position(n), reason, raw) for n, reason, raw in block.refused]
-                accepted = None
-                if len(block.lines):
-                    engine.register("block", _table(block))
-                    accepted = engine.sql(query).to_arrow_table()
-                    if accepted["reason"].null_count != len(accepted):
-                        rejects += _rejects(block, accepted.filter(accepted["reason"].is_valid()))
-                        accepted = accepted.filter(accepted["reason"].is_null())
-                    accepted = accepted.drop_columns(["reason", "raw"])
-                yield ParsedBlock(log.name, block.count, accepted, rejects)
+                yield parsed_block(engine, log.name, block, query)
                 if on_progress:
                     on_progress(done + position)
             done += log.size or 0
+
+
+def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    """An engine that knows the reader's macros, and ``macros``."""
+    engine = duckdb.connect()
+    for macro in (*MACROS, *macros):
+        engine.execute(macro)
+    return engine
+
+
+def parsed_block(engine: duckdb.DuckDBPyConnection, source: str, block: Block, query: str) -> ParsedBlock:
+    """One block, parsed by ``query`` (as for ``parsed_blocks``); ``source``: the input's name."""
+    rejects = [Reject(n, block.position(n), reason, raw) for n, reason, raw in block.refused]
+    accepted = None
+    if len(block.lines):
+        engine.register("block", _table(block))
+        accepted = engine.sql(query).to_arrow_table()
+        if accepted["reason"].null_count != len(accepted):
+            rejects += _rejects(block, accepted.filter(accepted["reason"].is_valid()))
+            accepted = accepted.filter(accepted["reason"].is_null())
+        accepted = accepted.drop_columns(["reason", "raw"])
+    return ParsedBlock(source, block.count, accepted, rejects)
 
 
 def prefetched(items: Iterator[Item]) -> Iterator[Item]:

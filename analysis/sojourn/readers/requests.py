@@ -16,7 +16,7 @@ from sojourn.readers.blocks import Reject, parsed_blocks
 from sojourn.readers.duplicates import each_once
 from sojourn.readers.parquet import read_parquet
 from sojourn.readers.record import MICROSECONDS, RECORD, records_query
-from sojourn.readers.sources import LogInput, Source, opened_inputs
+from sojourn.readers.sources import LogInput, Source, listed, opened_inputs
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
 
@@ -29,7 +29,7 @@ Progress = Callable[[int], None]
 def read(
     sources: Sequence[Source] | Source,
     *,
-    spans: Sequence[Source] = (),
+    spans: Sequence[Source] | Source = (),
     columns: Sequence[str] = COLUMNS,
     since: datetime | float | None = None,
     until: datetime | float | None = None,
@@ -64,7 +64,7 @@ def read(
     extra = tuple(name for name in wanted if name not in SCHEMA)
     if not all(map(is_extra, extra)):
         raise SojournError(f"these cannot be keys of a log: {', '.join(n for n in extra if not is_extra(n))}")
-    named = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    named = listed(sources)
     inputs = opened_inputs(named)
     spool = Spool()
     try:
@@ -78,7 +78,7 @@ def read(
             records.read += rows.select(pl.len()).collect().item()
     finally:
         inputs.close()
-    span_files = [*map(str, inputs.spans), *map(str, spans)]
+    span_files = [*map(str, inputs.spans), *map(str, listed(spans))]
     told = [read_spans(span_files)] if span_files else []
     names = {os.fspath(source): os.fspath(source) for source in named}
     for dsn in inputs.stores:
@@ -103,6 +103,12 @@ def read(
     )
 
 
+def in_seconds(columns: Sequence[str]) -> list[pl.Expr]:
+    """What makes the canonical types of what ``records_query`` gives: seconds of microseconds, instants in UTC."""
+    durations = [pl.col(name) / 1e6 for name in MICROSECONDS if name in columns]
+    return [*durations, *(pl.col(name).cast(INSTANT) for name in columns if dtype_of(name) == INSTANT)]
+
+
 class _EachOnce(Spool):
     """A spool for rows of which each is known to be there once."""
 
@@ -123,8 +129,7 @@ class _LogReader:
         self._columns = columns
         self._spool = spool
         self._rejects_to = rejects_to
-        self._seconds = [(pl.col(name) / 1e6) for name in MICROSECONDS if name in columns]
-        self._instants = [pl.col(name).cast(INSTANT) for name in columns if dtype_of(name) == INSTANT]
+        self._units = in_seconds(columns)
 
     def read_all(self, logs: list[LogInput], on_progress: Progress | None) -> None:
         """Read every log."""
@@ -134,7 +139,7 @@ class _LogReader:
                 self._refuse(block.source, reject)
             if block.accepted is not None:
                 rows = pl.DataFrame(block.accepted.select(self._columns))
-                self._spool.add(rows.with_columns(*self._seconds, *self._instants))
+                self._spool.add(rows.with_columns(self._units))
 
     def _refuse(self, source: str, reject: Reject) -> None:
         reason = reject.reason

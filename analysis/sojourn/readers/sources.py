@@ -6,9 +6,11 @@ neither lost nor counted twice: the descriptor follows the file, and (device, in
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import io
 import os
+import signal
 import stat
 import sys
 from collections.abc import Sequence
@@ -22,6 +24,11 @@ from sojourn.readers.compression import GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzst
 PARQUET_MAGIC = b"PAR1"
 
 Source = str | os.PathLike[str]
+
+
+def listed(sources: Sequence[Source] | Source) -> list[Source]:
+    """Sources as a list: one alone is a list of one."""
+    return [sources] if isinstance(sources, str | os.PathLike) else list(sources)
 
 
 @dataclass
@@ -154,8 +161,15 @@ def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
     raise SojournError(f"{folder}: not a run's folder (it holds neither access.jsonl nor requests.parquet)")
 
 
+def _interruptible() -> None:
+    """Let Ctrl-C end a read that waits for more: Polars sets a handler after which the read would begin again."""
+    with contextlib.suppress(ValueError, OSError):
+        signal.siginterrupt(signal.SIGINT, True)
+
+
 def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
     if path == "-":
+        _interruptible()
         inputs.logs.append(_log_input("-", open(sys.stdin.fileno(), "rb", closefd=False), None))  # noqa: SIM115
         return
     try:
@@ -174,6 +188,7 @@ def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
             return
         inputs.logs.append(_log_input(path, raw, status.st_size))
     else:  # a pipe or a device: read it as it comes
+        _interruptible()
         inputs.logs.append(_log_input(path, raw, None))
 
 

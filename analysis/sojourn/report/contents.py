@@ -64,6 +64,23 @@ def sections_of(
     return found
 
 
+def section_of(
+    result: SplitResult,
+    key: str,
+    *,
+    by: str = "route",
+    workers: int | Mapping[str, int] | None = None,
+    slo: float = SLO,
+) -> Section:
+    """One section by its key; arguments as of ``sections_of``.
+
+    Raises:
+        SojournError: these requests do not allow the analysis.
+    """
+    made = {name: make for name, _, make in _analyses(result, by, workers, slo, None, None)}
+    return made[key]()
+
+
 Analysis = tuple[str, str, Callable[[], Section]]
 
 
@@ -81,8 +98,9 @@ def _analyses(
     @functools.cache
     def visited() -> Visits:
         """What three of the analyses begin with, made once."""
-        columns = (by, "header", "request_id", "uri", "app_service", "span_seconds")
-        return visits(result.rows, columns=columns, workers=workers)
+        wanted = (by, "header", "request_id", "uri", "app_service", "span_seconds")
+        known = result.rows.collect_schema().names()
+        return visits(result.rows, columns=[name for name in wanted if name in known], workers=workers)
 
     def blamed() -> Section:
         from sojourn.explain.waiting.blame import blame_of  # noqa: PLC0415
@@ -148,19 +166,18 @@ def _analyses(
         assert result.wire is not None  # noqa: S101 - only then is it asked for
         return wire_section(result.wire, audited=True)  # the audit has its checks
 
-    always: list[Analysis] = [
+    found: list[Analysis] = [
         ("blame", "Who waited for whom", blamed),
         ("depth", "How deep the queue was", depths),
-        ("whatif", "What would have helped", whatifs),
         ("goodput", "Work for nobody", goodputs),
-        ("laws", "What theory says", law),
         ("capacity", "How far from the cliff", capacities),
-        ("clock", "The clocks", clocks),
+        ("laws", "What theory says", law),
+        ("whatif", "What would have helped", whatifs),
     ]
-    if result.wire is not None:
-        always.append(("wire", "What the packets show", wired))
     if before is not None:
-        always.insert(0, ("compare", "What changed", compared))
+        found.append(("compare", "What changed", compared))
     if traces is not None:
-        always.insert(len(always) - 1, ("tiers", "Across tiers", tiered))
-    return always
+        found.append(("tiers", "Across tiers", tiered))
+    if result.wire is not None:
+        found.append(("wire", "What the packets show", wired))
+    return [*found, ("clock", "The clocks", clocks)]

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import NamedTuple
 
-import altair as alt
 import jinja2
+import markupsafe
 import vl_convert
 
-from sojourn import __version__, plots
+from sojourn import __version__
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES
 from sojourn.files import written_whole
+from sojourn.plots.drawing import vega_lite_version
 from sojourn.readers.record import REASONS
-from sojourn.sections.section import Chart, Picture, Section
+from sojourn.report.pictures import Drawing, drawn, told_apart
+from sojourn.report.short import in_short
+from sojourn.sections.section import Section
+from sojourn.sections.split import split_pictures
 from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
-from sojourn.words import milliseconds, percent, printable, unbroken
+from sojourn.words import briefly, milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
 TABLE_ROWS = 50
-# Labels of a time axis by how fine it is; hours from 0 to 23, as logs have them. Each says enough by itself: of labels
-# that are too close every other is left out.
-TIMES = {
-    "milliseconds": ":%S.%L",
-    "seconds": "%H:%M:%S",
-    "minutes": "%H:%M",
-    "hours": "%H:%M",
-    "date": "%b %d",
-    "week": "%b %d",
-    "month": "%B",
-    "year": "%Y",
-}
+PLACES = ("main", "theme", "short", "findings", "split", "audit", "refused", "log")  # ids of the page's own
+
+
+class Entry(NamedTuple):
+    """A line of the contents: where it leads, what it is called, what is found there."""
+
+    key: str
+    title: str
+    sentence: str
+
+
+class Part(NamedTuple):
+    """A part of the mean response time: its name, its colour's name, s, and its share."""
+
+    name: str
+    colour: str
+    seconds: float
+    share: float
 
 
 def write_html(
@@ -68,6 +76,42 @@ def html(
     result: SplitResult | None, title: str | None = None, sections: Sequence[Section] = (), lead: Section | None = None
 ) -> str:
     """The report as text; arguments as of ``write_html``."""
+    environment = _environment()
+    taken = {*PLACES, *(section.key for section in sections), *([lead.key] if lead is not None else [])}
+    figures = told_apart([drawn(each) for each in split_pictures(result)], taken) if result is not None else []
+    pictures: dict[str, list[Drawing]] = {
+        section.key: told_apart([drawn(each) for each in section.pictures], taken)
+        for section in (*([lead] if lead is not None else []), *sections)
+    }
+    names = () if result is None else result.names
+    return environment.get_template("report.html").render(
+        title=title or ", ".join(printable(name, 60) for name in names[:3]) or "split",
+        result=result,
+        lead=lead,
+        short=[] if result is None or lead is not None else in_short(result, sections),
+        entries=_entries(result, sections),
+        parts=[] if result is None else _parts(result),
+        read="" if result is None else read_sentence(result),
+        audit="" if result is None else _audit(result),
+        clocks="" if result is None else clock_sentence(result),
+        components=COMPONENTS,
+        figure_names=FIGURES,
+        figures=figures,
+        sections=sections,
+        pictures=pictures,
+        rejects=[] if result is None else result.records.rejects[:REJECTS_SHOWN],
+        reasons=REASONS,
+        rows_shown=ROWS_SHOWN,
+        table_rows=TABLE_ROWS,
+        style=_file(environment, "report.css"),
+        script=_file(environment, "report.js"),
+        bundle=markupsafe.Markup(_libraries()) if figures or any(pictures.values()) else "",  # noqa: S704
+        version=__version__,
+        made=datetime.now(UTC),
+    )
+
+
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sojourn.report", "templates"),
         autoescape=True,
@@ -76,126 +120,62 @@ def html(
         lstrip_blocks=True,
     )
     environment.filters.update(
-        ms=milliseconds, percent=percent, printable=printable, group_name=group_name, unbroken=unbroken
+        ms=milliseconds,
+        briefly=briefly,
+        percent=percent,
+        printable=printable,
+        group_name=group_name,
+        unbroken=unbroken,
     )
-    figures = [_drawn(picture) for picture in _pictures(result)] if result is not None and result.requests else []
-    several = [*sections, *([lead] if lead is not None else [])]
-    drawn = {section.key: [_drawn(picture) for picture in section.pictures] for section in several}
-    _told_apart([*figures, *(each for drawings in drawn.values() for each in drawings)])
-    names = () if result is None else result.names
-    return environment.get_template("report.html").render(
-        title=title or ", ".join(printable(name, 60) for name in names[:3]) or "split",
-        result=result,
-        lead=lead,
-        read="" if result is None else read_sentence(result),
-        audit="" if result is None else audit_sentence(result),
-        clocks="" if result is None else clock_sentence(result),
-        components=COMPONENTS,
-        figure_names=FIGURES,
-        figures=figures,
-        sections=sections,
-        drawn=drawn,
-        rejects=[] if result is None else result.records.rejects[:REJECTS_SHOWN],
-        reasons=REASONS,
-        rows_shown=ROWS_SHOWN,
-        table_rows=TABLE_ROWS,
-        bundle=vl_convert.javascript_bundle(vl_version=_vega_lite_version()) if figures or any(drawn.values()) else "",  # type: ignore[call-arg]
-        version=__version__,
-        made=datetime.now(UTC),
-    )
+    return environment
 
 
-def _pictures(result: SplitResult) -> list[Picture]:
-    """The charts of the split."""
+def _file(environment: jinja2.Environment, name: str) -> markupsafe.Markup:
+    """A file beside the templates as it is: nothing in it is from a log."""
+    assert environment.loader is not None  # noqa: S101 - it has just been given one
+    return markupsafe.Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704
 
-    def of(chart: Callable[..., Chart], **more: object) -> Callable[[], Chart]:
-        return functools.partial(chart, result.measures, **more)
 
-    grouped = [
-        Picture(
-            f"split-by-{group}",
-            f"The split by {group}",
-            f"Mean response time of each {group}, divided into queueing, service and everything else.",
-            of(plots.split_by, group=group),
-        )
-        for group in result.by
-        if result.by_total[group] > 1
+def _libraries() -> str:
+    return vl_convert.javascript_bundle(vl_version=vega_lite_version())  # type: ignore[call-arg]
+
+
+def _entries(result: SplitResult | None, sections: Sequence[Section]) -> list[Entry]:
+    """What the page holds, in its order."""
+    entries = [Entry(section.key, section.title, section.sentence) for section in sections]
+    if result is None:
+        return entries
+    refused = f"{result.records.rejected:,} of {result.records.read:,} lines."
+    ends = [
+        Entry("audit", "Audit", _audit(result)),
+        Entry("refused", "What was refused", refused if result.records.rejected else "Nothing."),
     ]
+    if not result.requests:
+        return [*entries, *ends]
+    times = result.response_time
+    split = (
+        f"Half of the requests took {briefly(times['p50'])} or less, one in a hundred {briefly(times['p99'])} or more."
+    )
+    return [Entry("split", "The split", split), *entries, *ends]
+
+
+def _audit(result: SplitResult) -> str:
+    """The audit's sentence under a heading that says what it is."""
+    text = audit_sentence(result).removeprefix("Audit: ")
+    return text[:1].upper() + text[1:]
+
+
+def _parts(result: SplitResult) -> list[Part]:
+    """The mean response time in three; what is below zero by a clock's error has no width."""
+    total = sum(result.means.values())
+    if total <= 0:
+        return []
+    queueing = result.means["connect"] + result.means["queue"]
+    service = result.means["service_time"]
+    seconds = {"queueing delay": queueing, "service time": service, "everything else": total - queueing - service}
+    drawn_total = sum(max(value, 0.0) for value in seconds.values())
+    colours = ("queueing", "service", "other")
     return [
-        Picture(
-            "distribution",
-            "How long requests took, and on what",
-            "Each bar is the number of requests with that response time, divided the way their time was.",
-            of(plots.stacked_distribution),
-        ),
-        *grouped[:1],
-        Picture(
-            "ccdf",
-            "How often it is worse",
-            "The share of requests that took longer than a time. Both axes are logarithmic: the tail gets as much room "
-            "as the rest.",
-            of(plots.ccdfs),
-        ),
-        Picture(
-            "time",
-            "Over time",
-            "Mean response time by arrival, divided into queueing, service and everything else. The dashed line is "
-            "p99.",
-            of(plots.response_over_time),
-        ),
+        Part(name, colour, value, max(value, 0.0) / drawn_total)
+        for (name, value), colour in zip(seconds.items(), colours, strict=True)
     ]
-
-
-def _drawn(picture: Picture) -> dict[str, Any]:
-    """A picture drawn at once as SVG, which the interactive chart replaces where scripts run."""
-    chart = picture.chart().configure(background="transparent").configure_view(stroke=None)
-    chart = chart.configure_axis(
-        labelColor="#808080",
-        titleColor="#808080",
-        gridColor="#80808040",
-        domainColor="#808080",
-        tickColor="#808080",
-    ).configure_legend(labelColor="#808080", titleColor="#808080", orient="top")
-    chart = chart.configure_title(color="#808080").configure_header(labelColor="#808080", titleColor="#808080")
-    chart = chart.configure_axisTemporal(format=TIMES)
-    spec = _safe(chart.to_dict())
-    # The autosized chart of the page follows its width; the SVG has a size of its own and scales as a picture.
-    svg = vl_convert.vegalite_to_svg(spec, vl_version=_vega_lite_version())
-    return {
-        "key": picture.key,
-        "title": picture.title,
-        "caption": picture.caption,
-        "svg": svg,
-        # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
-        "spec": json.dumps(_as_wide_as_the_page(spec)).replace("<", "\\u003c"),
-    }
-
-
-def _told_apart(drawings: Sequence[dict[str, Any]]) -> None:
-    """Give a picture whose key another has a number: a script finds by it the place that is its own."""
-    taken: set[str] = set()
-    for each in drawings:
-        key, number = each["key"], 2
-        while each["key"] in taken:
-            each["key"] = f"{key}-{number}"
-            number += 1
-        taken.add(each["key"])
-
-
-def _safe(value: Any) -> Any:
-    """A chart's specification with its texts safe to draw: a control character in one ends the drawing engine."""
-    if isinstance(value, str):
-        return printable(value, 10_000)
-    if isinstance(value, dict):
-        return {key: _safe(inner) for key, inner in value.items()}
-    return [_safe(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _as_wide_as_the_page(spec: dict[str, Any]) -> dict[str, Any]:
-    """The chart with the width of what it stands in; charts made of several keep their own."""
-    single = "mark" in spec or "layer" in spec
-    return {**spec, "width": "container"} if single else spec
-
-
-def _vega_lite_version() -> str:
-    return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])

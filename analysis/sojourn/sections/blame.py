@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY
-from sojourn.sections.section import Picture, Section, Table
+from sojourn.sections.blame_pictures import blame_pictures
+from sojourn.sections.section import Section, Table
 from sojourn.words import duration, milliseconds, percent
 
 MEASURES = (
@@ -26,8 +27,9 @@ def blame_section(found: BlameResult) -> Section:
         measures=MEASURES,
         failures=tuple(_failures(found)),
         tables=tuple(table for table in _tables(found) if table.rows),
-        pictures=_pictures(found),
+        pictures=blame_pictures(found),
         notes=tuple(_notes(found)),
+        short=sentence(found) if found.requests and found.waited / found.requests >= LITTLE else "",
     )
 
 
@@ -167,27 +169,6 @@ def _tables(found: BlameResult) -> list[Table]:
             tuple((row["upstream"] or NOBODY, str(row["workers"]), row["source"]) for row in found.workers),
         ),
     ]  # fmt: skip
-
-
-def _pictures(found: BlameResult) -> tuple[Picture, ...]:
-    if found.blamed <= 0:
-        return ()
-    from sojourn.charts.blame import blame_matrix, blame_over_time  # noqa: PLC0415 - drawn for pages only
-
-    return (
-        Picture(
-            "blame-matrix",
-            "Who waited for whom",
-            "Each cell: the seconds that requests of its row waited for requests of its column.",
-            lambda: blame_matrix(found),
-        ),
-        Picture(
-            "blame-over-time",
-            "Waiting over time, by account",
-            f"Seconds waited per {duration(found.width)}, at the end of the wait, by whom they are blamed on.",
-            lambda: blame_over_time(found),
-        ),
-    )
 
 
 def _notes(found: BlameResult) -> list[str]:

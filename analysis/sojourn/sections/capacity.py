@@ -10,7 +10,7 @@ from sojourn.explain.capacity.knee import Knee
 from sojourn.explain.capacity.sizing import Sizing
 from sojourn.explain.capacity.usl import Usl
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import duration, milliseconds, percent
+from sojourn.words import briefly, duration, milliseconds, percent
 
 SHOWN = 12  # windows: some of each load, quiet to busy
 CONFIDENCE = "95 %"
@@ -37,6 +37,7 @@ def capacity_section(found: Capacity) -> Section:
                 "Each point is a window, the line the universal scalability law: flat means saturated, falling means "
                 "that more load gives less.",
                 partial(throughput_against_concurrency, found),
+                law_reading(found),
             ),
         ),
         notes=tuple(found.notes),
@@ -172,7 +173,37 @@ def _objective(found: Capacity, knee: Knee, number: int) -> Picture:
         f"{knee.slo.metric} against the load",
         "Each point is a window; the line never falls, and where it crosses the dashed objective is the knee.",
         partial(objective_against_rate, found, knee),
+        objective_reading(found, knee),
     )
+
+
+def objective_reading(found: Capacity, knee: Knee) -> str:
+    """The objective's figure in the quietest and in the busiest window, and where it breaks."""
+    metric = knee.slo.metric
+    told = found.windows.table.drop_nulls(["rate", metric]).sort("rate")
+    if told.is_empty():
+        return f"No window of the {len(found.windows.table):,} tells of {metric}."
+    said = percent if metric == "errors" else briefly
+    first, last = told.row(0, named=True), told.row(-1, named=True)
+    return (
+        f"{said(first[metric])} at {_rate(first['rate'])}, the quietest of {len(told):,} windows, and "
+        f"{said(last[metric])} at {_rate(last['rate'])}, the busiest; {_broken(knee)}"
+    )
+
+
+def law_reading(found: Capacity) -> str:
+    """The most that was done, and what the law makes of it."""
+    top = found.windows.table.drop_nulls(["throughput", "concurrency"]).sort("throughput").tail(1)
+    if top.is_empty():
+        return "There are 0 windows to be seen."
+    most = top.row(0, named=True)
+    text = f"The most was {_rate(most['throughput'])}, with {most['concurrency']:.3g} requests in the system"
+    if found.usl is None:
+        return f"{text}; no law was fitted: {found.usl_reason}."
+    peak = found.usl.peak
+    if peak is None:
+        return f"{text}; the law has no peak in what was seen."
+    return f"{text}; the law peaks at {_rate(peak[1])} with {peak[0]:.3g}."
 
 
 def _rate(value: float) -> str:

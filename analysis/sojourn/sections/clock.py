@@ -146,5 +146,23 @@ def _pictures(found: ClockResult) -> tuple[Picture, ...]:
             "Offsets over time",
             "The app's clock less nginx's, as a line; the band is what the requests of each short window allow.",
             lambda: offsets_over_time(found),
+            reading(found),
         ),
+    )
+
+
+def reading(found: ClockResult) -> str:
+    """The clock that was farthest from nginx's, and how many there are."""
+    called = names(found)
+    farthest = max(
+        ((segment, row) for row in found.pairs for segment in row["segments"]),
+        key=lambda one: abs(one[0]["offset"]),
+    )
+    segment, row = farthest
+    steps = sum(len(row["steps"]) for row in found.pairs)
+    of = f"the farthest of {len(found.pairs)} clocks from nginx's" if len(found.pairs) > 1 else "off nginx's clock"
+    times = "once" if steps == 1 else f"{steps} times"
+    return (
+        f"{called[_key(row)]} is {of}, by {signed(segment['offset'])} ms, known to "
+        f"±{milliseconds(segment['uncertainty'])} ms; " + (f"clocks were set {times}." if steps else "none was set.")
     )

@@ -9,7 +9,7 @@ from sojourn.charts.compare import changes, composition
 from sojourn.explain.compare.change import Change, signed
 from sojourn.explain.compare.compare import FIGURES, Comparison
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import milliseconds, percent
+from sojourn.words import briefly, milliseconds, percent
 
 LABELS = {"p999": "p99.9"}
 WORTH = 0.0005  # s: a component that is nowhere more is left out
@@ -38,15 +38,52 @@ def compare_section(found: Comparison) -> Section:
                 "What response time is made of",
                 "Mean of all requests and of the slowest 1 %, on either side.",
                 partial(composition, found),
+                composition_reading(found),
             ),
             Picture(
                 "compare-changes",
                 "What the slowest 1 % changed by",
                 "The bars sum to the change; a line that crosses zero cannot be told from chance.",
                 partial(changes, found),
+                changes_reading(found),
             ),
         ),
         notes=tuple(found.notes),
+        short=short_of(found),
+    )
+
+
+def short_of(found: Comparison) -> str:
+    """The change of the mean and of p99 without their intervals; one that could be chance is said to be none."""
+    told = []
+    for name, words in (("mean", "the mean"), ("p99", "p99")):
+        change = found.figures[name]
+        if change.certain:
+            way = "rose" if change.change > 0 else "fell"
+            told.append(f"{words} {way} from {briefly(change.a)} to {briefly(change.b)}")
+    if not told:
+        return "No change of the mean or of p99 can be told from chance."
+    text = " and ".join(told)
+    return f"{text[0].upper()}{text[1:]}, from {found.names[0]} to {found.names[1]}."
+
+
+def composition_reading(found: Comparison) -> str:
+    """Means of both sides, and how much of each was queueing."""
+
+    def side(name: str) -> str:
+        queueing = sum(getattr(found.components[part], name) for part in ("connect", "queue"))
+        return f"{briefly(getattr(found.figures['mean'], name))}, {briefly(queueing)} of it queueing"
+
+    return f"On average a request took {side('a')}, in A, and {side('b')}, in B."
+
+
+def changes_reading(found: Comparison) -> str:
+    """The component that changed most in the slowest 1 %."""
+    name, change = max(found.tail.items(), key=lambda item: abs(item[1].change))
+    chance = "" if change.certain else ", which cannot be told from chance"
+    return (
+        f"The slowest 1 % changed by {signed(found.tail_mean.change)} ms on average; {name.replace('_', ' ')} changed "
+        f"most, by {signed(change.change)} ms (95 %: {signed(change.low)} to {signed(change.high)}){chance}."
     )
 
 

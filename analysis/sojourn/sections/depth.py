@@ -8,7 +8,8 @@ import polars as pl
 
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.explain.waiting.depth import ALL, DepthResult
-from sojourn.sections.section import Picture, Section, Table
+from sojourn.sections.depth_pictures import depth_pictures
+from sojourn.sections.section import Section, Table
 from sojourn.words import duration, milliseconds, percent
 
 MEASURES = (
@@ -30,7 +31,7 @@ def depth_section(found: DepthResult) -> Section:
         measures=MEASURES,
         failures=tuple(_failures(found)),
         tables=_tables(found) if found.requests else (),
-        pictures=_pictures(found),
+        pictures=depth_pictures(found),
         notes=tuple(_notes(found)),
     )
 
@@ -132,28 +133,6 @@ def _coarse(found: DepthResult) -> list[tuple[str, ...]]:
         )
         for row in rows.iter_rows(named=True)
     ]  # fmt: skip
-
-
-def _pictures(found: DepthResult) -> tuple[Picture, ...]:
-    if not found.requests:
-        return ()
-    from sojourn.charts.depth import depth_on_arrival, depth_over_time  # noqa: PLC0415 - drawn for pages only
-
-    return (
-        Picture(
-            "depth-over-time",
-            "Waiting and in service over time",
-            f"Requests waiting (above) and in service (below), averages over {duration(found.width)}; the dashed line "
-            "is the number of workers.",
-            lambda: depth_over_time(found),
-        ),
-        Picture(
-            "depth-on-arrival",
-            "What arrivals found",
-            "Requests by how many waited at their backend when they came, and their mean wait.",
-            lambda: depth_on_arrival(found),
-        ),
-    )
 
 
 def _notes(found: DepthResult) -> list[str]:

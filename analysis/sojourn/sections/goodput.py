@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.goodput import GoodputResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import duration, percent
+from sojourn.words import briefly, duration, percent
 
 MEASURES = (
     "Wasted: from a worker taking a request to its being free again, of requests that nginx (504) or the client (499) "
@@ -34,6 +34,7 @@ def goodput_section(found: GoodputResult, app_log: Records | None = None) -> Sec
         tables=_tables(found) if found.requests else (),
         pictures=_pictures(found),
         notes=tuple(_notes(found, app_log)),
+        short=sentence(found) if found.known and found.wasted > 0 else "",
     )
 
 
@@ -138,7 +139,29 @@ def _pictures(found: GoodputResult) -> tuple[Picture, ...]:
             "Requests that ended per second, and those whose client got an answer (above); worker seconds for clients "
             f"already gone per {duration(found.width)} (below).",
             lambda: goodput_over_time(found),
+            reading(found),
         ),
+    )
+
+
+def reading(found: GoodputResult) -> str:
+    """What the chart over time shows: both rates, and when most was wasted."""
+    rate = 1 / found.seconds if found.seconds > 0 else 0.0
+    text = f"{found.requests * rate:,.3g} requests ended per second on average"
+    text += (
+        ", and every one of them got an answer"
+        if found.good == found.requests
+        else f", {found.good * rate:,.3g} of them with an answer"
+    )
+    if found.given_up and not found.known and found.unknown:
+        return f"{text}; what the {found.given_up:,} that were given up on cost is not known."
+    worst = found.over_time.drop_nulls("wasted").sort("wasted", descending=True).head(1)
+    if found.wasted <= 0 or worst.is_empty():
+        return f"{text}; no work was wasted."
+    row = worst.row(0, named=True)
+    return (
+        f"{text}; of {duration(found.wasted)} of wasted work, {duration(row['wasted'])} fell into the "
+        f"{briefly(found.width)} from {row['begin']:%H:%M:%S} UTC."
     )
 
 

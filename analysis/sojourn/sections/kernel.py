@@ -155,5 +155,20 @@ def _pictures(found: KernelResult) -> tuple[Picture, ...]:
             "Connections that wait for accept(), and how many the queue holds (dashed); below, packets that were "
             "turned away and handshakes under way.",
             lambda: accept_queue(found),
+            reading(found),
         ),
     )
+
+
+def reading(found: KernelResult) -> str:
+    """The deepest queue, when that was, and what was turned away."""
+    if not len(found.sockets):
+        return f"No listening socket was seen in {found.samples:,} samples."
+    worst = found.sockets.sort("deepest", descending=True).row(0, named=True)
+    text = f"The queue of {worst['socket']} was the deepest, {worst['deepest']:,} of at most {worst['limit'] + 1:,}"
+    if worst["deepest"] and worst["deepest_at"] is not None:
+        text += f", at {worst['deepest_at']:%H:%M:%S} UTC"
+    if found.overflows is None:
+        return f"{text}; what was turned away is not known."
+    drops = found.overflows + (found.other_drops or 0)
+    return f"{text}; {drops:,} packets were turned away." if drops else f"{text}; nothing was turned away."

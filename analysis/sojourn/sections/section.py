@@ -41,12 +41,15 @@ class Picture:
     Attributes:
         key: for anchors, unique in a report.
         title, caption: the caption is one sentence that says how to read it.
+        chart: draws it.
+        reading: what it shows here, in one sentence with its figures; reads the chart for those who cannot see it.
     """
 
     key: str
     title: str
     caption: str
     chart: Callable[[], Chart]
+    reading: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Section:
         failures: what failed and makes the rest doubtful; said first.
         tables, pictures: in the order to be read.
         notes: what to know, and the step that mends it.
+        short: the finding for a reader with ten seconds; empty where nothing was found that should be claimed there.
     """
 
     key: str
@@ -71,3 +75,4 @@ class Section:
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
     notes: tuple[str, ...] = ()
+    short: str = ""

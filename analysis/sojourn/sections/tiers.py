@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sojourn.explain.tiers import Load, Tiers
+from sojourn.explain.tiers import Load, Tier, Tiers
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import duration, milliseconds, percent
+from sojourn.words import briefly, duration, milliseconds, percent
 
 MEASURES = (
     "Queueing: from the stamp a service was sent to its start. Self: its span less the calls it waits for. "
@@ -22,6 +22,7 @@ def tiers_section(found: Tiers) -> Section:
             "Where a response is spent",
             "Mean seconds of a response by service: waiting for its worker, its own work, the network to it.",
             lambda: tiers_chart(found),
+            services_reading(found),
         )
     ]
     if any(load.correlation is not None for load in found.loads):
@@ -32,6 +33,7 @@ def tiers_section(found: Tiers) -> Section:
                 "Mean seconds the callee itself takes, against the calls it had to answer at once: a line that rises "
                 "is a queue, a level one is its code.",
                 lambda: load_chart(found),
+                load_reading(found),
             )
         )
     return Section(
@@ -42,6 +44,36 @@ def tiers_section(found: Tiers) -> Section:
         tables=(_services(found), _edges(found), *_loads(found)),
         pictures=tuple(pictures),
         notes=(_read(found), *found.notes),
+    )
+
+
+def services_reading(found: Tiers) -> str:
+    """The service where most of a response is spent, and on what there."""
+
+    def spent(tier: Tier) -> float:
+        return sum(tier.seconds.values())
+
+    if not found.services or not found.total:
+        return f"No time of {found.requests:,} requests is known by service."
+    top = max(found.services, key=spent)
+    account = max(top.seconds, key=lambda name: top.seconds[name])
+    words = {"queueing": "queueing for it", "self": "its own work", "network": "the network to it"}
+    return (
+        f"{top.service} has {percent(spent(top) / found.total)} of the mean response of "
+        f"{briefly(found.total / found.requests)}, most of it "
+        f"{words.get(account, 'waiting or network')} ({briefly(top.seconds[account] / found.requests)})."
+    )
+
+
+def load_reading(found: Tiers) -> str:
+    """The callee that takes most more under load than without."""
+    known = [load for load in found.loads if load.correlation is not None and load.low and load.high]
+    if not known:
+        return "No callee has calls enough: 0 lines."
+    top = max(known, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
+    return (
+        f"{top.service} takes {briefly(top.low)} with few calls under way and {briefly(top.high)} with many: "
+        f"{_means(top)} (rank correlation {top.correlation:.2f})."
     )
 
 

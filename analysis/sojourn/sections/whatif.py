@@ -7,7 +7,7 @@ from functools import partial
 from sojourn.charts.whatif import p99_by_variant, responses
 from sojourn.explain.whatif.result import Variant, WhatIfResult
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import milliseconds, percent
+from sojourn.words import briefly, milliseconds, percent
 
 WORDS = {
     "round_robin": "in turn",
@@ -34,6 +34,7 @@ def whatif_section(found: WhatIfResult) -> Section:
                 "Bars are predicted p99 of the response time, with what 95 % of resamples say; the dashed line is the "
                 "replay of things as they are.",
                 partial(p99_by_variant, found),
+                variants_reading(found),
             ),
             Picture(
                 "whatif-responses",
@@ -41,6 +42,7 @@ def whatif_section(found: WhatIfResult) -> Section:
                 "The share of requests that took longer than a time. As far as measured and replayed lie upon each "
                 "other, the others can be believed.",
                 partial(responses, found),
+                fit_reading(found),
             ),
         )
     return Section(
@@ -55,7 +57,70 @@ def whatif_section(found: WhatIfResult) -> Section:
         tables=(_fit(found), *([_variants(found)] if found.variants else [])),
         pictures=pictures,
         notes=tuple(found.notes),
+        short=short_of(found) if _helps(found) else "",
     )
+
+
+def variants_reading(found: WhatIfResult) -> str:
+    """The variant with the least p99 beside the replay of things as they are."""
+    best = min(found.variants, key=lambda variant: variant.response_time["p99"] or 0.0)
+    low, high = best.interval["p99"]
+    as_is, changes = f"p99 is {briefly(found.replayed['response_time']['p99'])} as it is", len(found.variants)
+    if best.change["p99"] >= 0:
+        return f"{as_is}, and none of the changes ({changes}) makes it less."
+    return (
+        f"{as_is}; the best of the changes ({changes}), {named(best)}, would make it "
+        f"{briefly(best.response_time['p99'])} (95 %: {briefly(low)} to {briefly(high)})."
+    )
+
+
+def fit_reading(found: WhatIfResult) -> str:
+    """How far the replay of things as they are is from what was measured."""
+    measured, again = (figures["response_time"] for figures in (found.measured, found.replayed))
+    return (
+        f"One request in a hundred took {briefly(measured['p99'])} or longer as measured, and "
+        f"{briefly(again['p99'])} or longer as replayed, {found.error['p99']:+.1%}; the mean is off by "
+        f"{found.error['mean']:+.1%}."
+    )
+
+
+def short_of(found: WhatIfResult) -> str:
+    """The best variant in the words of somebody who runs no queue."""
+    best = found.variants[0]
+    change = " and ".join(_in_plain_words(key, value) for key, value in best.settings.items())
+    if found.rank == "goodput":
+        return (
+            f"By a replay of these requests, {best.goodput:.3g} instead of {found.system['goodput']:.3g} requests/s "
+            f"would be answered in time with {change}."
+        )
+    words = {"mean": "the mean", "p50": "half of the requests", "p90": "one request in ten"}
+    who = words.get(found.rank, "one request in a hundred")
+    longer = "" if found.rank == "mean" else " or longer" if found.rank != "p50" else " or less"
+    low, high = best.interval[found.rank]
+    return (
+        f"By a replay of these requests with {change}, {who} would take "
+        f"{briefly(best.response_time[found.rank])}{longer} instead of "
+        f"{briefly(found.replayed['response_time'][found.rank])} (95 %: {briefly(low)} to {briefly(high)})."
+    )
+
+
+def _in_plain_words(key: str, value: str) -> str:
+    kind, _, route = key.partition(":")
+    if kind == "workers" and value.startswith("+"):
+        return f"{value[1:]} more worker{'' if value == '+1' else 's'} per backend"
+    if kind != "service":
+        return _said(key, value)
+    return f"{route or 'everything'} served in {percent(float(value.lstrip('x×')))} of its time"
+
+
+def _helps(found: WhatIfResult) -> bool:
+    """Whether the best variant is predicted to be better by more than chance."""
+    if not found.variants or found.forced:
+        return False
+    best = found.variants[0]
+    if found.rank == "goodput":
+        return best.goodput > found.system["goodput"]
+    return best.change_interval[found.rank][1] < 0
 
 
 def sentence(found: WhatIfResult) -> str:

@@ -11,6 +11,7 @@ from sojourn.explain.statistics import Summary
 from sojourn.explain.wire.result import WireResult
 from sojourn.sections.section import Picture, Section, Table
 from sojourn.sections.wire_notes import failures_of, notes_of
+from sojourn.sections.wire_readings import agreement_reading, packets_reading, steps_reading, waits_reading
 from sojourn.words import milliseconds, percent
 
 MEASURES = (
@@ -217,6 +218,7 @@ def _pictures(found: WireResult) -> list[Picture]:
                 "Time goes down, not to scale: the times are written, in ms since the first packet. Orange is time in "
                 "a queue, pale where it is the most it can have been; blue is the app's own work.",
                 drawn,
+                packets_reading(found, row, remark),
             )
         )
     if any(len(charts.wait_table(found, side)) for side in charts.LINES):
@@ -227,6 +229,7 @@ def _pictures(found: WireResult) -> list[Picture]:
                 "The share of requests that waited no longer than a time, in each queue; what is below 0.01 ms, 0 "
                 "included, stands at the left edge, and where only bounds are known the wait is in the shaded area.",
                 functools.partial(charts.waits_chart, found),
+                waits_reading(found),
             )
         )
     if len(charts.step_table(found)):
@@ -237,6 +240,7 @@ def _pictures(found: WireResult) -> list[Picture]:
                 "Connections by how long after the first SYN their last one was sent; response times have modes at "
                 "the same places.",
                 functools.partial(charts.steps_chart, found),
+                steps_reading(found),
             )
         )
     if len(charts.agreement_table(found)):
@@ -247,6 +251,7 @@ def _pictures(found: WireResult) -> list[Picture]:
                 "The log's figure less that of the packets: the median, the middle half and 98 % of the requests; the "
                 "grey band is what nginx's whole milliseconds explain.",
                 functools.partial(charts.agreement_chart, found),
+                agreement_reading(found),
             )
         )
     return pictures

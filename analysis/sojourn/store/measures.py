@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sojourn.explain.checks import INSTANTS
 from sojourn.explain.clock.at import Lines
 from sojourn.explain.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
-from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row, exceeding_ranks, window_width
+from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row
 from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
-from sojourn.frame import INSTANT, Selection
+from sojourn.frame import Selection
 from sojourn.store import statements as sql
+from sojourn.store.chart_measures import ChartMeasures
 from sojourn.store.client import Store, connect, plainly
 
 # Up to so many requests quantiles are exact, which takes about 250 bytes of the store's memory a request.
 EXACT_ROWS = 5_000_000
 BEFORE_ALL = -(1 << 62)  # us
-PARTS_SCHEMA = {"requests": pl.Int64(), "response": pl.Float64()}
 
 
-class StoreMeasures:
+class StoreMeasures(ChartMeasures):
     """``Measures`` of the requests a store holds; attributes as there.
 
     Args:
@@ -141,56 +139,6 @@ class StoreMeasures:
         seconds = max(((row["held_until"] - first).total_seconds() for row in rows), default=0.0)
         return seconds, [(row["upstream"], row["workers"], row["busy"]) for row in rows]
 
-    def response_range(self) -> tuple[float, float] | None:
-        """See ``Measures``."""
-        row = self._summary
-        if not row["served_requests"]:
-            return None
-        return row["shortest"], row["request_time/max"]
-
-    def response_bins(self, low: float, width: float, *, logarithmic: bool, count: int) -> pl.DataFrame:
-        """See ``Measures``."""
-        ratio, distance = "log(greatest(request_time, {low:Float64}) / {low:Float64})", "(request_time - {low:Float64})"
-        index = f"{ratio if logarithmic else distance} / {{width:Float64}}"
-        rows = self._rows("response_bins", {"index": index}, low=low, width=width, count=count)
-        schema = {"bin": pl.Int32(), "requests": pl.Int64(), "total": pl.Float64()}
-        return _parts(rows, schema)
-
-    def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """See ``Measures``."""
-        count = self._summary[f"{column}/count"]
-        ranks = exceeding_ranks(count, points)
-        if not count:
-            return np.array([]), np.array([])
-        if self._exact:
-            levels = [rank / max(count - 1, 1) for rank in ranks.tolist()]
-        else:  # the value at which so many have been passed
-            levels = [(rank + 0.5) / count for rank in ranks.tolist()]
-        quantiles = sql.quantiles(column, tuple(levels), exact=self._exact)
-        values = self._one("exceeding", {"quantiles": quantiles})["points"]
-        return np.array(values), (count - ranks) / count
-
-    def parts_by(self, group: str, limit: int) -> pl.DataFrame:
-        """See ``Measures``."""
-        rows = self._rows("parts_by", {"group": group}, limit=limit)
-        schema = {"value": pl.String(), "requests": pl.Int64(), "total": pl.Float64(), **PARTS_SCHEMA}
-        return _parts(rows, schema).rename({"value": "group"})
-
-    def parts_over_time(self, windows: int) -> pl.DataFrame:
-        """See ``Measures``."""
-        row = self._summary
-        first: datetime | None = row["first_served"]
-        width = 1 if first is None else window_width(first, row["last_served"], windows)
-        rows = []
-        if first is not None:
-            p99 = sql.quantiles("request_time", (0.99,), exact=self._exact)
-            rows = self._rows(
-                "parts_over_time", {"p99": f"arrayElement({p99}, 1)"}, begin=sql.micros(first), width=width
-            )
-        for row in rows:
-            row["arrived"] = first + timedelta(microseconds=row["window"] * width)  # type: ignore[operator]
-        return _parts(rows, {"arrived": INSTANT, "requests": pl.Int64(), "p99": pl.Float64(), **PARTS_SCHEMA})
-
     @functools.cached_property
     def _counted(self) -> Row:
         return self._asked(sql.counted(self._which))[0]
@@ -292,9 +240,3 @@ def _summary(row: Row, column: str) -> Summary:
     quantiles = dict(zip(QUANTILES, row[f"{column}/quantiles"], strict=True))
     found = {"mean": row[f"{column}/mean"], **quantiles, "max": row[f"{column}/max"]}
     return {figure: found[figure] if found["mean"] is not None else None for figure in FIGURES}
-
-
-def _parts(rows: list[Row], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    full = {**schema, "queueing": pl.Float64(), "service": pl.Float64()}
-    table = pl.DataFrame([{name: row[name] for name in full} for row in rows], full)
-    return table.rename({"queueing": "queueing delay", "service": "service time"})

@@ -11,7 +11,7 @@ from made_timeline import Made
 from sojourn.charts.packet_request import Sequence, sequence_of
 from sojourn.charts.packet_spans import Span
 from sojourn.charts.packets import packet_sequence, telling_rows
-from sojourn.report.html import _drawn
+from sojourn.report.pictures import drawn
 from sojourn.sections.section import Picture
 
 
@@ -32,7 +32,7 @@ def spans(found: Sequence, kind: str, *, at_proxy: bool = False) -> list[Span]:
 
 def svg(made: Made, row: int = 0) -> str:
     frames = made.frames()
-    return str(_drawn(Picture("p", "t", "c", lambda: packet_sequence(frames[0], row, *frames[1:])))["svg"])
+    return str(drawn(Picture("p", "t", "c", lambda: packet_sequence(frames[0], row, *frames[1:]))).svg)
 
 
 def data(made: Made, mark: str) -> list[dict[str, Any]]:

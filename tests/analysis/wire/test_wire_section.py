@@ -22,7 +22,8 @@ from sojourn.charts.wire import (
 from sojourn.explain.checks import Check
 from sojourn.explain.wire.result import Agreed, Joined, WireResult
 from sojourn.readers.capture.batch import Counts
-from sojourn.report.html import _drawn, html
+from sojourn.report.html import html
+from sojourn.report.pictures import drawn as drawing
 from sojourn.sections.section import Picture, Section, Table
 from sojourn.sections.terminal import show
 from sojourn.sections.wire import wire_section
@@ -43,7 +44,7 @@ def table(section: Section, start: str) -> Table:
 
 def drawn(found: WireResult) -> Iterator[str]:
     for picture in wire_section(found).pictures:
-        yield str(_drawn(picture)["svg"])
+        yield str(drawing(picture).svg)
 
 
 # --- in words
@@ -275,7 +276,7 @@ def test_steps_are_where_the_syns_were() -> None:
     assert step_table(found).rows() == [
         ("+1 s", "answered", 2), ("+3 s", "answered", 1), ("+3 s", "never answered", 1),
     ]  # fmt: skip
-    assert "<svg" in str(_drawn(Picture("s", "t", "c", lambda: steps_chart(found)))["svg"])
+    assert "<svg" in str(drawing(Picture("s", "t", "c", lambda: steps_chart(found))).svg)
 
 
 def test_differences_are_those_of_the_log_less_the_wire() -> None:
@@ -323,7 +324,7 @@ def test_hostile_text_does_nothing(capsys: pytest.CaptureFixture[str], monkeypat
     page = html(None, title="t", lead=section)
     assert "<script>alert" not in page
     assert "\x1b" not in page
-    assert len(re.findall(r'role="img"[^>]*><svg', page)) == len(section.pictures) == 3
+    assert len(re.findall(r'class="still" aria-hidden="true"><svg', page)) == len(section.pictures) == 3
     show(section)
     assert "\x1b" not in capsys.readouterr().out
 

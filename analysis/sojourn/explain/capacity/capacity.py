@@ -18,6 +18,7 @@ from sojourn.explain.capacity.sizing import Sizing, instances_needed, sized
 from sojourn.explain.capacity.usl import LEAST_WINDOWS as USL_WINDOWS
 from sojourn.explain.capacity.usl import Usl, fit_usl
 from sojourn.explain.capacity.windows import LoadWindows
+from sojourn.shown import Shown
 from sojourn.words import iso, percent
 
 RAMP = 1.5  # the load of the busy windows is at least so many times that of the quiet ones; otherwise it is constant
@@ -31,8 +32,8 @@ CLOSED = (
 )
 
 
-@dataclass(frozen=True)
-class Capacity:
+@dataclass(frozen=True, repr=False)
+class Capacity(Shown):
     """What windows of load tell about the capacity of a system, or of one of its instances.
 
     Attributes:

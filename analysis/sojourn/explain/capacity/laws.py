@@ -23,6 +23,7 @@ from sojourn.explain.audit import Audit
 from sojourn.explain.capacity.station import BACKEND, Station, stations
 from sojourn.explain.visits import SEEN, Visits
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
+from sojourn.shown import Shown
 from sojourn.words import milliseconds
 
 LEAST = 200  # requests of a station; fewer tell no moments
@@ -148,8 +149,8 @@ class StationLaws:
         }
 
 
-@dataclass(frozen=True)
-class Laws:
+@dataclass(frozen=True, repr=False)
+class Laws(Shown):
     """The laws of every station with enough requests.
 
     Attributes:

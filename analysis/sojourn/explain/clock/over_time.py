@@ -9,12 +9,13 @@ import polars as pl
 
 from sojourn.explain.clock.at import plain_clocks
 from sojourn.explain.clock.offsets import PAIR, clock_offsets, clock_windows
+from sojourn.shown import Shown
 
 STEPS_SHOWN = 3
 
 
-@dataclass(frozen=True)
-class ClockResult:
+@dataclass(frozen=True, repr=False)
+class ClockResult(Shown):
     """Offset and drift of every pair over time.
 
     Attributes:

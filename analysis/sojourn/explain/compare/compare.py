@@ -31,6 +31,7 @@ from sojourn.explain.compare.contributions import GroupChange, contributions, la
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import QUANTILES
+from sojourn.shown import Shown
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,8 +41,8 @@ ENOUGH = 1_000  # requests: of fewer, the slowest 1 % are a handful
 GROUPS = 100  # the largest; the others together are one
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """What changed from A to B.
 
     Attributes:

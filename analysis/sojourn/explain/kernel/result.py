@@ -9,6 +9,7 @@ from typing import Any, Literal
 import polars as pl
 
 from sojourn.frame import INSTANT
+from sojourn.shown import Shown
 from sojourn.words import iso
 
 SOCKETS_FOUND: dict[str, pl.DataType] = {
@@ -78,8 +79,8 @@ class Finding:
         return {**named, "sentence": self.sentence, "mend": self.mend or None}
 
 
-@dataclass(frozen=True)
-class KernelResult:
+@dataclass(frozen=True, repr=False)
+class KernelResult(Shown):
     """What samples of the kernel tell of a window.
 
     Attributes:

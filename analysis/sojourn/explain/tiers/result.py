@@ -11,6 +11,7 @@ import polars as pl
 from sojourn.explain.statistics import Summary
 from sojourn.explain.tiers.load import Load
 from sojourn.explain.tiers.verdict import Finding
+from sojourn.shown import Shown
 from sojourn.words import iso
 
 
@@ -83,8 +84,8 @@ class Edge:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Tiers:
+@dataclass(frozen=True, repr=False)
+class Tiers(Shown):
     """What requests that pass several services took, and where. Durations in seconds.
 
     Attributes:

@@ -36,6 +36,7 @@ from sojourn.explain.waiting.tables import (
     workers_table,
 )
 from sojourn.explain.waiting.windows import Windows
+from sojourn.shown import Shown
 from sojourn.words import iso
 
 Floats = npt.NDArray[np.float64]
@@ -46,8 +47,8 @@ MOST_ROWS = 1_000  # of a list in the JSON
 __all__ = ["BlameResult", "blame", "blame_by_minute", "blame_of"]
 
 
-@dataclass(frozen=True)
-class BlameResult:
+@dataclass(frozen=True, repr=False)
+class BlameResult(Shown):
     """What ``blame`` found. Seconds throughout.
 
     Attributes:

@@ -27,16 +27,22 @@ import polars as pl
 from sojourn.explain.visits import Visits, visits
 from sojourn.explain.waiting.charge import Services, services_of
 from sojourn.explain.waiting.classes import summed
+from sojourn.explain.waiting.scene import Scene, scene_of
+from sojourn.explain.waiting.steps import Steps
 from sojourn.explain.waiting.tables import workers_table
 from sojourn.explain.waiting.windows import Windows
 from sojourn.frame import INSTANT
+from sojourn.shown import Shown
 from sojourn.words import iso
+
+__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth", "depth_of", "seen_on_arrival"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 ALL = "all"  # every backend together
 COARSE = [digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)]
+DRAWN = 300  # requests of the scene
 MICROSECOND = 1e-6  # s: instants nearer than this are one
 OVER_TIME_SCHEMA = {
     "begin": INSTANT,
@@ -51,8 +57,8 @@ OVER_TIME_SCHEMA = {
 }
 
 
-@dataclass(frozen=True)
-class DepthResult:
+@dataclass(frozen=True, repr=False)
+class DepthResult(Shown):
     """What ``depth`` found. Seconds; numbers of requests are averages where they are not whole.
 
     Attributes:
@@ -65,6 +71,7 @@ class DepthResult:
         width: of its windows.
         streamed: worker time after the headers, known from spans.
         told: requests with a span. silent: requests whose app did not say how long it worked.
+        scene: the requests around the deepest queue, one by one; None of visits that do not tell when requests ended.
     """
 
     requests: int
@@ -80,6 +87,7 @@ class DepthResult:
     silent: int
     workers: list[dict[str, Any]]
     left_out: dict[str, int]
+    scene: Scene | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The object that ``sojourn depth --json`` prints."""
@@ -130,7 +138,7 @@ def depth_of(found: Visits, *, width: float | None = None) -> DepthResult:
     first = float(min(found.arrival.min(), services.begin[known].min(initial=np.inf))) if len(found) else 0.0
     last = float(max(found.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(found) else 0.0
     windows = Windows.over(found.base, first, last, seconds=width)
-    seen_waiting, seen_serving = _seen(found, taken, services)
+    seen_waiting, seen_serving = seen_on_arrival(found, taken, services)
     backends, tables = [], []
     for code, name in [*enumerate(found.backends), (-1, ALL)]:
         here = np.flatnonzero((found.backend == code) | (code < 0))
@@ -163,41 +171,8 @@ def depth_of(found: Visits, *, width: float | None = None) -> DepthResult:
         silent=int((~services.said).sum()),
         workers=workers_table(found),
         left_out=dict(found.left_out),
+        scene=scene_of(found, DRAWN) if len(found) and "time" in found.frame.columns else None,
     )
-
-
-@dataclass(frozen=True)
-class Steps:
-    """How many of some intervals hold: ``level[k]`` from ``at[k]`` to ``at[k + 1]``, 0 before and after."""
-
-    at: Floats
-    level: Ints
-
-    @classmethod
-    def of(cls, begin: Floats, end: Floats) -> Steps:
-        """Of intervals; those of no length, and those with an end that is not known, never hold."""
-        kept = end > begin
-        at = np.concatenate([begin[kept], end[kept]])
-        order = np.argsort(at, kind="stable")
-        change = np.concatenate([np.ones(int(kept.sum()), np.int64), np.full(int(kept.sum()), -1, np.int64)])
-        at, level = at[order], np.cumsum(change[order])
-        # Of several changes at one instant only the last counts: nobody waits for no time.
-        final = np.append(at[1:] > at[:-1], True) if len(at) else np.array([], bool)
-        return cls(at[final], level[final].astype(np.int64))
-
-    def between(self, edges: Floats) -> tuple[Floats, Ints]:
-        """The integral (s) and the maximum from each edge to the next."""
-        at = np.concatenate([self.at, edges])
-        order = np.argsort(at, kind="stable")
-        at = at[order]
-        reached = np.searchsorted(self.at, at, "right") - 1
-        level = np.where(reached >= 0, self.level[np.maximum(reached, 0)], 0) if len(self.at) else np.zeros_like(at)
-        length = np.diff(at, append=at[-1])
-        window = np.searchsorted(edges, at, "right") - 1
-        inside = (window >= 0) & (window < len(edges) - 1) & (length > 0)
-        most = np.zeros(len(edges) - 1, np.int64)
-        np.maximum.at(most, window[inside], level[inside].astype(np.int64))
-        return summed(window[inside], (level * length)[inside], len(edges) - 1), most
 
 
 def _figures(steps: dict[str, Steps], first: float, last: float, workers: int) -> dict[str, Any]:
@@ -233,7 +208,7 @@ def _over_time(
     )
 
 
-def _seen(found: Visits, taken: Floats, services: Services) -> tuple[Ints, Ints]:
+def seen_on_arrival(found: Visits, taken: Floats, services: Services) -> tuple[Ints, Ints]:
     """Per request: how many waited (given up on or not) and were in service at its backend when it arrived."""
     waiting, serving = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
     begin, end = services.begin, services.end

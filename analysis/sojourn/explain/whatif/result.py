@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sojourn.explain.statistics import Summary
 from sojourn.queueing.simulate import figures
+from sojourn.shown import Shown
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,8 +57,8 @@ class Variant:
         return {"set": self.settings, **{name: getattr(self, name) for name in names}}
 
 
-@dataclass(frozen=True)
-class WhatIfResult:
+@dataclass(frozen=True, repr=False)
+class WhatIfResult(Shown):
     """What ``whatif`` found. Durations in s.
 
     Attributes:

@@ -14,6 +14,7 @@ from sojourn.explain.statistics import Summary
 from sojourn.explain.wire.frames import WIRE_INSTANT
 from sojourn.files import written_whole
 from sojourn.readers.capture.batch import Counts
+from sojourn.shown import Shown
 from sojourn.words import iso
 
 # Columns of ``WireResult.timeline`` beyond those of ``sojourn.explain.wire.frames.TIMELINE``: the proxy's own queues.
@@ -111,8 +112,8 @@ class Joined:
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class WireResult:
+@dataclass(frozen=True, repr=False)
+class WireResult(Shown):
     """What a capture shows. Durations in seconds.
 
     Attributes:

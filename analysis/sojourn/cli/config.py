@@ -1,0 +1,52 @@
+"""``sojourn config``: which defaults are in force, and which file says so.
+
+Measures nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import typer
+
+from sojourn.cli.defaults import Defaults
+from sojourn.cli.sources import AsJson
+from sojourn.words import printable
+
+# Of user:password@host the password, and of a DSN's query what is called one.
+_SECRET = re.compile(r"(?<=://)([^:@/\s]*):[^@/\s]*@|((?:password|token|secret)=)[^&\s]*", re.I)
+
+
+def config(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show the defaults for options that configuration files set, and which files they are.
+
+    The user's file is $XDG_CONFIG_HOME/sojourn/config.toml (~/.config), the project's ./sojourn.toml, which wins.
+    """
+    found = context.find_root().obj
+    defaults = found if isinstance(found, Defaults) else Defaults()
+    if as_json:
+        listed = [
+            {"command": each.verb, "option": each.option, "value": without_secrets(each.value), "file": str(each.file)}
+            for each in defaults.settings
+        ]
+        typer.echo(json.dumps({"files": [str(file) for file in defaults.files], "defaults": listed}, indent=2))
+        return
+    if not defaults.files:
+        typer.echo("no configuration file: every option has the default that its command's help tells")
+        return
+    for file in defaults.files:
+        typer.echo(f"read {printable(file, 1_000)}")
+    for each in defaults.settings:
+        value = json.dumps(without_secrets(each.value), ensure_ascii=False)
+        typer.echo(f"sojourn {each.verb} --{each.option} {printable(value, 500)}   ({printable(each.file, 500)})")
+
+
+def without_secrets(value: Any) -> Any:
+    """A value with the passwords in it left out."""
+    if isinstance(value, list):
+        return [without_secrets(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    return _SECRET.sub(lambda found: f"{found[2]}…" if found[2] else f"{found[1]}:…@", value)

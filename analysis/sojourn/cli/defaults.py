@@ -1,0 +1,245 @@
+"""Defaults for options, from configuration files in TOML: one table per verb, and one for all.
+
+    [defaults]              # every verb that has such an option
+    workers = ["4"]
+
+    [split]
+    slo = 0.5
+    by = ["route", "status"]
+
+The user's file is read first, then the one of the folder the command is run in, which wins; a file named by
+``--config`` or ``SOJOURN_CONFIG`` is the only one. An option on the command line wins over all of them. What a file
+says is checked before anything is done: a slip is one sentence that names the file and the key.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from sojourn.cli.verbs import Plugin
+from sojourn.errors import SojournError
+
+VARIABLE = "SOJOURN_CONFIG"
+HERE = "sojourn.toml"
+FOR_ALL = "defaults"
+# A file that lies in a folder one happens to stand in must not write, replace or send anything.
+NEVER = {
+    "force", "help", "html", "keep", "kernel", "lab-app", "max-concurrency", "max-duration", "max-rate", "out",
+    "parquet", "rejects", "roles", "url", "write",
+}  # fmt: skip
+
+# Options that are named as those of other verbs and mean something else: nothing said of all verbs reaches them.
+APART = {("capacity", "slo"), ("simulate", "workers"), ("split", "by")}
+
+
+class ConfigError(SojournError):
+    """A configuration file that is not as it should be. The command line exits with 2, as for a wrong option."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value of a file: for which verb (``lab run``), which option (without dashes), and where it stands."""
+
+    verb: str
+    option: str
+    value: Any
+    file: Path
+
+
+@dataclass
+class Defaults:
+    """What files say.
+
+    Attributes:
+        files: read, in the order of reading.
+        settings: in force: of two for the same verb and option, the one that wins.
+        map: the same by verb and parameter, nested as the verbs are, as the contexts of commands take it.
+    """
+
+    files: list[Path] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)
+    map: dict[str, Any] = field(default_factory=dict)
+
+
+def config_files(named: Path | None = None) -> list[Path]:
+    """The files to read, the one that wins last: those there are, of the user and of this folder; or the one named.
+
+    Raises:
+        ConfigError: the file that was named is not there.
+    """
+    if named is None and VARIABLE in os.environ:
+        if not os.environ[VARIABLE]:
+            return []
+        named = Path(os.environ[VARIABLE])
+    if named is not None:
+        if not named.exists() or named.is_dir():
+            raise ConfigError(f"{named}: there is no such configuration file")
+        return [named]
+    return [file for file in (_of_the_user(), Path(HERE)) if file is not None and file.is_file()]
+
+
+def _of_the_user() -> Path | None:
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(base):  # others are to be ignored, says the XDG base directory specification
+        return Path(base, "sojourn", "config.toml")
+    home = os.environ.get("HOME", "")
+    return Path(home, ".config", "sojourn", "config.toml") if home else None
+
+
+def defaults_of(files: list[Path], root: Any, context: Any) -> Defaults:
+    """Read the files and check every value against the option it is for.
+
+    Args:
+        files: the one that wins last.
+        root: the group of all verbs.
+        context: of that group.
+
+    Raises:
+        ConfigError: a file cannot be read, or names no verb, no option, or a value that the option does not take.
+    """
+    found = Defaults(files)
+    taken: dict[tuple[str, str], Setting] = {}
+    tables = [(file, _tables(file)) for file in files]
+    # What is said of a verb goes before what is said of all, in whichever of the files it stands.
+    settings = [_for_all(file, each.get(FOR_ALL, {}), root, context) for file, each in tables]
+    settings += [_for_verbs(file, each, root, context) for file, each in tables]
+    for setting, parameter in itertools.chain(*settings):
+        taken[setting.verb, setting.option] = setting
+        _put(found.map, setting.verb.split(), parameter, setting.value)
+    found.settings = sorted(taken.values(), key=lambda setting: (setting.verb, setting.option))
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: it is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: it is not TOML: {error}") from None
+
+
+def _tables(file: Path) -> dict[str, Any]:
+    tables = _read(file)
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{file}: {name!r} stands in no table; write [{FOR_ALL}] or the name of a verb above it")
+    return tables
+
+
+def _for_verbs(file: Path, tables: dict[str, Any], root: Any, context: Any) -> Iterator[tuple[Setting, str]]:
+    for name, table in tables.items():
+        if name == FOR_ALL:
+            continue
+        command = root.get_command(context, name)
+        if command is None:
+            known = ", ".join([FOR_ALL, *root.list_commands(context)])
+            raise ConfigError(f"{file}: there is no command {name!r} for a table [{name}]; there are {known}")
+        # What another package brings takes its time to load, and may lack something that this command does not need.
+        if not isinstance(command, Plugin) or name == context.invoked_subcommand:
+            yield from _of_verb(file, name, table, command, context)
+
+
+def _of_verb(
+    file: Path, verb: str, table: Mapping[str, Any], command: Any, context: Any
+) -> Iterator[tuple[Setting, str]]:
+    group = hasattr(command, "list_commands")
+    for key, value in table.items():
+        if group:
+            inner = command.get_command(context, key) if isinstance(value, dict) else None
+            if inner is None:
+                raise ConfigError(
+                    f"{file}: [{verb}] has commands, each with a table of its own; {key!r} is none of them"
+                )
+            yield from _of_verb(file, f"{verb} {key}", value, inner, context)
+            continue
+        options = _options(command)
+        option = key.replace("_", "-")
+        if option in NEVER:
+            raise ConfigError(f"{file}: [{verb}] {key}: what is written or sent is said on the command line only")
+        if option not in options:
+            raise ConfigError(
+                f"{file}: [{verb}] has no option {key!r}; it has {', '.join(sorted(set(options) - NEVER))}"
+            )
+        checked = _value(options[option], value, context, f"{file}: [{verb}] {key}")
+        yield Setting(verb, option, checked, file), options[option].name
+
+
+def _for_all(file: Path, table: Mapping[str, Any], root: Any, context: Any) -> Iterator[tuple[Setting, str]]:
+    for key, value in table.items():
+        option = key.replace("_", "-")
+        if option in NEVER:
+            raise ConfigError(f"{file}: [{FOR_ALL}] {key}: what is written or sent is said on the command line only")
+        refused: ConfigError | None = None
+        fits = 0
+        for verb, command in root.commands.items():
+            if hasattr(command, "list_commands") or option not in _options(command) or (verb, option) in APART:
+                continue
+            parameter = _options(command)[option]
+            try:
+                checked = _value(parameter, value, context, f"{file}: [{FOR_ALL}] {key}")
+            except ConfigError as error:  # an option of the same name may take something else in another verb
+                refused = error
+                continue
+            fits += 1
+            yield Setting(verb, option, checked, file), parameter.name
+        if not fits:
+            raise refused or ConfigError(f"{file}: [{FOR_ALL}] {key}: no command has such an option")
+
+
+def _options(command: Any) -> dict[str, Any]:
+    """Option without dashes -> parameter."""
+    options = [each for each in command.params if each.param_type_name == "option"]
+    return {name[2:]: each for each in options for name in each.opts if name.startswith("--")}
+
+
+def _value(parameter: Any, value: Any, context: Any, where: str) -> Any:
+    """The value as the option takes it.
+
+    Raises:
+        ConfigError: the option does not take it.
+    """
+    if parameter.is_flag:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{where}: {_shown(value)} is neither true nor false")
+        return value
+    if isinstance(value, dict) or (isinstance(value, list) and not parameter.multiple):
+        raise ConfigError(f"{where}: one value is wanted, not {'a table' if isinstance(value, dict) else 'a list'}")
+    several = value if isinstance(value, list) else [value]
+    texts = [_text(each, where) for each in several]
+    taken: Any = texts if parameter.multiple else texts[0]
+    try:
+        parameter.process_value(context, taken)
+    except Exception as error:
+        # Whatever the option's own check says; its class is that of the parser, which typer brings with it.
+        said = getattr(error, "message", None) or str(error)
+        raise ConfigError(f"{where}: {_shown(value)}: {said}") from None
+    return taken
+
+
+def _text(value: Any, where: str) -> str:
+    """A value as it would be written on the command line."""
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(f"{where}: {_shown(value)} is no text and no number")
+    return str(value)
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _put(tree: dict[str, Any], path: list[str], parameter: str, value: Any) -> None:
+    for name in path:
+        tree = tree.setdefault(name, {})
+    tree[parameter] = value

@@ -1,0 +1,123 @@
+"""The group of verbs: its own at once, those of other distributions only when one of them is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from sojourn.errors import SojournError
+
+GIVEN = "sojourn.cli.given"
+PLUGINS = "sojourn.commands"  # entry points of verbs that other packages bring; each is a typer.Typer
+
+
+class Plugin(TyperGroup):
+    """Verbs of another package, loaded when they are used: the lab alone takes longer to load than all other verbs.
+
+    What the list of verbs says of it is the first line of its package's docstring.
+    """
+
+    def __init__(self, name: str, module: str, attribute: str) -> None:
+        self._module, self._attribute = module, attribute
+        said = (import_module(module.partition(".")[0]).__doc__ or "").strip().partition("\n")[0]
+        super().__init__(name=name, help=said)
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The real group.
+
+        Raises:
+            SojournError: what it needs is not installed.
+        """
+        try:
+            found = getattr(import_module(self._module), self._attribute)
+        except ModuleNotFoundError as error:
+            raise SojournError(missing(error, f"sojourn {self.name}", extra=self.name)) from None
+        outer = typer.Typer(rich_markup_mode=None)  # its help is set as that of the other verbs is
+        outer.add_typer(found, name=self.name)
+        outer.callback()(lambda: None)
+        return typer.main.get_group(outer).commands[self.name or ""]
+
+    @property
+    def commands(self) -> Any:
+        """Its verbs by name."""
+        return self.loaded.commands
+
+    @commands.setter
+    def commands(self, _: Any) -> None:
+        """Nothing: a group without verbs is made first, and those are the loaded one's."""
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """The context of the real group."""
+        return self.loaded.make_context(info_name, args, parent=parent, **extra)
+
+
+class Verbs(TyperGroup):
+    """All verbs, plugins included, which are looked for only where a name is none of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and keep what was written: ``GIVEN`` of the context's ``meta``."""
+        ctx.meta[GIVEN] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; what it says of an option that a configuration file set names the file."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            option = str(getattr(error, "param_hint", "")).strip("'")
+            for setting in getattr(ctx.obj, "settings", ()):
+                here = setting.verb.split()[0] == ctx.invoked_subcommand and f"--{setting.option}" == option
+                if here and option not in ctx.meta.get(GIVEN, ()) and isinstance(getattr(error, "message", None), str):
+                    error.message = f"{error.message} ({setting.file} says so)"  # type: ignore[attr-defined]
+                    break
+            raise
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb of that name, or None."""
+        if cmd_name not in self.commands:
+            self._with_plugins()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names in the order of the help."""
+        self._with_plugins()
+        return super().list_commands(ctx)
+
+    def _with_plugins(self) -> None:
+        for name, module, attribute in _plugins():
+            if name not in self.commands:
+                self.commands[name] = Plugin(name, module, attribute)
+
+
+def _plugins() -> Iterator[tuple[str, str, str]]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - takes its time to load
+
+    for found in entry_points(group=PLUGINS):
+        yield found.name, found.module, found.attr
+
+
+# Packages that an extra brings, by the module that is missed.
+_EXTRAS = {
+    "aiohttp": "lab",
+    "chdb": "store",
+    "clickhouse_connect": "store",
+    "grpc": "lab",
+    "gunicorn": "lab",
+    "opentelemetry": "lab",
+    "scapy": "capture",
+    "sojourn_middleware": "lab",
+}
+
+
+def missing(error: ModuleNotFoundError, what: str = "this", extra: str | None = None) -> str:
+    """Which package is not there, and how it is installed."""
+    module = (error.name or "a module").partition(".")[0]
+    extra = _EXTRAS.get(module, extra)
+    wanted = f"sojourn[{extra}]" if extra else "sojourn"
+    return f'{what} needs the Python package {module}, which is not installed: pip install "{wanted}"'

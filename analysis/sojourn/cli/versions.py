@@ -1,0 +1,44 @@
+"""``sojourn --version``: the versions that a report of a fault needs, in one line."""
+
+from __future__ import annotations
+
+import platform
+
+# What figures and pictures are made by: distribution -> what it is called here. Read from metadata: nothing is loaded.
+ENGINES = {"polars": "polars", "duckdb": "duckdb", "numba": "numba", "chdb-core": "chdb", "altair": "altair"}
+
+
+def versions() -> str:
+    """``sojourn 0.1.0 (python 3.11.2, polars 1.34.0, …)``; what is not installed is left out."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - takes its time to load
+
+    from sojourn import __version__  # noqa: PLC0415
+
+    parts = [f"python {platform.python_version()}"]
+    for distribution, name in ENGINES.items():
+        try:
+            parts.append(f"{name} {version(distribution)}")
+        except PackageNotFoundError:
+            continue
+    if vega := _vega_lite():
+        parts.append(f"vega-lite {vega}")
+    return f"sojourn {__version__} ({', '.join(parts)})"
+
+
+def _vega_lite() -> str:
+    """The version of Vega-Lite that charts are written in; empty where there is none."""
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    found = find_spec("altair")
+    if found is None or not found.submodule_search_locations:
+        return ""
+    import re  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    schema = Path(found.submodule_search_locations[0], "vegalite")
+    # Altair says it in the name of the schema it was made from; importing it would take longer than the rest.
+    for file in sorted(schema.glob("v*/schema/__init__.py"), reverse=True):
+        told = re.search(r"SCHEMA_VERSION\s*=\s*[\"']v?([\d.]+)", file.read_text(encoding="utf-8"))
+        if told:
+            return told[1]
+    return ""

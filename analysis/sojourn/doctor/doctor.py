@@ -1,0 +1,146 @@
+"""What is missing, and the line that mends it: nginx configurations, logs and stores, looked at together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from sojourn.capture.errors import CaptureError
+from sojourn.capture.nginx_syntax import reading
+from sojourn.doctor.findings import Diagnosis, Finding
+from sojourn.doctor.nginx import diagnosed_conf
+from sojourn.doctor.nginx_levels import Conf, Pass
+from sojourn.doctor.nginx_machine import location_paths, route_map
+from sojourn.errors import SojournError
+
+NGINX, LOG, STORE = "nginx", "log", "store"
+_MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1")
+_BLOCKS = {"http", "events", "server", "upstream", "stream", "location", "map", "load_module", "include", "user"}
+_PEEK = 65_536
+# What in a configuration makes an app silent, or its requests come without a stamp.
+_CAUSES = {
+    "app-silent": ("stamp-not-inherited", "stamp-missing", "headers-stripped"),
+    "stamp-missing": ("stamp-not-inherited", "stamp-missing"),
+    "log-keys": ("log-keys", "include-missing"),
+    "log-format": ("include-missing", "log-missing"),
+}
+
+
+def diagnose(
+    targets: Sequence[str] | str,
+    *,
+    spans: Sequence[str] = (),
+    since: datetime | None = None,
+    somaxconn: int | None = None,
+    ignored: Iterable[str] = (),
+    on_size: Callable[[int | None], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Diagnosis:
+    """Look at nginx configurations, logs and stores, and tell what is missing.
+
+    Several are looked at together: where a log lacks something, and the configuration says why, the finding is one.
+
+    Args:
+        targets: nginx.conf (or a folder with one), anything ``sojourn.read`` reads, DSNs of stores.
+        spans: files with the app's spans, for the logs.
+        since: look at requests of then and later only.
+        somaxconn: net.core.somaxconn of the machine the configuration is for; None: of this one, where it is.
+        ignored: codes of findings to leave out.
+        on_size, on_progress: as for ``sojourn.read``.
+
+    Raises:
+        SojournError: a target cannot be read at all.
+    """
+    named = [targets] if isinstance(targets, str) else list(targets)
+    if not named:
+        raise SojournError("nothing was given to look at: name nginx.conf, a log, a run's folder or a store")
+    found, confs, kinds = Diagnosis(), [], {target: kind_of(target) for target in named}
+    for target in sorted(named, key=lambda one: kinds[one] != NGINX):
+        if kinds[target] == NGINX:
+            told, conf = diagnosed_conf(_conf_path(target), somaxconn)
+            confs.append(conf)
+        elif kinds[target] == STORE:
+            from sojourn.doctor.store import diagnosed_store  # noqa: PLC0415 - a store's driver is loaded for stores
+
+            told = diagnosed_store(target, since)
+        else:
+            from sojourn.doctor.log import diagnosed_log  # noqa: PLC0415 - Polars takes its time to load
+
+            told = diagnosed_log(target, spans, since, on_size, on_progress)
+        told.findings = [each for finding in told.findings for each in _explained(finding, found, confs)]
+        found.add(told)
+    return found.ordered(ignored)
+
+
+def kind_of(target: str) -> str:
+    """``nginx``, ``log`` or ``store``: what a target is, by its name and how it begins."""
+    path = Path(target)
+    if "://" in target:
+        return STORE
+    if path.is_dir():
+        is_conf = (path / "nginx.conf").is_file() and not (path / "access.jsonl").is_file()
+    else:
+        is_conf = path.suffix == ".conf" or (path.is_file() and _looks_like_conf(path))
+    return NGINX if is_conf else LOG
+
+
+def _looks_like_conf(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_PEEK)
+    except OSError:
+        return False  # the reader of logs says why
+    if begin.startswith(_MAGIC) or begin.lstrip()[:1] in (b"{", b"[", b""):
+        return False
+    words = re.findall(rb"^[ \t]*(\w+)[^\n]*[;{]", begin, re.M)
+    return bool({word.decode() for word in words} & _BLOCKS) and _parses(path)
+
+
+def _parses(path: Path) -> bool:
+    try:
+        return any(each.name in _BLOCKS for each in reading(path).root.block)
+    except CaptureError:
+        return False
+
+
+def _conf_path(target: str) -> Path:
+    path = Path(target)
+    return path / "nginx.conf" if path.is_dir() else path
+
+
+def _explained(finding: Finding, found: Diagnosis, confs: list[Conf]) -> list[Finding]:
+    """A finding of a log or a store, with what a configuration that was given, too, says of it."""
+    if not confs or finding.edits or finding.where.startswith(tuple(str(conf.path) for conf in confs)):
+        return [finding]
+    if finding.code == "routes-many":
+        return [replace(finding, fix=route_map([path for conf in confs for path in location_paths(conf)]))]
+    codes = _CAUSES.get(finding.code, ())
+    places = _places(finding.subject, confs)
+    for cause in (each for code in codes for each in found.findings if each.code == code):
+        if not places or cause.subject in places or cause.subject.startswith("log_format"):
+            why = f"{finding.why} The configuration tells why ({cause.code}): {cause.what}"
+            return [replace(finding, why=why, fix=cause.fix, how=cause.how, where=cause.where, into="")]
+    if finding.code == "app-silent" and places:
+        why = "The configuration stamps its requests and lets its headers pass: the middleware is missing in the app."
+        return [replace(finding, why=why)]
+    return [finding]
+
+
+def _places(backend: str, confs: list[Conf]) -> set[str]:
+    """The levels whose requests go to a backend, as people know them; none: of every backend, or not known."""
+    found: set[str] = set()
+    for conf in confs:
+        for each in conf.passes:
+            if backend in _servers(conf, each):
+                found.update(level.title for level in (each.level, *each.level.above()))
+    return found
+
+
+def _servers(conf: Conf, found: Pass) -> list[str]:
+    upstream = conf.upstreams.get(found.target)
+    if upstream is None:
+        return [found.target]
+    return [each.args[0] for each in upstream.all("server") if each.args]

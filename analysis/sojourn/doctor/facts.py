@@ -1,0 +1,106 @@
+"""What the doctor asks of requests, in one look: how many lack what, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+EARLY = -0.002  # s: a wait below 0 by more than two clocks of a millisecond round
+STREAMED = 0.1  # s after the headers, from which on an answer counts as streamed, if it is also most of its time
+SHOWN = 3
+MOST_BACKENDS = 1_000
+
+
+@dataclass
+class Facts:
+    """Counts of requests.
+
+    Attributes:
+        requests: all but upgraded connections; proxied: handed to an app; answered: answered by it.
+        unstamped: proxied, and no stamp in the log; unstamped_routes: the busiest of their routes.
+        no_worker: answered with a service time, and no worker named; no_id: without a request id.
+        gone: proxied and not answered (504, 499, 502), and no span tells what became of them.
+        streamed: answers that went on for most of their time after their headers.
+        early: waits below 0, by more than clocks round.
+        backends: (backend, answered, silent: without the app's delay and service time, both), busiest first.
+        silent_routes: (backend, route, silent), most silent first.
+        refused: why stamps of trusted peers were refused -> requests.
+        routes: how many names; route_names: the busiest; single: routes that were asked for once.
+    """
+
+    requests: int = 0
+    proxied: int = 0
+    answered: int = 0
+    unstamped: int = 0
+    no_worker: int = 0
+    no_id: int = 0
+    gone: int = 0
+    streamed: int = 0
+    early: int = 0
+    backends: list[tuple[str, int, int]] = field(default_factory=list)
+    silent_routes: list[tuple[str, str, int]] = field(default_factory=list)
+    unstamped_routes: list[str] = field(default_factory=list)
+    refused: dict[str, int] = field(default_factory=dict)
+    routes: int = 0
+    single: int = 0
+    route_names: list[str] = field(default_factory=list)
+
+
+def facts_of_rows(rows: pl.LazyFrame) -> Facts:
+    """The facts of a split's rows (``SplitResult.rows``) that have a ``request_id``, too."""
+    served = rows.filter(pl.col("status") != 101)
+    proxied, answered = pl.col("proxied"), pl.col("answered")
+    silent = answered & pl.col("app_service_time").is_null() & pl.col("app_queueing_delay").is_null()
+    unstamped = proxied & pl.col("request_start").is_null()
+    streamed = (pl.col("transfer") > STREAMED) & (pl.col("transfer") > 0.5 * pl.col("response"))
+    no_id = pl.col("request_id").is_null() | pl.col("request_id").is_in(["", "-"])
+    counts = served.select(
+        requests=pl.len(),
+        proxied=proxied.sum(),
+        answered=answered.sum(),
+        unstamped=unstamped.sum(),
+        no_worker=(answered & pl.col("app_service_time").is_not_null() & pl.col("worker").is_null()).sum(),
+        no_id=no_id.sum(),
+        gone=(proxied & ~answered & pl.col("app_service").is_null()).sum(),
+        streamed=streamed.sum(),
+        early=(pl.col("queueing_delay") < EARLY).sum(),
+    )
+    pairs = (
+        served.filter(answered)
+        .group_by("upstream", "route")
+        .agg(answered=pl.len(), silent=silent.sum())
+        .sort("silent", "upstream", "route", descending=[True, False, False])
+    )
+    routes = served.group_by("route").agg(requests=pl.len(), unstamped=unstamped.sum())
+    refused = served.filter(pl.col("stamp").str.starts_with("refused:")).group_by("stamp").agg(count=pl.len())
+    made = pl.collect_all(
+        [
+            counts,
+            pairs.group_by("upstream")
+            .agg(pl.col("answered").sum(), pl.col("silent").sum())
+            .sort("answered", "upstream", descending=[True, False])
+            .head(MOST_BACKENDS),
+            pairs.filter(pl.col("silent") > 0).select("upstream", "route", "silent").head(MOST_BACKENDS),
+            routes.filter(pl.col("unstamped") > 0).sort("unstamped", "route", descending=[True, False]).head(SHOWN),
+            refused,
+            routes.select(n=pl.len(), single=(pl.col("requests") == 1).sum()),
+            routes.sort("requests", "route", descending=[True, False]).head(MOST_BACKENDS),
+        ]
+    )
+    one, backends, silent_routes, bare, stamps, number, names = made
+    return Facts(
+        **{name: int(value or 0) for name, value in one.row(0, named=True).items()},
+        backends=[(_text(name), count, quiet) for name, count, quiet in backends.iter_rows()],
+        silent_routes=[(_text(a), _text(b), count) for a, b, count in silent_routes.iter_rows()],
+        unstamped_routes=[_text(name) for name in bare["route"]],
+        refused={str(name).removeprefix("refused:"): count for name, count in stamps.iter_rows()},
+        routes=number["n"][0],
+        single=int(number["single"][0] or 0),
+        route_names=[_text(name) for name in names["route"]],
+    )
+
+
+def _text(value: Any) -> str:
+    return "–" if value is None else str(value)

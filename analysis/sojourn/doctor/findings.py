@@ -1,0 +1,128 @@
+"""What the doctor says: a finding with the lines that mend it, and what was in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+
+from sojourn.shown import Shown
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+SEVERITIES = (ERROR, WARNING, INFO)
+FIRST = ("nginx-refuses", "njs-missing", "include-missing")  # what else is said may follow from these
+PAGE = "docs/reference/doctor.md"
+
+ADD, REPLACE, REMOVE, RUN = "add", "replace", "remove", "run"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """``text`` in place of the characters [begin, end) of a file; ``begin`` of None: at its end."""
+
+    file: str
+    begin: int | None
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    Attributes:
+        code: stable; a heading of the reference page.
+        severity: ``error`` (something is not measured, or measured wrongly), ``warning`` (a figure means less than it
+            seems) or ``info`` (good to know).
+        subject: what it is about: a location, an upstream, a backend, a route, a log.
+        what: one sentence that says what is wrong; why: what follows from it.
+        fix: the exact lines; how: what to do with them: ``add`` them, ``replace`` the line by them, ``remove`` them,
+            or ``run`` them (a command, or code of the app).
+        where: file:line, and the block; for a log, its name.
+        into: where the fix belongs, where that is not ``where``: the log format, the app.
+        edits: the same fix as changes of the configuration's text, where it is one.
+    """
+
+    code: str
+    severity: str
+    subject: str
+    what: str
+    why: str
+    fix: str
+    where: str
+    how: str = ADD
+    edits: tuple[Edit, ...] = field(default=(), repr=False)
+    into: str = ""
+
+    @property
+    def link(self) -> str:
+        """Where the reference page tells more."""
+        return f"{PAGE}#{self.code}"
+
+    def to_dict(self) -> dict[str, object]:
+        """An entry of ``findings`` in the JSON output."""
+        told = asdict(self)
+        edits = told.pop("edits")
+        return {**told, "link": self.link, "edits": list(edits)}
+
+
+@dataclass(repr=False)
+class Diagnosis(Shown):
+    """What was looked at, what is wrong, and what is fine.
+
+    Attributes:
+        targets: what was given, each with its kind: ``nginx``, ``log`` or ``store``.
+        findings: worst first.
+        checked: sentences about what is in order.
+        unseen: sentences about what cannot be told from what was given.
+    """
+
+    targets: list[dict[str, str]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> bool:
+        """Whether there is an error among the findings."""
+        return any(each.severity == ERROR for each in self.findings)
+
+    def count(self, severity: str) -> int:
+        """How many findings are of this severity."""
+        return sum(each.severity == severity for each in self.findings)
+
+    def add(self, other: Diagnosis) -> None:
+        """Take what another look found, too."""
+        self.targets += other.targets
+        self.findings += other.findings
+        self.checked += other.checked
+        self.unseen += other.unseen
+
+    def ordered(self, ignored: Iterable[str] = ()) -> Diagnosis:
+        """The same, worst first, every finding once, without those whose codes are ignored."""
+        left = set(ignored)
+        kept = [each for each in dict.fromkeys(self.findings) if each.code not in left]
+        kept.sort(key=lambda each: (SEVERITIES.index(each.severity), each.code not in FIRST))
+        return replace(self, findings=kept, unseen=list(dict.fromkeys(self.unseen)))
+
+    def to_dict(self) -> dict[str, object]:
+        """The object that ``sojourn doctor --json`` prints."""
+        return {
+            "targets": self.targets,
+            "broken": self.broken,
+            "counts": {severity: self.count(severity) for severity in SEVERITIES},
+            "findings": [each.to_dict() for each in self.findings],
+            "checked": self.checked,
+            "unseen": self.unseen,
+        }
+
+
+def edited(texts: dict[str, str], edits: Iterable[Edit]) -> dict[str, str]:
+    """The texts of files, by name, after these changes, which must not overlap."""
+    done = dict(texts)
+    where = {file: len(text) for file, text in texts.items()}
+    ordered = sorted(set(edits), key=lambda e: where[e.file] if e.begin is None else e.begin, reverse=True)
+    for edit in ordered:
+        text = done[edit.file]
+        begin, end = (len(text), len(text)) if edit.begin is None else (edit.begin, edit.end)
+        done[edit.file] = text[:begin] + edit.text + text[end:]
+    return done

@@ -1,0 +1,93 @@
+"""The diagnosis of logs: files, globs, Parquet files and runs' folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from sojourn.doctor.facts import facts_of_rows
+from sojourn.doctor.findings import ADD, ERROR, Diagnosis, Finding
+from sojourn.doctor.log_sniff import SWITCH, Sniffed, sniff_findings, sniffed
+from sojourn.doctor.requests import checked_requests, request_findings
+from sojourn.doctor.split_findings import checked_split, refused_lines, split_findings
+from sojourn.explain.split import split
+from sojourn.readers.sources import opened_inputs
+from sojourn.words import printable
+
+
+def diagnosed_log(
+    source: str,
+    spans: Sequence[str] = (),
+    since: datetime | None = None,
+    on_size: Callable[[int | None], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Diagnosis:
+    """What is wrong with a log.
+
+    Args:
+        source: anything ``sojourn.read`` reads, but a store.
+        spans: files with the app's spans.
+        since: look at requests of then and later; None: at all.
+        on_size, on_progress: as for ``sojourn.read``.
+
+    Raises:
+        SojournError: it cannot be read at all.
+    """
+    name = printable(source, 300)
+    found = Diagnosis(targets=[{"name": name, "kind": "log"}])
+    looked = _first_lines(source)
+    for each in looked:
+        found.findings += sniff_findings(each)
+    if looked and not any(each.readable or not each.lines for each in looked):
+        return found
+    result = split(
+        [source], spans=list(spans), since=since, columns=("request_id",), on_size=on_size, on_progress=on_progress
+    )
+    if not result.requests:
+        found.findings += refused_lines(result.records, name)
+        if not result.records.read:
+            found.findings.append(_empty(name))
+        return found
+    findings = list(split_findings(result, name))
+    facts = facts_of_rows(result.rows)
+    told = list(request_findings(facts, name))
+    # A key that no line has is one finding, not one for each figure that needs it.
+    lacking = {key for each in looked if each.objects for key in _EXPLAINED if key not in each.keys}
+    covered = {code for key in lacking for code in _EXPLAINED[key]}
+    found.findings += findings + [each for each in told if each.code not in covered]
+    found.checked += checked_split(result) + checked_requests(facts, told)
+    return found
+
+
+# A key that is not in the log at all -> the findings that would say so again.
+_EXPLAINED = {
+    "request_start": ("stamp-missing",),
+    "upstream_header_time": ("spans-missing", "app-silent"),
+    "service_time": ("app-silent",),
+    "worker": ("worker-missing",),
+    "request_id": ("ids-missing",),
+}
+
+
+def _first_lines(source: str) -> list[Sniffed]:
+    if source == "-":  # standard input is read once
+        return []
+    inputs = opened_inputs([source])
+    try:
+        return [sniffed(log) for log in inputs.logs if log.size is not None]
+    finally:
+        inputs.close()
+
+
+def _empty(name: str) -> Finding:
+    return Finding(
+        "log-empty",
+        ERROR,
+        name,
+        f"There is no line in {name}.",
+        "Nothing was asked yet, the log was rotated a moment ago, or nginx writes elsewhere.",
+        SWITCH,
+        name,
+        ADD,
+        into="nginx.conf, inside http",
+    )

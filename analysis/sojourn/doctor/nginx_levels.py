@@ -1,0 +1,253 @@
+"""The levels of an nginx configuration (http, server, location, if) and what holds at each.
+
+nginx inherits a directive that may be repeated (proxy_set_header, proxy_hide_header, access_log) from the level above
+only where a level has none of its own: then all of them, otherwise none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from sojourn.capture.nginx_syntax import Directive, Reading
+from sojourn.doctor.findings import Edit
+from sojourn.words import printable
+
+LEVELS = ("server", "location", "if", "limit_except")
+PASSES = ("proxy_pass", "grpc_pass", "uwsgi_pass", "fastcgi_pass", "scgi_pass")
+SUBREQUESTS = ("auth_request", "mirror")
+HOUSE_FOLDER = "sojourn"
+INDENT = "    "
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """A block and those around it."""
+
+    directive: Directive
+    parent: Level | None = None
+
+    def own(self, *names: str) -> list[Directive]:
+        """Directives of these names at this very level."""
+        return [each for each in self.directive.block if each.name in names]
+
+    def holder(self, *names: str) -> Level | None:
+        """The nearest level that has one of these directives, this one first."""
+        level: Level | None = self
+        while level is not None and not level.own(*names):
+            level = level.parent
+        return level
+
+    def effective(self, *names: str) -> list[Directive]:
+        """The directives that hold here: those of the nearest level that has any."""
+        holder = self.holder(*names)
+        return holder.own(*names) if holder else []
+
+    def value(self, name: str, default: str = "") -> str:
+        """The first argument of a directive that holds here."""
+        found = self.effective(name)
+        return found[-1].args[0] if found and found[-1].args else default
+
+    def above(self) -> Iterator[Level]:
+        """The levels around this one, from the inside."""
+        level = self.parent
+        while level is not None:
+            yield level
+            level = level.parent
+
+    @property
+    def title(self) -> str:
+        """How people call it: ``location /api``, ``server shop.example``, ``http``."""
+        if self.directive.name == "server":
+            names = [name for each in self.own("server_name") for name in each.args]
+            listens = [each.args[0] for each in self.own("listen") if each.args]
+            return printable(" ".join(["server", *(names[:1] or listens[:1])]))
+        return printable(" ".join([self.directive.name or "http", *self.directive.args]))
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A place where requests are handed to an app. ``family``: proxy, grpc, uwsgi, fastcgi or scgi."""
+
+    level: Level
+    directive: Directive
+
+    @property
+    def family(self) -> str:
+        """How the app is spoken to: the name of the directive without ``_pass``."""
+        return self.directive.name.removesuffix("_pass")
+
+    @property
+    def setter(self) -> str:
+        """The directive that sends the app a header."""
+        return f"{self.family}_set_header" if self.family in ("proxy", "grpc") else f"{self.family}_param"
+
+    @property
+    def target(self) -> str:
+        """An upstream's name, or an address, without scheme and path."""
+        text = self.directive.args[0] if self.directive.args else ""
+        rest = text.rpartition("://")[2]
+        return rest.removeprefix("unix:") if rest.startswith("unix:") else rest.partition("/")[0]
+
+    def sent(self) -> list[tuple[str, str, Directive]]:
+        """(name in small letters with dashes, value, directive) of the headers that are sent to the app."""
+        return [
+            (_header(each.args[0]), each.args[1], each)
+            for each in self.level.effective(self.setter)
+            if len(each.args) > 1
+        ]
+
+
+def _header(name: str) -> str:
+    """X-Request-Start, or HTTP_X_REQUEST_START as CGI's relatives call it."""
+    small = name.lower()
+    return small.removeprefix("http_").replace("_", "-") if small.startswith("http_") else small
+
+
+@dataclass
+class Conf:
+    """A configuration that is looked at.
+
+    Attributes:
+        path: the file that was named; ``read``: what it holds.
+        version: of the nginx that is installed here, where it read the file itself.
+        somaxconn: the kernel's limit of a listen backlog on the machine the configuration is for; None: not known.
+        fragment: it has no http block: a file of conf.d, say.
+    """
+
+    path: Path
+    read: Reading
+    version: tuple[int, ...] | None = None
+    somaxconn: int | None = None
+    fragment: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fragment = not any(each.name == "http" for each in self.read.root.block)
+
+    @cached_property
+    def http(self) -> Level:
+        """The http level; of a file without one, the file."""
+        blocks = [each for each in self.read.root.block if each.name == "http"]
+        if not blocks:
+            return Level(self.read.root)
+        if len(blocks) > 1:
+            blocks[0].block.extend(each for other in blocks[1:] for each in other.block)
+        return Level(blocks[0])
+
+    @cached_property
+    def levels(self) -> list[Level]:
+        """All levels inside http, each after the one around it."""
+        return list(_inside(self.http))
+
+    @cached_property
+    def passes(self) -> list[Pass]:
+        """Where requests are handed to an app; subrequests, which nobody waits in, left out."""
+        return [p for p in self._all_passes if p.level not in self.subrequests]
+
+    @cached_property
+    def _all_passes(self) -> list[Pass]:
+        return [Pass(level, each) for level in self.levels for each in level.own(*PASSES) if each.args]
+
+    @cached_property
+    def subrequests(self) -> list[Level]:
+        """Locations that auth_request or mirror ask."""
+        asked = {each.args[0] for each in self.http.directive.all(*SUBREQUESTS) if each.args}
+        return [
+            level
+            for level in self.levels
+            if level.directive.name == "location" and level.directive.args and level.directive.args[-1] in asked
+        ]
+
+    @cached_property
+    def house(self) -> bool:
+        """Whether sojourn.conf is included."""
+        maps = self.http.directive.all("map")
+        return any(each.args[-1:] == ["$sojourn_stamp_sent"] for each in maps)
+
+    @property
+    def judges(self) -> bool:
+        """Whether it says whose stamps are believed."""
+        return any(each.args[-1:] == ["$sojourn_trusted"] for each in self.http.own("geo"))
+
+    @cached_property
+    def folder(self) -> str:
+        """The folder of sojourn.conf, as an include names it."""
+        for each in self.http.own("map"):
+            if each.args[-1:] == ["$sojourn_stamp_sent"]:
+                found = os.path.dirname(each.place.file)
+                beside = os.path.dirname(os.path.abspath(self.path))
+                inside = os.path.relpath(found, beside)
+                return found if inside.startswith("..") else inside
+        return HOUSE_FOLDER
+
+    @cached_property
+    def upstreams(self) -> dict[str, Directive]:
+        """Upstream blocks by name."""
+        return {each.args[0]: each for each in self.http.own("upstream") if each.args}
+
+    @property
+    def blank(self) -> bool:
+        """Whether no line of Sojourn's, nor a stamp of one's own, is anywhere in it."""
+        stamps = ("x-request-start", "x-queue-start")
+        return not self.house and not any(name in stamps for p in self._all_passes for name, _, _ in p.sent())
+
+
+def _inside(level: Level) -> Iterator[Level]:
+    outermost = level.parent is None
+    for each in level.directive.block:
+        if each.name in LEVELS and (each.name != "server" or outermost):  # those of an upstream are addresses
+            inner = Level(each, level)
+            yield inner
+            yield from _inside(inner)
+
+
+def place_of(directive: Directive, level: Level | None = None) -> str:
+    """``file:line, inside location /``."""
+    inside = f", inside {level.title}" if level else ""
+    return f"{printable(directive.where, 300)}{inside}"
+
+
+def anchor(directive: Directive) -> Directive:
+    """What stands in the block's own file: the directive, or the include that brought it."""
+    return directive.via or directive
+
+
+def after(directive: Directive, text: str) -> Edit:
+    """Lines behind a directive, as far in as it is."""
+    place = anchor(directive).place
+    at = max(place.end, anchor(directive).close)
+    lines = "".join(f"\n{place.indent}{line}" if line else "\n" for line in text.splitlines())
+    return Edit(place.file, at, at, lines)
+
+
+def at_top(level: Level, text: str) -> Edit:
+    """Lines at the beginning of a block."""
+    place = level.directive.place
+    indent = place.indent + INDENT if level.directive.name else ""
+    lines = "".join(f"\n{indent}{line}" if line else "\n" for line in text.splitlines())
+    return Edit(place.file, place.end, place.end, lines)
+
+
+def instead_of(directive: Directive, text: str) -> Edit:
+    """Lines in place of a directive, its block included."""
+    place = directive.place
+    lines = f"\n{place.indent}".join(text.splitlines())
+    return Edit(place.file, place.begin, max(place.end, directive.close), lines)
+
+
+def without(directive: Directive) -> Edit:
+    """A directive taken out."""
+    return instead_of(directive, "")
+
+
+def written(directive: Directive) -> str:
+    """A directive without a block as one would write it."""
+    return " ".join([directive.name, *(_word(each) for each in directive.args)]) + ";"
+
+
+def _word(text: str) -> str:
+    plain = text and not any(c in text for c in " \t\n;{}\"'#\\")
+    return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

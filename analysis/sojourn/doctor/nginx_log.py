@@ -1,0 +1,156 @@
+"""Is every request that goes to an app logged, with all that a split is made of?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from sojourn.capture.nginx_syntax import Directive
+from sojourn.doctor.findings import ADD, ERROR, REPLACE, WARNING, Edit, Finding
+from sojourn.doctor.log_format import LogFormat, log_format
+from sojourn.doctor.nginx_format import format_findings
+from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, at_top, instead_of, place_of, written
+from sojourn.words import printable
+
+DEFAULT_LOG = "/var/log/nginx/sojourn.jsonl"
+
+
+class Logs:
+    """What a configuration writes, and where."""
+
+    def __init__(self, conf: Conf) -> None:
+        self.conf = conf
+
+    @cached_property
+    def formats(self) -> dict[str, LogFormat]:
+        """Formats by name."""
+        return {each.args[0]: log_format(each) for each in self.conf.http.own("log_format") if each.args}
+
+    def format_of(self, line: Directive) -> LogFormat | None:
+        """The format of an ``access_log`` that a split can be made of; None for any other."""
+        names = [word for word in line.args[1:] if "=" not in word and word != "gzip"]
+        found = self.formats.get(names[0]) if names else None
+        return found if found is not None and found.meant else None
+
+    def ours(self, lines: list[Directive]) -> list[Directive]:
+        """Those of some ``access_log`` lines that a split can be made of; none where one of them is ``off``."""
+        if any(each.args[:1] == ["off"] for each in lines):
+            return []
+        return [each for each in lines if self.format_of(each)]
+
+    @cached_property
+    def lines(self) -> list[Directive]:
+        """All lines of the configuration that a split can be made of."""
+        found = [each for level in (self.conf.http, *self.conf.levels) for each in level.own("access_log")]
+        return [each for each in found if self.format_of(each)]
+
+
+def log_findings(conf: Conf) -> Iterator[Finding]:
+    """What is wrong with the log of a configuration."""
+    if conf.fragment:
+        return
+    logs = Logs(conf)
+    if not conf.house and not logs.lines:
+        yield _not_included(conf)
+        return
+    seen: list[object] = []
+    used: list[Directive] = []
+    for each in conf.passes:
+        lines = logs.ours(each.level.effective("access_log"))
+        used += lines
+        holder = each.level.holder("access_log")
+        if not lines and holder not in seen:
+            seen.append(holder)
+            yield _unlogged(logs, each, holder)
+    yield from _sampled(used)
+    formats = {found.name: found for found in map(logs.format_of, used) if found is not None}
+    for found in formats.values():
+        yield from format_findings(conf, found)
+
+
+def _not_included(conf: Conf) -> Finding:
+    lines = [f"include {conf.folder}/sojourn.conf;", f"access_log {DEFAULT_LOG} sojourn;"]
+    own = conf.http.own("access_log")
+    if own and own[-1].args[:1] != ["off"]:
+        edits = (after(own[-1], "\n".join(lines)),)
+    else:
+        edits = (at_top(conf.http, "\n".join(lines)),)
+    return Finding(
+        "include-missing",
+        ERROR,
+        "http",
+        "sojourn.conf is not included: nothing of what a split is made of is logged.",
+        "It defines the stamp, whom to believe, and the log format. Copy the folder nginx/ to where nginx.conf is, as "
+        f"{conf.folder}/, and load the njs module (load_module modules/ngx_http_js_module.so;).",
+        "\n".join(lines),
+        place_of(conf.http.directive),
+        ADD,
+        edits,
+    )
+
+
+def _unlogged(logs: Logs, found: Pass, holder: Level | None) -> Finding:
+    default = f"access_log {DEFAULT_LOG} {next(iter(_meant(logs)), 'sojourn')};"
+    above = next((lines for level in (holder.above() if holder else ()) if (lines := logs.ours(_logs(level)))), [])
+    text = written((above or logs.lines)[0]) if above or logs.lines else default
+    subject = holder.title if holder and holder is not logs.conf.http else found.level.title
+    where = place_of(holder.own("access_log")[-1], holder) if holder else place_of(found.directive, found.level)
+    if holder is None:
+        what = f"The requests of {subject} are not logged in a format that holds the split."
+        last = logs.formats.get("sojourn")
+        anchor = last.directive if last else None
+        edits: tuple[Edit, ...] = (after(anchor, text) if anchor else at_top(logs.conf.http, text),)
+        return Finding("log-missing", ERROR, subject, what, _WHY_LOG, text, where, ADD, edits)
+    offs = [each for each in holder.own("access_log") if each.args[:1] == ["off"]]
+    if offs:
+        severity = WARNING if logs.lines else ERROR
+        what = f"{holder.title} is not logged at all (access_log off)."
+        why = "Its requests hold workers, too: whoever waits for them seems to wait for nobody."
+        return Finding("log-off", severity, subject, what, why, text, where, REPLACE, (instead_of(offs[0], text),))
+    code = "log-replaced" if above else "log-missing"
+    what = (
+        f"{holder.title} has an access_log of its own, and so loses the one of the level above."
+        if above
+        else f"The requests of {subject} are not logged in a format that holds the split."
+    )
+    why = "nginx inherits access_log only where a level has none of its own. " if above else ""
+    edit = after(holder.own("access_log")[-1], text)
+    if not above and holder is logs.conf.http and (last := logs.formats.get("sojourn")):
+        edit = after(max((last.directive, holder.own("access_log")[-1]), key=_order), text)
+    return Finding(code, ERROR, subject, what, why + _WHY_LOG, text, where, ADD, (edit,))
+
+
+_WHY_LOG = "What is not logged cannot be split. Several access_log lines may stand side by side."
+
+
+def _order(directive: Directive) -> int:
+    return (directive.via or directive).place.begin
+
+
+def _logs(level: Level) -> list[Directive]:
+    return level.own("access_log")
+
+
+def _meant(logs: Logs) -> list[str]:
+    return [name for name, found in logs.formats.items() if found.meant]
+
+
+def _sampled(lines: list[Directive]) -> Iterator[Finding]:
+    for line in dict.fromkeys(map(id, lines)):
+        each = next(one for one in lines if id(one) == line)
+        if not any(word.startswith("if=") for word in each.args):
+            continue
+        kept = [word for word in each.args if not word.startswith("if=")]
+        text = written(Directive(each.name, kept, each.where))
+        condition = next(word for word in each.args if word.startswith("if="))
+        yield Finding(
+            "log-sampled",
+            WARNING,
+            printable(each.args[0]),
+            f"Only some requests are logged ({printable(condition)}).",
+            "The others hold workers, too: depth, utilisation, blame and Little's law are wrong by what is left out.",
+            text,
+            place_of(each),
+            REPLACE,
+            (instead_of(each, text),),
+        )

@@ -1,0 +1,174 @@
+"""What the machine and nginx itself do to a measurement: backlogs, connections, limits, clocks, names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sojourn.capture.nginx_syntax import Directive
+from sojourn.doctor.findings import ADD, INFO, REMOVE, REPLACE, RUN, WARNING, Finding
+from sojourn.doctor.nginx_levels import INDENT, Conf, Level, at_top, instead_of, place_of, without, written
+from sojourn.words import printable
+
+DEFAULT_BACKLOG = 511  # nginx's, on Linux
+DEFAULT_CONNECTIONS = 512
+FEW_CONNECTIONS = 1024
+_RAW = re.compile(r"\$\{?(?:uri|request_uri|document_uri|request|args|query_string)\b")
+
+
+def machine_findings(conf: Conf) -> Iterator[Finding]:
+    """What is wrong outside of any one location."""
+    yield from _listens(conf)
+    yield from _connections(conf)
+    yield from _timer(conf)
+    yield from _limits(conf)
+    yield from _routes(conf)
+
+
+def _listens(conf: Conf) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for level in conf.levels:
+        if level.directive.name != "server":
+            continue
+        for each in level.own("listen"):
+            if not each.args or each.args[0] in seen or {"quic", "udp"} & set(each.args):
+                continue
+            seen.add(each.args[0])
+            yield from _backlog(conf, level, each)
+            if "reuseport" in each.args:
+                text = written(Directive("listen", [word for word in each.args if word != "reuseport"], ""))
+                yield Finding(
+                    "reuseport",
+                    INFO,
+                    f"listen {printable(each.args[0])}",
+                    f"Each nginx worker has an accept queue of its own on {printable(each.args[0])} (reuseport).",
+                    "The kernel deals connections out by hash: one waits at a busy worker while another is idle. The "
+                    "backlog, and what sojourn kernel shows of it, is then per worker.",
+                    text,
+                    place_of(each, level),
+                    REPLACE,
+                    (instead_of(each, text),),
+                )
+
+
+def _backlog(conf: Conf, level: Level, each: Directive) -> Iterator[Finding]:
+    asked = next((word[8:] for word in each.args if word.startswith("backlog=")), "")
+    backlog = int(asked) if asked.isdigit() else DEFAULT_BACKLOG
+    if conf.somaxconn is None or backlog <= conf.somaxconn:
+        return
+    told = f"backlog={backlog}" if asked else f"nginx's default of {DEFAULT_BACKLOG}"
+    yield Finding(
+        "backlog-capped",
+        WARNING,
+        f"listen {printable(each.args[0])}",
+        f"The listen backlog of {printable(each.args[0])} is {conf.somaxconn}, not {backlog} ({told}).",
+        f"The kernel cuts it to net.core.somaxconn = {conf.somaxconn} without a word: connections that were meant to "
+        "wait are dropped.",
+        f"sysctl -w net.core.somaxconn={max(backlog, 4096)}\n"
+        f"echo net.core.somaxconn={max(backlog, 4096)} > /etc/sysctl.d/90-backlog.conf",
+        place_of(each, level),
+        RUN,
+    )
+
+
+def _connections(conf: Conf) -> Iterator[Finding]:
+    if conf.fragment:
+        return
+    events = [each for each in conf.read.root.block if each.name == "events"]
+    lines = [d for each in events for d in each.block if d.name == "worker_connections"]
+    text = "worker_connections 4096;"
+    number = lines[-1].args[0] if lines and lines[-1].args else str(DEFAULT_CONNECTIONS)
+    if not number.isdigit() or int(number) >= FEW_CONNECTIONS or not events:
+        return
+    level = Level(events[-1])
+    edit = instead_of(lines[-1], text) if lines else at_top(level, text)
+    yield Finding(
+        "connections-few",
+        INFO,
+        "events",
+        f"An nginx worker holds {number} connections{'' if lines else ', the default'}.",
+        "A proxied request takes two. When none is left, requests wait in the kernel, where no log sees them, or fail.",
+        text,
+        place_of(lines[-1] if lines else events[-1], level),
+        REPLACE if lines else ADD,
+        (edit,),
+    )
+
+
+def _timer(conf: Conf) -> Iterator[Finding]:
+    for each in conf.read.root.block:
+        if each.name == "timer_resolution" and each.args:
+            yield Finding(
+                "clock-coarse",
+                WARNING,
+                "timer_resolution",
+                f"nginx reads the clock every {printable(each.args[0])} only.",
+                "The stamp and every time in the log count in such steps; shorter waits are rounded away.",
+                written(each),
+                place_of(each),
+                REMOVE,
+                (without(each),),
+            )
+
+
+def _limits(conf: Conf) -> Iterator[Finding]:
+    seen: list[int] = []
+    for found in conf.passes:
+        for each in found.level.effective("limit_req"):
+            words = each.args
+            if id(each) in seen or "nodelay" in words or not any(word.startswith("burst=") for word in words):
+                continue
+            seen.append(id(each))
+            kept = [word for word in words if not word.startswith("delay=")]
+            text = written(Directive("limit_req", [*kept, "nodelay"], ""))
+            holder = found.level.holder("limit_req") or found.level
+            yield Finding(
+                "limit-delays",
+                WARNING,
+                holder.title,
+                f"limit_req holds requests of {holder.title} back inside nginx.",
+                "They wait before they are stamped: it counts as upload, and no queueing delay shows it.",
+                text,
+                place_of(each, holder),
+                REPLACE,
+                (instead_of(each, text),),
+            )
+
+
+def _routes(conf: Conf) -> Iterator[Finding]:
+    for level in (conf.http, *conf.levels):
+        for each in level.own("set"):
+            if each.args[:1] == ["$sojourn_route"] and len(each.args) > 1 and _RAW.search(each.args[1]):
+                path = level.directive.args[-1] if level.directive.name == "location" and level.directive.args else "/"
+                text = f"set $sojourn_route {path.strip('^$~') or '/'};"
+                yield _raw_route(each, text, level)
+    maps = [each for each in conf.http.own("map") if each.args[-1:] == ["$sojourn_route"]]
+    if maps and any(_RAW.search(entry.args[0]) for entry in maps[-1].block if entry.args):
+        yield _raw_route(maps[-1], route_map(location_paths(conf)), conf.http)
+
+
+def _raw_route(each: Directive, text: str, level: Level) -> Finding:
+    return Finding(
+        "routes-many",
+        WARNING,
+        "$sojourn_route",
+        "The route in the log is the raw path of each request.",
+        "It has no end of values: figures by route fall apart, blame knows nobody, and a store grows with every path.",
+        text,
+        place_of(each, level),
+        REPLACE,
+        (instead_of(each, text),),
+    )
+
+
+def location_paths(conf: Conf) -> list[str]:
+    """Prefixes of the locations that hand requests to an app."""
+    places = [each.level.directive for each in conf.passes]
+    found = [each.args[-1] for each in places if each.name == "location" and each.args]
+    return [path for path in dict.fromkeys(found) if re.fullmatch(r"/[\w./-]*", path) and path != "/"]
+
+
+def route_map(paths: list[str]) -> str:
+    """The map that names routes by these prefixes of the path."""
+    lines = [f"{INDENT}~^{path.rstrip('/')}/ {path.rstrip('/')}/...;" for path in paths or ["/users"]]
+    return "\n".join(["map $uri $sojourn_route {", f"{INDENT}default other;", f"{INDENT}/ /;", *lines, "}"])

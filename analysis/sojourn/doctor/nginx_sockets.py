@@ -1,0 +1,56 @@
+"""How many connections may wait for the apps that listen on this machine, as the kernel says."""
+
+from __future__ import annotations
+
+import re
+
+from sojourn.doctor.findings import INFO, RUN, Diagnosis, Finding
+from sojourn.doctor.nginx_levels import Conf
+from sojourn.errors import SojournError
+from sojourn.kernel.sock_diag import listening_sockets
+from sojourn.words import printable
+
+FEW = 64  # connections: a burst of more is turned away, and tries again a second later
+_LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)")
+UNSEEN = "The backlog of the app's own listening socket: sojourn kernel shows it, on the app's machine."
+
+
+def app_sockets(conf: Conf) -> Diagnosis:
+    """What the kernel says of the sockets of the apps; where they are not here, that it was not seen."""
+    found = Diagnosis()
+    ports = _ports(conf)
+    limits: dict[int, int] = {}
+    if ports:
+        try:
+            limits = {each.port: each.limit for each in listening_sockets() if each.port in ports}
+        except (SojournError, OSError):
+            limits = {}
+    for port, limit in sorted(limits.items()):
+        if limit < FEW:
+            found.findings.append(_small(port, limit, ports[port]))
+        else:
+            found.checked.append(f"{limit:,} connections may wait for the app at port {port}")
+    if len(limits) < len(ports) or not ports:
+        found.unseen.append(UNSEEN)
+    return found
+
+
+def _ports(conf: Conf) -> dict[int, str]:
+    """Port -> the place that names it, of backends on this machine."""
+    named = [(each.args[0], each.where) for up in conf.upstreams.values() for each in up.all("server") if each.args]
+    named += [(each.target, each.directive.where) for each in conf.passes if each.target not in conf.upstreams]
+    return {int(match[1]): where for text, where in named if (match := _LOCAL.fullmatch(text))}
+
+
+def _small(port: int, limit: int, where: str) -> Finding:
+    return Finding(
+        "backlog-app",
+        INFO,
+        f"port {port}",
+        f"Only {limit + 1} connections may wait for the app at port {port}.",
+        "A burst of more is turned away by the kernel; nginx tries again after a second, and it counts as connecting.",
+        "gunicorn --backlog 2048",
+        printable(where, 300),
+        RUN,
+        into="the app's command",
+    )

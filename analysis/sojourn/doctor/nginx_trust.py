@@ -1,0 +1,182 @@
+"""Whose stamps are believed, and what of the app's answer gets out."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator
+
+from sojourn.capture.nginx_syntax import Directive
+from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
+from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
+from sojourn.doctor.nginx_stamp import APP_HEADERS, STAMPS
+from sojourn.words import printable
+
+WIDEST = {4: 8, 6: 16}  # bits: a network wider than this is no proxy of one's own
+_LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "*", "[::]", "[::1]", "")  # noqa: S104 - names, nothing is bound
+
+
+def trust_findings(conf: Conf) -> Iterator[Finding]:
+    """Trusts too many, or too few."""
+    for geo in conf.http.own("geo"):
+        if geo.args[-1:] == ["$sojourn_trusted"]:
+            entries = [each for each in geo.block if each.args]
+            trusted = [each for each in entries if each.args[0] not in ("0", "")]
+            yield from (_everybody(each) for each in trusted if _too_wide(each.name))
+            if not trusted:
+                yield from _nobody(conf, geo)
+    for level in (conf.http, *conf.levels):
+        for each in level.own("underscores_in_headers"):
+            if each.args == ["on"]:
+                yield Finding(
+                    "underscores-in-headers",
+                    WARNING,
+                    level.title,
+                    "A client's X_Request_Start gets through to the app.",
+                    "Where header names are told as in CGI, it looks like X-Request-Start: anybody can stamp.",
+                    "underscores_in_headers off;",
+                    place_of(each, level),
+                    REPLACE,
+                    (instead_of(each, "underscores_in_headers off;"),),
+                )
+
+
+def _too_wide(name: str) -> bool:
+    if name == "default":
+        return True
+    try:
+        network = ipaddress.ip_network(name, strict=False)
+    except ValueError:
+        return False
+    return network.prefixlen < WIDEST[network.version]
+
+
+def _everybody(entry: Directive) -> Finding:
+    text = "default 0;" if entry.name == "default" else written(entry)
+    edit = instead_of(entry, text) if entry.name == "default" else without(entry)
+    return Finding(
+        "trust-everybody",
+        ERROR,
+        printable(entry.name),
+        f"Stamps and ids of {'everybody' if entry.name == 'default' else printable(entry.name)} are believed.",
+        "Whoever sends an old X-Request-Start makes a queue that is not there. List your own proxies only.",
+        text,
+        place_of(entry),
+        REPLACE if entry.name == "default" else REMOVE,
+        (edit,),
+    )
+
+
+def _nobody(conf: Conf, geo: Directive) -> Iterator[Finding]:
+    levels = (conf.http, *conf.levels)
+    peers = [each for level in levels for each in level.own("set_real_ip_from") if each.args]
+    addresses = list(dict.fromkeys(_as_geo(each.args[0]) for each in peers))
+    if not addresses:
+        return
+    text = "\n".join(f"{address} 1;" for address in addresses)
+    file = os.path.join(os.path.dirname(geo.place.file), "trusted.conf")
+    known = file in conf.read.files
+    edit = Edit(file, None, 0, text + "\n") if known else after(geo.block[0], text)
+    yield Finding(
+        "inbound-untrusted",
+        WARNING,
+        printable(", ".join(addresses[:3])),
+        f"A balancer stands in front ({written(peers[0])}), and nobody's stamp is believed.",
+        "What it stamps is dropped, with its request id and traceparent: waiting in front of this nginx is not seen. "
+        "List it only if it overwrites what its own clients send in these headers.",
+        text,
+        printable(file, 300) if known else place_of(geo),
+        ADD,
+        (edit,),
+    )
+
+
+def _as_geo(address: str) -> str:
+    return "255.255.255.255" if address == "unix:" else printable(address)
+
+
+def header_findings(conf: Conf) -> Iterator[Finding]:
+    """The app's headers get out to the client, or never reach the nginx that logs them."""
+    seen: list[Level] = []
+    inner = _inner(conf)
+    for each in conf.passes:
+        stamped = any(name in STAMPS and value for name, value, _ in each.sent())
+        if not stamped:
+            continue
+        missing = [name for name in APP_HEADERS if name.lower() not in _hidden(each)]
+        passed = {d.args[0].lower() for d in each.level.effective(f"{each.family}_pass_header") if d.args}
+        if id(each.level.directive) in inner:
+            stripped = [name for name in APP_HEADERS if name not in missing and name.lower() not in passed]
+            if stripped:
+                yield _stripped(each, stripped)
+        elif missing := [name for name in missing if name.lower() not in passed]:
+            holder = each.level.holder(f"{each.family}_hide_header") or each.level
+            if holder not in seen:
+                seen.append(holder)
+                yield _leak(each, holder, missing)
+
+
+def _hidden(found: Pass) -> set[str]:
+    cleared = found.level.effective("more_clear_headers")
+    hides = [*found.level.effective(f"{found.family}_hide_header"), *cleared]
+    return {name.lower() for each in hides for word in each.args for name in re.split(r"[\s,]+", word)}
+
+
+def _leak(found: Pass, holder: Level, missing: list[str]) -> Finding:
+    hider = f"{found.family}_hide_header"
+    text = "\n".join(f"{hider} {name};" for name in missing)
+    own = holder.own(hider)
+    return Finding(
+        "headers-leak",
+        WARNING,
+        holder.title,
+        f"Clients of {holder.title} are told {', '.join(missing)}.",
+        f"It shows everybody how loaded you are. (nginx inherits {hider} only where a level has none of its own.)",
+        text,
+        place_of(own[-1] if own else found.directive, holder),
+        ADD,
+        (after(own[-1] if own else found.directive, text),),
+    )
+
+
+def _stripped(found: Pass, names: list[str]) -> Finding:
+    text = "\n".join(f"{found.family}_pass_header {name};" for name in names)
+    return Finding(
+        "headers-stripped",
+        ERROR,
+        found.level.title,
+        f"{found.level.title} takes {', '.join(names)} out before the nginx in front of it can log them.",
+        "Of two nginx in a row the inner one must let the app's headers pass; the outer one logs them and hides them.",
+        text,
+        place_of(found.directive, found.level),
+        ADD,
+        (after(found.directive, text),),
+    )
+
+
+def _inner(conf: Conf) -> set[int]:
+    """Blocks of servers that another server of this configuration proxies to."""
+    asked: set[str] = set()
+    for each in conf.passes:
+        upstream = conf.upstreams.get(each.target)
+        targets = [d.args[0] for d in upstream.all("server") if d.args] if upstream else [each.target]
+        asked.update(_endpoint(target) for target in targets)
+    found: set[int] = set()
+    for level in conf.levels:
+        if level.directive.name != "server":
+            continue
+        listens = [_endpoint(each.args[0], listens=True) for each in level.own("listen") if each.args]
+        if any(each in asked for each in listens):
+            found.update(id(inner.directive) for inner in conf.levels if level in inner.above())
+    return found
+
+
+def _endpoint(text: str, *, listens: bool = False) -> str:
+    """``:8080`` for a port of this machine, otherwise the address with its port, or a socket's path."""
+    if text.startswith(("unix:", "/")):
+        return text.removeprefix("unix:").rstrip(":")
+    if text.isdigit():
+        return f":{text}" if listens else text
+    host, _, port = text.rpartition(":") if re.search(r":\d+$", text) else (text, "", "80")
+    return f":{port}" if host in _LOCAL else f"{host}:{port}"

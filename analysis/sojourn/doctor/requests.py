@@ -1,0 +1,229 @@
+"""What is wrong with requests that were logged: stamps, what the app says, names, ids, what never ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from sojourn.doctor.facts import SHOWN, Facts
+from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
+from sojourn.doctor.nginx_machine import route_map
+from sojourn.words import percent, printable
+
+FEW = 0.01  # of the requests: below this nothing is said of them
+MOST = 0.5
+SILENT = 0.1  # of a backend's answers
+MANY_ROUTES = 100
+MIDDLEWARE = "pip install sojourn-middleware\nfrom sojourn_middleware import WSGIMiddleware\napp = WSGIMiddleware(app)"
+PROXY_INCLUDE = "include sojourn/sojourn_proxy.conf;"
+
+# Reason -> (why it was refused, the line that mends it, what to do with it).
+_REFUSED = {
+    "list": (
+        "it came twice in one header: two proxies each added one",
+        'proxy_set_header X-Request-Start "t=${msec}";',
+        "The proxy in front must set its stamp instead of adding one. In HAProxy: http-request set-header.",
+    ),
+    "not_a_number": (
+        "it is no number",
+        'proxy_set_header X-Request-Start "t=${msec}";',
+        "A stamp is t= and unix seconds, ms, us or ns. In HAProxy: http-request set-header X-Request-Start "
+        "t=%[date(0,us)].",
+    ),
+    "unit": (
+        "its number of digits fits none of seconds (10), ms (13), us (16) or ns (19)",
+        'proxy_set_header X-Request-Start "t=${msec}";',
+        "A time since boot, or one cut short, is no unix time.",
+    ),
+    "future": (
+        "it lies in the future",
+        "chronyc makestep",
+        "The clock of the proxy in front is ahead of this one. Where that cannot be helped: "
+        'map "" $sojourn_max_future { default 60; }.',
+    ),
+    "stale": (
+        "it is too old",
+        'map "" $sojourn_max_age { default 7200; }',
+        "Either requests really wait for an hour in front of this nginx, or that proxy's clock is late, or it passes "
+        "on what its clients send.",
+    ),
+}
+
+
+def request_findings(facts: Facts, name: str) -> Iterator[Finding]:
+    """What the requests of a log or a store lack. ``name``: of it, as people know it."""
+    yield from _unstamped(facts, name)
+    yield from _silent(facts, name)
+    yield from _refused_stamps(facts, name)
+    yield from _waits(facts, name)
+    yield from _names(facts, name)
+
+
+def checked_requests(facts: Facts, findings: list[Finding]) -> list[str]:
+    """What is in order, in sentences."""
+    codes = {each.code for each in findings}
+    number = len(facts.backends)
+    backends = "the backend tells" if number == 1 else f"each of {number:,} backends tells"
+    fine = {
+        "stamp-missing": f"{facts.proxied:,} requests went to an app, all but a few with a stamp",
+        "app-silent": f"{backends} how long requests waited and how long it worked",
+        "stamp-refused": "no stamp of a trusted proxy was refused",
+        "queue-negative": "no wait is below zero",
+        "routes-many": f"{facts.routes:,} route{' is' if facts.routes == 1 else 's are'} named",
+        "worker-missing": "answers name their worker",
+        "ids-missing": "requests have ids",
+    }
+    return [sentence for code, sentence in fine.items() if code not in codes] if facts.proxied else []
+
+
+def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
+    if not facts.proxied or facts.unstamped < FEW * facts.proxied:
+        return
+    share = facts.unstamped / facts.proxied
+    routes = ", ".join(printable(route, 60) for route in facts.unstamped_routes[:SHOWN])
+    yield Finding(
+        "stamp-missing",
+        ERROR if share >= MOST else WARNING,
+        routes,
+        f"{percent(share)} of the requests that went to an app have no stamp in the log, most of them for {routes}.",
+        "Without the include in their location nginx sends no stamp, and the app cannot tell how long they waited.",
+        PROXY_INCLUDE,
+        name,
+        into="the location in nginx.conf, beside proxy_pass",
+    )
+
+
+def _silent(facts: Facts, name: str) -> Iterator[Finding]:
+    quiet = [(backend, silent, answered) for backend, answered, silent in facts.backends if silent >= SILENT * answered]
+    if not quiet:
+        return
+    if len(quiet) == len(facts.backends) and all(silent == answered for _, silent, answered in quiet):
+        share, subject = 1.0, "every backend"
+        told = f"No app says how long requests waited and how long it worked, on {facts.answered:,} answers."
+        yield _quiet(ERROR, subject, told, name)
+        return
+    for backend, silent, answered in quiet:
+        share = silent / answered
+        routes = [route for at, route, count in facts.silent_routes if at == backend and count >= SILENT * silent]
+        where = "" if share == 1 else f", most of them for {', '.join(printable(r, 60) for r in routes[:SHOWN])}"
+        told = f"{printable(backend)} says nothing of its own on {percent(share)} of its answers{where}."
+        yield _quiet(ERROR if share >= MOST else WARNING, printable(backend), told, name)
+
+
+def _quiet(severity: str, subject: str, what: str, name: str) -> Finding:
+    return Finding(
+        "app-silent",
+        severity,
+        subject,
+        what,
+        "Waiting and working cannot be told apart there: the middleware is missing in that app, or something between "
+        "it and nginx takes its headers out.",
+        MIDDLEWARE,
+        name,
+        ADD,
+        into="the app",
+    )
+
+
+def _refused_stamps(facts: Facts, name: str) -> Iterator[Finding]:
+    for reason, count in sorted(facts.refused.items(), key=lambda pair: -pair[1]):
+        reason_known = reason if reason in _REFUSED else "not_a_number"
+        because, fix, why = _REFUSED[reason_known]
+        yield Finding(
+            "stamp-refused",
+            WARNING,
+            printable(reason),
+            f"{count:,} stamps of a trusted proxy were refused ({printable(reason)}): {because}.",
+            f"nginx's own stamp was sent instead, so the wait in front of it is not seen. {why}",
+            fix,
+            name,
+            RUN if reason == "future" else ADD,
+            into="" if reason == "future" else "http of nginx.conf" if reason == "stale" else "the proxy in front",
+        )
+
+
+def _waits(facts: Facts, name: str) -> Iterator[Finding]:
+    if facts.requests and facts.early >= FEW * facts.requests:
+        yield Finding(
+            "queue-negative",
+            WARNING,
+            name,
+            f"{facts.early:,} waits ({percent(facts.early / facts.requests)}) are below zero by more than 2 ms.",
+            "A clock that runs unevenly, a stamp made after the request was sent, or a service time that begins before "
+            "the request was taken.",
+            f"sojourn clock {quote(name)}",
+            name,
+            RUN,
+        )
+    if facts.proxied and facts.gone >= FEW * facts.proxied:
+        yield Finding(
+            "spans-missing",
+            INFO,
+            name,
+            f"{facts.gone:,} requests ({percent(facts.gone / facts.proxied)}) were given up on, and no span tells what "
+            "the app did for them.",
+            "Their time is unattributed, and the work that was wasted on them is not seen.",
+            f"sojourn split {quote(name)} --spans spans.jsonl",
+            name,
+            RUN,
+        )
+    if facts.answered and facts.streamed >= FEW * facts.answered:
+        yield Finding(
+            "answers-streamed",
+            INFO,
+            name,
+            f"{facts.streamed:,} answers ({percent(facts.streamed / facts.answered)}) went on for most of their time "
+            "after their headers.",
+            "The app's service time ends with the headers, but its worker goes on: it is busier than it seems. Spans "
+            "know.",
+            f"sojourn depth {quote(name)} --spans spans.jsonl",
+            name,
+            RUN,
+        )
+
+
+def _names(facts: Facts, name: str) -> Iterator[Finding]:
+    if facts.routes > MANY_ROUTES:
+        shown = ", ".join(printable(route, 40) for route in facts.route_names[:SHOWN])
+        yield Finding(
+            "routes-many",
+            WARNING,
+            name,
+            f"There are {facts.routes:,} routes, {facts.single:,} of them asked for once: {shown}, and so on.",
+            "Figures by route fall apart, blame knows nobody, and a store grows with every path.",
+            route_map(_prefixes(facts.route_names)),
+            name,
+            into="http of nginx.conf, behind the include",
+        )
+    if facts.answered and facts.no_worker >= SILENT * facts.answered:
+        yield Finding(
+            "worker-missing",
+            WARNING,
+            name,
+            f"{facts.no_worker:,} answers ({percent(facts.no_worker / facts.answered)}) do not name their worker.",
+            "How many workers a backend has is then not known: no utilisation, no blame, no what-if without --workers.",
+            "X-Worker: 1234",
+            name,
+            into="the headers that the app answers",
+        )
+    if facts.requests and facts.no_id >= FEW * facts.requests:
+        yield Finding(
+            "ids-missing",
+            WARNING,
+            name,
+            f"{facts.no_id:,} requests ({percent(facts.no_id / facts.requests)}) have no request id.",
+            "Spans and packets cannot be joined to them, and one delivered twice may count twice.",
+            """',"request_id":"$request_id"'""",
+            name,
+            into="the log_format in nginx.conf, before its closing brace",
+        )
+
+
+def _prefixes(names: list[str]) -> list[str]:
+    """The most frequent first parts of some paths."""
+    counts: dict[str, int] = {}
+    for route in names:
+        first = route.split("/")[1] if route.startswith("/") and len(route) > 1 else ""
+        if first and all(c.isalnum() or c in "._-" for c in first) and not any(c.isdigit() for c in first):
+            counts[f"/{first}"] = counts.get(f"/{first}", 0) + 1
+    return sorted(counts, key=lambda path: (-counts[path], path))[:8]

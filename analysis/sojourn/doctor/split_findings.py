@@ -1,0 +1,207 @@
+"""What a split shows to be wrong: lines refused, clocks, and checks of the audit that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from shlex import quote
+
+import polars as pl
+
+from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, RUN, WARNING, Finding
+from sojourn.explain.audit import Audit
+from sojourn.explain.checks import FAIL, PASS
+from sojourn.explain.clock.at import plain_clocks
+from sojourn.explain.result import SplitResult
+from sojourn.frame import Records
+from sojourn.readers.record import REASONS
+from sojourn.words import milliseconds, percent, printable
+
+UNSURE = 0.01  # s of uncertainty beyond which short waits are guesses
+ENOUGH = 100  # requests of a pair of clocks, before anything is said of it
+SKEW = 0.1  # s between two clocks: corrected, and still worth mending
+DRIFT = 50e-6  # s/s: more than a machine with NTP has
+MANY_REFUSED = 0.1
+MANY_COPIES = 0.01
+
+# Reason -> (the line that mends it, what to do with it).
+_MENDS = {
+    "invalid_json": ("log_format sojourn escape=json", REPLACE),
+    "not_an_object": ("access_log /var/log/nginx/sojourn.jsonl sojourn;", ADD),
+    "incomplete_line": ("nginx -s reopen", RUN),
+    "missing_time": ("""',"time":"$msec"'""", ADD),
+    "invalid_time": ('"time":"$msec"', REPLACE),
+    "missing_request_time": ("""',"request_time":"$request_time"'""", ADD),
+    "invalid_request_time": ('"request_time":"$request_time"', REPLACE),
+    "missing_status": ("""',"status":"$status"'""", ADD),
+    "invalid_status": ('"status":"$status"', REPLACE),
+    "invalid_request_start": ('"request_start":"$sojourn_logged_start"', REPLACE),
+    "invalid_upstream_time": ('"upstream_response_time":"$upstream_response_time"', REPLACE),
+    "upstream_lists_differ": ('"upstream_addr":"$upstream_addr"', REPLACE),
+    "damaged_compression": ("gzip -t FILE", RUN),
+}
+
+
+def split_findings(result: SplitResult, name: str) -> Iterator[Finding]:
+    """What is wrong with a split of ``name``: its lines, its clocks, its audit."""
+    yield from refused_lines(result.records, name)
+    yield from clock_findings(result.clock, result.audit, name)
+    yield from _audit(result.audit, name, result.requests)
+
+
+def refused_lines(records: Records, name: str) -> Iterator[Finding]:
+    """Lines that could not be used, by reason."""
+    for reason, count in sorted(records.reasons.items(), key=lambda pair: -pair[1]):
+        if reason == "incomplete_line" and count == 1:
+            continue  # the line that is being written
+        share = count / records.read if records.read else 0.0
+        line = next((each for each in records.rejects if each["reason"] == reason), None)
+        where = name
+        if line is not None and "line" in line:
+            where = f"{printable(line['source'], 300)}:{line['line']}"
+        because = REASONS.get(reason, "not known")
+        fix, how = _MENDS.get(reason, ("sojourn split SOURCE --rejects refused.jsonl", RUN))
+        begins = f" It begins: {printable(line['raw'], 80)}" if line is not None and line["raw"] else ""
+        yield Finding(
+            "lines-refused",
+            ERROR if share >= MANY_REFUSED else WARNING,
+            printable(reason),
+            f"{count:,} of {records.read:,} lines were refused ({printable(reason)}): {because}.",
+            f"Their requests are missing from every figure.{begins}",
+            fix,
+            where,
+            how,
+            into="" if how == RUN else "nginx.conf",
+        )
+
+
+def clock_findings(clock: pl.DataFrame, audit: Audit, name: str) -> Iterator[Finding]:
+    """Clocks that are far apart, run apart, were set, contradict themselves, count coarsely, or cannot be told."""
+    checks = {check.name: check for check in audit.checks}
+    if checks["resolution"].verdict == FAIL:
+        yield Finding(
+            "clock-coarse",
+            WARNING,
+            name,
+            f"Clocks count too coarsely: {checks['resolution'].sentence}.",
+            "Waits shorter than a step are rounded away. Stamps of whole seconds, or timer_resolution in nginx.conf.",
+            'proxy_set_header X-Request-Start "t=${msec}";',
+            name,
+            REPLACE,
+            into="whatever stamps",
+        )
+    if checks["clock"].verdict == FAIL:
+        yield Finding(
+            "clock-contradicts",
+            WARNING,
+            printable(audit.contradicted),
+            f"The clocks cannot be told: {checks['clock'].sentence}.",
+            "Two machines behind one address, or a service time that is not the app's own, look like this.",
+            f"sojourn clock {quote(name)}",
+            name,
+            RUN,
+        )
+    for row in plain_clocks(clock):
+        if row["requests"] >= ENOUGH:
+            yield from _clock(row, name)
+
+
+def _clock(row: Mapping[str, object], name: str) -> Iterator[Finding]:
+    backend, offset, drift = printable(row["upstream"] or "–"), _number(row["offset"]), _number(row["drift"])
+    if not row["idle"] and _number(row["uncertainty"]) > UNSURE:
+        yield Finding(
+            "clock-unsure",
+            INFO,
+            backend,
+            f"The clock of {backend} is known to ±{milliseconds(_number(row['uncertainty']))} ms only.",
+            "Its queue was never seen empty, so a wait that all requests shared cannot be told from an offset.",
+            f"sojourn clock {quote(name)}",
+            name,
+            RUN,
+        )
+        return
+    steps = row["steps"]
+    said = []
+    if steps:
+        said.append("was set while the log ran")
+    if abs(drift) > DRIFT:
+        said.append(f"drifts by {drift * 1e6:+.0f} ppm")
+    if abs(offset) > SKEW:
+        said.append(f"is {milliseconds(abs(offset))} ms {'ahead of' if offset > 0 else 'behind'} nginx's")
+    if said:
+        yield Finding(
+            "clock-skew",
+            WARNING if steps else INFO,
+            backend,
+            f"The clock of {backend} {' and '.join(said)}.",
+            "The split corrects it, request by request; other tools that read both machines' times do not.",
+            "chronyc makestep",
+            name,
+            RUN,
+        )
+
+
+def _audit(audit: Audit, name: str, requests: int) -> Iterator[Finding]:
+    for check in audit.checks:
+        if check.verdict != FAIL or check.name in ("resolution", "clock", "headers"):
+            continue
+        code, severity, why, fix = _AUDIT.get(check.name, _AUDIT["identity"])
+        yield Finding(
+            code, severity, name, f"{_capital(check.sentence)}.", why, fix.format(name=quote(name)), name, RUN
+        )
+    if audit.garbled:
+        yield Finding(
+            "app-garbled",
+            WARNING,
+            name,
+            f"{audit.garbled:,} answers had timing headers that are not durations; they count as absent.",
+            "X-Queueing-Delay and X-Service-Time are seconds with a point, and may not be changed on the way.",
+            "X-Service-Time: 0.100236",
+            name,
+            into="the headers that the app answers",
+        )
+    copies = audit.duplicates or 0
+    if copies and copies >= MANY_COPIES * requests:
+        yield Finding(
+            "records-twice",
+            INFO,
+            name,
+            f"{copies:,} records came twice ({percent(copies / (requests + copies))}); each counts once.",
+            "A rotated file that is read beside its copy, or a shipper that sends again. No figure is wrong.",
+            f"sojourn split {quote(name)}",
+            name,
+            RUN,
+        )
+
+
+_UNSTEADY = "The formulas of queueing theory do not hold in it, and figures of a part of it say more."
+_AUDIT = {
+    "identity": (
+        "identity-open",
+        ERROR,
+        "The components of every request add up by construction: this is a fault of sojourn's own.",
+        "sojourn split {name} --json",
+    ),
+    "little": ("window-unsteady", INFO, _UNSTEADY, "sojourn split {name} --since T --until T"),
+    "stationarity": ("window-unsteady", INFO, _UNSTEADY, "sojourn split {name} --since T --until T"),
+    "utilisation": (
+        "workers-impossible",
+        WARNING,
+        "Several processes with one X-Worker value, or a service time that holds waiting, look like this.",
+        "sojourn depth {name} --workers N",
+    ),
+}
+
+
+def checked_split(result: SplitResult) -> list[str]:
+    """The checks of the audit that held, and the lines that could be read."""
+    records = result.records
+    told = [f"{records.accepted:,} of {records.read:,} lines could be used"] if not records.rejected else []
+    return told + [check.sentence for check in result.audit.checks if check.verdict == PASS]
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

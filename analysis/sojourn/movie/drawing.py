@@ -1,0 +1,268 @@
+"""A frame: the scenes of a film at one instant, as an image."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from sojourn.explain.stays import OUTCOMES
+from sojourn.movie.film import Film
+from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of
+from sojourn.movie.moment import NOBODY, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
+from sojourn.movie.scenes import GIVEN_UP_CODE, SERVED_CODE, Floats, Ints, Scene
+from sojourn.movie.theme import INK, Theme, mixed
+from sojourn.palette import OTHER, QUEUEING, SERVICE
+
+FINER = 2  # every frame is drawn so much larger and made smaller, so that edges are smooth
+NARROW = 340  # px: scenes stand beside one another as long as each is that wide
+TOP, FOOT = 36, 28
+FILL = {WAITING: QUEUEING, WORKING: SERVICE, NOBODY: OTHER}
+Colour = str | tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Where the scenes of a film stand: each one's left and top, and its layout."""
+
+    film: Film
+    theme: Theme
+    width: int
+    height: int
+    places: tuple[tuple[float, float, Layout], ...]
+
+
+def sheet_of(film: Film, width: int, theme: Theme) -> Sheet:
+    """Scenes side by side as long as there is room, otherwise below one another."""
+    count = len(film.scenes)
+    columns = max(min(count, width // NARROW), 1)
+    each = width / columns
+    places: list[tuple[float, float, Layout]] = []
+    top = float(TOP)
+    for first in range(0, count, columns):
+        row = [layout_of(scene, each - 8) for scene in film.scenes[first : first + columns]]
+        places += [(k * each + 4, top, layout) for k, layout in enumerate(row)]
+        top += max(layout.height for layout in row) + 10
+    return Sheet(film, theme, width, round(top + FOOT), tuple(places))
+
+
+def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
+    """The film at an instant (s), with changes of place that take ``slide`` seconds of the requests."""
+    pen = Pen(sheet.width, sheet.height, sheet.theme)
+    pen.text((PAD + 4, 10), sheet.film.title, 17, sheet.theme.text, most=sheet.width - 190)
+    pen.text((sheet.width - PAD - 4, 10), clock(sheet.film, now), 15, sheet.theme.text, anchor="ra")
+    for scene, (left, top, layout) in zip(sheet.film.scenes, sheet.places, strict=True):
+        _scene(pen.at(left, top), sheet.film, scene, layout, now, slide)
+    _legend(pen.at(0, sheet.height - FOOT), sheet)
+    return pen.image()
+
+
+def clock(film: Film, now: float) -> str:
+    """The instant as people read it: with the time of day where the scenes share one."""
+    digits = 1 if film.seconds >= 10 else 2 if film.seconds >= 1 else 3
+    elapsed = f"{now:.{digits}f} of {film.seconds:.{digits}f} s"
+    if film.begun is None:
+        return elapsed
+    return f"{film.begun + timedelta(seconds=now):%H:%M:%S} UTC  {elapsed}"
+
+
+class Pen:
+    """Draws in pixels of the picture; what it draws on is ``FINER`` times as large."""
+
+    def __init__(self, width: int, height: int, theme: Theme) -> None:
+        self.theme = theme
+        self._image = Image.new("RGB", (width * FINER, height * FINER), theme.paper)
+        self._draw = ImageDraw.Draw(self._image)
+        self._left = self._top = 0.0
+
+    def at(self, left: float, top: float) -> Pen:
+        """The same pen, with its 0 elsewhere."""
+        other = object.__new__(Pen)
+        other.__dict__.update(self.__dict__, _left=left, _top=top)
+        return other
+
+    def image(self) -> Image.Image:
+        """What was drawn, at its own size."""
+        return self._image.reduce(FINER)
+
+    def box(
+        self, corner: tuple[float, float], size: tuple[float, float], fill: Colour | None, line: Colour | None = None,
+        radius: float = 0, thick: float = 1,
+    ) -> None:  # fmt: skip
+        """A rectangle from its top left corner."""
+        x, y = (corner[0] + self._left) * FINER, (corner[1] + self._top) * FINER
+        edges = (x, y, x + max(size[0] * FINER - 1, 0), y + max(size[1] * FINER - 1, 0))
+        width = round(thick * FINER) if line else 0
+        if radius >= 2:
+            self._draw.rounded_rectangle(edges, radius * FINER, fill=fill, outline=line, width=width)
+        else:
+            self._draw.rectangle(edges, fill=fill, outline=line, width=width)
+
+    def line(self, points: list[tuple[float, float]], colour: Colour, thick: float = 1) -> None:
+        """A line through points."""
+        moved = [((x + self._left) * FINER, (y + self._top) * FINER) for x, y in points]
+        self._draw.line(moved, fill=colour, width=round(thick * FINER))
+
+    def text(
+        self, at: tuple[float, float], words: str, size: float, colour: Colour, *, anchor: str = "la",
+        most: float | None = None,
+    ) -> float:  # fmt: skip
+        """Text, cut where it would be wider than ``most``; returns its width."""
+        font = _font(round(size * FINER))
+        if most is not None:
+            whole = words
+            while words and font.getlength(words) > most * FINER:
+                whole = whole[:-1]
+                words = whole + "…" if whole else ""
+        self._draw.text(
+            ((at[0] + self._left) * FINER, (at[1] + self._top) * FINER), words, fill=colour, font=font, anchor=anchor
+        )
+        return float(font.getlength(words)) / FINER
+
+
+@functools.cache
+def _font(size: int) -> ImageFont.FreeTypeFont:
+    # The font that Pillow brings: no font of the system is needed.
+    font = ImageFont.load_default(size)
+    assert isinstance(font, ImageFont.FreeTypeFont), "this Pillow was built without FreeType"  # noqa: S101
+    return font
+
+
+def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide: float) -> None:
+    theme, counts = pen.theme, counts_of(scene, now)
+    pen.box((0, 0), (layout.width, layout.height), None, theme.line, 6)
+    pen.text((PAD, 7), scene.name, 15, theme.text, most=layout.width - 2 * PAD)
+    words = f"waiting {counts.waiting} · in service {counts.working}"
+    words += f" · given up, still in the line {counts.gone}" if counts.gone else ""
+    pen.text((PAD, 26), words, 12, theme.dim, most=layout.width - 2 * PAD)
+    for lane, place in enumerate(layout.lanes):
+        if len(layout.lanes) > 1:
+            pen.text((PAD, place.top - NAME + 2), scene.lanes[lane].name, 11, theme.dim)
+        pen.box((PAD - 4, place.top), (layout.width - 2 * PAD + 8, place.height), theme.panel, None, 4)
+        busy = busy_shares(scene, lane, now, slide)
+        for number, share in enumerate(busy):
+            corner = layout.worker(lane, number)
+            edge = mixed(theme.dim, SERVICE, float(share))
+            radius, thick = (5, 1.5) if layout.box >= 16 else (1, 1)
+            pen.box(corner, (layout.box, layout.box), theme.paper, edge, radius, thick)
+        for square in squares_of(scene, layout, lane, now, slide):
+            _square(
+                pen,
+                square.kind,
+                (square.x, square.y),
+                layout.size,
+                int(scene.number[square.index]),
+                square.seen,
+            )
+        here = (scene.lane == lane) & (scene.arrival <= now) & (now < scene.until)
+        more = int(here.sum()) - layout.fits(lane)
+        if more > 0:
+            pen.text((PAD, place.top + 4), f"+{more}", 12, theme.text)
+    if layout.shelves:
+        _shelves(pen, scene, layout, now)
+    else:
+        _bar(pen, scene, layout, counts.ended)
+    _depth(pen, film, scene, layout, now)
+
+
+def _square(
+    pen: Pen,
+    kind: str,
+    corner: tuple[float, float],
+    size: float,
+    number: int,
+    seen: float = 1.0,
+    struck: bool = True,
+) -> None:
+    theme = pen.theme
+    radius = 4 if size >= 12 else 0
+    if kind == UNKNOWN:
+        pen.box(corner, (size, size), theme.panel, mixed(theme.panel, theme.dim, seen), radius, 1.5 if size >= 8 else 1)
+        ink: Colour = theme.dim
+    else:
+        pen.box(corner, (size, size), mixed(theme.panel, FILL[kind], seen), None, radius)
+        ink = mixed(theme.panel, INK, seen)
+    if size >= 14 and number < 1_000:
+        shown = 0.55 * size if number < 100 else 0.42 * size
+        pen.text((corner[0] + size / 2, corner[1] + size / 2), str(number), shown, ink, anchor="mm")
+    if kind == NOBODY and struck and size >= 6:
+        # Not by colour alone: struck through is what nobody waits for.
+        pen.line([(corner[0] + 2, corner[1] + size - 2), (corner[0] + size - 2, corner[1] + 2)], ink, 1.2)
+
+
+def _shelves(pen: Pen, scene: Scene, layout: Layout, now: float) -> None:
+    for row, code in enumerate(layout.shelves):
+        top = layout.shelf + row * SHELF
+        ended = np.flatnonzero((scene.outcome == code) & (scene.left >= 0) & (scene.left <= now))
+        pen.text((PAD, top + SHELF / 2), f"{OUTCOMES[code]} {len(ended)}", 12, pen.theme.text, anchor="lm")
+        kind = WORKING if code == SERVED_CODE else NOBODY
+        size = min(20.0, (layout.width - 110 - PAD) / max(int((scene.outcome == code).sum()), 1) - 3)
+        for k, index in enumerate(ended[np.argsort(scene.left[ended], kind="stable")].tolist()):
+            corner = (110 + k * (size + 3), top + (SHELF - size) / 2)
+            _square(pen, kind, corner, size, int(scene.number[index]), struck=False)
+
+
+def _bar(pen: Pen, scene: Scene, layout: Layout, ended: tuple[int, ...]) -> None:
+    """What has ended, of all requests: a bar for each outcome, after one another."""
+    words = " · ".join(
+        f"{name} {ended[k]:,}" for k, name in enumerate(OUTCOMES) if k == 0 or (scene.outcome == k).any()
+    )
+    pen.text((PAD, layout.shelf), words, 12, pen.theme.text, most=layout.width - 2 * PAD)
+    x, top, whole = float(PAD), layout.shelf + BAR - 12, layout.width - 2 * PAD
+    pen.box((x, top), (whole, 8), pen.theme.panel, pen.theme.line)
+    for code, count in enumerate(ended):
+        wide = whole * count / max(len(scene), 1)
+        if wide > 0:
+            fill: Colour = SERVICE if code == SERVED_CODE else OTHER if code == GIVEN_UP_CODE else pen.theme.dim
+            pen.box((x, top), (wide, 8), fill)
+        x += wide
+
+
+def _depth(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float) -> None:
+    theme = pen.theme
+    left, right = PAD + 26.0, layout.width - PAD
+    top, bottom = layout.depth + 6, layout.depth + DEPTH - 20
+    columns = max(int(right - left), 2)
+    whole = deepest(scene.in_line(), film.seconds, columns)
+    waiting = deepest(scene.waiting(), film.seconds, columns)
+    most = max(int(whole.max(initial=0)), 1)
+    for levels, colour in ((whole, OTHER), (waiting, QUEUEING)):
+        for k in np.flatnonzero(levels).tolist():
+            high = (bottom - top) * float(levels[k]) / most
+            pen.box((left + k, bottom - high), (1, high), colour)
+    pen.line([(left, bottom), (right, bottom)], theme.line)
+    pen.text((left - 4, top), f"{most}", 10, theme.dim, anchor="rt")
+    pen.text((left - 4, bottom), "0", 10, theme.dim, anchor="rs")
+    pen.text((left, bottom + 4), "in the line, over time", 10, theme.dim)
+    pen.text((right, bottom + 4), f"{film.seconds:.3g} s", 10, theme.dim, anchor="ra")
+    x = left + (right - left) * min(max(now / film.seconds, 0), 1)
+    pen.line([(x, top - 3), (x, bottom + 3)], theme.text, 1.5)
+
+
+def deepest(steps: tuple[Floats, Ints], seconds: float, columns: int) -> Ints:
+    """The most there were in each of so many equal parts of [0, seconds)."""
+    at, level = steps
+    edges = np.linspace(0, seconds, columns + 1)
+    # What holds when a part begins, and every change inside it.
+    before = np.searchsorted(at, edges[:-1], "right") - 1
+    found: Ints = np.where(before >= 0, level[np.maximum(before, 0)], 0) if len(at) else np.zeros(columns, np.int64)
+    part = np.searchsorted(edges, at, "right") - 1
+    inside = (part >= 0) & (part < columns)
+    np.maximum.at(found, part[inside], level[inside])
+    return found
+
+
+def _legend(pen: Pen, sheet: Sheet) -> None:
+    x, theme = float(PAD + 4), pen.theme
+    few = all(len(scene) <= FEW for scene in sheet.film.scenes)
+    entries = [(WAITING, "waiting"), (WORKING, "in service"), (NOBODY, "given up: nobody waits for it any more")]
+    if any((~scene.told).any() for scene in sheet.film.scenes):
+        entries.append((UNKNOWN, "nothing tells"))
+    for kind, words in entries:
+        _square(pen, kind, (x, 6), 12, 1_000)
+        x += 18 + pen.text((x + 18, 12), words, 12, theme.dim, anchor="lm") + 18
+    if few and x + 200 < sheet.width:
+        pen.text((sheet.width - PAD - 4, 12), "number: order of arrival", 12, theme.dim, anchor="rm")

@@ -1,0 +1,197 @@
+"""A film: scenes on one clock, and which part of it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import numpy as np
+
+from sojourn.errors import SojournError
+from sojourn.explain.stays import OUTCOMES
+from sojourn.movie.scenes import Scene, steps_of
+from sojourn.words import iso
+
+MOST = 2_000
+"""Requests of one film; a browser draws no more of them in time."""
+MOST_SCENES = 8
+
+
+@dataclass(frozen=True)
+class Film:
+    """Scenes on one clock that begins at 0.
+
+    Attributes:
+        title: over all of it.
+        scenes: at least one.
+        seconds: how long it is, in the seconds of the requests.
+        begun: the instant 0, where all scenes share one; None where each has its own.
+        notes: what a reader should know of what is not shown.
+    """
+
+    title: str
+    scenes: tuple[Scene, ...]
+    seconds: float
+    begun: datetime | None
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """What is shown, in plain values; instants in seconds on the film's clock."""
+        told = []
+        for scene in self.scenes:
+            ended = scene.counts(0.0, self.seconds)
+            told.append(
+                {
+                    "name": scene.name,
+                    "from": iso(scene.first),
+                    "requests": len(scene),
+                    **{name.replace(" ", "_"): ended[name] for name in OUTCOMES},
+                    "most_waiting": scene.most_waiting(0.0, self.seconds),
+                    "backends": [{"upstream": lane.name, "workers": lane.workers} for lane in scene.lanes],
+                    "reading": scene.reading(0.0, self.seconds),
+                }
+            )
+        window = None
+        if self.begun is not None:
+            window = {"from": iso(self.begun), "to": iso(self.begun + timedelta(seconds=self.seconds))}
+        return {"seconds": round(self.seconds, 6), "window": window, "scenes": told, "notes": list(self.notes)}
+
+
+def film_of(
+    scenes: Sequence[Scene],
+    *,
+    title: str,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    most: int = MOST,
+    notes: Sequence[str] = (),
+) -> Film:
+    """Put scenes on one clock, and choose what is shown where there is more than can be drawn.
+
+    Scenes that overlap in time share their clock. Where none overlaps with another (the cases of a run, a log of before
+    and one of after) each begins with its own first arrival.
+
+    Args:
+        scenes: each with its own ``first``.
+        title: over all of it.
+        since, until: show this part of them.
+        most: requests; where there are more, the part around the deepest queue is shown, and a note says so.
+        notes: further ones.
+
+    Raises:
+        SojournError: no request was there in the window, or too many at one time.
+    """
+    cut = [_between(scene, since, until) for scene in scenes]
+    kept = [scene for scene in cut if scene is not None]
+    if not kept:
+        raise SojournError("no request was there in this window")
+    shared = len(kept) == 1 or _overlap(kept)
+    if shared:
+        zero = max(
+            min(_begin(scene, since) for scene in kept), since or datetime.min.replace(tzinfo=kept[0].first.tzinfo)
+        )
+        kept = [scene.shifted((zero - scene.first).total_seconds()) for scene in kept]
+    else:
+        kept = [scene.shifted(max(float(scene.arrival.min()), 0.0)) for scene in kept]
+    seconds = max(float(scene.gone.max()) for scene in kept)
+    if until is not None and shared:
+        seconds = min(seconds, (until - kept[0].first).total_seconds())
+    told = [*notes, *_unseen(scenes)]
+    names = [lane.name for scene in kept for lane in scene.lanes]
+    if shared and len(set(names)) < len(names):
+        told.append(
+            "Scenes share backends: each shows its own requests alone, and a worker that looks free may be held by "
+            "another's."
+        )
+    if sum(len(scene) for scene in kept) > most:
+        kept, seconds, said = _around_the_deepest(kept, seconds, most, shared)
+        told.append(said)
+    unknown = sum(int((~scene.told).sum()) for scene in kept)
+    if unknown:
+        told.append(
+            f"Of {unknown:,} {'request' if unknown == 1 else 'requests'} nothing tells whether it waited or was worked "
+            "on: hollow, in the line until nginx was done with it."
+        )
+    begun = kept[0].first if shared else None
+    return Film(title, tuple(scene.placed() for scene in kept), max(seconds, 1e-3), begun, tuple(told))
+
+
+def _between(scene: Scene, since: datetime | None, until: datetime | None) -> Scene | None:
+    begin = (since - scene.first).total_seconds() if since else -np.inf
+    end = (until - scene.first).total_seconds() if until else np.inf
+    found = scene.within(begin, end)
+    return found if len(found) else None
+
+
+def _begin(scene: Scene, since: datetime | None) -> datetime:
+    first = scene.first + timedelta(seconds=float(scene.arrival.min()))
+    return max(first, since) if since else first
+
+
+def _overlap(scenes: Sequence[Scene]) -> bool:
+    spans = sorted(
+        (
+            scene.first + timedelta(seconds=float(scene.arrival.min())),
+            scene.first + timedelta(seconds=float(scene.arrival.max())),
+        )
+        for scene in scenes
+    )
+    return any(begin < end for (_, end), (begin, _) in pairwise(spans))
+
+
+def _around_the_deepest(
+    scenes: Sequence[Scene], seconds: float, most: int, shared: bool
+) -> tuple[list[Scene], float, str]:
+    """The longest window around the deepest queue in which at most ``most`` requests are there."""
+    peaks = []
+    for scene in scenes:
+        instants, level = steps_of(scene.arrival, scene.until)
+        if len(level):
+            peaks.append((int(level.max()), float(instants[level.argmax()]), scene.name))
+    depth, at, name = max(peaks, default=(0, 0.0, ""))
+
+    def bounds(half: float) -> tuple[float, float]:
+        # A window that would reach beyond an end is moved inside.
+        begin = min(max(at - half, 0.0), max(seconds - 2 * half, 0.0))
+        return begin, min(begin + 2 * half, seconds)
+
+    def there(half: float) -> int:
+        begin, end = bounds(half)
+        return sum(int(((scene.arrival < end) & (scene.gone > begin)).sum()) for scene in scenes)
+
+    low, high = 0.0, seconds / 2
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if there(middle) <= most else (low, middle)
+    begin, end = bounds(low)
+    if end - begin < 1e-3:
+        raise SojournError(
+            f"{depth:,} requests were in one line at a time, and {most:,} can be drawn: "
+            "choose a calmer window (--since, --until), or one backend (--backend)"
+        )
+    total = sum(len(scene) for scene in scenes)
+    kept = [scene.within(begin, end).shifted(begin) for scene in scenes]
+    shown = sum(len(scene) for scene in kept)
+    moment = kept[0].first if shared else None
+    span = (
+        f"from {moment:%H:%M:%S} to {moment + timedelta(seconds=end - begin):%H:%M:%S} UTC"
+        if moment
+        else f"from {begin:.1f} s to {end:.1f} s after the first arrival"
+    )
+    queue = f" of {name}" if len(scenes) > 1 else ""
+    said = (
+        f"{shown:,} of {total:,} requests are shown, {span}: around the deepest queue{queue} ({depth:,} in the line). "
+        "Choose another window with --since and --until."
+    )
+    return [scene for scene in kept if len(scene)], end - begin, said
+
+
+def _unseen(scenes: Sequence[Scene]) -> list[str]:
+    return [
+        f"{scene.name}: {scene.unseen[0]} backends more, with {scene.unseen[1]:,} requests, are not shown; "
+        "choose with --backend."
+        for scene in scenes
+        if scene.unseen[0]
+    ]

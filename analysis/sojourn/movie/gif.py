@@ -1,0 +1,115 @@
+"""The film as an animated GIF, or one instant of it as a PNG."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+from PIL import Image
+
+from sojourn.errors import SojournError
+from sojourn.files import written_whole
+from sojourn.movie.drawing import Sheet, frame_of, sheet_of
+from sojourn.movie.film import Film
+from sojourn.movie.theme import Theme, colours_of
+
+FPS = 12.5
+SECONDS = 15.0
+WIDTH = 800
+LEAST_WIDTH, MOST_WIDTH = 320, 1_920
+MOST_FRAMES = 600
+"""More would take minutes to draw and megabytes to keep."""
+MOST_PIXELS = 400_000_000
+"""Of all frames together: Pillow holds them all, a byte each."""
+HELD = 3.0  # s: the last frame
+SLIDE = 0.35  # s of the film: how long a square takes to its new place
+
+
+def frame_times(film: Film, seconds: float, fps: float) -> list[float]:
+    """Instants of the frames, in seconds of the requests: the first at 0, the last at the end.
+
+    Raises:
+        SojournError: they would be more than ``MOST_FRAMES``.
+    """
+    count = max(round(seconds * fps), 1) + 1
+    if count > MOST_FRAMES:
+        raise SojournError(
+            f"{count:,} frames are more than the {MOST_FRAMES} of a GIF: shorter (--seconds), faster (--speed), "
+            "or fewer a second (--fps)"
+        )
+    return [float(each) for each in np.linspace(0.0, film.seconds, count)]
+
+
+def write_gif(
+    film: Film,
+    path: str | os.PathLike[str] | IO[bytes],
+    *,
+    theme: Theme,
+    seconds: float = SECONDS,
+    fps: float = FPS,
+    width: int = WIDTH,
+) -> None:
+    """Write the film, whole or not at all; it loops, and holds its last frame for ``HELD`` seconds.
+
+    Args:
+        film: what is shown.
+        path: the file to write.
+        theme: its paper.
+        seconds: how long it plays, the held frame apart.
+        fps: frames a second; GIF counts hundredths, so it is the nearest that these allow.
+        width: pixels.
+
+    Raises:
+        SojournError: too many frames, frames that are too large, or the file cannot be written.
+    """
+    hundredths = max(round(100 / fps), 2)
+    times = frame_times(film, seconds, 100 / hundredths)
+    sheet = sheet_of(film, checked_width(width), theme)
+    if sheet.width * sheet.height * len(times) > MOST_PIXELS:
+        raise SojournError(
+            f"{len(times):,} frames of {sheet.width} × {sheet.height} pixels are too much for a GIF: make it smaller "
+            "(--width), shorter (--seconds), or of fewer scenes (--scene)"
+        )
+    frames = _frames(sheet, times, SLIDE * film.seconds / seconds)
+    first = next(frames)
+    durations = [hundredths * 10] * (len(times) - 1) + [round(HELD * 1_000)]
+    options: dict[str, Any] = {"format": "GIF", "save_all": True, "loop": 0, "optimize": True, "disposal": 1}
+    if isinstance(path, str | os.PathLike):
+        with written_whole(path) as partial:
+            first.save(partial, append_images=frames, duration=durations, **options)
+    else:
+        first.save(path, append_images=frames, duration=durations, **options)
+
+
+def write_still(film: Film, path: str | os.PathLike[str], *, theme: Theme, at: float, width: int = WIDTH) -> None:
+    """Write the film at an instant as PNG; ``at`` in seconds on its clock.
+
+    Raises:
+        SojournError: the instant is outside the film, or the file cannot be written.
+    """
+    if not 0 <= at <= film.seconds:
+        raise SojournError(f"{at:g} s is outside the film, which lasts {film.seconds:.4g} s")
+    image = frame_of(sheet_of(film, checked_width(width), theme), at, 0.0)
+    with written_whole(path) as partial:
+        image.save(partial, format="PNG", optimize=True)
+
+
+def checked_width(width: int) -> int:
+    """The width.
+
+    Raises:
+        SojournError: nothing can be read at it, or it is larger than any screen needs.
+    """
+    if not LEAST_WIDTH <= width <= MOST_WIDTH:
+        raise SojournError(f"a width of {width} is not between {LEAST_WIDTH} and {MOST_WIDTH} pixels")
+    return width
+
+
+def _frames(sheet: Sheet, times: list[float], slide: float) -> Iterator[Image.Image]:
+    """Frames of one and the same few colours, so that only what moved is written of each."""
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in colours_of(sheet.theme) for part in colour])
+    for now in times:
+        yield frame_of(sheet, now, slide).quantize(palette=palette, dither=Image.Dither.NONE)

@@ -1,0 +1,109 @@
+"""The film as one page with play, pause and a slider; it needs no network."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import jinja2
+import numpy as np
+
+from sojourn import __version__
+from sojourn.errors import SojournError
+from sojourn.files import written_whole
+from sojourn.movie.film import Film
+from sojourn.movie.layout import FEW
+from sojourn.movie.scenes import Floats, Scene
+from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.words import printable
+
+THEMES = ("auto", "light", "dark")
+LENGTHS = (60.0, 30.0, 15.0, 5.0)  # s in which all of the window is shown
+SPEEDS = (0.1, 1.0, 10.0, 100.0)  # times as fast as it was
+SECONDS = 30.0
+
+
+def write_page(
+    film: Film,
+    path: str | os.PathLike[str],
+    *,
+    seconds: float | None = None,
+    speed: float | None = None,
+    theme: str = "auto",
+) -> None:
+    """Write the page, whole or not at all; arguments as of ``page_of``.
+
+    Raises:
+        SojournError: ``theme`` is none, or the file cannot be written.
+    """
+    page = page_of(film, seconds=seconds, speed=speed, theme=theme)
+    with written_whole(path) as partial:
+        partial.write_text(page, encoding="utf-8")
+
+
+def page_of(film: Film, *, seconds: float | None = None, speed: float | None = None, theme: str = "auto") -> str:
+    """The page as text.
+
+    Args:
+        film: what is shown.
+        seconds: how long all of it plays at first; the reader may choose another speed.
+        speed: or how many times as fast as it was.
+        theme: ``light``, ``dark``, or ``auto``: what the reader's system prefers.
+
+    Raises:
+        SojournError: ``theme`` is none.
+    """
+    if theme not in THEMES:
+        raise SojournError(f"{theme!r} is no theme: {', '.join(THEMES)}")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("sojourn.movie", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    data = {
+        "seconds": round(film.seconds, 6),
+        "begun": film.begun and film.begun.timestamp() * 1_000,
+        "scenes": [_plain(scene) for scene in film.scenes],
+    }
+    return environment.get_template("movie.html").render(
+        title=printable(film.title, 200),
+        theme=theme,
+        # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
+        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        scenes=[{"name": scene.name, "reading": scene.reading(0.0, film.seconds)} for scene in film.scenes],
+        notes=[printable(note, 1_000) for note in film.notes],
+        unknown=any((~scene.told).any() for scene in film.scenes),
+        numbers=any(len(scene) <= FEW for scene in film.scenes),
+        seconds=round(film.seconds, 6),
+        speeds=speeds_of(seconds, speed),
+        queueing=QUEUEING,
+        service=SERVICE,
+        other=OTHER,
+        version=__version__,
+    )
+
+
+def speeds_of(seconds: float | None, speed: float | None) -> list[tuple[str, str, bool]]:
+    """(value, words, whether it is chosen) of each speed the page offers, the slowest of either kind first."""
+    lengths = {*LENGTHS, *([seconds] if seconds else [])}
+    speeds = {*SPEEDS, *([speed] if speed else [])}
+    chosen = f"x {speed:g}" if speed else f"s {seconds or SECONDS:g}"
+    found = [(f"s {each:g}", f"all in {each:g} s") for each in sorted(lengths, reverse=True)]
+    found += [(f"x {each:g}", "as it was" if each == 1 else f"× {each:g}") for each in sorted(speeds)]
+    return [(value, words, value == chosen) for value, words in found]
+
+
+def _plain(scene: Scene) -> dict[str, object]:
+    return {
+        "name": scene.name,
+        "lanes": [{"name": lane.name, "workers": lane.workers} for lane in scene.lanes],
+        **{name: _instants(getattr(scene, name)) for name in ("arrival", "until", "begin", "end", "left")},
+        **{name: getattr(scene, name).tolist() for name in ("outcome", "lane", "place", "number")},
+        "told": scene.told.astype(np.int64).tolist(),
+    }
+
+
+def _instants(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else round(value, 6) for value in values.tolist()]

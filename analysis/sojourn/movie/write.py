@@ -1,0 +1,181 @@
+"""From rows of a split to a film, and from a film to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.explain.result import SplitResult
+from sojourn.explain.stays import stays_around
+from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
+from sojourn.movie.scenes import Scene, scene_of
+from sojourn.words import printable
+
+KINDS = (".html", ".gif", ".png")
+
+Rows = SplitResult | pl.LazyFrame
+
+
+def write_movie(
+    queues: Rows | Mapping[str, Rows],
+    path: str | os.PathLike[str],
+    *,
+    title: str = "The queue as it happened",
+    by: str | None = None,
+    workers: int | Mapping[str, int] | None = None,
+    seconds: float | None = None,
+    speed: float | None = None,
+    theme: str | None = None,
+) -> Film:
+    """Write the queue as it happened, as a page (.html), a GIF (.gif) or its middle instant (.png).
+
+    Args:
+        queues: what ``sojourn.split`` returns, or its rows; or several by name, each a scene of its own.
+        path: the file to write; its suffix says what.
+        title: over all of it.
+        by: a column of the rows: a scene for each of its values, at most ``MOST_SCENES``.
+        workers: of each backend; None: read off the worker values.
+        seconds: how long it plays.
+        speed: or how many times as fast as it was.
+        theme: light or dark; a page also knows auto, its default: what the reader's system prefers.
+
+    Returns:
+        the film that was written; its ``notes`` say what is not in it.
+
+    Raises:
+        SojournError: there is no queue to be drawn, the suffix is none of these, or the file cannot be written.
+    """
+    suffix_of(path)
+    film = film_of_rows(queues, title=title, by=by, workers=workers)
+    write_film(film, path, seconds=seconds, speed=speed, theme=theme)
+    return film
+
+
+def film_of_rows(
+    queues: Rows | Mapping[str, Rows],
+    *,
+    title: str,
+    by: str | None = None,
+    workers: int | Mapping[str, int] | None = None,
+    only: Sequence[str] = (),
+    backends: Sequence[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    most: int = MOST,
+) -> Film:
+    """The film of rows; arguments as of ``write_movie`` and ``sojourn.movie.film.film_of``.
+
+    ``only``: these scenes, in this order. ``backends``: only requests to these.
+
+    Raises:
+        SojournError: there is no queue to be drawn, ``by`` names no column, or ``only`` no scene.
+    """
+    named = queues if isinstance(queues, Mapping) else {"": queues}
+    groups: list[tuple[str, pl.LazyFrame]] = []
+    notes: list[str] = []
+    for name, one in named.items():
+        rows = one.rows if isinstance(one, SplitResult) else one
+        rows = rows.filter(pl.col("upstream").is_in(list(backends))) if backends else rows
+        if by is None:
+            groups.append((name, rows))
+            continue
+        values, more = _values(rows, by, [each.removeprefix(f"{name} ") for each in only])
+        groups += [(f"{name} {value}".strip(), part) for value, part in values]
+        notes += [f"{more} further values of {by} are not shown: the {MOST_SCENES} busiest are."] if more else []
+    if only:
+        places = dict(groups)
+        missing = [each for each in only if each not in places]
+        if missing:
+            raise SojournError(f"there is no scene {missing[0]!r}: there are {', '.join(places) or 'none'}")
+        groups = [(each, places[each]) for each in only]
+    if len(groups) > MOST_SCENES:
+        raise SojournError(f"{len(groups)} scenes are more than the {MOST_SCENES} that can be seen at a time")
+    scenes = [_scene(name, rows, workers) for name, rows in groups]
+    found = [scene for scene in scenes if scene is not None]
+    if not found:
+        raise SojournError(
+            "no request went to a backend, so there is no queue to be drawn"
+            + (f"; --backend named {', '.join(backends)}" if backends else "")
+        )
+    return film_of(found, title=title, since=since, until=until, most=most, notes=notes)
+
+
+def write_film(
+    film: Film,
+    path: str | os.PathLike[str],
+    *,
+    seconds: float | None = None,
+    speed: float | None = None,
+    theme: str | None = None,
+    fps: float | None = None,
+    width: int | None = None,
+    at: float | None = None,
+) -> None:
+    """Write a film as the suffix of ``path`` says.
+
+    Args:
+        film, path, seconds, speed, theme: as of ``write_movie``.
+        fps: frames of a GIF in a second.
+        width: of a picture, pixels.
+        at: the instant of a PNG, s; None: the middle.
+
+    Raises:
+        SojournError: the suffix is none of ``KINDS``, something cannot be drawn, or the file cannot be written.
+    """
+    suffix = suffix_of(path)
+    if suffix == ".html":
+        from sojourn.movie.page import write_page  # noqa: PLC0415
+
+        write_page(film, path, seconds=seconds, speed=speed, theme=theme or "auto")
+        return
+    from sojourn.movie import gif  # noqa: PLC0415 - Pillow is loaded for pictures only
+    from sojourn.movie.theme import theme_of  # noqa: PLC0415
+
+    paper = theme_of(theme or "light")
+    if suffix == ".png":
+        gif.write_still(film, path, theme=paper, at=film.seconds / 2 if at is None else at, width=width or gif.WIDTH)
+        return
+    length = film.seconds / speed if speed else seconds or gif.SECONDS
+    gif.write_gif(film, path, theme=paper, seconds=length, fps=fps or gif.FPS, width=width or gif.WIDTH)
+
+
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """What is written there, one of ``KINDS``.
+
+    Raises:
+        SojournError: it is none of them.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in KINDS:
+        raise SojournError(f"{os.fspath(path)}: a movie is written as .html or .gif, one instant of it as .png")
+    return suffix
+
+
+def _values(rows: pl.LazyFrame, by: str, only: Sequence[str]) -> tuple[list[tuple[str, pl.LazyFrame]], int]:
+    """(value, its rows) of the busiest values of a column, or of those named, and how many values more there are.
+
+    The one that came first is the first.
+    """
+    if by not in rows.collect_schema().names():
+        raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")
+    counts = rows.filter(pl.col("proxied")).group_by(by).agg(count=pl.len(), first=pl.col("start").min()).collect()
+    named = [
+        ("–" if value is None else printable(value, 60), value) for value in counts.sort("first", by)[by].to_list()
+    ]
+    busiest = counts.sort("count", "first", descending=[True, False])[by].head(MOST_SCENES).to_list()
+    shown = [each for each in named if (each[0] in only if only else each[1] in busiest)] or named[:MOST_SCENES]
+    kind = counts[by].dtype
+    found = [(name, rows.filter(pl.col(by).eq_missing(pl.lit(value, kind)))) for name, value in shown]
+    return found, 0 if only else len(named) - len(shown)
+
+
+def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | None) -> Scene | None:
+    if not rows.select(pl.col("proxied").any()).collect().item():
+        return None
+    found = stays_around(rows, workers=workers)
+    return scene_of(name or "all requests", found.table, first=found.first, workers=found.workers)

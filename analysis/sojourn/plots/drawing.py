@@ -1,0 +1,107 @@
+"""A chart as a specification in the colours of a theme, and as SVG, PNG or PDF: one way for reports and for files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from sojourn.sections.section import Chart
+from sojourn.words import printable
+
+LONGEST = 10_000  # characters of one text
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of what is not data. Text on the background has a contrast of at least 7 : 1 (WCAG 2.2, AAA)."""
+
+    background: str
+    text: str
+    line: str
+    grid: str
+
+
+THEMES = {
+    "light": Theme("#ffffff", "#222222", "#767676", "#e2e2e2"),
+    "dark": Theme("#15181c", "#e8e8e8", "#8c929a", "#33383f"),
+    # In a page a chart takes the colour of the text around it, whichever theme the page is in just then.
+    "page": Theme("transparent", "currentColor", "#808080", "#80808040"),
+}
+
+# Labels of a time axis by how fine it is; hours from 0 to 23, as logs have them. Each says enough by itself: of labels
+# that are too close every other is left out.
+TIMES = {
+    "milliseconds": ":%S.%L",
+    "seconds": "%H:%M:%S",
+    "minutes": "%H:%M",
+    "hours": "%H:%M",
+    "date": "%b %d",
+    "week": "%b %d",
+    "month": "%b %d",
+    "year": "%b %d",
+}
+
+
+def specification(chart: Chart, theme: str = "light") -> dict[str, Any]:
+    """The Vega-Lite specification of a chart, its texts safe to draw, in the colours of a theme of ``THEMES``."""
+    return _merged(safe(chart.to_dict()), {"config": _config(THEMES[theme])})
+
+
+def svg(spec: dict[str, Any]) -> str:
+    """A specification drawn as SVG."""
+    return str(vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version()))
+
+
+def png(spec: dict[str, Any], scale: float = 2.0) -> bytes:
+    """A specification drawn as PNG, ``scale`` pixels of the picture for each of the chart."""
+    return bytes(vl_convert.vegalite_to_png(spec, vl_version=vega_lite_version(), scale=scale))
+
+
+def pdf(spec: dict[str, Any]) -> bytes:
+    """A specification drawn as a PDF of one page of the chart's size; lines and texts stay what they are."""
+    return bytes(vl_convert.vegalite_to_pdf(spec, vl_version=vega_lite_version()))
+
+
+def tables_of(spec: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The rows that the parts of a specification are drawn from, in the order of the parts."""
+    return list(spec.get("datasets", {}).values())
+
+
+def vega_lite_version() -> str:
+    """The version of Vega-Lite that the charts are written for: 5.20 or the like."""
+    return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+
+
+def _config(theme: Theme) -> dict[str, Any]:
+    words = {"labelColor": theme.text, "titleColor": theme.text}
+    return {
+        "background": theme.background,
+        "view": {"stroke": None},
+        "axis": {**words, "gridColor": theme.grid, "domainColor": theme.line, "tickColor": theme.line},
+        "axisTemporal": {"format": TIMES},
+        "legend": {**words, "orient": "top"},
+        "header": words,
+        "title": {"color": theme.text, "subtitleColor": theme.text},
+        "text": {"color": theme.text},
+    }
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """``one`` with what ``other`` has besides; where both have a key, what ``one`` says stands, but for its config."""
+    merged = dict(one)
+    for key, value in other.items():
+        before = merged.get(key)
+        merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def safe(value: Any) -> Any:
+    """A chart's specification with its texts safe to draw: a control character in one ends the drawing engine."""
+    if isinstance(value, str):
+        return printable(value, LONGEST)
+    if isinstance(value, dict):
+        return {key: safe(inner) for key, inner in value.items()}
+    return [safe(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,96 @@
+"""A chart as a file."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sojourn.errors import SojournError
+from sojourn.files import written_whole
+from sojourn.plots import drawing
+from sojourn.sections.section import Chart, Picture
+
+SUFFIXES = (".svg", ".png", ".pdf", ".json")
+
+
+def save(
+    chart: Chart | Picture,
+    path: str | os.PathLike[str],
+    *,
+    theme: str = "light",
+    width: int | None = None,
+    height: int | None = None,
+    scale: float = 2.0,
+    title: str | None = None,
+) -> None:
+    """Write a chart to a file, whole or not at all.
+
+    Args:
+        chart: or a picture, whose chart is drawn.
+        path: its suffix says what is written: SVG, PNG, PDF, or JSON (the Vega-Lite specification).
+        theme: light (on white) or dark.
+        width, height: of what lies between the axes, pixels; None: as the chart has it. Of a chart made of several,
+            the height of all of them.
+        scale: pixels of a PNG for each pixel of the chart.
+        title: above it.
+
+    Raises:
+        SojournError: the suffix is none of these, or the file cannot be written.
+    """
+    written = writer(path, scale)
+    if theme not in ("light", "dark"):
+        raise SojournError(f"a theme is light or dark, not {theme!r}")
+    drawn = chart.chart() if isinstance(chart, Picture) else chart
+    spec = sized(drawing.specification(drawn, theme), width, height, title)
+    if isinstance(chart, Picture):
+        spec["description"] = drawing.safe(f"{chart.title}. {chart.reading}")
+    made = written(spec)
+    with written_whole(path) as partial:
+        partial.write_bytes(made)
+
+
+def writer(path: str | os.PathLike[str], scale: float = 2.0) -> Callable[[dict[str, Any]], bytes]:
+    """What makes the bytes of a file of this name from a specification.
+
+    Raises:
+        SojournError: the suffix is none of ``SUFFIXES``.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        known = f"{', '.join(SUFFIXES[:-1])} and {SUFFIXES[-1]}"
+        raise SojournError(f"{path}: a chart is written as {known}" + (f", not as {suffix}" if suffix else ""))
+    writers: dict[str, Callable[[dict[str, Any]], bytes]] = {
+        ".svg": lambda spec: _one_picture(spec).encode(),
+        ".png": lambda spec: drawing.png(spec, scale),
+        ".pdf": drawing.pdf,
+        ".json": lambda spec: json.dumps(spec, ensure_ascii=False, indent=1).encode(),
+    }
+    return writers[suffix]
+
+
+def sized(spec: dict[str, Any], width: int | None, height: int | None, title: str | None) -> dict[str, Any]:
+    """A specification with another size and title; parts of several charts keep their heights' proportions."""
+    parts = spec.get("vconcat")
+    changed = dict(spec)
+    if parts:
+        whole = sum(part.get("height", 1) for part in parts)
+        changed["vconcat"] = [
+            sized(part, width, height and round(height * part.get("height", 1) / whole), None) for part in parts
+        ]
+    else:
+        changed |= {name: value for name, value in (("width", width), ("height", height)) if value is not None}
+    if title:
+        changed["title"] = drawing.safe(title)
+    return changed
+
+
+def _one_picture(spec: dict[str, Any]) -> str:
+    """The SVG with one description. Vega's own, a text for every mark, would be most of the file and help nobody."""
+    config = {**spec.get("config", {}), "aria": False}
+    drawn = drawing.svg({**spec, "config": config})
+    label = html.escape(spec.get("description", ""), quote=True)
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) if label else drawn

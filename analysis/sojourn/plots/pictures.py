@@ -1,0 +1,91 @@
+"""The picture of a kind: the one place that knows which analysis it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from sojourn.errors import SojournError
+from sojourn.explain.groups import GROUPS
+from sojourn.explain.result import SplitResult
+from sojourn.explain.verdict import SLO
+from sojourn.frame import is_extra
+from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, OWN, SPLIT, Kind
+from sojourn.sections.section import Picture
+
+
+def picture(
+    result: SplitResult,
+    kind: str,
+    *,
+    by: str = "route",
+    of: str = "response",
+    workers: int | Mapping[str, int] | None = None,
+    slo: float = SLO,
+) -> Picture:
+    """A chart with its title, the sentence that says how to read it, and the sentence that reads it.
+
+    Args:
+        result: of ``sojourn.split``. Kinds of the split itself ask a store for what they draw, others fetch its rows.
+        kind: of ``KINDS``.
+        by: the column that divides, names victims and culprits; for a ridgeline also ``concurrency``.
+        of: of ``OF``, for a heatmap.
+        workers: per backend, or the same for all; None: read off the worker values.
+        slo: p99 of the response time that must hold, s.
+
+    Raises:
+        SojournError: there is no such kind or column, or these requests do not allow it.
+    """
+    if kind not in KINDS:
+        raise SojournError(f"there is no chart {kind!r}; choose from {', '.join(KINDS)}")
+    if of not in OF:
+        raise SojournError(f"a heatmap is of {', '.join(OF)}, not of {of!r}")
+    if not result.requests:
+        raise SojournError("there is no request to draw")
+    asked = KINDS[kind]
+    if asked.section == SPLIT:
+        return _of_split(result, asked, by, of, workers)
+    if asked.section == OWN:
+        from sojourn.sections.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
+
+        return sequence_picture(result)
+    from sojourn.report.contents import section_of  # noqa: PLC0415 - the report draws with what is here
+
+    if asked.by:
+        _checked(result, by)
+    section = section_of(result, asked.section, by=by if asked.by else "route", workers=workers, slo=slo)
+    found = next((each for each in section.pictures if each.key == asked.key), None)
+    if found is None:
+        raise SojournError(f"there is nothing to draw as {kind}: {section.sentence}")
+    return found
+
+
+def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | Mapping[str, int] | None) -> Picture:
+    from sojourn.sections import split as pictures  # noqa: PLC0415
+
+    if kind.key in pictures.PICTURES:
+        return pictures.PICTURES[kind.key](result)
+    if kind.of:
+        return pictures.heat_over_time(result, OF[of])
+    if kind.key == "ridgeline" and by == CONCURRENCY:
+        return pictures.ridgeline_by_concurrency(result, workers)
+    make = pictures.split_by if kind.key == "split-by" else pictures.ridgeline_by
+    if by in GROUPS:
+        return make(result, by)
+    # A store is asked by the columns it groups by; for any other its rows are read.
+    _checked(result, by)
+    from sojourn.explain.frame_measures import FrameMeasures  # noqa: PLC0415
+
+    return make(result, by, FrameMeasures(result.rows))
+
+
+def _checked(result: SplitResult, column: str) -> None:
+    if column in GROUPS:
+        return
+    if column not in result.rows.collect_schema().names():
+        raise SojournError(f"there is no column {column!r} in what was read; read it with split(columns=[{column!r}])")
+    if is_extra(column):
+        known = result.rows.select(pl.col(column).is_not_null().any()).collect(engine="streaming").item()
+        if not known:
+            raise SojournError(f"no request has a value for {column!r}: the log has no such key")

@@ -1,0 +1,83 @@
+"""A report in three lines, for somebody who reads no more: what happened, what it cost, what would help.
+
+It is made of what the split and the sections found, in their own words where they have some, and claims nothing
+beyond: a section that found nothing to be claimed has no ``short``, and one whose audit failed is said to be in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sojourn.explain.result import SplitResult
+from sojourn.sections.section import Section
+from sojourn.words import briefly, duration
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: what it answers, the sentences, and the keys of the sections that say more."""
+
+    label: str
+    text: str
+    more: tuple[tuple[str, str], ...] = ()
+    doubtful: bool = False
+
+
+def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
+    """The lines; none without a request, or where there is no section to add to the verdict."""
+    found = {section.key: section for section in sections}
+    if not result.requests or not found.keys() & {"blame", "whatif", "goodput"}:
+        return []
+    lines = [
+        _line("What happened", _happened(result), found, "blame"),
+        _line("What it cost", _cost(result), found, "goodput"),
+    ]
+    if found.get("compare") and found["compare"].short:
+        lines.insert(1, _line("What changed", "", found, "compare"))
+    whatif = found.get("whatif")
+    if whatif is not None and whatif.short:
+        lines.append(_line("What would help", "", found, "whatif"))
+    elif whatif is not None:
+        lines.append(Line("What would help", "Nothing here says so for certain.", (_link(whatif),)))
+    return lines
+
+
+def _line(label: str, text: str, found: dict[str, Section], key: str) -> Line:
+    section = found.get(key)
+    if section is None or not section.short:
+        return Line(label, text)
+    return Line(label, f"{text} {section.short}".strip(), (_link(section),), bool(section.failures))
+
+
+def _link(section: Section) -> tuple[str, str]:
+    return section.key, section.title
+
+
+def _happened(result: SplitResult) -> str:
+    """Where ten seconds of response time went, without any word of the trade."""
+    means, total = result.means, sum(result.means.values())
+    if total <= 0:
+        return f"{result.requests:,} requests were answered in no time that nginx can measure."
+    queueing = means["connect"] + means["queue"]
+    service = means["service_time"]
+    return (
+        f"Of every 10 seconds that requests took, {_tenths(queueing / total)} went by in a queue in front of "
+        f"the app, {_tenths(service / total)} in the app's own work and "
+        f"{_tenths((total - queueing - service) / total)} elsewhere."
+    )
+
+
+def _tenths(share: float) -> str:
+    return f"{share * 10 + 0.0:.1f}".replace("-0.0", "0.0")
+
+
+def _cost(result: SplitResult) -> str:
+    queued = (result.means["connect"] + result.means["queue"]) * result.requests
+    # Requests that nobody can tell the wait of count as having waited for nothing.
+    least = "at least " if result.sources.get("none") else ""
+    slow = result.response_time["p99"]
+    return (
+        f"{result.requests:,} requests stood in a queue for {least}{duration(max(queued, 0.0))} in all; one in a "
+        f"hundred took {briefly(slow)} or longer."
+    )

@@ -1,0 +1,171 @@
+"""Columns, numbers and names, fitted into the width there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rich.cells import set_cell_size
+
+from sojourn.watch.figures import Figures
+from sojourn.words import milliseconds, percent, printable
+
+WIDTH = 7  # of a number, the space before it included
+LEAST_NAME = 12
+MOST_NAME = 48
+LONG = 99.95  # s, from which on seconds are shown as such
+
+SPARKS = "▁▂▃▄▅▆▇█"
+ASCII_SPARKS = ".:-=+*#%@"
+PLAIN = str.maketrans({"–": "-", "…": "~", "±": "+-", "≤": "<=", "\u00a0": " "})
+
+PLAIN_STYLE, BOLD, DIM, REVERSE = "", "bold", "dim", "reverse"
+QUEUEING, SERVICE, BAD, GOOD = "queueing", "service", "bad", "good"
+
+
+class Part(NamedTuple):
+    """Text of one style."""
+
+    text: str
+    style: str = PLAIN_STYLE
+
+
+Line = tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Attributes:
+        key: to sort by. alone: its heading in one line; above, heading: in two; words: in a sentence.
+        value: of a group's row (as in ``Figures.groups``) and the window's length, s.
+        shown: writes it.
+    """
+
+    key: str
+    alone: str
+    above: str
+    heading: str
+    words: str
+    style: str
+    value: Callable[[dict[str, Any], float], float | None]
+    shown: Callable[[float | None], str]
+
+
+def _of(distribution: str, figure: str) -> Callable[[dict[str, Any], float], float | None]:
+    return lambda row, _seconds: row[distribution][figure]
+
+
+def rate_text(rate: float | None) -> str:
+    """Requests per second, with three digits that matter."""
+    if rate is None:
+        return "–"
+    if rate == 0:
+        return "0"
+    return f"{rate:,.0f}" if rate >= 99.5 else f"{rate:.1f}" if rate >= 9.95 else f"{rate:.2f}"
+
+
+def time_text(seconds: float | None) -> str:
+    """Milliseconds without their unit; from ``LONG`` on, seconds with it."""
+    return f"{seconds:,.0f} s" if seconds is not None and seconds >= LONG else milliseconds(seconds)
+
+
+def share_text(share: float | None) -> str:
+    """A share in per cent."""
+    return "–" if share is None or not math.isfinite(share) else percent(share)
+
+
+COLUMNS = (
+    Column("rate", "req/s", "", "req/s", "requests", "", lambda row, seconds: row["requests"] / seconds, rate_text),
+    Column("p50", "r p50", "resp.", "p50", "response p50", "", _of("response_time", "p50"), time_text),
+    Column("p99", "r p99", "resp.", "p99", "response p99", "", _of("response_time", "p99"), time_text),
+    Column("queueing", "q mean", "queue", "mean", "mean queueing", QUEUEING, _of("queueing_delay", "mean"), time_text),
+    Column("queueing99", "q p99", "queue", "p99", "queueing p99", QUEUEING, _of("queueing_delay", "p99"), time_text),
+    Column("service", "s mean", "serv.", "mean", "mean service", SERVICE, _of("service_time", "mean"), time_text),
+    Column("service99", "s p99", "serv.", "p99", "service p99", SERVICE, _of("service_time", "p99"), time_text),
+    Column(
+        "share", "queued", "queued", "share", "share of queueing", "", lambda row, _: row["queueing_share"], share_text
+    ),
+    Column(
+        "errors", "errors", "", "errors", "errors", "",
+        lambda row, _: row["errors"] / row["requests"] if row["requests"] else None, share_text,
+    ),
+)  # fmt: skip
+# Which columns go first where there is no room for all.
+RANK = ("rate", "p99", "queueing", "share", "errors", "queueing99", "service", "p50", "service99")
+SECONDS = "seconds"
+SORTS = (SECONDS, *(column.key for column in COLUMNS))
+"""What groups can be sorted by: the seconds of all their requests, or a column."""
+
+
+def sort_words(sort: str) -> str:
+    """What a table is sorted by."""
+    return next((column.words for column in COLUMNS if column.key == sort), "seconds")
+
+
+def columns_in(width: int) -> tuple[Column, ...]:
+    """The columns there is room for, beside a name."""
+    count = max(min((width - LEAST_NAME) // WIDTH, len(COLUMNS)), 0)
+    return tuple(column for column in COLUMNS if column.key in RANK[:count])
+
+
+def name_width(width: int, count: int) -> int:
+    """Room for a name beside ``count`` numbers."""
+    return max(min(width - count * WIDTH, MOST_NAME), 1)
+
+
+def named(value: object, width: int) -> str:
+    """A name as a terminal may show it, in exactly this many places."""
+    text = "–" if value is None or value == "" else printable(value, 200)
+    fitted = set_cell_size(text, width)
+    if fitted.rstrip() != text and width > 1:
+        fitted = set_cell_size(text, width - 1) + "…"
+    return fitted
+
+
+def number(text: str) -> str:
+    """A number's text, to the right of its column."""
+    return text.rjust(WIDTH)
+
+
+def row_of(figures: Figures) -> dict[str, Any]:
+    """The figures of a window as a row of the table."""
+    return {
+        "requests": figures.requests,
+        "errors": figures.errors,
+        "queueing_share": figures.share,
+        "response_time": figures.response,
+        "queueing_delay": figures.queueing,
+        "service_time": figures.service,
+    }
+
+
+def sorted_rows(rows: Sequence[dict[str, Any]], sort: str, seconds: float) -> list[dict[str, Any]]:
+    """Groups by a column, the largest first and those without a value last; by seconds, as they come."""
+    column = next((column for column in COLUMNS if column.key == sort), None)
+    if column is None:
+        return list(rows)
+
+    def place(row: dict[str, Any]) -> float:
+        value = column.value(row, seconds)
+        return math.inf if value is None or math.isnan(value) else -value
+
+    return sorted(rows, key=place)
+
+
+def sparkline(values: Sequence[float | None], width: int, *, ascii_only: bool) -> str:
+    """Bars from 0 to the largest value; of several values in one place, the largest. A blank: none."""
+    marks = ASCII_SPARKS if ascii_only else SPARKS
+    each = -(-len(values) // max(width, 1))
+    places = [[v for v in values[k : k + each] if v is not None] for k in range(0, len(values), each)]
+    top = max((max(place) for place in places if place), default=0.0)
+    steps = (len(marks) - 1) / top if top > 0 else 0.0
+    return "".join(marks[round(max(*place, 0.0, 0.0) * steps)] if place else " " for place in places)
+
+
+def plain_text(text: str) -> str:
+    """Text in ASCII, for terminals that know nothing else."""
+    return text.translate(PLAIN).encode("ascii", "replace").decode()

@@ -1,0 +1,194 @@
+"""The split of a window's requests, all together and by group: the same sums and quantiles as ``sojourn split``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sojourn.explain.clock.at import with_clock_offset
+from sojourn.explain.clock.offsets import clock_offsets
+from sojourn.explain.components import COMPONENTS, with_app_facts, with_components, with_spans
+from sojourn.explain.frame_measures import without_upgraded
+from sojourn.explain.groups import GROUPS
+from sojourn.explain.measures import GROUP_SHOWN
+from sojourn.explain.statistics import Summary, summary_exprs, summary_of
+from sojourn.explain.verdict import SLO, Verdict, verdict
+
+BUCKET = 10.0  # s, of the history
+GROUPS_KEPT = 200
+STATUSES = (499, 502, 503, 504)
+"""Given up on by the client; no answer that could be used; turned away; given up on by nginx."""
+ERROR = (pl.col("status") == 499) | (pl.col("status") >= 500)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Requests that ended in a window. Durations in seconds.
+
+    Attributes:
+        seconds: of the window, as far as the log is known.
+        requests: how many; without upgraded connections (101).
+        errors: of them, those with status 499 or 5xx; ``statuses``: status (of ``STATUSES``) -> requests.
+        response, queueing, service: distributions; None where there is no value.
+        share: of queueing, of all seconds; None of no requests.
+        known: share of the answered whose app said both its delay and its service time.
+        judged: the verdict; None of no requests.
+        groups: value, requests, errors, seconds, share, and the distributions of ``GROUP_SHOWN``; most seconds first.
+        values: how many groups there are.
+        history: begin of ten seconds (unix s, a multiple) -> mean queueing delay; None where none is known.
+    """
+
+    seconds: float
+    requests: int
+    errors: int
+    statuses: dict[int, int]
+    response: Summary
+    queueing: Summary
+    service: Summary
+    share: float | None
+    known: float | None
+    judged: Verdict | None
+    groups: list[dict[str, Any]]
+    values: int
+    history: dict[int, float | None]
+
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.requests / self.seconds if self.seconds else 0.0
+
+    @property
+    def error_share(self) -> float | None:
+        """Errors, of all requests."""
+        return self.errors / self.requests if self.requests else None
+
+    def to_dict(self, by: str) -> dict[str, Any]:
+        """An entry of ``windows`` in the JSON output; ``by``: what the groups are."""
+        return {
+            "seconds": self.seconds,
+            "requests": self.requests,
+            "rate": self.rate,
+            "errors": self.errors,
+            "statuses": {str(status): count for status, count in self.statuses.items()},
+            "response_time": self.response,
+            "queueing_delay": self.queueing,
+            "service_time": self.service,
+            "queueing_share": self.share,
+            "app_known": self.known,
+            "verdict": self.judged and self.judged.to_dict(),
+            "by": {by: [{by if key == "value" else key: value for key, value in row.items()} for row in self.groups]},
+        }
+
+
+def clock_of(rows: pl.LazyFrame) -> pl.DataFrame:
+    """How far the apps' clocks stand from nginx's, by the log: as ``clock_offsets``."""
+    return clock_offsets(_facts(rows))
+
+
+def split_by(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
+    """``rows`` with components; the clocks as they were estimated, from more requests than these."""
+    return with_components(with_clock_offset(_facts(rows), clock))
+
+
+def fitting(text: str) -> pl.Expr:
+    """Which rows a filter leaves: ``COLUMN=VALUE`` of a group's column, or text in any of them, in either case."""
+    column, equals, value = text.partition("=")
+    if equals and column.strip() in GROUPS:
+        return (pl.col(column.strip()).cast(pl.String) == value.strip()).fill_null(False)
+    wanted = text.strip().lower()
+    return pl.any_horizontal(
+        pl.col(name).cast(pl.String).str.to_lowercase().str.contains(wanted, literal=True).fill_null(False)
+        for name in GROUPS
+    )
+
+
+def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: float = SLO) -> Figures:
+    """Figures of split rows.
+
+    Args:
+        rows: as from ``split_by``.
+        seconds: how much time they are from.
+        by: column of the groups.
+        where: a filter, as for ``fitting``; empty for none.
+        slo: as for ``sojourn.split``.
+    """
+    told = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
+    wanted = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *COMPONENTS))
+    asked = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
+    served = asked.select(*wanted, told=pl.when("answered").then(told)).collect(engine="streaming")
+    distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
+    row = served.select(
+        *distributions,
+        *(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS),
+        errors=ERROR.sum(),
+        known=pl.col("told").mean(),
+        **{f"status/{status}": (pl.col("status") == status).sum() for status in STATUSES},
+    ).row(0, named=True)
+    means = {name: row[name] or 0.0 for name in COMPONENTS}
+    total = sum(means.values())
+    groups, values = _groups(served, by)
+    return Figures(
+        seconds=seconds,
+        requests=len(served),
+        errors=row["errors"],
+        statuses={status: row[f"status/{status}"] for status in STATUSES},
+        response=summary_of(row, "request_time"),
+        queueing=summary_of(row, "queueing_delay"),
+        service=summary_of(row, "service_time"),
+        share=(means["connect"] + means["queue"]) / total if total > 0 else None,
+        known=row["known"],
+        judged=_judged(served, means, row["request_time/p99"], slo),
+        groups=groups,
+        values=values,
+        history=_history(served),
+    )
+
+
+def _facts(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return with_app_facts(with_spans(rows, None))
+
+
+def _judged(served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float) -> Verdict | None:
+    if served.is_empty() or p99 is None:
+        return None
+    tail = served.filter(pl.col("request_time") >= p99)
+    slowest = tail.select(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS).row(0, named=True)
+    return verdict(dict(means), slowest, p99, len(served), slo)
+
+
+def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
+    distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
+    table = (
+        served.group_by(by)
+        .agg(
+            pl.len().alias("requests"),
+            ERROR.sum().alias("errors"),
+            pl.col("request_time").sum().alias("seconds"),
+            (pl.col("queueing_delay").fill_null(0.0).sum() / pl.col("request_time").sum()).alias("share"),
+            *distributions,
+        )
+        .sort("seconds", by, descending=[True, False], nulls_last=True)
+    )
+    found = [
+        {
+            "value": row[by],
+            "requests": row["requests"],
+            "errors": row["errors"],
+            "seconds": row["seconds"],
+            "queueing_share": row["share"],
+            "response_time": summary_of(row, "request_time"),
+            "queueing_delay": summary_of(row, "queueing_delay"),
+            "service_time": summary_of(row, "service_time"),
+        }
+        for row in table.head(GROUPS_KEPT).iter_rows(named=True)
+    ]
+    return found, len(table)
+
+
+def _history(served: pl.DataFrame) -> dict[int, float | None]:
+    width = int(BUCKET * 1e6)
+    begin = (pl.col("time").dt.epoch("us") // width * int(BUCKET)).alias("begin")
+    return dict(served.group_by(begin).agg(pl.col("queueing_delay").mean()).iter_rows())

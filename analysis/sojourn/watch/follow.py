@@ -1,0 +1,299 @@
+"""Following logs: what was written since the last look, whatever became of the file in between.
+
+A log is rotated in two ways. Renamed and created anew: nginx goes on writing into the renamed file until it is told, so
+that one is read on for a while beside the new one. Copied and truncated: the file is shorter than it was, or no longer
+says what it said just before the place that was reached.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import time
+from typing import Protocol
+
+from sojourn.errors import SojournError
+from sojourn.readers.compression import DAMAGE
+from sojourn.readers.lines import LINE_LIMIT
+from sojourn.readers.sources import LogInput, opened_inputs
+from sojourn.watch.tail import Start
+
+READ_BYTES = 8 << 20  # at a look
+REMEMBERED = 64  # bytes before the place that was reached, to know the file again
+GRACE = 60.0  # s a renamed log is read on
+
+
+class Follower(Protocol):
+    """A log that may grow.
+
+    Attributes:
+        name: what the user called it.
+        missing: there is no such file yet, or no longer.
+        ended: nothing will ever come again (a pipe that was closed).
+        behind: bytes that are there and not read yet.
+        rotations: how often the file was another one, or was cut.
+    """
+
+    name: str
+    missing: bool
+    ended: bool
+    rotations: int
+
+    @property
+    def behind(self) -> int: ...  # noqa: D102
+
+    def lines(self) -> bytes:
+        """Whole lines that are new, at most about ``READ_BYTES``; a line cut off by a rotation ends without newline."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class _Held:
+    """An open file, the place reached in it, and the beginning of a line whose end is not written yet."""
+
+    def __init__(self, handle: int, position: int) -> None:
+        self.handle = handle
+        self.position = position
+        self.begun = b""
+        self.deadline = 0.0
+        status = os.fstat(handle)
+        self.identity = (status.st_dev, status.st_ino)
+        self._before = self._last_bytes()
+
+    def restarted(self) -> bool:
+        """Go back to the beginning where the file was cut; whether it was."""
+        if os.fstat(self.handle).st_size >= self.position and self._last_bytes() == self._before:
+            return False
+        self.position, self._before = 0, b""
+        return True
+
+    def read(self, limit: int) -> bytes:
+        """New whole lines."""
+        data = os.pread(self.handle, limit, self.position)
+        self.position += len(data)
+        if data:
+            self._before = self._last_bytes()
+        whole, self.begun = _whole_lines(self.begun, data)
+        return whole
+
+    @property
+    def behind(self) -> int:
+        """Bytes that are there and not read yet."""
+        return max(os.fstat(self.handle).st_size - self.position, 0)
+
+    def _last_bytes(self) -> bytes:
+        count = min(self.position, REMEMBERED)
+        return os.pread(self.handle, count, self.position - count)
+
+
+class FileFollower:
+    """A file by its name; it need not be there yet.
+
+    Args:
+        name: of the file.
+        start: tells where in a file that is there already to begin.
+    """
+
+    def __init__(self, name: str, start: Start) -> None:
+        self.name = name
+        self.missing = False
+        self.ended = False
+        self.rotations = 0
+        self._start: Start | None = start
+        self._held: _Held | None = None
+        self._renamed: list[_Held] = []
+
+    @property
+    def behind(self) -> int:
+        """Bytes that are there and not read yet."""
+        return self._held.behind if self._held else 0
+
+    def opened(self) -> tuple[int, int] | None:
+        """Open the file if it is there; its device and number.
+
+        Raises:
+            SojournError: it is there and cannot be read.
+        """
+        self._look()
+        return self._held.identity if self._held else None
+
+    def lines(self) -> bytes:
+        """See ``Follower``."""
+        self._look()
+        parts = [held.read(READ_BYTES) for held in self._renamed]
+        self._give_up_renamed()
+        if self._held is not None:
+            if self._held.restarted():
+                self.rotations += 1
+                parts.append(self._cut_off(self._held))
+            parts.append(self._held.read(READ_BYTES))
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """See ``Follower``."""
+        for held in (*self._renamed, *([self._held] if self._held else [])):
+            os.close(held.handle)
+        self._held, self._renamed = None, []
+
+    def _look(self) -> None:
+        """Open the file that has the name now, where it is another one than before."""
+        try:
+            found = os.stat(self.name)
+        except FileNotFoundError:
+            self.missing = True
+            self._start = None if self._held is None else self._start
+            return
+        except OSError as error:
+            raise SojournError(f"{self.name}: {error.strerror}") from error
+        self.missing = False
+        if self._held is not None and self._held.identity == (found.st_dev, found.st_ino):
+            return
+        try:
+            handle = os.open(self.name, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if self._held is not None:  # created, and not yet given to whoever may read it: the next look may succeed
+                return
+            raise SojournError(f"{self.name}: {error.strerror}") from error
+        if self._held is not None:
+            self.rotations += 1
+            self._held.deadline = time.monotonic() + GRACE
+            self._renamed.append(self._held)
+        # Only a file that was there from the beginning has a past that may be passed over.
+        self._held = _Held(handle, self._start(handle) if self._start else 0)
+        self._start = None
+
+    def _give_up_renamed(self) -> None:
+        now = time.monotonic()
+        for held in [h for h in self._renamed if h.deadline < now and not h.behind]:
+            os.close(held.handle)
+            self._renamed.remove(held)
+
+    @staticmethod
+    def _cut_off(held: _Held) -> bytes:
+        begun, held.begun = held.begun, b""
+        return begun + b"\n" if begun else b""
+
+
+class StreamFollower:
+    """Standard input, a named pipe or a device: what comes, as it comes.
+
+    Args:
+        name: for people.
+        handle: what to read; it is not closed.
+        ends: whether nothing can come after its end (not so for a named pipe, which others may open again).
+    """
+
+    def __init__(self, name: str, handle: int, *, ends: bool = True) -> None:
+        self.name = name
+        self.missing = False
+        self.ended = False
+        self.rotations = 0
+        self._behind = 0
+        self._handle = handle
+        self._ends = ends
+        self._begun = b""
+
+    @property
+    def behind(self) -> int:
+        """Bytes that are likely to be there and not read yet."""
+        return self._behind
+
+    def lines(self) -> bytes:
+        """See ``Follower``."""
+        parts = []
+        size = 0
+        while not self.ended and size < READ_BYTES and select.select([self._handle], [], [], 0)[0]:
+            try:
+                part = os.read(self._handle, 1 << 20)
+            except BlockingIOError:
+                break
+            if not part:
+                self.ended = self._ends
+                break
+            parts.append(part)
+            size += len(part)
+        self._behind = size if size >= READ_BYTES else 0
+        whole, self._begun = _whole_lines(self._begun, b"".join(parts))
+        if self.ended:
+            whole, self._begun = whole + self._begun, b""
+        return whole
+
+    def close(self) -> None:
+        """See ``Follower``."""
+
+
+class ArchiveFollower:
+    """A compressed log: read as if it were piped in; nothing writes into it any longer.
+
+    Args:
+        log: as from ``sojourn.readers.sources.opened_inputs``.
+    """
+
+    missing = False
+    rotations = 0
+
+    def __init__(self, log: LogInput) -> None:
+        self.name = log.name
+        self.ended = False
+        self._log = log
+        self._begun = b""
+
+    @property
+    def behind(self) -> int:
+        """Compressed bytes that are not read yet."""
+        return 0 if self.ended or self._log.raw is None else (self._log.size or 0) - self._log.raw.tell()
+
+    def lines(self) -> bytes:
+        """See ``Follower``."""
+        if self.ended:
+            return b""
+        try:
+            data = self._log.stream.read(READ_BYTES)
+        except DAMAGE:
+            data = b""
+        self.ended = not data
+        whole, self._begun = _whole_lines(self._begun, data)
+        return whole + self._begun if self.ended else whole
+
+    def close(self) -> None:
+        """See ``Follower``."""
+        self._log.close()
+
+
+def follower_of(name: str, start: Start) -> Follower:
+    """Who follows a source: a file's name, which need not be there yet, or a pipe's.
+
+    Raises:
+        SojournError: the source is there and cannot be read, or is nothing that lines are written into.
+    """
+    try:
+        regular = stat.S_ISREG(os.stat(name).st_mode)
+        if not regular:
+            # The shell's own pipe, as of <(zcat …), ends; one with a name of its own may be opened again.
+            ends = name.startswith(("/dev/fd/", "/proc/self/fd/"))
+            return StreamFollower(name, os.open(name, os.O_RDONLY | os.O_NONBLOCK), ends=ends)
+    except FileNotFoundError:
+        return FileFollower(name, start)
+    except OSError as error:
+        raise SojournError(f"{name}: {error.strerror}") from error
+    inputs = opened_inputs([name])
+    if inputs.parquet:
+        raise SojournError(f"{name}: a Parquet file does not grow; use sojourn split")
+    (log,) = inputs.logs
+    if log.stream is not log.raw:
+        return ArchiveFollower(log)
+    log.close()
+    return FileFollower(name, start)
+
+
+def _whole_lines(begun: bytes, data: bytes) -> tuple[bytes, bytes]:
+    """What ends with a newline, and the rest; a line without end is passed on once it is longer than lines may be."""
+    cut = data.rfind(b"\n") + 1
+    if cut:
+        return begun + data[:cut], data[cut:]
+    rest = begun + data
+    return (rest + b"\n", b"") if len(rest) > LINE_LIMIT else (b"", rest)

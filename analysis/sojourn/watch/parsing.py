@@ -1,0 +1,55 @@
+"""Lines of a log into rows of the canonical frame, a few at a time."""
+
+from __future__ import annotations
+
+import io
+from types import TracebackType
+
+import polars as pl
+
+from sojourn.frame import SPLIT_COLUMNS, Records
+from sojourn.readers.blocks import parsed_block, reading_engine
+from sojourn.readers.lines import blocks_of_lines
+from sojourn.readers.record import RECORD, records_query
+from sojourn.readers.requests import in_seconds
+from sojourn.readers.sources import LogInput
+
+COLUMNS = tuple(name for name in SPLIT_COLUMNS if name not in {"stamp", "app_garbled"})
+
+
+class Parser:
+    """An engine that is kept, because starting one takes longer than a second's lines."""
+
+    def __init__(self) -> None:
+        self._engine = reading_engine()
+        # A second's lines are one batch: more threads only wait for each other.
+        self._engine.execute("SET threads = 1")
+        self._query = records_query((*COLUMNS, RECORD), "block")
+        self._units = in_seconds(COLUMNS)
+
+    def rows(self, lines: bytes) -> tuple[list[pl.DataFrame], Records]:
+        """The accepted lines as rows (``COLUMNS`` and ``RECORD``), and what became of the others.
+
+        A last line without its newline is taken to be cut off when it is not sound.
+        """
+        found: list[pl.DataFrame] = []
+        records = Records()
+        if not lines:
+            return found, records
+        for block in blocks_of_lines(LogInput("", io.BytesIO(lines), None, None, None)):
+            parsed = parsed_block(self._engine, "", block, self._query)
+            records.read += parsed.lines
+            for reject in parsed.rejects:
+                records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
+            if parsed.accepted is not None and len(parsed.accepted):
+                rows = pl.DataFrame(parsed.accepted.select((*COLUMNS, RECORD)))
+                found.append(rows.with_columns(self._units))
+        return found, records
+
+    def __enter__(self) -> Parser:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._engine.close()

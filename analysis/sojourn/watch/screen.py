@@ -1,0 +1,291 @@
+"""A view laid out in the lines and columns there are: what matters most first, the table gets the rest."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+
+from sojourn.watch.cells import (
+    BAD,
+    BOLD,
+    COLUMNS,
+    DIM,
+    GOOD,
+    QUEUEING,
+    REVERSE,
+    SECONDS,
+    WIDTH,
+    Column,
+    Line,
+    Part,
+    columns_in,
+    name_width,
+    named,
+    number,
+    plain_text,
+    rate_text,
+    row_of,
+    share_text,
+    sort_words,
+    sorted_rows,
+    sparkline,
+    time_text,
+)
+from sojourn.watch.figures import Figures
+from sojourn.watch.queues import WAITING
+from sojourn.watch.view import View, short_name
+from sojourn.words import duration, printable, unbroken
+
+LABELS = {"now": "now, 10 s", "1m": "1 min", "10m": "10 min"}
+STYLES = {"healthy": GOOD, "queueing": BAD, "retries": BAD}
+SILENT = 5.0  # s
+DAY = 86_400.0  # s
+SMALL = 6  # lines: with fewer below the windows, the table has no title
+BACKENDS = ("req/s", "wait", "p99", "busy", "of", "depth", "most", "last")
+BACKENDS_SHOWN = 4
+CULPRITS_SHOWN = 4
+LEAST_SHARE = 0.001
+KEYS = "q quit  g group  w window  s sort  f filter  p pause  +/- interval  ? help"
+HELP = (
+    "q          quit (Ctrl-C too)",
+    "g          next column to group by: route, upstream, worker, status, service",
+    "w          window of the table: now (10 s), 1 min, 10 min",
+    "s, ←, →    column to sort by",
+    "↑, ↓       scroll the table",
+    "f          filter: text of a route, backend, worker, status or service, or COLUMN=VALUE",
+    "p, space   pause the picture; the log is read on",
+    "+, -       redraw more or less often",
+    "",
+    "Milliseconds. Requests count when they end: that is when nginx logs them.",
+    "queue: waiting for a worker; serv.: the app's own work; queued share: of all seconds; errors: 499 and 5xx.",
+    "backends -3.6 s: busy (of so many workers) and depth (mean, most, last) of the minute until that long ago: "
+    "what has not ended since is not in the log yet.",
+    "Waited: whom the last minute's waits were for. imbalance: another backend was free. dispatch: its own was.",
+)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How a view is looked at.
+
+    Attributes:
+        window: of the table. sort: of ``SORTS``. scroll: rows of it passed over.
+        editing: the filter as far as it is typed; None: it is not being typed.
+        ascii_only: the terminal knows no other signs.
+        keys: show which there are.
+    """
+
+    window: str = "1m"
+    sort: str = SECONDS
+    scroll: int = 0
+    every: float = 1.0
+    paused: bool = False
+    helping: bool = False
+    editing: str | None = None
+    ascii_only: bool = False
+    keys: bool = True
+
+
+def screen(view: View, looks: Looks, width: int, height: int | None = None) -> list[Line]:
+    """Lines of a view, none wider than ``width``, at most ``height`` (None: as many as there are)."""
+    lines = _help(looks, width) if looks.helping else _lines(view, looks, width, height)
+    if looks.keys:
+        bottom = [(Part(KEYS, DIM),)] if looks.editing is None else [_edited(looks.editing)]
+        room = max((height or len(lines) + 1) - 1, 0)
+        lines = [*lines[:room], *([()] * (room - len(lines)) if height else []), *bottom]
+    return [_fitted(line, width, ascii_only=looks.ascii_only) for line in lines[:height]]
+
+
+def text_of(lines: list[Line]) -> str:
+    """Lines without their styles."""
+    return "".join("".join(part.text for part in line).rstrip() + "\n" for line in lines)
+
+
+def _lines(view: View, looks: Looks, width: int, height: int | None) -> list[Line]:
+    columns = columns_in(width)
+    room = name_width(width, len(columns))
+    top = [_header(view, looks), *_verdict(view, width, 2 if height is None or height >= 16 else 1)]
+    top += _headings(columns, room, looks.sort, 2 if height is None or height >= 16 else 1)
+    top += [_window(LABELS[name], found, columns, room) for name, found in view.windows.items()]
+    groups = _groups(view, looks, columns, room)
+    # What is below the table, the most important first; and the order in which it stands.
+    below: list[tuple[int, list[Line]]] = [
+        (3, [_rejects(view)]),
+        (1, _culprits(view, width)),
+        (2, _history(view, looks, room, width)),
+        (0, _backends(view, room, width)),
+        (4, [(Part(line, BAD),) for note in view.notes for line in _wrapped(note, width)[:2]]),
+    ]
+    left = (height or 1_000) - len(top) - (1 if looks.keys else 0)
+    if left < SMALL:
+        groups = groups[1:]
+    least = min(len(groups), 2 if left < SMALL else 3)  # of the table
+    kept: list[tuple[int, list[Line]]] = []
+    for order, lines in below:
+        if lines and len(lines) <= left - least:
+            kept.append((order, lines))
+            left -= len(lines)
+    bottom = [line for _, lines in sorted(kept, key=lambda entry: entry[0]) for line in lines]
+    apart: list[Line] = [()] if left >= len(groups) + 2 else []
+    return [*top, *apart, *groups[: max(left, 0)], *apart, *bottom]
+
+
+def _header(view: View, looks: Looks) -> Line:
+    names = ", ".join(map(short_name, view.names[:2])) + ("…" if len(view.names) > 2 else "")
+    day = f"{view.at:%Y-%m-%d} " if view.age is not None and view.age > DAY else ""
+    parts = [Part("sojourn watch", BOLD), Part(f"  {day}{view.at:%H:%M:%S} UTC")]
+    if looks.paused:
+        parts.append(Part("  PAUSED", REVERSE))
+    if view.last is None:
+        parts.append(Part("  no record yet", BAD))
+    elif view.late is not None:
+        how = "behind" if view.late > 0 else "ahead of"
+        parts.append(Part(f"  log {duration(abs(view.late))} {how} this clock", BAD))
+    elif view.age is not None and view.age > max(SILENT, 3 * looks.every):
+        parts.append(Part(f"  last record {duration(view.age)} ago", BAD))
+    if view.where:
+        parts.append(Part(f"  only {printable(view.where, 30)}", BOLD))
+    every = f"  every {looks.every:g} s" if looks.keys else ""
+    return (*parts, Part(f"{every}  {names}", DIM))
+
+
+def _verdict(view: View, width: int, most: int) -> list[Line]:
+    name, found = next(((n, w) for n, w in view.windows.items() if w.judged), ("", None))
+    if found is None or found.judged is None:
+        return [(Part("No request ended in these ten minutes.", BOLD),)]
+    text = found.judged.sentence if name == "now" else f"{LABELS[name]}: {found.judged.sentence}"
+    lines = _wrapped(text, width)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], lines[most - 1][: width - 1] + "…"]
+    return [(Part(line, STYLES.get(found.judged.cause, BOLD)),) for line in lines]
+
+
+def _headings(columns: tuple[Column, ...], room: int, sort: str, count: int) -> list[Line]:
+    def cells(texts: list[str]) -> Line:
+        parts = [Part(" " * room)]
+        for column, text in zip(columns, texts, strict=True):
+            space = WIDTH - len(text)
+            parts += [Part(" " * space), Part(text, REVERSE if column.key == sort else DIM)]
+        return tuple(parts)
+
+    if count == 1:
+        return [cells([column.alone for column in columns])]
+    return [cells([column.above for column in columns]), cells([column.heading for column in columns])]
+
+
+def _cells(columns: tuple[Column, ...], row: dict[str, object], seconds: float) -> list[Part]:
+    return [Part(number(column.shown(column.value(row, seconds))), column.style) for column in columns]
+
+
+def _window(label: str, found: Figures, columns: tuple[Column, ...], room: int) -> Line:
+    return (Part(named(label, room), BOLD), *_cells(columns, row_of(found), found.seconds))
+
+
+def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) -> list[Line]:
+    found = view.windows[looks.window]
+    rows = sorted_rows(found.groups, looks.sort, found.seconds)
+    first = min(looks.scroll, max(len(rows) - 1, 0))
+    more = f", from {first + 1} of {found.values}" if first else f", {found.values} in all" if found.values > 1 else ""
+    title = f"by {view.by}, {LABELS[looks.window]}, most {sort_words(looks.sort)} first{more}"
+    lines: list[Line] = [(Part(title, DIM),)]
+    cells = ((row["value"], _cells(columns, row, found.seconds)) for row in rows[first:])
+    return [*lines, *((Part(named(value, room - 1) + " "), *parts) for value, parts in cells)]
+
+
+def _rejects(view: View) -> Line:
+    minute = view.windows["1m"]
+    rates = [f"{status} {rate_text(count / minute.seconds)}/s" for status, count in minute.statuses.items() if count]
+    none = " ".join(map(str, minute.statuses))
+    parts = [Part("1 min: ", DIM), Part("  ".join(rates), BAD) if rates else Part(f"no {none}", DIM)]
+    records = view.records
+    if records.rejected:
+        reasons = sorted(records.reasons.items(), key=lambda entry: -entry[1])
+        listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:3])
+        parts.append(Part(f"  lines refused: {listed}", BAD))
+    return tuple(parts)
+
+
+def _culprits(view: View, width: int) -> list[Line]:
+    found = view.queues
+    if found is None or (not found.culprits and found.waited <= 0):
+        return []
+    accounts = [(printable(row["culprit"] or "–", 40), row["share"]) for row in found.culprits[:CULPRITS_SHOWN]]
+    begin = "The last minute's seconds went to"
+    if found.kind == WAITING:
+        begin = f"Waited {duration(found.waited)} in the last minute:"
+        others = (("imbalance", found.imbalance), ("dispatch", found.dispatch))
+        accounts += [(name, seconds / found.waited) for name, seconds in others if found.waited > 0]
+    ranked = sorted((account for account in accounts if account[1] >= LEAST_SHARE), key=lambda account: -account[1])
+    listed = ", ".join(f"{name} {share_text(share)}" for name, share in ranked)
+    lines = _wrapped(f"{begin} {listed}", width)[:2]
+    return [(Part(line, QUEUEING if found.kind == WAITING else ""),) for line in lines]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Text in lines, numbers beside their units."""
+    return [line.replace("\u00a0", " ") for line in textwrap.wrap(unbroken(text), max(width, 20))]
+
+
+def _history(view: View, looks: Looks, room: int, width: int) -> list[Line]:
+    if all(value is None for value in view.history):
+        return []
+    top = max((value for value in view.history if value is not None), default=0.0)
+    label = named(f"queue ≤{time_text(top)}", room - 1)
+    bars = sparkline(view.history, width - room, ascii_only=looks.ascii_only)
+    return [(Part(label + " ", DIM), Part(bars, QUEUEING))]
+
+
+def _backends(view: View, room: int, width: int) -> list[Line]:
+    found = view.queues
+    if found is None or not found.backends:
+        return []
+    count = min((width - room) // WIDTH, len(BACKENDS))
+    ago = f" -{found.lag:.1f} s" if found.as_of is not None else ""
+    head = "".join(number(text[: WIDTH - 1]) for text in BACKENDS[:count])
+    lines: list[Line] = [(Part(named(f"backends{ago}", room) + head, DIM),)]
+    ranked = sorted(found.backends, key=lambda row: -(row["queueing_delay"]["mean"] or 0.0))
+    for row in ranked[:BACKENDS_SHOWN]:
+        cells = [
+            rate_text(row["rate"]),
+            time_text(row["queueing_delay"]["mean"]),
+            time_text(row["queueing_delay"]["p99"]),
+            share_text(row["busy"]),
+            f"{row['workers']:,}",
+            rate_text(row["depth"]),
+            *("–" if row[key] is None else f"{row[key]:,}" for key in ("most", "last")),
+        ]
+        styles = ("", QUEUEING, QUEUEING, "", "", "", "", "")
+        parts = [Part(number(cell), style) for cell, style in zip(cells[:count], styles, strict=False)]
+        lines.append((Part(named(row["upstream"], room - 1) + " "), *parts))
+    if len(ranked) > BACKENDS_SHOWN:
+        lines.append((Part(f"… {len(ranked) - BACKENDS_SHOWN} more; g groups by upstream", DIM),))
+    return lines
+
+
+def _help(looks: Looks, width: int) -> list[Line]:
+    texts = [line for text in HELP for line in textwrap.wrap(text, max(width, 30), subsequent_indent=" " * 11) or [""]]
+    if looks.ascii_only:
+        texts = [text.replace("s, ←, →", "s, l, r").replace("↑, ↓", "u, d") for text in texts]
+    return [(Part(text),) for text in texts]
+
+
+def _edited(text: str) -> Line:
+    return (Part("filter: ", BOLD), Part(printable(text, 60)), Part("_", REVERSE), Part("  Enter applies, Esc leaves"))
+
+
+def _fitted(line: Line, width: int, *, ascii_only: bool) -> Line:
+    """A line cut to the width."""
+    parts = []
+    for part in line:
+        text = plain_text(part.text) if ascii_only else part.text
+        if cell_len(text) > width:
+            text = set_cell_size(text, width)
+        width -= cell_len(text)
+        if text:
+            parts.append(Part(text, part.style))
+    return tuple(parts)
+
+
+__all__ = ["COLUMNS", "Looks", "screen", "text_of"]

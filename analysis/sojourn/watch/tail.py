@@ -1,0 +1,117 @@
+"""Where in a log the last minutes begin, found without reading what is before them.
+
+Lines are in the order in which nginx wrote them, so nearly in the order of their ``time``: workers buffer, and flush a
+little out of turn. The place is looked for by halving, and a little before it is begun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+
+from sojourn.readers.lines import LINE_LIMIT
+
+Start = Callable[[int], int]
+"""Tells the byte at which to begin in an open file."""
+
+STEP = 64 << 10  # bytes looked at for a line with a time
+SLACK = 60.0  # s that a line may be later than its place: nginx can be told to flush that seldom
+FAR = 4 << 20  # bytes without any line with a time, after which the rest is taken to have none
+
+
+class Tail:
+    """Begins where the last minutes of a log do.
+
+    Args:
+        wall: this machine's clock.
+        seconds: of the log's end wanted; of a log that is older, of its own end.
+        most: lines, at most.
+
+    Attributes:
+        since: from when on (unix s) the log is known; None: from its beginning.
+    """
+
+    def __init__(self, wall: float, seconds: float, most: int) -> None:
+        self.since: float | None = None
+        self._wall, self._seconds, self._most = wall, seconds, most
+
+    def __call__(self, handle: int) -> int:
+        """See ``Start``."""
+        last = last_time(handle)
+        since = min(self._wall, self._wall if last is None else last) - self._seconds
+        begin = place_of(handle, since - SLACK, int(self._most * line_length(handle)))
+        self.since = since if begin else None
+        return begin
+
+
+def from_the_beginning(_handle: int) -> int:
+    """0."""
+    return 0
+
+
+def last_time(handle: int) -> float | None:
+    """The latest ``time`` (unix s) among the last lines of a file; None where they have none."""
+    end = os.fstat(handle).st_size
+    begin = end
+    while begin > 0 and end - begin < FAR:
+        begin = max(begin - STEP, 0)
+        lines = os.pread(handle, min(end - begin, FAR), begin).split(b"\n")
+        times = [time for line in (lines if begin == 0 else lines[1:]) if (time := time_of(line)) is not None]
+        if times:
+            return max(times)
+    return None
+
+
+def place_of(handle: int, instant: float, most: int | None = None) -> int:
+    """The byte at which the first line with a ``time`` of at least ``instant`` (unix s) begins; the end where none is.
+
+    ``most``: at most so many bytes before the end, then at the beginning of some line.
+    """
+    end = os.fstat(handle).st_size
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        found = _line_with_time(handle, middle, high)
+        if found is None or found[1] >= instant:
+            high = middle
+        else:
+            low = found[2]
+    begin = low if most is None else max(low, end - most)
+    if begin in {0, end} or os.pread(handle, 1, begin - 1) == b"\n":
+        return begin
+    # Not at the beginning of a line: the next one.
+    cut = os.pread(handle, LINE_LIMIT, begin).find(b"\n") + 1
+    return begin + cut if cut else end
+
+
+def line_length(handle: int) -> float:
+    """Mean length of the last lines of a file, bytes."""
+    end = os.fstat(handle).st_size
+    data = os.pread(handle, STEP, max(end - STEP, 0))
+    return len(data) / max(data.count(b"\n"), 1)
+
+
+def time_of(line: bytes) -> float | None:
+    """The ``time`` of a record (unix s); None where it is no record."""
+    try:
+        return float(json.loads(line)["time"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _line_with_time(handle: int, begin: int, end: int) -> tuple[int, float, int] | None:
+    """The first line that begins in [begin, end) and has a time: where it begins, its time, where the next begins."""
+    data, place, whole = b"", 0, begin == 0
+    while begin + len(data) < end and len(data) < FAR:
+        part = os.pread(handle, STEP, begin + len(data))
+        if not part:
+            break
+        data += part
+        while (newline := data.find(b"\n", place)) >= 0 and begin + place < end:
+            # Whatever is before the first newline began before, but at the beginning of the file.
+            time = time_of(data[place:newline]) if whole else None
+            if time is not None:
+                return begin + place, time, begin + newline + 1
+            place, whole = newline + 1, True
+    return None

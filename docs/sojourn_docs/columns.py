@@ -1,0 +1,123 @@
+"""``docs/reference/columns.md``: every column of the canonical frame and of the split, with type, unit and meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import polars as pl
+from sojourn.explain.components import COMPONENTS, SPAN_FACTS
+from sojourn.explain.split import checked_split
+from sojourn.frame import SCHEMA
+
+from sojourn_docs import NOTE
+
+HEAD = f"""# Columns
+
+{NOTE}
+
+One row is one request as nginx logged it. Instants are UTC with microseconds, durations are seconds; a value that is
+not known is null, never 0. The same names hold in Python (`sojourn.read(…).rows`, `sojourn.split(…).rows`), in the
+Parquet file of `sojourn split --parquet` and, where the store has them, in [its tables](sql.md). How each is written
+by nginx is told in [the log record](record.md), how they add up in [what exactly is
+measured](../explanation/what-is-measured.md).
+"""
+
+READ: dict[str, tuple[str, str]] = {
+    "time": ("utc", "end of the request, when the record was written"),
+    "start": ("utc", "`time` - `request_time`: when nginx began to read the request"),
+    "status": ("", "what the client was answered"),
+    "request_time": ("s", "response time as nginx saw it"),
+    "request_start": ("utc", "the stamp the app was sent"),
+    "proxy_start": ("utc", "nginx's own clock when it built the upstream request"),
+    "upstream": ("", "address of the last attempt"),
+    "attempts": ("", "upstream attempts, internal redirects included; 0: never proxied"),
+    "retries": ("s", "all attempts before the last"),
+    "connect": ("s", "last attempt, until it was connected; null: no connection"),
+    "header": ("s", "last attempt, until the response headers; null: no answer"),
+    "response": ("s", "last attempt, until the end of the answer"),
+    "app_queueing_delay": ("s", "as the app measured it: its clock less the stamp, signed"),
+    "app_service_time": ("s", "as the app measured it, start to response headers"),
+    "app_garbled": ("", "the app answered something that is no duration"),
+    "route": ("", "as configured or answered; else a template of the path"),
+    "service": ("", "as configured; else the server's name"),
+    "proxy": ("", "which nginx"),
+    "worker": ("", "process, or process.thread, that served it"),
+    "stamp": ("", "`own`, `inbound` or `refused:<reason>`"),
+    "request_id": ("", "joins log, spans and packets"),
+    "trace_id": ("", "joins spans"),
+    "span_id": ("", "what nginx sent as parent of the app's span"),
+    "method": ("", ""),
+    "uri": ("", "with the query"),
+    "protocol": ("", ""),
+    "host": ("", ""),
+    "remote_addr": ("", "address of the client"),
+    "bytes_sent": ("bytes", "to the client, headers included"),
+    "request_length": ("bytes", "from the client, headers included"),
+    "connection": ("", "number of the client's connection"),
+    "connection_requests": ("", "which request on it, from 1"),
+    "upstream_addr": ("", "the list as nginx wrote it"),
+    "upstream_status": ("", "the list as nginx wrote it"),
+    "upstream_connect_time": ("", "the list as nginx wrote it, s"),
+    "upstream_header_time": ("", "the list as nginx wrote it, s"),
+    "upstream_response_time": ("", "the list as nginx wrote it, s"),
+}
+OF_SPANS: dict[str, tuple[str, str]] = {
+    "span_start": ("utc", "start of the app's span, by the app's clock"),
+    "span_seconds": ("s", "how long it lasted: how long a worker was held"),
+    "span_service_time": ("s", "what it says of the time to the response headers"),
+    "span_route": ("", "its route, for requests whose app could not answer one"),
+}
+OF_THE_SPLIT: dict[str, tuple[str, str]] = {
+    "proxied": ("", "an upstream was asked"),
+    "answered": ("", "and answered"),
+    "app_start": ("s", "the app's start less `proxy_start`, clocks not corrected"),
+    "app_service": ("s", "service time by header, else by span"),
+    "queue_source": ("", "where the queue comes from: `stamp`, `span`, `duration`, `none`"),
+    "wasted": ("s", "a worker was held for a client already gone; from its span"),
+    "clock_offset": ("s", "the app's clock less nginx's, as used for this request"),
+    "queueing_delay": ("s", "`connect` + `queue`"),
+    "queue_by_duration": ("s", "`header` - `connect` - `app_service`: the same wait without any clock"),
+}
+
+
+def page() -> str:
+    """The whole page.
+
+    Raises:
+        ValueError: a column is described that is not there, or there without a description.
+    """
+    made = _split_schema()
+    added = {name: made[name] for name in made if name not in SCHEMA and name not in SPAN_FACTS}
+    added |= {name: made[name] for name in COMPONENTS}
+    described = OF_THE_SPLIT | {name: ("s", text) for name, text in COMPONENTS.items()}
+    parts = [HEAD, "## The canonical frame", "", *_table(SCHEMA, READ), ""]
+    parts += ["Any other key that the log holds (a tenant, say) can be read, too: as text, under its own name.", ""]
+    parts += ["## Joined from spans", "", *_table(SPAN_FACTS, OF_SPANS), ""]
+    parts += ["## Added by the split", ""]
+    parts += ["`connect` and `retries` are those above, null and 0 where nothing was proxied.", ""]
+    return "\n".join([*parts, *_table(added, described), ""])
+
+
+def _split_schema() -> Mapping[str, pl.DataType]:
+    """Types of a frame that was split."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return checked_split(pl.DataFrame({"time": [now], "status": [200], "request_time": [0.1]})).schema
+
+
+def _table(schema: Mapping[str, pl.DataType], described: Mapping[str, tuple[str, str]]) -> list[str]:
+    if set(schema) != set(described):
+        raise ValueError(f"columns and descriptions differ: {sorted(set(schema) ^ set(described))}")
+    order = schema if list(schema) == list(described) else described
+    rows = [
+        f"| `{name}` | {_type(schema[name])} | {_unit(described[name][0])} | {described[name][1]} |" for name in order
+    ]
+    return ["| column | type | unit | |", "| --- | --- | --- | --- |", *rows]
+
+
+def _unit(unit: str) -> str:
+    return "UTC" if unit == "utc" else unit
+
+
+def _type(dtype: pl.DataType) -> str:
+    return "Datetime(us)" if isinstance(dtype, pl.Datetime) else str(dtype)

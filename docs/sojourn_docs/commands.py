@@ -1,0 +1,74 @@
+"""``docs/reference/commands.md``: every command with every option, and where its own page is."""
+
+from __future__ import annotations
+
+from sojourn_docs import NOTE
+from sojourn_docs.tree import Command, Parameter, program
+
+PAGES = {"lab": "../../lab/README.md"}  # the verbs whose page does not lie beside this one
+
+HEAD = f"""# Every command
+
+{NOTE}
+
+What `--help` says, on one page; `man sojourn` has it, too. Each verb has a page of its own, with what it measures and a
+worked example. Exit codes, defaults from a file and the environment: [configuration](configuration.md).
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    root = program()
+    parts = [HEAD, _contents(root), _section(root)]
+    parts += [_section(command) for verb in root.children for command in verb.every()]
+    return "\n".join(parts)
+
+
+def page_of(verb: str) -> str:
+    """The page of a verb, seen from docs/reference."""
+    return PAGES.get(verb, f"{verb}.md")
+
+
+def anchor(command: Command) -> str:
+    """What a heading's link is called."""
+    return command.name.replace(" ", "-")
+
+
+def _contents(root: Command) -> str:
+    rows = [f"| [`{each.name}`](#{anchor(each)}) | {_cell(first_sentence(each))} |" for each in root.children]
+    return "\n".join(["| verb | |", "| --- | --- |", *rows, ""])
+
+
+def first_sentence(command: Command) -> str:
+    """What a command is for, in one sentence."""
+    return command.summary.partition(". ")[0].rstrip(".") + "."
+
+
+def _section(command: Command) -> str:
+    lines = [f"## {command.name}" if len(command.words) < 2 else f"### {command.name}", ""]
+    for paragraph in command.paragraphs:
+        lines += [_text(paragraph), ""]
+    lines += ["```text", command.usage, "```", ""]
+    if len(command.words) == 1:
+        lines += [f"[Its page]({page_of(command.words[0])}).", ""]
+    if command.arguments:
+        lines += _table("argument", command.arguments)
+    return "\n".join(lines + _table("option", command.options))
+
+
+def _table(kind: str, parameters: tuple[Parameter, ...]) -> list[str]:
+    rows = [f"| {_code(each.shown)} | {_cell(each.help)} |" for each in parameters]
+    return [f"| {kind} | |", "| --- | --- |", *rows, ""]
+
+
+def _code(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _cell(text: str) -> str:
+    return _text(text).replace("|", "\\|")
+
+
+def _text(text: str) -> str:
+    """Help is plain text: what Markdown would take for markup is shown as it is."""
+    return text.replace("\\", "\\\\").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;").replace("[", "\\[")

@@ -1,0 +1,130 @@
+"""``docs/reference/json.md``: the keys of every verb's ``--json``, read off what it prints for the example data."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+from sojourn.explain.components import COMPONENTS
+from typer.testing import CliRunner
+
+from sojourn_docs import NOTE
+
+HOUSE = Path(__file__).parents[2]
+
+SHOP = "docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz"
+COMMANDS = {
+    "split": f"split {SHOP}",
+    "blame": f"blame {SHOP}",
+    "depth": f"depth {SHOP}",
+    "goodput": f"goodput {SHOP}",
+    "laws": f"laws {SHOP}",
+    "capacity": "capacity docs/examples/ramp.jsonl.gz --slo p99=0.5 --target-rate 240",
+    "whatif": f"whatif {SHOP} --variant workers=+1",
+    "compare": "compare docs/examples/shop.jsonl.gz --at 2026-01-01T00:01:00Z",
+    "tiers": "tiers docs/examples/checkout-spans.jsonl.gz",
+    "clock": "clock docs/examples/clocks.jsonl.gz",
+    "pcap": "pcap docs/examples/wire.pcap.gz --log docs/examples/wire.jsonl.gz",
+    "doctor": "doctor docs/examples/shop.jsonl.gz",
+    "watch": "watch docs/examples/shop.jsonl.gz --once",
+    "kernel": "kernel docs/examples/kernel.jsonl.gz",
+    "simulate": "simulate --arrivals poisson:8 --service exponential:0.1 --requests 20000",
+}
+ALIKE = 3  # so many neighbours of one make are shown once
+FIGURES = frozenset(("mean", "p50", "p90", "p99", "p999", "max"))
+
+HEAD = f"""# Keys of the JSON
+
+{NOTE}
+
+With `--json` a verb prints one object. Durations are seconds, instants ISO 8601 in UTC, shares are of 1; null stands
+where there is nothing to measure. `[]` is a list, `*` stands for names that the data or the part before give
+(components, columns, backends). *Figures* are `mean` `p50` `p90` `p99` `p999` `max`; *by component* is a number for
+each of the nine parts of [the identity](../explanation/what-is-measured.md). The verb's own page says what each key
+means. A key listed here is neither renamed nor taken away within a major version.
+"""
+
+Types = dict[str, set[str]]
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *map(section, COMMANDS)])
+
+
+def printed(command: str) -> Any:
+    """What a command prints with ``--json``, run from the project's folder.
+
+    Raises:
+        ValueError: it fails.
+    """
+    from sojourn.cli import app  # noqa: PLC0415 - it loads every verb
+
+    with chdir(HOUSE):
+        result = CliRunner(env={"SOJOURN_CONFIG": ""}).invoke(app, [*shlex.split(command), "--json"])
+    if result.exit_code:
+        raise ValueError(f"sojourn {command}: {result.output}") from result.exception
+    return json.loads(result.stdout)
+
+
+def section(verb: str) -> str:
+    """The section of one verb."""
+    command = COMMANDS[verb]
+    types: Types = {}
+    for path, kind in _walk(printed(command), ""):
+        types.setdefault(path, set()).add(kind)
+    rows = [f"| `{path}` | {_kinds(kinds)} |" for path, kinds in types.items() if not _filled(path, types)]
+    head = [f"## {verb}", "", f"[`sojourn {verb}`]({verb}.md); here of `sojourn {command}`:", ""]
+    return "\n".join([*head, "| key | |", "| --- | --- |", *rows, ""])
+
+
+def _filled(path: str, types: Types) -> bool:
+    """Whether a list or an object that is empty in one place has something in it in another."""
+    return any(other.startswith((f"{path}[]", f"{path}.")) for other in types)
+
+
+def _kinds(kinds: set[str]) -> str:
+    named = sorted(kinds - {"null"}) + (["null"] if "null" in kinds else [])
+    return " or ".join(named)
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """(path, type) of every value that is not itself made of values."""
+    if isinstance(value, dict) and (made := _known_make(value)):
+        yield path, made
+    elif isinstance(value, dict) and value:
+        alike = bool(path) and _alike(value)
+        for name, part in value.items():
+            yield from _walk(part, f"{path}.{'*' if alike else name}" if path else name)
+    elif isinstance(value, list) and value:
+        for part in value:
+            yield from _walk(part, f"{path}[]")
+    else:
+        yield path, _kind(value)
+
+
+def _known_make(value: dict[str, Any]) -> str | None:
+    """What an object is that many verbs print."""
+    if set(value) == FIGURES:
+        return "figures"
+    return "by component" if set(value) == set(COMPONENTS) else None
+
+
+def _alike(value: dict[str, Any]) -> bool:
+    parts = list(value.values())
+    return (
+        len(parts) >= ALIKE
+        and all(isinstance(part, dict) and part for part in parts)
+        and len({frozenset(part) for part in parts}) == 1
+    )
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "true or false", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+    return names[type(value)]

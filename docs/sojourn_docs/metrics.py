@@ -1,0 +1,204 @@
+"""``docs/reference/metrics.md``: what the parts tell of themselves, by the names in their code."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from sojourn.kernel.sample import COUNTERS, SETTINGS
+from sojourn_middleware import Telemetry, WSGIMiddleware
+from sojourn_middleware.semantics import BUCKETS, HISTOGRAM, SCOPE, STAMP_EVENT
+from sojourn_middleware.stamp import REASONS, Stamp
+
+from sojourn_docs import NOTE, paragraph
+
+HOUSE = Path(__file__).parents[2]
+
+HEAD = f"""# Metrics, spans and counters
+
+{NOTE}
+
+What the parts tell of themselves while they run. Durations are seconds. The names are those in the code: the lists
+below are made by sending requests through the middleware and reading what it emitted.
+"""
+
+ATTRIBUTES = {
+    "http.request.method": "a method that is not registered is `_OTHER`",
+    "http.request.method_original": "the word itself, only then",
+    "url.path": "without the query",
+    "url.scheme": "",
+    "network.protocol.version": "",
+    "server.address": "whom the client addressed: the Host header, else where the server listens",
+    "server.port": "",
+    "http.request.header.x-request-id": "joins the span to the log",
+    "http.response.status_code": "",
+    "http.route": "the route's template, where the framework tells it",
+    "error.type": "class of the exception, or the status from 500 on",
+    "queueing.status": "what became of the stamp: `ok`, or why there is no delay",
+    "queueing.delay": "s; from the stamp to the app's start, less the clock offset that was configured",
+    "queueing.delay.raw": "s; not corrected, as in `X-Queueing-Delay`",
+    "queueing.clock_offset": "s; as configured",
+    "queueing.service_time": "s; start to response headers, as in `X-Service-Time`",
+    "queueing.worker": "as in `X-Worker`",
+}
+OF_THE_HISTOGRAM = ("http.request.method", "http.route", "http.response.status_code")
+
+AGENT = {
+    "component_received_events_total": "lines read, by `file`; `reconciliation` holds them against rows stored",
+    "component_errors_total": "errors, by component",
+    "component_discarded_events_total": "what a component gave up: a batch that the store refuses for good is here",
+    "buffer_discarded_events_total": "what a buffer gave up",
+    "buffer_size_bytes": "what waits on disk for the store; `buffer_byte_size` in older agents",
+    "buffer_byte_size": "the same",
+    "buffer_size_events": "events that wait; `buffer_events` in older agents",
+    "buffer_events": "the same",
+}
+_AGENT_NAME = re.compile(r"""["'`]((?:component|buffer)_[a-z_]*(?:total|bytes|size|events))["'`]""")
+
+KERNEL = {
+    "ListenOverflows": "a connection or its last ACK found the accept queue full",
+    "ListenDrops": "the same, and every other reason; overflows are in it",
+    "TCPReqQFullDrop": "a SYN found the SYN queue full and was dropped",
+    "TCPReqQFullDoCookies": "it was answered with a cookie instead",
+    "SyncookiesSent": "cookies sent",
+    "SyncookiesRecv": "valid cookies that came back",
+    "SyncookiesFailed": "invalid ones",
+    "TCPSynRetrans": "SYNs and SYN-ACKs sent again",
+    "TCPAbortOnMemory": "connections ended for want of memory",
+    "TCPBacklogDrop": "segments dropped because a socket's backlog was full",
+    "TCPDeferAcceptDrop": "last ACKs without data that a deferring socket ignored",
+}
+
+
+def page() -> str:
+    """The whole page.
+
+    Raises:
+        ValueError: something is told that is not described here, or described and never told.
+    """
+    spans, measured = _told()
+    attributes = {name for span in spans for name in span.attributes or ()}
+    parts = [HEAD, "## The middleware", "", *_of_the_span(spans, attributes), "", *_of_histograms(measured)]
+    parts += ["", "## The agent", "", *_of_the_agent(), "", "## The kernel", "", *_of_the_kernel(), ""]
+    return "\n".join(parts)
+
+
+def _of_the_span(spans: list[ReadableSpan], attributes: set[str]) -> list[str]:
+    (kind,) = {span.kind.name for span in spans}
+    (scope,) = {span.instrumentation_scope.name for span in spans if span.instrumentation_scope}
+    events = {event.name for span in spans for event in span.events}
+    if kind != "SERVER" or scope != SCOPE or STAMP_EVENT not in events:
+        raise ValueError("the span is not as it is described here")
+    return [
+        paragraph(
+            f"One span of kind `{kind}` a request, in the scope `{scope}`, named by method and route",
+            "(`GET /users/{id}`). It",
+            f"begins at the app's start and lasts to the end of the body. The event `{STAMP_EVENT}` has",
+            "the stamp as its time.",
+            f"`queueing.status` is `ok` or one of {', '.join(f'`{status}`' for status in sorted(_statuses()))}.",
+        ),
+        "",
+        *_table("attribute", attributes, ATTRIBUTES),
+    ]
+
+
+def _of_histograms(metrics: list[Any]) -> list[str]:
+    (metric,) = metrics
+    points = list(metric.data.data_points)
+    attributes = {name for point in points for name in point.attributes}
+    bounds = {tuple(point.explicit_bounds) for point in points}
+    if metric.name != HISTOGRAM or attributes != set(OF_THE_HISTOGRAM) or bounds != {tuple(BUCKETS)}:
+        raise ValueError("the histogram is not as it is described here")
+    what = f"{metric.description[0].lower()}{metric.description[1:]}"
+    return [
+        paragraph(
+            f"One histogram, `{metric.name}` ({metric.unit}): {what}, less the clock offset that was configured.",
+            f"Attributes: {', '.join(f'`{name}`' for name in OF_THE_HISTOGRAM)}. A negative delay, which",
+            "is a disagreement of",
+            "two clocks, is in the span and the header and not in here. Boundaries, s:",
+        ),
+        "",
+        f"    {' '.join(f'{bound:g}' for bound in BUCKETS)}",
+    ]
+
+
+def _of_the_agent() -> list[str]:
+    used = set(_AGENT_NAME.findall(_sources()))
+    return [
+        paragraph(
+            "Vector's own counters and gauges are at `127.0.0.1:9598/metrics` and, every 15 s, rows of",
+            "[`pipeline_metrics`](sql.md#pipeline_metrics): `metric` is the name, `component` the part",
+            "of the agent; of a",
+            "histogram there are two rows, `…_count` and `…_sum`. Metrics that apps send to the agent",
+            "are shown at the same",
+            "address. The store's views and the dashboards read these:",
+        ),
+        "",
+        *_table("metric", used, AGENT),
+    ]
+
+
+def _of_the_kernel() -> list[str]:
+    return [
+        paragraph(
+            "Counters of TcpExt (`/proc/net/netstat`) that [`sojourn kernel`](kernel.md) and the samples",
+            "of `sojourn capture",
+            "--kernel` keep; they count since the network namespace began.",
+        ),
+        "",
+        *_table("counter", set(COUNTERS), KERNEL),
+        "",
+        "Settings kept beside them:",
+        "",
+        *(f"- `{name}`" for name in SETTINGS),
+    ]
+
+
+def _table(heading: str, there: set[str], described: dict[str, str]) -> list[str]:
+    if there != set(described):
+        raise ValueError(f"{heading}s and descriptions differ: {sorted(there ^ set(described))}")
+    return [f"| {heading} | |", "| --- | --- |", *(f"| `{name}` | {text} |" for name, text in described.items())]
+
+
+def _statuses() -> set[str]:
+    return {Stamp(None, reason).status for reason in REASONS}
+
+
+def _sources() -> str:
+    files = sorted((HOUSE / "collector/clickhouse").glob("*.sql")) + sorted((HOUSE / "dashboards").rglob("*.py"))
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def _told() -> tuple[list[ReadableSpan], list[Any]]:
+    """Spans and metrics of requests that between them have everything the middleware can tell."""
+    exporter, reader, tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    app = WSGIMiddleware(_app, telemetry=Telemetry(tracers, MeterProvider([reader])))
+    for method in ("GET", "BREW"):
+        body = app(_environ(method), lambda *_: lambda _: None)
+        list(body)
+        getattr(body, "close", lambda: None)()
+    data = reader.get_metrics_data()
+    metrics = [] if data is None else data.resource_metrics[0].scope_metrics[0].metrics
+    return list(exporter.get_finished_spans()), list(metrics)
+
+
+def _app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    environ["sojourn.route"] = "/users/{id}"
+    start_response("200 OK" if environ["REQUEST_METHOD"] == "GET" else "500 Oh", [("Content-Type", "text/plain")])
+    return [b"hello"]
+
+
+def _environ(method: str) -> dict[str, Any]:
+    return {
+        "REQUEST_METHOD": method, "PATH_INFO": "/users/7", "SERVER_NAME": "shop.example", "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1", "wsgi.url_scheme": "http", "HTTP_HOST": "shop.example:8080",
+        "HTTP_X_REQUEST_ID": "abc", "HTTP_X_REQUEST_START": f"t={time.time() - 0.1:.3f}",
+    }  # fmt: skip

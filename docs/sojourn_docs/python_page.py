@@ -1,0 +1,79 @@
+"""``docs/reference/python.md``: the names of ``import sojourn``; the site puts their docstrings below them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import sojourn
+
+from sojourn_docs import NOTE
+
+HEAD = f"""# Python
+
+{NOTE}
+
+    import sojourn
+    result = sojourn.split("access.jsonl")
+    print(result.verdict.sentence)
+
+Everything the command line does is a function, typed, with the same names and units: durations are seconds, instants
+are aware UTC datetimes. What cannot be read or done raises `sojourn.SojournError`, whose text is one plain sentence.
+Each function says in its docstring what it takes and returns (`help(sojourn.split)`); [the static
+site](../README.md#the-site) has them on this page.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    kinds: dict[str, list[str]] = {"Functions": [], "Types": [], "Modules": []}
+    for name, thing in public():
+        if inspect.ismodule(thing):
+            kinds["Modules"].append(_row(name, thing))
+        elif inspect.isclass(thing):
+            kinds["Types"].append(_row(name, thing))
+        else:
+            kinds["Functions"].append(_row(f"{name}{_signature(thing)}", thing))
+    parts = [HEAD]
+    for heading, rows in kinds.items():
+        parts += [f"## {heading}", "", "| name | |", "| --- | --- |", *rows, ""] if rows else []
+    return "\n".join(parts)
+
+
+def public() -> list[tuple[str, Any]]:
+    """Names and things of ``sojourn.__all__``, but for its dunders."""
+    return [(name, getattr(sojourn, name)) for name in sorted(sojourn.__all__) if not name.startswith("__")]
+
+
+def directives() -> str:
+    """What autodoc is told on the site: everything of ``public``, in full."""
+    lines = ["", "## In full", "", "```{eval-rst}"]
+    for name, thing in public():
+        if inspect.ismodule(thing):
+            lines += [f".. automodule:: {thing.__name__}", "   :members:", "   :imported-members:", ""]
+        elif inspect.isclass(thing):
+            lines += [f".. autoclass:: sojourn.{name}", "   :members:", ""]
+        else:
+            lines += [f".. autofunction:: sojourn.{name}", ""]
+    return "\n".join([*lines, "```", ""])
+
+
+def _row(shown: str, thing: Any) -> str:
+    return f"| `{shown}` | {_summary(thing)} |"
+
+
+def _signature(thing: Any) -> str:
+    """The names of the parameters: a star before those that are given by name only."""
+    names: list[str] = []
+    for each in inspect.signature(thing).parameters.values():
+        if each.kind is each.KEYWORD_ONLY and "*" not in names:
+            names.append("*")
+        mark = "*" if each.kind is each.VAR_POSITIONAL else "**" if each.kind is each.VAR_KEYWORD else ""
+        names.append(mark + each.name)
+    return f"({', '.join(names)})"
+
+
+def _summary(thing: Any) -> str:
+    text = " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+    return re.sub(r"``?([^`]+)``?", r"`\1`", text).replace("|", "\\|")

@@ -1,0 +1,82 @@
+"""``docs/reference/sql.md``: every table and view of the store with its columns, as the embedded engine made them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sojourn.store import connect, init
+
+from sojourn_docs import NOTE
+
+HOUSE = Path(__file__).parents[2]
+HIDDEN = ("rollup_results", "rollup_due", "minutes_known", "minutes_due")  # how rollups are made, and nobody's to read
+
+HEAD = f"""# Tables and views
+
+{NOTE}
+
+What `sojourn store init` makes, read back from the engine. What the tables are for, what counts once and what to ask
+them is told in [the store](store.md). Say `FINAL` after the name of a table. Instants are UTC, durations seconds.
+"""
+
+TABLES = (
+    "SELECT name, engine FROM system.tables WHERE database = currentDatabase() AND engine != 'MaterializedView' "
+    "ORDER BY name"
+)
+COLUMNS = (
+    "SELECT name, type, default_kind, comment FROM system.columns WHERE database = currentDatabase() "
+    "AND table = '{table}' ORDER BY position"
+)
+
+
+def page() -> str:
+    """The whole page, of a new store in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        dsn = f"chdb://{folder}/store"
+        init(dsn)
+        with connect(dsn) as store:
+            return page_of(store)
+
+
+def page_of(store: Any) -> str:
+    """The whole page, of a store that is open."""
+    tables = [(name, engine) for name, engine in _asked(store, TABLES) if name not in HIDDEN]
+    contents = (
+        f"- {kind}: "
+        + " · ".join(f"[{name}](#{_anchor(name, engine)})" for name, engine in tables if (engine == "View") == view)
+        for kind, view in (("Tables", False), ("Views", True))
+    )
+    return "\n".join([HEAD, *contents, "", *(_section(store, name, engine) for name, engine in tables)])
+
+
+def _asked(store: Any, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in store.client.query(query).result_rows]
+
+
+def _anchor(name: str, engine: str) -> str:
+    return name + ("-a-view" if engine == "View" else "")
+
+
+def _section(store: Any, name: str, engine: str) -> str:
+    columns = _asked(store, COLUMNS.format(table=name))
+    rows = [f"| `{column}` | {_shown(kind, default)} | {comment} |" for column, kind, default, comment in columns]
+    heading = f"## {name}" + (" (a view)" if engine == "View" else "")
+    return "\n".join([heading, "", _purpose(name), "", "| column | type | |", "| --- | --- | --- |", *rows, ""])
+
+
+def _shown(kind: str, default: str) -> str:
+    kind = re.sub(r"LowCardinality\((\w+)\)", r"\1", kind).replace("Decimal(18, 6)", "Decimal64(6)")
+    kind = kind.replace(", 'UTC')", ")").replace("DateTime('UTC')", "DateTime").replace("'", "")
+    return f"`{kind}`" + (", computed" if default in ("ALIAS", "MATERIALIZED") else "")
+
+
+def _purpose(table: str) -> str:
+    """The comment that stands above the table or view in its file."""
+    for file in sorted((HOUSE / "collector/clickhouse").glob("0*.sql")):
+        found = re.search(rf"((?:^--.*\n)+)CREATE (?:TABLE|VIEW) IF NOT EXISTS {table}\$?\W", file.read_text(), re.M)
+        if found:
+            return re.sub(r"\s*\n-- ", " ", found[1].strip()).removeprefix("-- ")
+    raise ValueError(f"nothing is said about {table}")

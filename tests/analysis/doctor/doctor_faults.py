@@ -1,0 +1,320 @@
+"""One good nginx.conf, and the edits that break it: the difference is the fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SOMAXCONN = 4096
+
+PASS = "proxy_pass http://app;"
+VERSION = "proxy_http_version 1.1;"
+HOST = "proxy_set_header Host $host;"
+CONNECTION = 'proxy_set_header Connection "";'
+INCLUDE = "include sojourn/sojourn_proxy.conf;"
+PROXY = (PASS, VERSION, HOST, CONNECTION, INCLUDE)
+HIDES = tuple(f"proxy_hide_header {name};" for name in ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route"))
+
+
+def location(name: str, *lines: str) -> str:
+    """A location with these lines."""
+    return "\n            ".join([f"location {name} {{", *lines]) + "\n        }"
+
+
+ROOT = location("/", *PROXY)
+LISTEN = "listen 127.0.0.1:@PORT@;"
+SERVER = "server_name shop.example;"
+LOG = "access_log @FOLDER@/access.jsonl sojourn;"
+ROUTES = """map $uri $sojourn_route {
+        default other;
+        ~^/api/ /api/...;
+    }"""
+UPSTREAM = "    upstream app"
+GOOD = f"""\
+@MODULE@
+pid @FOLDER@/nginx.pid;
+error_log @FOLDER@/error.log notice;
+
+events {{
+    worker_connections 4096;
+}}
+
+http {{
+    @TEMP@
+    include sojourn/sojourn.conf;
+    {LOG}
+
+    {ROUTES}
+
+{UPSTREAM} {{
+        server 127.0.0.1:@APP@;
+        keepalive 32;
+    }}
+
+    server {{
+        {LISTEN}
+        {SERVER}
+
+        {ROOT}
+
+        {location("/api/", "proxy_read_timeout 5s;", *PROXY)}
+    }}
+}}
+"""
+OWN_LOG = """log_format own escape=json
+        '{"time":"$msec","status":"$status","request_time":"$request_time","request_start":"$sojourn_logged_start",'
+        '"upstream_addr":"$upstream_addr","upstream_connect_time":"$upstream_connect_time","uri":"$request_uri",'
+        '"upstream_header_time":"$upstream_header_time","upstream_response_time":"$upstream_response_time",'
+        '"queueing_delay":"$upstream_http_x_queueing_delay","service_time":"$upstream_http_x_service_time",'
+        '"worker":"$upstream_http_x_worker","proxy":"$hostname","request_id":"$request_id"}';
+    access_log @FOLDER@/access.jsonl own;"""
+OTHER_LOG = "access_log @FOLDER@/other.log combined;"
+IN_FRONT = f"""{SERVER}
+    }}
+
+    upstream inner {{
+        server 127.0.0.1:@INNER@;
+        keepalive 32;
+    }}
+
+    server {{
+        listen 127.0.0.1:@INNER@;
+        access_log @FOLDER@/inner.jsonl sojourn;
+
+        {ROOT}
+    }}
+
+    server {{
+        listen 127.0.0.1:@OUTER@;
+
+        {ROOT.replace("http://app", "http://inner")}
+    }}
+
+    server {{
+        listen 127.0.0.1:@SPARE@;"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong, and what must be said of it.
+
+    ``edits``: (old, new) text of the good configuration; ``files``: (name in sojourn/, text added at its end);
+    ``line``: how one line of the fix ends.
+    """
+
+    name: str
+    code: str
+    edits: tuple[tuple[str, str], ...]
+    line: str
+    severity: str = "error"
+    somaxconn: int = SOMAXCONN
+    files: tuple[tuple[str, str], ...] = ()
+
+
+def root(*lines: str) -> tuple[str, str]:
+    """Other lines in ``location /``."""
+    return ROOT, location("/", *lines)
+
+
+def server(*lines: str) -> tuple[str, str]:
+    """More lines in the server."""
+    return SERVER, "\n        ".join([SERVER, *lines])
+
+
+def own_log(old: str, new: str) -> tuple[tuple[str, str], ...]:
+    """A log format of one's own, with another text in it."""
+    assert old in OWN_LOG
+    return ((LOG, OWN_LOG.replace(old, new)),)
+
+
+STAMPING = [
+    Fault("no include in a location", "stamp-missing", (root(PASS, VERSION, HOST, CONNECTION),), INCLUDE),
+    Fault("no include, inherited headers", "stamp-missing", (root(PASS, VERSION), server(CONNECTION, HOST)), HOST),
+    Fault(
+        "included in the server, lost in a location",
+        "stamp-not-inherited",
+        (root(PASS, VERSION, HOST, CONNECTION), server(INCLUDE)),
+        INCLUDE,
+    ),
+    Fault(
+        "a stamp of one's own beside the include",
+        "stamp-twice",
+        (root(*PROXY, 'proxy_set_header X-Request-Start "t=${msec}";'),),
+        'proxy_set_header X-Request-Start "t=${msec}";',
+    ),
+    Fault(
+        "the client's stamp sent on",
+        "stamp-from-client",
+        (root(*PROXY[:-1], "proxy_set_header X-Request-Start $http_x_request_start;", *HIDES),),
+        "proxy_set_header X-Request-Start $sojourn_stamp_sent;",
+    ),
+    Fault(
+        "a date for a stamp",
+        "stamp-unit",
+        (root(*PROXY[:-1], "proxy_set_header X-Request-Start $time_iso8601;", *HIDES),),
+        "proxy_set_header X-Request-Start $sojourn_stamp_sent;",
+    ),
+    Fault(
+        "a stamp where auth_request asks",
+        "stamp-in-subrequest",
+        (server(location("= /auth", "internal;", *PROXY)), root("auth_request /auth;", *PROXY)),
+        INCLUDE,
+        "warning",
+    ),
+    Fault(
+        "a balancer in front that is not listed",
+        "inbound-untrusted",
+        ((UPSTREAM, f"    set_real_ip_from 10.0.0.0/8;\n    real_ip_header X-Forwarded-For;\n\n{UPSTREAM}"),),
+        "10.0.0.0/8 1;",
+        "warning",
+    ),
+    Fault("everybody trusted", "trust-everybody", (), "0.0.0.0/0 1;", files=(("trusted.conf", "0.0.0.0/0 1;\n"),)),
+    Fault(
+        "underscores in headers",
+        "underscores-in-headers",
+        (server("underscores_in_headers on;"),),
+        "underscores_in_headers off;",
+        "warning",
+    ),
+]
+LOGGING = [
+    Fault("a log of another format only", "log-missing", ((LOG, OTHER_LOG),), "sojourn.jsonl sojourn;"),
+    Fault("another log in a location", "log-replaced", (root(OTHER_LOG, *PROXY),), LOG),
+    Fault("access_log off in a location", "log-off", (root("access_log off;", *PROXY),), LOG, "warning"),
+    Fault(
+        "only some requests logged",
+        "log-sampled",
+        ((LOG, f"map $status $slow {{ default 0; ~^5 1; }}\n    {LOG.replace(';', ' if=$slow;')}"),),
+        LOG,
+        "warning",
+    ),
+    Fault(
+        "keys missing in a format of one's own",
+        "log-keys",
+        own_log('"upstream_header_time":"$upstream_header_time",', ""),
+        """',"upstream_header_time":"$upstream_header_time"'""",
+    ),
+    Fault("no escape=json", "log-escape", own_log(" escape=json", ""), "log_format own escape=json"),
+    Fault(
+        "values without quotes",
+        "log-quotes",
+        own_log('"$upstream_response_time"', "$upstream_response_time"),
+        '"upstream_response_time":"$upstream_response_time"',
+    ),
+    Fault(
+        "the time of the log for a stamp",
+        "log-stamp",
+        own_log("$sojourn_logged_start", "$msec"),
+        '"request_start":"$sojourn_logged_start"',
+    ),
+    Fault(
+        "headers logged after they were hidden",
+        "headers-stripped",
+        own_log("$upstream_http_x_queueing_delay", "$sent_http_x_queueing_delay"),
+        '"queueing_delay":"$upstream_http_x_queueing_delay"',
+    ),
+    Fault("two nginx in a row", "headers-stripped", ((SERVER, IN_FRONT),), "proxy_pass_header X-Queueing-Delay;"),
+    Fault(
+        "headers to hide not inherited",
+        "headers-leak",
+        (
+            root(
+                *PROXY[:-1], "proxy_set_header X-Request-Start $sojourn_stamp_sent;", "proxy_hide_header X-Powered-By;"
+            ),
+            server(INCLUDE),
+        ),
+        "proxy_hide_header X-Worker;",
+        "warning",
+    ),
+    Fault(
+        "the raw path for a route",
+        "routes-many",
+        ((ROUTES, 'map "" $sojourn_route { default $uri; }'),),
+        "~^/api/ /api/...;",
+        "warning",
+    ),
+]
+PASSING = [
+    Fault("no keepalive", "keepalive-missing", (("\n        keepalive 32;", ""),), "keepalive 32;", "info"),
+    Fault(
+        "keepalive of no use",
+        "keepalive-unused",
+        (root(PASS, HOST, "proxy_set_header Connection close;", INCLUDE),),
+        VERSION,
+        "warning",
+    ),
+    Fault(
+        "a map for WebSockets that closes all others",
+        "keepalive-unused",
+        (
+            (UPSTREAM, f"    map $http_upgrade $connection_upgrade {{ default upgrade; '' close; }}\n\n{UPSTREAM}"),
+            root(PASS, VERSION, HOST, "proxy_set_header Connection $connection_upgrade;", INCLUDE),
+        ),
+        '"" "";',
+        "warning",
+    ),
+    Fault(
+        "uploads handed on unbuffered",
+        "upload-unbuffered",
+        (root(*PROXY, "proxy_request_buffering off;"),),
+        "proxy_request_buffering on;",
+        "warning",
+    ),
+    Fault(
+        "answers handed on unbuffered",
+        "answer-unbuffered",
+        (root(*PROXY, "proxy_buffering off;"),),
+        "proxy_buffering on;",
+        "warning",
+    ),
+    Fault(
+        "retries without end",
+        "retries-unbounded",
+        (
+            ("        keepalive 32;", "        server 127.0.0.1:@INNER@;\n        keepalive 32;"),
+            root(*PROXY, "proxy_next_upstream error timeout non_idempotent;"),
+        ),
+        "proxy_next_upstream_tries 2;",
+        "warning",
+    ),
+    Fault(
+        "a limit that delays",
+        "limit-delays",
+        (
+            (UPSTREAM, f"    limit_req_zone $binary_remote_addr zone=few:1m rate=1r/s;\n\n{UPSTREAM}"),
+            root("limit_req zone=few burst=20;", *PROXY),
+        ),
+        "limit_req zone=few burst=20 nodelay;",
+        "warning",
+    ),
+]
+MACHINE = [
+    Fault(
+        "a backlog above somaxconn",
+        "backlog-capped",
+        ((LISTEN, LISTEN.replace(";", " backlog=65535;")),),
+        "sysctl -w net.core.somaxconn=65535",
+        "warning",
+    ),
+    Fault(
+        "the default backlog, and a small somaxconn",
+        "backlog-capped",
+        (),
+        "sysctl -w net.core.somaxconn=4096",
+        "warning",
+        somaxconn=128,
+    ),
+    Fault(
+        "an accept queue for each worker", "reuseport", ((LISTEN, LISTEN.replace(";", " reuseport;")),), LISTEN, "info"
+    ),
+    Fault(
+        "few connections", "connections-few", (("worker_connections 4096;", ""),), "worker_connections 4096;", "info"
+    ),
+    Fault(
+        "a coarse clock",
+        "clock-coarse",
+        (("events {", "timer_resolution 100ms;\n\nevents {"),),
+        "timer_resolution 100ms;",
+        "warning",
+    ),
+]
+FAULTS = [*STAMPING, *LOGGING, *PASSING, *MACHINE]

@@ -1,0 +1,152 @@
+"""A configuration in a folder of its own, a real nginx that runs it, and an app behind it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from doctor_faults import GOOD, SOMAXCONN, Fault
+from sojourn.doctor import Diagnosis, Edit, diagnose, edited
+from sojourn_lab.house import house_file
+from sojourn_lab.nginx import build_text, js_module_line, nginx_program
+from sojourn_lab.process import Process, free_port, wait_for_port
+
+DEADLINE_S = 20.0
+
+
+@dataclass
+class Laid:
+    """A configuration in a folder of its own, with the house's files beside it."""
+
+    folder: Path
+    ports: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "nginx.conf"
+
+    def filled(self, text: str) -> str:
+        """``text`` with this machine's ports and paths."""
+        program = nginx_program()
+        module = (js_module_line(build_text(program)) if program else "") or ""
+        user = "user root;" if os.geteuid() == 0 else ""
+        names = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        temp = " ".join(f"{name}_temp_path {self.folder}/temp/{name};" for name in names)
+        values = {"MODULE": f"{module}\n{user}", "FOLDER": str(self.folder), "TEMP": temp, **self.ports}
+        for name, value in values.items():
+            text = text.replace(f"@{name}@", str(value))
+        return text
+
+    def apply(self, edits: tuple[Edit, ...]) -> None:
+        """Change the files as these edits say."""
+        texts = {edit.file: Path(edit.file).read_text() for edit in edits}
+        for file, text in edited(texts, edits).items():
+            Path(file).write_text(text)
+
+    def accepted(self) -> str:
+        """What is wrong with it by ``nginx -t``; nothing where it is taken."""
+        done = subprocess.run(
+            [nginx_program() or "nginx", "-t", "-c", self.path], capture_output=True, text=True, check=False
+        )
+        return "" if done.returncode == 0 else done.stderr
+
+    def diagnosed(self, somaxconn: int = SOMAXCONN) -> Diagnosis:
+        """What the doctor says."""
+        return diagnose(str(self.path), somaxconn=somaxconn)
+
+
+def laid(folder: Path, fault: Fault | None = None, text: str = GOOD) -> Laid:
+    """The good configuration in a folder, broken by a fault."""
+    (folder / "temp").mkdir(parents=True)
+    house = folder / "sojourn"
+    house.mkdir()
+    for source in house_file("nginx").iterdir():
+        if source.suffix in {".conf", ".js"}:
+            shutil.copyfile(source, house / source.name)
+    made = Laid(folder, {name: free_port() for name in ("PORT", "APP", "INNER", "OUTER", "SPARE")})
+    for old, new in fault.edits if fault else ():
+        assert text.count(old) == 1, (fault, old)
+        text = text.replace(old, new)
+    for name, more in fault.files if fault else ():
+        (house / name).write_text((house / name).read_text() + more)
+    made.path.write_text(made.filled(text))
+    return made
+
+
+@contextmanager
+def running(conf: Laid) -> Iterator[None]:
+    """nginx with this configuration, as long as the block."""
+    program = nginx_program()
+    assert program is not None
+    (conf.folder / "logs").mkdir(exist_ok=True)
+    (conf.folder / "access.jsonl").unlink(missing_ok=True)
+    command: list[str | os.PathLike[str]] = [program, "-p", f"{conf.folder}/", "-c", conf.path, "-g", "daemon off;"]
+    with Process(command, name="nginx", folder=conf.folder / "logs") as process:
+        wait_for_port("127.0.0.1", conf.ports["PORT"], DEADLINE_S, process)
+        yield
+
+
+@contextmanager
+def app(port: int, delay_s: float = 0.0) -> Iterator[list[dict[str, Any]]]:
+    """An app with the middleware's headers; yields the headers of the requests it got, as they come."""
+    got: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            got.append({name.lower(): self.headers.get_all(name) for name in self.headers})
+            if delay_s:
+                stop.wait(delay_s)
+            self.send_response(200)
+            answer = {
+                "X-Queueing-Delay": "0.000100",
+                "X-Service-Time": "0.001000",
+                "X-Worker": "7",
+                "Content-Length": "2",
+            }
+            for name, value in answer.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    stop = Event()
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+
+    server = Server(("127.0.0.1", port), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield got
+    finally:
+        stop.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(DEADLINE_S)
+
+
+def got(port: int, path: str = "/", headers: dict[str, str] | None = None) -> dict[str, str]:
+    """The headers a client is answered with."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    try:
+        connection.request("GET", path, headers={"Host": "shop.example", **(headers or {})})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200, answer.status
+        return {name.lower(): value for name, value in answer.getheaders()}
+    finally:
+        connection.close()

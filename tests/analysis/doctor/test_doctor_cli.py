@@ -1,0 +1,222 @@
+"""The command and its page: exit codes, JSON, sections, and nginx's own words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from doctor_faults import FAULTS
+from doctor_support import laid
+from sojourn.capture import nginx_syntax
+from sojourn.capture.nginx_syntax import parsed, reading
+from sojourn.cli import app
+from sojourn.doctor import Finding, diagnose
+from sojourn.doctor.house import HOUSE
+from sojourn.doctor.pages import sections
+from sojourn_lab.house import house_file
+from sojourn_lab.nginx import Nginx
+from test_doctor_log import CASES, log
+from typer.testing import CliRunner
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "doctor.md"
+PACKAGE = Path(__file__).parents[3] / "analysis" / "sojourn" / "doctor"
+NO_NGINX = Nginx.why_unavailable()
+needs_nginx = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
+
+
+def run(*arguments: str, columns: int = 80) -> tuple[int, str, str]:
+    result = CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(app, ["doctor", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_exit_codes_and_json(tmp_path: Path) -> None:
+    good = log(tmp_path / "good.jsonl")
+    bad = log(tmp_path / "bad.jsonl", CASES["one backend silent"][0])
+    assert run(good)[0] == 0
+    code, out, err = run(good, bad, "--json")
+    assert (code, err) == (1, "")
+    told = json.loads(out)
+    assert told["broken"] is True
+    assert told["counts"] == {"error": 1, "warning": 0, "info": 0}
+    (finding,) = told["findings"]
+    assert finding["link"] == "docs/reference/doctor.md#app-silent"
+    assert {"code", "severity", "subject", "what", "why", "fix", "where", "how", "into", "edits"} <= set(finding)
+    assert run(good, bad, "--ignore", "app-silent")[0] == 0
+
+
+def test_wrong_usage_is_told_in_a_sentence(tmp_path: Path) -> None:
+    assert run()[0] == 2
+    assert run(log(tmp_path / "a.jsonl"), "--ignore", "nonsense")[0] == 2
+    for target in (str(tmp_path / "nothing.conf"), str(tmp_path / "nothing.jsonl"), str(tmp_path)):
+        result = CliRunner().invoke(app, ["doctor", target])
+        assert result.exit_code == 1
+        assert type(result.exception).__name__ in ("SojournError", "CaptureError")
+
+
+def test_a_finding_fits_into_forty_columns_but_its_lines_stay_whole(tmp_path: Path) -> None:
+    _, out, _ = run(log(tmp_path / "a.jsonl", CASES["all silent"][0]), columns=40)
+    fixes = [line for line in out.splitlines() if line.startswith("      ")]
+    assert "      from sojourn_middleware import WSGIMiddleware" in fixes
+    assert all(len(line) <= 40 for line in out.splitlines() if not line.startswith("      ") and "/" not in line)
+
+
+def test_every_finding_has_its_section_and_every_section_a_finding() -> None:
+    known = sections()
+    text = "".join(file.read_text() for file in PACKAGE.glob("*.py"))
+    said = set(re.findall(r'"([a-z]+(?:-[a-z]+)+|reuseport)"', text)) & set(known)
+    assert said == set(known)
+    assert {fault.code for fault in FAULTS} | {case[1] for case in CASES.values()} <= set(known)
+    for code, section in known.items():
+        assert "```" in section or re.search(r"^    \S", section, re.M), f"{code} has no line that mends it"
+
+
+def test_a_finding_is_explained_by_its_section() -> None:
+    code, out, _ = run("--explain", "stamp-missing")
+    assert code == 0
+    assert "include sojourn/sojourn_proxy.conf;" in out
+    assert "stamp-not-inherited" not in out.splitlines()[0]
+    result = CliRunner().invoke(app, ["doctor", "--explain", "nonsense"])
+    assert result.exit_code == 1
+    assert "stamp-missing" in str(result.exception)
+
+
+@needs_nginx
+def test_the_page_shows_what_the_command_says(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    conf = next(b.split("\n", 1)[1] for b in blocks if b.startswith("$ cat"))
+    shown = next(b.split("\n", 1)[1] for b in blocks if b.startswith("$ cd"))
+    laid_out = laid(tmp_path / "nginx")
+    module = laid_out.filled("@MODULE@").replace("\n", " ")
+    temp = laid_out.filled("@TEMP@")
+    assert conf.startswith("events {\n")
+    # What differs from machine to machine stands on lines that are there already, so that the numbers stay.
+    laid_out.path.write_text(conf.replace("events {", f"{module} events {{", 1).replace("http {", f"http {{ {temp}", 1))
+    _, out, _ = run(str(laid_out.path), "--somaxconn", "4096", columns=400)
+    out = out.replace(str(laid_out.folder), "/etc/nginx")
+    assert " ".join(out.split()) == " ".join(shown.split())
+
+
+@needs_nginx
+def test_what_nginx_itself_refuses(tmp_path: Path) -> None:
+    conf = laid(tmp_path / "a")
+    text = conf.path.read_text()
+    conf.path.write_text(text.replace("keepalive 32;", "keepaliv 32;"))
+    found = conf.diagnosed()
+    finding = found.findings[0]
+    assert (finding.code, finding.severity) == ("nginx-refuses", "error")
+    assert 'unknown directive "keepaliv"' in finding.what
+
+    conf.path.write_text(text.replace("server 127.0.0.1", "server nowhere.invalid; server 127.0.0.1", 1))
+    finding = next(each for each in conf.diagnosed().findings if each.code == "nginx-refuses")
+    assert finding.severity == "warning"  # another machine may know that name
+
+    lines = [line for line in text.splitlines() if not line.startswith("load_module")]
+    conf.path.write_text("\n".join(lines))
+    if 'unknown directive "js_' in conf.accepted():
+        assert [each.code for each in conf.diagnosed().findings] == ["njs-missing"]
+        conf.apply(conf.diagnosed().findings[0].edits)
+        assert "load_module modules/ngx_http_js_module.so;" in conf.path.read_text().splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ['nginx does not take it (open() "/run/nginx.pid" failed (13: Permission denied))', "nginx is not installed here"],
+)
+def test_nginx_that_cannot_be_asked_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """An ordinary user may not have a live configuration tested."""
+    monkeypatch.setattr(nginx_syntax, "_told_by_nginx", lambda _: ([], words))
+    found = laid(tmp_path / "a").diagnosed()
+    assert found.findings == []
+    assert f"What nginx itself says: {words}." in found.unseen
+
+
+@needs_nginx
+def test_a_configuration_that_knows_nothing_of_us(tmp_path: Path) -> None:
+    conf = laid(tmp_path / "a")
+    text = conf.path.read_text()
+    for line in ("include sojourn/sojourn.conf;", "include sojourn/sojourn_proxy.conf;"):
+        text = text.replace(line, "")
+    text = re.sub(r"access_log .*;", "", re.sub(r"map \$uri \$sojourn_route \{.*?\}", "", text, flags=re.S))
+    conf.path.write_text(text)
+    found = conf.diagnosed()
+    assert [each.code for each in found.findings] == ["include-missing", "stamp-missing", "stamp-missing"]
+    conf.apply(tuple(edit for each in found.findings for edit in each.edits))
+    log_line = f"access_log {conf.folder}/sojourn.jsonl sojourn;"
+    conf.path.write_text(conf.path.read_text().replace("access_log /var/log/nginx/sojourn.jsonl sojourn;", log_line))
+    assert conf.accepted() == ""
+    assert conf.diagnosed().findings == []
+
+
+def test_a_configuration_of_another_machine(tmp_path: Path) -> None:
+    """Only nginx.conf was copied here: what the includes hold is known."""
+    conf = laid(tmp_path / "a")
+    for file in (conf.folder / "sojourn").iterdir():
+        file.unlink()
+    found = diagnose(str(conf.path), somaxconn=4096)
+    assert {each.code for each in found.findings} <= {"nginx-refuses"}
+    assert not found.broken
+    assert any("not there" in sentence for sentence in found.unseen)
+
+
+def test_what_is_known_of_the_includes_is_what_they_hold() -> None:
+    text = house_file("nginx", "sojourn_proxy.conf").read_text()
+    held = [(each.name, each.args) for each in parsed(text).block]
+    assert [(each.name, each.args) for each in parsed(HOUSE["sojourn_proxy.conf"]).block] == held
+    main = house_file("nginx", "sojourn.conf").read_text()
+    for key in re.findall(r'"(\w+)":', HOUSE["sojourn.conf"]):
+        assert f'"{key}":' in main
+
+
+def test_a_file_of_conf_d_alone(tmp_path: Path) -> None:
+    file = tmp_path / "shop.conf"
+    file.write_text(
+        "server { listen 80; location / { proxy_pass http://app; } }\n"
+        "server { listen 81; location / { proxy_pass http://app; proxy_request_buffering off; } }\n"
+    )
+    found = diagnose(str(file), somaxconn=4096)
+    assert sorted({each.code for each in found.findings}) == ["stamp-missing", "upload-unbuffered"]
+    assert not found.broken  # what is further up is not known
+    assert any("no whole configuration" in sentence for sentence in found.unseen)
+
+
+@pytest.mark.parametrize(
+    ("family", "line"),
+    [
+        ("uwsgi", "uwsgi_param HTTP_X_REQUEST_START $sojourn_stamp_sent;"),
+        ("fastcgi", "fastcgi_hide_header X-Worker;"),
+        ("scgi", "scgi_param HTTP_TRACEPARENT $sojourn_traceparent;"),
+        ("grpc", "grpc_set_header X-Request-Start $sojourn_stamp_sent;"),
+    ],
+)
+@needs_nginx
+def test_apps_that_are_not_spoken_to_in_http(tmp_path: Path, family: str, line: str) -> None:
+    conf = laid(tmp_path / "a")
+    scheme = "grpc://" if family == "grpc" else ""
+    more = f"location /other/ {{\n            {family}_pass {scheme}127.0.0.1:9;\n        }}\n    }}\n}}\n"
+    conf.path.write_text(conf.path.read_text().rstrip().removesuffix("}").rstrip().removesuffix("}") + more)
+    finding: Finding
+    (finding,) = conf.diagnosed().findings
+    assert (finding.code, finding.subject) == ("stamp-missing", "location /other/")
+    assert line in finding.fix.splitlines()
+    conf.apply(finding.edits)
+    assert conf.accepted() == ""
+    assert conf.diagnosed().findings == []
+
+
+def test_places_are_told_to_the_character(tmp_path: Path) -> None:
+    (tmp_path / "one.conf").write_text("# a comment\n  gzip on; server { listen 80; }\n")
+    main = tmp_path / "nginx.conf"
+    main.write_text("http {\n    include one.conf;\n    include nothing.conf;\n}\n")
+    read = reading(main)
+    (http,) = read.root.block
+    gzip, server, left = http.block
+    for each in (gzip, server):
+        assert each.via is not None
+        assert each.via.place.line == 2
+    text = read.files[gzip.place.file]
+    assert text[gzip.place.begin : gzip.place.end] == "gzip on;"
+    assert text[server.place.begin : server.close] == "server { listen 80; }"
+    assert (gzip.place.line, gzip.place.indent) == (2, "  ")
+    assert (left.name, left.args) == ("include", ["nothing.conf"])  # it was not there, and stays

@@ -1,0 +1,71 @@
+"""Stores that are not there, old, empty, or lack something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sojourn.doctor import diagnose
+from sojourn.errors import SojournError
+from sojourn.store import connect, load
+from test_doctor_log import blank, every, log, raw_route
+
+pytest.importorskip("chdb")
+FED_ONCE = {"store-quiet", "listen-missing"}  # of a log of long ago, loaded
+
+
+def codes(dsn: str) -> set[str]:
+    return {each.code for each in diagnose(dsn).findings}
+
+
+def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    missing = diagnose(f"chdb://{tmp_path}/nowhere").findings
+    assert [(each.code, each.how) for each in missing] == [("store-missing", "run")]
+    assert missing[0].fix == f"sojourn store init chdb://{tmp_path}/nowhere"
+    unreachable = diagnose("clickhouse://user:secret@127.0.0.1:1/x")
+    assert [each.code for each in unreachable.findings] == ["store-unreachable"]
+    assert "secret" not in str(unreachable.to_dict())
+    with pytest.raises(SojournError, match=r"not a store"):
+        diagnose("mysql://host/x")
+
+
+def test_an_empty_store_and_an_old_one(store_dsn: str) -> None:
+    assert codes(store_dsn) == {"store-empty", "listen-missing"}
+    with connect(store_dsn) as store:
+        store.client.command("ALTER TABLE schema_migrations DELETE WHERE version = 90 SETTINGS mutations_sync = 1")
+    (finding,) = diagnose(store_dsn).findings
+    assert (finding.code, finding.severity) == ("store-old", "error")
+    assert "090_blame" in finding.what
+    assert finding.fix == f"sojourn store init '{store_dsn}'"
+
+
+def test_a_whole_log_in_a_store(tmp_path: Path, store_dsn: str) -> None:
+    load(store_dsn, [log(tmp_path / "a.jsonl")])
+    found = diagnose(store_dsn)
+    assert {each.code for each in found.findings} == FED_ONCE
+    assert not found.broken
+    assert "600 of 600 lines could be used" in found.checked
+
+
+def test_a_store_is_asked_what_a_log_is_asked(tmp_path: Path, make_store: Callable[[], str]) -> None:
+    def changed(number: int, row: dict[str, str]) -> dict[str, str]:
+        for change in (
+            blank(2, "queueing_delay", "service_time", "worker"),
+            every(5, stamp="refused:future"),
+            raw_route,
+        ):
+            row = change(number, row)
+        return row
+
+    source = log(tmp_path / "a.jsonl", changed)
+    with Path(source).open("a") as file:
+        file.write("not a record\n" * 10)
+    dsn = make_store()
+    load(dsn, [source])
+    in_log = {each.code: each for each in diagnose(source).findings}
+    in_store = {each.code: each for each in diagnose(dsn).findings}
+    assert set(in_store) - FED_ONCE == set(in_log)
+    assert {"app-silent", "stamp-refused", "routes-many", "lines-refused"} <= set(in_store)
+    for code, finding in in_log.items():
+        assert (in_store[code].what, in_store[code].severity) == (finding.what, finding.severity)

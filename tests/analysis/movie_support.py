@@ -1,0 +1,84 @@
+"""Queues whose every instant is known, for tests of the movie."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from sojourn.explain.stays import GIVEN_UP, SERVED, STAY, TURNED_AWAY
+from sojourn.movie.film import Film, film_of
+from sojourn.movie.scenes import Scene, scene_of
+
+FIRST = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOSTILE = "</script><b>&\x1b[31m"
+
+
+def drawn(*rows: tuple[float, float | None, float | None, float, str], backend: str = "a:1") -> pl.DataFrame:
+    """Stays of (arrival, begin, end, left, outcome)."""
+    table = [
+        {"number": n + 1, "arrival": a, "begin": b, "end": e, "left": gone, "outcome": outcome, "backend": backend,
+         "told": True}
+        for n, (a, b, e, gone, outcome) in enumerate(rows)
+    ]  # fmt: skip
+    return pl.DataFrame(table, schema=STAY)
+
+
+# One is served; one gives up at 65 s, when it has been worked on for 20 s; one is turned away at 45 s.
+THREE = drawn((0.0, 0.0, 45.0, 45.0, SERVED), (5.0, 45.0, 90.0, 65.0, GIVEN_UP), (6.0, None, None, 45.0, TURNED_AWAY))
+
+
+def scene(stays: pl.DataFrame = THREE, name: str = "one worker", *, later: float = 0.0, **more: object) -> Scene:
+    """A scene that begins ``later`` seconds after ``FIRST``."""
+    return scene_of(name, stays, first=FIRST + timedelta(seconds=later), **more)  # type: ignore[arg-type]
+
+
+def film(*scenes: Scene, title: str = "Three", **more: object) -> Film:
+    """A film of scenes; of THREE where none is given."""
+    return film_of(scenes or (scene(),), title=title, **more)  # type: ignore[arg-type]
+
+
+def crowd(count: int = 2_500, *, workers: int = 4, seed: int = 1, backends: int = 1) -> pl.DataFrame:
+    """A first-in-first-out queue that is overloaded in its middle third; some give up after 3 s, still worked on."""
+    made = np.random.default_rng(seed)
+    gaps = made.exponential(0.05, count)
+    gaps[count // 3 : 2 * count // 3] /= 2.2
+    arrival = np.cumsum(gaps) - gaps[0]
+    service = made.exponential(0.18, count)
+    free = np.zeros((backends, workers))
+    rows = []
+    for k in range(count):
+        backend = k % backends
+        worker = int(free[backend].argmin())
+        begin = max(arrival[k], free[backend, worker])
+        free[backend, worker] = end = begin + service[k]
+        late = end - arrival[k] > 3
+        rows.append(
+            {"number": k + 1, "arrival": arrival[k], "begin": begin, "end": end,
+             "left": arrival[k] + 3 if late else end, "outcome": GIVEN_UP if late else SERVED,
+             "backend": f"10.0.0.{backend}:80", "worker": str(worker), "told": True}
+        )  # fmt: skip
+    return pl.DataFrame(rows, schema=STAY)
+
+
+def log_of(
+    path: Path, *requests: tuple[float, float, float, float], service: str = "s", backend: str = "10.0.0.1:80"
+) -> Path:
+    """An access log of (arrival, wait, work, patience); one whose patience ends first is a 504 without a span."""
+    lines = []
+    for start, wait, work, patience in requests:
+        late = wait + work > patience
+        taken = patience if late else wait + work
+        record = {
+            "time": f"{FIRST.timestamp() + start + taken:.3f}", "request_time": f"{taken:.3f}",
+            "request_start": f"{FIRST.timestamp() + start:.3f}", "status": "504" if late else "200", "route": "/r",
+            "service": service, "upstream_addr": backend, "upstream_status": "504" if late else "200",
+            "upstream_connect_time": "0.000", "upstream_header_time": "-" if late else f"{taken:.3f}",
+            "upstream_response_time": f"{taken:.3f}",
+        }  # fmt: skip
+        told = {} if late else {"queueing_delay": f"{wait:.6f}", "service_time": f"{work:.6f}", "worker": "1"}
+        lines.append(json.dumps(record | told) + "\n")
+    path.write_text("".join(lines))
+    return path

@@ -1,0 +1,289 @@
+"""``import sojourn``: the command line's functions for programs and notebooks; its examples are run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import sojourn
+import typer
+from analysis_support import BASE, line
+from sojourn.cli import app
+
+HOUSE = Path(__file__).parents[2]
+EXAMPLES = HOUSE / "docs/examples"
+SHOP, SPANS = str(EXAMPLES / "shop.jsonl.gz"), str(EXAMPLES / "shop-spans.jsonl.gz")
+HOSTILE = "<script>alert(1)</script>\x1b[31m"
+MODULES = (
+    "sojourn",
+    "sojourn.plots",
+    *(f"sojourn.api.{name}" for name in ("around", "load", "pages", "simulated", "waiting")),
+)
+FUNCTIONS = sorted(name for name in sojourn.__all__ if inspect.isfunction(getattr(sojourn, name)))
+
+
+@pytest.fixture(scope="module")
+def shop() -> sojourn.SplitResult:
+    return sojourn.split(SHOP, spans=SPANS, columns=("request_id", "tenant", "uri", "remote_addr", "method"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_docstrings_are_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HOUSE)
+    module = importlib.import_module(name)
+    ran = doctest.testmod(module, extraglobs={"sojourn": sojourn})
+    assert ran.failed == 0
+    assert ran.attempted > 0 or name == "sojourn.api.pages"
+
+
+def test_every_function_is_documented_and_typed() -> None:
+    assert {"split", "blame", "depth", "whatif", "goodput", "laws", "capacity", "compare", "tiers", "clock"} <= set(
+        FUNCTIONS
+    )
+    for name in FUNCTIONS:
+        function = getattr(sojourn, name)
+        assert len(function.__doc__) > 60, name
+        signature = inspect.signature(function)
+        assert signature.return_annotation is not inspect.Signature.empty, name
+        assert all(each.annotation is not inspect.Parameter.empty for each in signature.parameters.values()), name
+    assert set(sojourn.__all__) <= set(dir(sojourn))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        sojourn.nonsense  # noqa: B018
+
+
+# What a command says besides: what it writes, how it prints, and what has another form in Python.
+PRINTING = {"json", "quiet", "html", "parquet", "rejects", "out", "limit", "help", "log-limit"}
+VERBS: dict[str, tuple[str, dict[str, str]]] = {
+    "split": ("split", {"capture": "captures"}),
+    "blame": ("blame", {}),
+    "depth": ("depth", {}),
+    "goodput": ("goodput", {}),
+    "laws": ("laws", {}),
+    "capacity": ("capacity", {}),
+    "compare": ("compare", {}),
+    "clock": ("clock", {}),
+    "simulate": ("simulate", {}),
+    "tiers": ("tiers", {}),
+    "whatif": ("whatif", {"set": "variants", "variant": "variants"}),
+    "pcap": ("wire", {"backend": "backends", "kernel": "log"}),
+    "movie": ("write_movie", {"out": "path", "each": "requests", "only": "by", "scene": "by"}),
+    "report": ("write_report", {"capture": "captures", "html": "path"}),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_options_have_the_same_names_in_python(verb: str) -> None:
+    function, other = VERBS[verb]
+    command: Any = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    options = {name[2:] for each in command.params for name in each.opts if name.startswith("--")}
+    wanted = {other.get(name, name.replace("-", "_")) for name in options - (PRINTING - set(other))}
+    assert wanted <= set(inspect.signature(getattr(sojourn, function)).parameters)
+
+
+def test_requests_are_taken_as_one_has_them(shop: sojourn.SplitResult, tmp_path: Path) -> None:
+    """Sources, a split, what was read, a frame of it, and canonical rows all have the same depth and blame."""
+    read = sojourn.read(SHOP, spans=SPANS)
+    shop.write_parquet(tmp_path / "rows.parquet")
+    wanted = sojourn.depth(shop).overall
+    for requests in (SHOP, [SHOP], Path(SHOP)):
+        assert sojourn.depth(requests, spans=SPANS).overall == wanted
+    for requests in (read, shop.rows, shop.rows.collect(), pl.scan_parquet(tmp_path / "rows.parquet")):
+        assert sojourn.depth(requests).overall == wanted
+    canonical = sojourn.read(SHOP).rows
+    assert sojourn.depth(canonical).overall == sojourn.depth(SHOP).overall
+    assert sojourn.blame(shop, by="tenant").culprits.equals(sojourn.blame(SHOP, by="tenant", spans=SPANS).culprits)
+
+
+def test_a_window_and_a_choice_hold_for_a_split_and_for_a_log_alike(shop: sojourn.SplitResult) -> None:
+    chosen: dict[str, Any] = {"since": 1767225620.0, "until": 1767225680.0, "where": {"route": "/export"}}
+    of_log, of_split = sojourn.goodput(SHOP, spans=SPANS, **chosen), sojourn.goodput(shop, **chosen)
+    assert 0 < of_log.requests < 200
+    assert (of_split.requests, of_split.given_up) == (of_log.requests, of_log.given_up)
+    assert of_split.wasted == pytest.approx(of_log.wasted)
+
+
+def test_what_cannot_be_is_said_in_a_sentence(shop: sojourn.SplitResult) -> None:
+    with pytest.raises(sojourn.SojournError, match=r"sojourn\.split"):
+        sojourn.depth(shop, spans=SPANS)
+    with pytest.raises(sojourn.SojournError, match="no column 'nothing'"):
+        sojourn.blame(shop, by="nothing")
+    with pytest.raises(sojourn.SojournError, match="no column 'host'"):
+        sojourn.depth(shop, where={"host": "a"})
+    with pytest.raises(sojourn.SojournError, match="two sides"):
+        sojourn.compare(shop)
+    with pytest.raises(sojourn.SojournError, match="not a frame of requests"):
+        sojourn.depth(pl.DataFrame({"a": [1]}))
+    with pytest.raises(sojourn.SojournError, match="not one of system"):
+        sojourn.capacity(shop, instance="moon")
+    with pytest.raises(sojourn.SojournError, match="not a discipline"):
+        sojourn.simulate("poisson:8", "constant:0.1", discipline="luck")
+    with pytest.raises(sojourn.SojournError, match="no such file"):
+        sojourn.blame("/nowhere.jsonl")
+
+
+def test_compare_takes_two_splits_or_one_and_an_instant(shop: sojourn.SplitResult) -> None:
+    found = sojourn.compare(shop, SHOP)
+    assert (found.names, found.a) == (("A", "B"), shop)
+    divided = sojourn.compare(SHOP, at=1767225660.0)
+    assert divided.a.requests + divided.b.requests == shop.requests
+
+
+def all_results(shop: sojourn.SplitResult) -> list[Any]:
+    ramp = sojourn.split(EXAMPLES / "ramp.jsonl.gz")
+    return [
+        shop,
+        sojourn.blame(shop),
+        sojourn.depth(shop),
+        sojourn.goodput(shop),
+        sojourn.laws(shop),
+        sojourn.capacity(ramp, slo="p99=0.5"),
+        sojourn.compare(shop, shop),
+        sojourn.clock(EXAMPLES / "clocks.jsonl.gz"),
+        sojourn.whatif(shop, {"workers": "+1"}),
+        sojourn.tiers(EXAMPLES / "checkout-spans.jsonl.gz"),
+        sojourn.diagnose(str(EXAMPLES / "clocks.jsonl.gz")),
+        sojourn.look(EXAMPLES / "kernel.jsonl.gz"),
+        sojourn.wire(EXAMPLES / "wire.pcap.gz", log=EXAMPLES / "wire.jsonl.gz"),
+        sojourn.simulate("poisson:8", "exponential:0.1", requests=5_000),
+    ]
+
+
+class Outline(HTMLParser):
+    """Elements and text of a piece of HTML; fails on what is closed out of order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_every_result_shows_itself(shop: sojourn.SplitResult) -> None:
+    """A sentence where it is printed, a table in a notebook, and the JSON of the command line."""
+    for result in all_results(shop):
+        sentence = str(result)
+        assert sentence.endswith("."), sentence
+        assert "\n" not in repr(result)
+        assert repr(result) == f"<{type(result).__name__}: {sentence}>"
+        shown = Outline(result._repr_html_())
+        assert sentence[:40] in shown.text.replace("\u00a0", " ")
+        assert "table" in shown.seen
+        assert not re.search(r"(?:color|background):\s*#", result._repr_html_())  # the notebook's own colours
+        assert json.dumps(result.to_dict(), default=str)
+
+
+def test_a_hostile_log_is_text_in_a_notebook(tmp_path: Path) -> None:
+    fields = {"upstream_connect_time": "0.000", "upstream_header_time": "0.9", "upstream_response_time": "0.9"}
+    log = tmp_path / f"{HOSTILE.replace('/', '')}.jsonl"
+    log.write_bytes(
+        b"".join(
+            line(
+                time=f"{BASE + i}.000", request_time="0.900", request_start=f"{BASE + i - 1}.100", worker="1",
+                upstream_addr="a:80", queueing_delay="0.700000" if i else "0.000000",
+                service_time="0.200000" if i else "0.900000", route=HOSTILE if i % 2 else "/b", **fields,
+            )
+            for i in range(50)
+        )
+    )  # fmt: skip
+    result = sojourn.split(log)
+    for found in (result, sojourn.blame(result)):
+        outline = Outline(found._repr_html_())
+        assert "script" not in outline.seen
+        assert "<script>" in outline.text
+        assert "\x1b" not in found._repr_html_() + repr(found)
+
+
+def test_the_report_holds_what_the_command_line_puts_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: dict[str, Any] = {}
+    monkeypatch.setattr("sojourn.report.write_html", lambda *args, **more: written.update(more, args=args))
+    result = sojourn.write_report(SHOP, tmp_path / "r.html", spans=SPANS, by="tenant", workers=2, title="A")
+    assert (written["args"], written["title"]) == ((result, tmp_path / "r.html"), "A")
+    sections = {section.key: section for section in written["sections"]}
+    assert {"blame", "depth", "whatif", "goodput", "laws", "capacity", "clock"} <= set(sections)
+    assert "acme" in sections["blame"].sentence
+
+
+def test_a_movie_of_a_split_and_of_two_logs_side_by_side(shop: sojourn.SplitResult, tmp_path: Path) -> None:
+    film = sojourn.write_movie(shop, tmp_path / "m.html", since=1767225660.0, until=1767225680.0)
+    assert len(film.scenes) == 1
+    assert "<html" in (tmp_path / "m.html").read_text()
+    both = sojourn.write_movie({"a": shop, "b": shop.rows}, tmp_path / "n.png", backend=["10.0.0.1:8080"])
+    assert len(both.scenes) == 2
+    with pytest.raises(sojourn.SojournError, match=r"\.gif"):
+        sojourn.write_movie(shop, tmp_path / "m.avi")
+
+
+def test_this_machine_is_looked_at() -> None:
+    if not Path("/proc/net/netstat").exists():
+        pytest.skip("the kernel's queues are told by Linux only")
+    assert sojourn.look(seconds=0).samples == 1
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, sojourn; print(sorted({m.partition('.')[0] for m in sys.modules} & {'polars', 'numpy', 'altair'}))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+SNIPPET = """\
+from pathlib import Path
+
+import sojourn
+
+result = sojourn.split(Path("access.jsonl"), by="route")
+reveal_type(result)
+reveal_type(sojourn.blame(result, by="tenant").culprits)
+reveal_type(sojourn.capacity(["a.jsonl", "b.jsonl.gz"], slo="p99=0.5"))
+reveal_type(sojourn.__version__)
+sojourn.depth(42)
+"""
+
+
+def test_a_program_of_the_users_is_checked_against_the_types(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "program.py").write_text(SNIPPET)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "program.py"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    told = re.findall(r'Revealed type is "(?:builtins\.)?(\S+)"', done.stdout)
+    assert [each.rpartition(".")[2] for each in told] == ["SplitResult", "DataFrame", "Capacity", "str"], done.stdout
+    assert re.findall(r"error: .*\[(.*)\]", done.stdout) == ["arg-type"], done.stdout
+
+
+def test_the_three_lines_of_the_how_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every Python block of the page runs, one after the other, and prints what the page says."""
+    monkeypatch.chdir(HOUSE)
+    page = (HOUSE / "docs/how-to/python.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", page, re.M | re.S)
+    assert len(blocks[0][0].strip().splitlines()) == 3
+    names: dict[str, Any] = {}
+    for code, printed in blocks:
+        exec(compile(textwrap.dedent(code), "python.md", "exec"), names)
+        shown = capsys.readouterr().out
+        if printed:
+            assert shown.split() == printed.split()

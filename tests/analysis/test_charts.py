@@ -1,0 +1,346 @@
+"""The tables behind the charts: each figure against the same thing counted the plain way."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+import sojourn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_visits import drawn_visits, made_visits
+from shop_example import EXAMPLES
+from sojourn.charts.flow import blame_flow, flow_table
+from sojourn.charts.heatmap import heat, heatmap
+from sojourn.charts.hexbin import hexbin, service_against_queueing
+from sojourn.charts.percentiles import percentile_curve, percentile_table
+from sojourn.charts.ridgeline import ridge_table, ridgeline, ridges
+from sojourn.charts.sequence import sequence_chart
+from sojourn.charts.tail import tail_composition, tail_table
+from sojourn.charts.workers import FOR_NOBODY, WAITING, WORKING, Block, blocks_of
+from sojourn.explain import binned
+from sojourn.explain.components import COMPONENTS
+from sojourn.explain.frame_measures import FrameMeasures
+from sojourn.explain.measures import Hexagons, LogBins
+from sojourn.explain.result import SplitResult
+from sojourn.explain.visits import Visits, visits
+from sojourn.explain.waiting.blame import blame_of
+from sojourn.explain.waiting.concurrency import bins_by_concurrency
+from sojourn.explain.waiting.scene import Scene, scene_of
+from sojourn.frame import INSTANT
+from sojourn.plots.drawing import specification
+
+BASE_US = 1_767_225_600_000_000
+
+
+@pytest.fixture(scope="module")
+def shop() -> SplitResult:
+    columns = ("request_id", "uri", "header", "service", "tenant")
+    return sojourn.split(EXAMPLES / "shop.jsonl.gz", spans=[EXAMPLES / "shop-spans.jsonl.gz"], columns=columns)
+
+
+Request = tuple[int, float | None, float | None, int]
+REQUESTS = st.lists(
+    st.tuples(
+        st.integers(0, 30_000_000),  # arrival, us
+        st.one_of(st.none(), st.floats(-0.01, 20)),  # queueing delay
+        st.one_of(st.none(), st.floats(0, 20)),  # service time
+        st.integers(0, 3),  # route
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def split_frame(requests: list[Request]) -> pl.LazyFrame:
+    """Rows as the measures see them, of (arrival, queueing delay, service time, route)."""
+    table = pl.DataFrame(
+        {
+            "start": [BASE_US + each[0] for each in requests],
+            "queueing_delay": [each[1] for each in requests],
+            "service_time": [each[2] for each in requests],
+            "request_time": [max(each[1] or 0, 0) + (each[2] or 0) + 0.001 for each in requests],
+            "route": [None if each[3] == 3 else f"/{each[3]}" for each in requests],
+        },
+        schema={
+            "start": pl.Int64, "queueing_delay": pl.Float64, "service_time": pl.Float64, "request_time": pl.Float64,
+            "route": pl.String,
+        },
+    )  # fmt: skip
+    return table.with_columns(pl.from_epoch("start", time_unit="us").cast(INSTANT)).lazy()
+
+
+def naive_bin(value: float, bins: LogBins) -> int:
+    return min(max(math.floor(math.log(max(value, bins.low) / bins.low) / bins.width), 0), bins.count - 1)
+
+
+BINS = LogBins(0.002, 0.3, 25)
+
+
+@settings(max_examples=40, deadline=None)
+@given(REQUESTS)
+def test_counts_over_time_are_those_of_counting(requests: list[Request]) -> None:
+    width, table = binned.counts_over_time(split_frame(requests), "queueing_delay", 7, BINS)
+    first, last = min(each[0] for each in requests), max(each[0] for each in requests)
+    wide = max(-(-(last - first) // 7), 1)
+    assert width == timedelta(microseconds=wide)
+    wanted = Counter(
+        (BASE_US + first + (arrival - first) // wide * wide, naive_bin(waited, BINS))
+        for arrival, waited, _, _ in requests
+        if waited is not None
+    )
+    found = {(at, number): count for at, number, count in table.with_columns(pl.col("arrived").dt.epoch("us")).rows()}
+    assert found == wanted
+
+
+@settings(max_examples=40, deadline=None)
+@given(REQUESTS, st.integers(1, 4))
+def test_bins_by_group_are_those_of_counting(requests: list[Request], limit: int) -> None:
+    frame = split_frame(requests)
+    table = binned.bins_by(frame, "route", limit, "request_time", BINS)
+    rows = frame.collect().to_dicts()
+    seconds: Counter[str] = Counter()
+    for row in rows:
+        seconds[row["route"] or "–"] += row["request_time"]
+    # Groups of as good as the same seconds may come in either order.
+    kept = table["group"].unique(maintain_order=True).to_list()
+    assert len(kept) == min(limit, len(seconds))
+    assert sorted((seconds[name] for name in kept), reverse=True) == pytest.approx(
+        [value for _, value in seconds.most_common(limit)]
+    )
+    wanted = Counter((row["route"] or "–", naive_bin(row["request_time"], BINS)) for row in rows)
+    assert {(row["group"], row["bin"]): row["requests"] for row in table.to_dicts()} == {
+        key: count for key, count in wanted.items() if key[0] in kept
+    }
+    waits = sum(row["queueing_delay"] or 0 for row in rows if (row["route"] or "–") in kept)
+    assert float(table["queueing delay"].sum()) == pytest.approx(waits)
+
+
+@settings(max_examples=40, deadline=None)
+@given(REQUESTS)
+def test_a_request_belongs_to_the_nearest_hexagon(requests: list[Request]) -> None:
+    lattice = Hexagons(0.001, 0.4, 0.9)
+    table = binned.hexagons(split_frame(requests), lattice)
+    known = [(served, waited) for _, waited, served, _ in requests if waited is not None and served is not None]
+    assert table["requests"].sum() == len(known)
+    assert ((table["across"] + table["up"]) % 2 == 0).all()
+    for served, waited in known:
+        x, y = (math.log(max(value, lattice.low) / lattice.low) for value in (served, waited))
+        u, w = x / lattice.across * 2, y / lattice.up * 2
+        near = [
+            ((i - u) ** 2 + 3 * (j - w) ** 2, i, j)
+            for i in range(math.floor(u) - 2, math.floor(u) + 4)
+            for j in range(math.floor(w) - 2, math.floor(w) + 4)
+            if (i + j) % 2 == 0
+        ]
+        least = min(near)[0]
+        best = {(i, j) for distance, i, j in near if distance < least + 1e-9}
+        assert best & set(table.select("across", "up").rows())
+
+
+@settings(max_examples=30, deadline=None)
+@given(REQUESTS)
+def test_quantiles_are_linear_between_order_statistics(requests: list[Request]) -> None:
+    frame = split_frame(requests)
+    levels = [0.0, 0.25, 0.5, 0.99, 1.0]
+    values = [each[1] for each in requests if each[1] is not None]
+    wanted = list(np.quantile(values, levels)) if values else [None] * len(levels)
+    assert binned.quantiles(frame, "queueing_delay", levels) == pytest.approx(wanted)
+
+
+def test_the_percentile_curve_passes_through_the_figures(shop: SplitResult) -> None:
+    table = percentile_table(shop.measures, shop.requests)
+    for part, figures in (
+        ("response time", shop.response_time),
+        ("queueing delay", shop.components["queueing_delay"]),
+        ("service time", shop.components["service_time"]),
+    ):
+        curve = table.filter(pl.col("part") == part)
+        assert curve["seconds"].is_sorted()
+        for name, one_in in (("p50", 2), ("p90", 10), ("p99", 100), ("p999", 1000)):
+            (value,) = curve.filter(pl.col("one_in") == one_in)["seconds"]
+            assert value == pytest.approx(figures[name])
+    assert table["one_in"].max() == shop.requests
+    labels = str(percentile_curve(table).to_dict()["encoding"]["x"])
+    assert "99.9 %" in labels
+    assert "[2, 10, 100, 1000]" in labels
+
+
+def test_the_tail_is_divided_as_its_means_are(shop: SplitResult) -> None:
+    table = tail_table(shop)
+    rows = shop.served.collect()
+    for (level,), part in table.group_by("level"):
+        at_least = 0.0 if level == "all" else shop.response_time[str(level)]
+        slow = rows.filter(pl.col("request_time") >= at_least)
+        mean = float(slow["request_time"].mean())  # type: ignore[arg-type]
+        assert part["requests"].unique().to_list() == [len(slow)]
+        assert float(part["seconds"].sum()) == pytest.approx(mean)
+        assert float(part["share"].sum()) == pytest.approx(1)
+        queued = sum(float(slow[name].fill_null(0).mean()) for name in COMPONENTS if name in ("connect", "queue"))  # type: ignore[arg-type]
+        assert part.filter(pl.col("cause") == "queueing")["seconds"].item() == pytest.approx(queued)
+        assert part["end"].max() == pytest.approx(1)
+    assert table["level"].unique(maintain_order=True).to_list() == ["all", "p50", "p90", "p99", "p999"]
+    assert tail_composition(table).to_dict()
+
+
+def test_a_level_of_the_same_requests_is_shown_once() -> None:
+    result = sojourn.split(EXAMPLES / "shop.jsonl.gz", until=1_767_225_600.3)
+    assert result.requests < 20
+    counts = tail_table(result).group_by("level").agg(pl.col("requests").first())["requests"].to_list()
+    assert len(set(counts)) == len(counts)
+
+
+def test_every_request_is_in_the_heatmap_and_in_the_hexagons(shop: SplitResult) -> None:
+    served = shop.served.collect()
+    for column in ("request_time", "queueing_delay", "service_time"):
+        found = heat(shop.measures, column)
+        assert found.table["requests"].sum() == served[column].count()
+        assert found.table["high"].max() == pytest.approx(served[column].max(), rel=1e-6)
+    both = served.filter(pl.col("queueing_delay").is_not_null() & pl.col("service_time").is_not_null())
+    assert hexbin(shop.measures).table["requests"].sum() == len(both)
+
+
+def test_ridges_hold_every_request_and_are_as_high_as_a_row(shop: SplitResult) -> None:
+    found = ridges(shop.measures, "route")
+    assert found.table["requests"].sum() == shop.requests
+    table = ridge_table(found)
+    heights = table.group_by("group").agg((pl.col("top").max() - pl.col("bottom").min()).alias("high"))
+    assert heights["high"].to_list() == pytest.approx([0.88] * 3)
+    assert table["group"].unique(maintain_order=True).to_list()[0] == found.table["group"][0]
+
+
+def test_ridges_by_concurrency_count_who_was_there() -> None:
+    # One worker, 1 s each; four come at once: they find 0, 1, 2 and 3 there.
+    found = made_visits(*((0, 0.0, float(n), float(n), n + 1.0, "/") for n in range(4)))
+    frame = found.frame.with_columns(
+        request_time=pl.Series([n + 1.0 for n in range(4)]), queueing_delay=pl.Series([float(n) for n in range(4)]),
+        service_time=pl.lit(1.0),
+    )  # fmt: skip
+    table = bins_by_concurrency(replace(found, frame=frame), BINS)
+    assert table.group_by("group", maintain_order=True).agg(pl.col("requests").sum()).rows() == [
+        ("0", 1), ("1", 1), ("2–3", 2),
+    ]  # fmt: skip
+    assert float(table["total"].sum()) == 10
+
+
+def test_every_second_of_waiting_flows_from_a_cause_to_a_victim(shop: SplitResult) -> None:
+    found = blame_of(visits(shop.rows, columns=("header",)))
+    table = flow_table(found)
+    assert float(table["seconds"].sum()) == pytest.approx(found.waited, rel=1e-6)
+    causes = dict(table.group_by("cause").agg(pl.col("seconds").sum()).rows())
+    assert causes["imbalance"] == pytest.approx(found.imbalance)
+    assert causes["/export"] == pytest.approx(found.culprits.row(0, named=True)["seconds"])
+    victims = dict(table.group_by("victim").agg(pl.col("seconds").sum()).rows())
+    assert victims == pytest.approx({row["victim"]: row["waited"] for row in found.victims.to_dicts()})
+    assert blame_flow(found).to_dict()
+
+
+@pytest.fixture(scope="module")
+def scene(shop: SplitResult) -> Scene:
+    return scene_of(visits(shop.rows, columns=("header", "service")), 300)
+
+
+def test_a_scene_is_around_the_deepest_queue(scene: Scene) -> None:
+    table = scene.stays.table
+    assert len(table) == 300
+    assert scene.requests == 3087
+    assert not scene.whole
+    # The queue was deepest at 76 s of the log.
+    assert scene.begin.second < 16 < scene.end.second
+    assert table["number"].is_sorted()
+    assert table["number"].is_unique().all()
+
+
+def test_a_scene_of_one_backend_has_only_its_requests(shop: SplitResult) -> None:
+    one = scene_of(visits(shop.rows, columns=("header", "service")), 24, one_backend=True)
+    assert one.stays.table["backend"].unique().to_list() == ["10.0.0.2:8080"]
+    assert len(one.stays.table) == 24
+    chart = sequence_chart(one.stays.table).to_dict()
+    lanes = [row["lane"] for rows in chart["datasets"].values() for row in rows if row.get("what") == "waiting"]
+    assert lanes
+    assert all(1 < lane < 2 for lane in lanes)  # between nginx and the worker, however many wait
+
+
+def test_few_requests_are_all_in_the_scene() -> None:
+    found = made_visits((0, 0.0, 0.0, 0.0, 2.0, "/"), (0, 1.0, 2.0, 2.0, 3.0, "/"), (0, 1.5, 3.0, 3.0, 4.0, "/"))
+    ends = pl.Series([BASE_US + round(end * 1e6) for end in (2.0, 3.0, 4.0)])
+    frame = found.frame.with_columns(
+        time=pl.from_epoch(ends, time_unit="us").cast(INSTANT), worker=pl.lit("7"), status=pl.lit(200)
+    )
+    scene = scene_of(replace(found, frame=frame), 300)
+    assert scene.whole
+    (block,) = blocks_of(scene)
+    assert bars(block, WORKING) == pytest.approx([2.0, 1.0, 1.0])
+    assert bars(block, WAITING) == pytest.approx([1.0, 1.5])
+    assert bars(block, FOR_NOBODY) == []
+    # Two wait at one time: the second stands behind the first.
+    assert [place for place, _ in block.waiting] == [0, 1]
+
+
+def bars(block: Block, what: str) -> list[float]:
+    every = [bar for _, bar in block.waiting] + [bar for lane in block.lanes.values() for bar in lane]
+    return [bar["to"] - bar["from"] for bar in every if bar["what"] == what]
+
+
+def test_workers_hold_one_request_at_a_time_and_lanes_are_theirs(scene: Scene) -> None:
+    blocks = blocks_of(scene)
+    assert [block.name for block in blocks] == ["10.0.0.1:8080", "10.0.0.2:8080"]
+    for block in blocks:
+        assert len(block.lanes) == 2  # two workers each; requests that name none are found a place on their lanes
+        for lane in block.lanes.values():
+            ordered = sorted(lane, key=lambda bar: bar["from"])
+            assert all(one["to"] <= two["from"] + 0.005 for one, two in itertools.pairwise(ordered))
+    assert sum(bars(blocks[1], FOR_NOBODY)) > 10  # the workers of the second went on for clients already gone
+    assert sum(bars(blocks[0], FOR_NOBODY)) < 0.01
+
+
+def test_a_chart_of_everything_there_can_be_is_bounded() -> None:
+    """Times over five decades, evenly, of more routes than are drawn: as many cells and bars as there are."""
+    rng = np.random.default_rng(1)
+    count = 60_000
+    waited, served = (np.exp(rng.uniform(math.log(1e-3), math.log(60), count)) for _ in range(2))
+    routes = [f"/a/long/name/of/a/route/{n}/with/a/tail" for n in range(12)]
+    rows = zip(rng.integers(0, 3_600_000_000, count).tolist(), waited.tolist(), served.tolist(), strict=True)
+    frame = split_frame([(*row, n % 3) for n, row in enumerate(rows)])
+    measures = FrameMeasures(
+        frame.with_columns(route=pl.Series(rng.choice(routes, count)), status=pl.lit(200)).collect().lazy()
+    )
+    for chart in (
+        heatmap(heat(measures)),
+        service_against_queueing(hexbin(measures)),
+        ridgeline(ridges(measures, "route")),
+        percentile_curve(percentile_table(measures, count)),
+    ):
+        size = len(json.dumps(specification(chart), separators=(",", ":")))
+        assert 15_000 < size < 150_000
+
+
+@settings(max_examples=30, deadline=None)
+@given(drawn_visits(), st.integers(1, 12), st.booleans())
+def test_a_scene_of_any_visits_can_be_laid_out(found: Visits, most: int, one_backend: bool) -> None:
+    if not len(found):
+        return
+    ends = pl.Series([BASE_US + round(max(end, 0) * 1e6) for end in found.wait_end.tolist()])
+    frame = found.frame.with_columns(
+        time=pl.from_epoch(ends, time_unit="us").cast(INSTANT),
+        worker=pl.when(pl.int_range(pl.len()) % 3 > 0).then(pl.lit("7")),
+        status=pl.when(pl.int_range(pl.len()) % 4 == 0).then(504).otherwise(200),
+    )
+    scene = scene_of(replace(found, frame=frame), most, one_backend=one_backend)
+    table = scene.stays.table
+    assert 1 <= len(table) <= most
+    assert table["number"].is_sorted()
+    assert table["number"].n_unique() == len(table)
+    if one_backend:
+        assert table["backend"].n_unique() == 1
+    until = (scene.end - scene.begin).total_seconds()
+    for block in blocks_of(scene):
+        for bar in [*(bar for _, bar in block.waiting), *(bar for lane in block.lanes.values() for bar in lane)]:
+            assert 0 <= bar["from"] <= bar["to"] <= until + 1e-3

@@ -1,0 +1,458 @@
+"""The movie: its scenes, its clock, what is where at an instant, and the files it is written to."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import sojourn
+from movie_support import FIRST, HOSTILE, THREE, crowd, drawn, film, log_of, scene
+from PIL import Image, ImageChops
+from sojourn.cli import app
+from sojourn.errors import SojournError
+from sojourn.explain.stays import GIVEN_UP, SERVED
+from sojourn.movie import MOST, write_film, write_movie
+from sojourn.movie.drawing import deepest, frame_of, sheet_of
+from sojourn.movie.gif import HELD, MOST_FRAMES
+from sojourn.movie.layout import OUT, PAD, layout_of
+from sojourn.movie.moment import NOBODY, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
+from sojourn.movie.page import page_of
+from sojourn.movie.places import places_of
+from sojourn.movie.theme import DARK, LIGHT, colours_of, rgb
+from sojourn.palette import OTHER, QUEUEING, SERVICE
+from typer.testing import CliRunner
+
+TEMPLATES = Path(sojourn.__file__).parent / "movie" / "templates"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+SIX = [str(EXAMPLES / "six-requests.jsonl.gz"), "--spans", str(EXAMPLES / "six-requests-spans.jsonl.gz")]
+
+
+# Places
+
+
+def test_a_place_is_the_lowest_that_is_free() -> None:
+    assert places_of([(0.0, 3.0), (1.0, 2.0), (2.0, 4.0), (2.5, 3.0)]) == [0, 1, 1, 2]
+
+
+def test_a_worker_keeps_its_place_and_one_that_comes_after_it_may_have_it() -> None:
+    work = [(0.0, 1.0), (0.0, 5.0), (2.0, 3.0), (6.0, 7.0)]
+    assert places_of(work, [7, 8, 7, 9]) == [0, 1, 0, 0]
+    # By the lowest free place the third would stand where the first did, too, but not if the second were done.
+    assert places_of([(0.0, 1.0), (0.0, 2.0), (3.0, 4.0)], [7, 8, 8]) == [0, 1, 1]
+
+
+def test_a_worker_that_holds_several_at_a_time_is_no_place_of_its_own() -> None:
+    assert places_of([(0.0, 3.0), (1.0, 2.0)], [7, 7]) == [0, 1]
+    # A millisecond is nginx's own rounding.
+    assert places_of([(0.0, 3.001), (3.0, 4.0)], [7, 7]) == [0, 0]
+
+
+# Scenes and the film
+
+
+def test_a_scene_has_a_lane_for_each_backend_and_as_many_workers_as_told() -> None:
+    both = pl.concat([THREE, drawn((1.0, 1.0, 2.0, 2.0, SERVED), (1.0, 1.0, 3.0, 3.0, SERVED), backend="b:2")])
+    found = film(scene(both, workers={"a:1": 4})).scenes[0]
+    assert [(lane.name, lane.workers) for lane in found.lanes] == [("a:1", 4), ("b:2", 2)]
+    assert film(scene(both, backends=["b:2"])).scenes[0].lanes[0].name == "b:2"
+
+
+def test_backends_that_find_no_room_are_left_out_and_said() -> None:
+    many = pl.concat([drawn(*[(0.0, 0.0, 1.0, 1.0, SERVED)] * (n + 1), backend=f"b:{n}") for n in range(10)])
+    found = film(scene(many))
+    assert [lane.name for lane in found.scenes[0].lanes] == [f"b:{n}" for n in range(2, 10)]
+    assert "2 backends more, with 3 requests, are not shown" in found.notes[0]
+
+
+def test_scenes_that_overlap_share_a_clock_and_others_begin_with_their_own_first_arrival() -> None:
+    together = film(scene(), scene(name="later", later=2.0))
+    assert together.begun == FIRST
+    assert together.scenes[1].arrival.tolist() == [2.0, 7.0, 8.0]
+    assert together.seconds == 92.0
+    apart = film(scene(), scene(name="next", later=1_000.0))
+    assert apart.begun is None
+    assert [each.arrival[0] for each in apart.scenes] == [0.0, 0.0]
+    assert apart.seconds == 90.0
+
+
+def test_scenes_of_the_same_backends_at_one_time_say_so() -> None:
+    assert "share backends" in film(scene(), scene(name="again")).notes[0]
+    assert not film(scene(), scene(name="again", later=1_000.0)).notes
+
+
+def test_a_window_keeps_those_who_were_there_before_it() -> None:
+    found = film(since=FIRST + timedelta(seconds=40), until=FIRST + timedelta(seconds=50))
+    assert (found.begun, found.seconds) == (FIRST + timedelta(seconds=40), 10.0)
+    assert found.scenes[0].arrival.tolist() == [-40.0, -35.0, -34.0]
+    assert counts_of(found.scenes[0], 0.0).waiting == 2
+    with pytest.raises(SojournError, match="no request was there in this window"):
+        film(since=FIRST + timedelta(seconds=100))
+
+
+def test_of_many_the_part_around_the_deepest_queue_is_shown_with_all_who_were_there() -> None:
+    table = crowd()
+    whole = scene(table)
+    at, level = whole.in_line()
+    found = film(whole)
+    shown = found.scenes[0]
+    assert MOST * 0.95 < len(shown) <= MOST
+    assert found.begun is not None
+    begin = (found.begun - FIRST).total_seconds()
+    assert begin < at[level.argmax()] < begin + found.seconds
+    there = table.filter((pl.col("arrival") < begin + found.seconds) & (pl.max_horizontal("end", "left") > begin))
+    # The ends are known to a microsecond.
+    assert len(set(shown.number.tolist()) ^ set(there["number"])) <= 2
+    assert shown.in_line()[1].max() == level.max()
+    assert f"{len(shown):,} of 2,500 requests are shown, from 12:00:" in found.notes[0]
+    assert f"({level.max()} in the line)" in found.notes[0]
+
+
+def test_a_line_that_is_longer_than_can_be_drawn_is_refused_with_words() -> None:
+    waiting = drawn(*[(0.0, 10.0, 11.0, 11.0, SERVED)] * 30)
+    with pytest.raises(SojournError, match="30 requests were in one line at a time, and 20 can be drawn"):
+        film(scene(waiting), most=20)
+
+
+def test_a_reading_says_what_a_scene_shows() -> None:
+    whole = film()
+    assert whole.scenes[0].reading(0.0, whole.seconds) == (
+        "Of 3 requests 1 was served, 1 given up on and 1 turned away; at most 2 waited at one time. "
+        "Workers spent 45.0 s on requests that were given up on."
+    )
+    one = film(scene(drawn((0.0, 0.0, 1.0, 1.0, SERVED))))
+    assert one.scenes[0].reading(0.0, 1.0) == "Of 1 request 1 was served; nobody waited."
+
+
+# An instant
+
+
+@pytest.mark.parametrize("now", [0.0, 3.0, 30.0, 45.0, 50.0, 61.5, 70.0, 89.9, 90.0])
+def test_counts_are_those_of_the_instant(now: float) -> None:
+    found = counts_of(film().scenes[0], now)
+    assert found.waiting == (1 if 5 <= now < 45 else 0) + (1 if 6 <= now < 45 else 0)
+    assert found.working == (1 if now < 90 else 0)
+    assert found.ended == (int(now >= 45), int(now >= 65), int(now >= 45))
+
+
+def kinds(now: float, table: pl.DataFrame = THREE) -> dict[int, str]:
+    """Number of each request that is seen -> what it is drawn as."""
+    one = film(scene(table)).scenes[0]
+    return {int(one.number[each.index]): each.kind for each in squares_of(one, layout_of(one, 400), 0, now, 0.0)}
+
+
+def test_who_waits_works_and_was_given_up_on_is_told_apart() -> None:
+    assert kinds(10.0) == {1: WORKING, 2: WAITING, 3: WAITING}
+    assert kinds(50.0) == {2: WORKING}
+    assert kinds(70.0) == {2: NOBODY}
+    late = drawn((0.0, 70.0, 72.0, 60.0, GIVEN_UP))
+    assert [kinds(now, late) for now in (59.0, 61.0, 71.0)] == [{1: WAITING}, {1: NOBODY}, {1: NOBODY}]
+    assert kinds(1.0, late.with_columns(begin=None, end=None, told=False)) == {1: UNKNOWN}
+
+
+def test_the_longest_waiting_stands_next_to_the_workers() -> None:
+    one = film().scenes[0]
+    layout = layout_of(one, 400)
+    where = {int(one.number[each.index]): each.x for each in squares_of(one, layout, 0, 30.0, 0.0)}
+    assert where[3] < where[2] < layout.boxes_left <= where[1]
+
+
+def test_a_square_is_on_its_way_for_as_long_as_a_slide_takes() -> None:
+    one = film().scenes[0]
+    layout = layout_of(one, 400)
+
+    def x_of(number: int, now: float) -> float:
+        return next(each.x for each in squares_of(one, layout, 0, now, 2.0) if one.number[each.index] == number)
+
+    assert PAD <= x_of(2, 5.1) < x_of(2, 6.0) < x_of(2, 7.0) == x_of(2, 40.0)
+    assert x_of(2, 45.1) < x_of(2, 46.0) < x_of(2, 47.0) == x_of(2, 80.0)
+    # The third moves up only when the second has gone; it left at the same instant here.
+    assert x_of(1, 45.5) > x_of(1, 44.0)
+
+
+def test_a_box_shows_how_much_of_the_time_its_worker_was_held() -> None:
+    one = film(scene(drawn((0.0, 0.0, 1.0, 1.0, SERVED), (3.0, 3.0, 4.0, 4.0, SERVED)))).scenes[0]
+    assert busy_shares(one, 0, 4.0, 4.0).tolist() == pytest.approx([0.5])
+    assert busy_shares(one, 0, 2.0, 0.0).tolist() == [0.0]
+
+
+def test_the_line_of_depth_has_the_most_of_each_part() -> None:
+    steps = (np.array([1.0, 2.0, 2.5, 7.0]), np.array([1, 3, 1, 0]))
+    assert deepest(steps, 10.0, 5).tolist() == [1, 3, 1, 1, 0]
+    assert deepest((np.array([]), np.array([], np.int64)), 10.0, 2).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("width", [240, 328, 560, 1_880])
+@pytest.mark.parametrize(("workers", "backends"), [(1, 1), (4, 3), (64, 1), (16, 8)])
+def test_everything_has_room_at_every_width(width: int, workers: int, backends: int) -> None:
+    one = film(scene(crowd(2_000, backends=backends), workers=workers)).scenes[0]
+    layout = layout_of(one, width)
+    assert layout.shelf < layout.depth < layout.height < 900
+    for lane, place in enumerate(layout.lanes):
+        boxes = [layout.worker(lane, number) for number in range(one.lanes[lane].workers)]
+        assert len(set(boxes)) == len(boxes)
+        assert max(x for x, _ in boxes) + layout.box <= width - OUT
+        slots = [layout.slot(lane, number) for number in range(min(layout.fits(lane), one.longest_line(lane)))]
+        assert min((x for x, _ in slots), default=PAD) >= PAD - 1
+        for _, y in (*boxes, *slots):
+            assert place.top <= y
+            assert y + layout.size <= place.top + place.height
+
+
+NODE = shutil.which("node")
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed: the page's script was not compared")
+def test_the_page_s_script_puts_every_square_where_the_picture_has_it() -> None:
+    whole = film(scene(crowd(1_900, backends=2)), scene(crowd(60, seed=2, workers=1), "small"))
+    data = re.search(r'id="data">(.*?)</script>', page_of(whole), re.S)
+    assert data is not None
+    script = (
+        "".join((TEMPLATES / name).read_text() for name in ("layout.js", "moment.js"))
+        + """
+    const asked = JSON.parse(require("fs").readFileSync(0, "utf8"));
+    const found = asked.scenes.map((scene, index) => {
+      scene.longest = asked.longest[index];
+      const layout = layoutOf(scene, asked.width);
+      return asked.instants.map(now => {
+        const seen = [];
+        squares(scene, layout, now, asked.slide, (...square) => seen.push(square));
+        const busy = busyShares(scene, now, asked.slide).map(each => [...each]);
+        return {seen, counts: countsOf(scene, 0, now), busy};
+      }).concat([{deepest: deepest(scene, 0, asked.seconds, 300).map(each => [...each])}]);
+    });
+    console.log(JSON.stringify(found));
+    """
+    )
+    instants = [0.0, 0.3, 10.0, 31.7, 45.0, 45.02, 60.0]
+    longest = [[each.longest_line(lane) for lane in range(len(each.lanes))] for each in whole.scenes]
+    asked = json.loads(data[1]) | {"width": 640, "slide": 0.8, "instants": instants, "longest": longest}
+    done = subprocess.run(
+        [str(NODE), "-e", script], input=json.dumps(asked), capture_output=True, text=True, timeout=30, check=True
+    )
+    compared = 0
+    for one, (*moments, depth) in zip(whole.scenes, json.loads(done.stdout), strict=True):
+        layout = layout_of(one, 640)
+        moved = 44 - 6  # the page has the head of a scene outside its canvas
+        for now, moment in zip(instants, moments, strict=True):
+            squares = [each for lane in range(len(one.lanes)) for each in squares_of(one, layout, lane, now, 0.8)]
+            here = {each.index: (each.x, each.y - moved, each.kind, each.seen) for each in squares}
+            there = {index: (x, y, kind, seen) for index, x, y, kind, seen in moment["seen"]}
+            assert there.keys() == here.keys()
+            for index, (x, y, kind, seen) in there.items():
+                assert (x, y, seen) == pytest.approx((*here[index][:2], here[index][3]), abs=0.01)
+                assert kind == here[index][2]
+            compared += len(here)
+            counts = counts_of(one, now)
+            assert moment["counts"] == {
+                "waiting": counts.waiting, "gone": counts.gone, "working": counts.working, "ended": list(counts.ended)
+            }  # fmt: skip
+            for lane, shares in enumerate(moment["busy"]):
+                assert shares == pytest.approx(busy_shares(one, lane, now, 0.8).tolist(), abs=1e-4)
+        lines = [deepest(steps, whole.seconds, 300).tolist() for steps in (one.in_line(), one.waiting())]
+        assert depth["deepest"] == lines
+    assert compared > 100
+
+
+# Files
+
+
+def pixels(image: Image.Image, colour: str) -> int:
+    """How many pixels have this colour exactly."""
+    return int((np.asarray(image.convert("RGB")) == rgb(colour)).all(axis=2).sum())
+
+
+def test_a_gif_has_its_frames_its_colours_and_its_length(tmp_path: Path) -> None:
+    path = tmp_path / "three.gif"
+    write_film(film(), path, seconds=3.0, fps=5.0, width=400)
+    assert path.stat().st_size < 60_000
+    with Image.open(path) as image:
+        assert (image.n_frames, image.info["loop"], image.size[0]) == (16, 0, 400)
+        durations, frames = [], []
+        for number in range(image.n_frames):
+            image.seek(number)
+            durations.append(image.info["duration"])
+            frames.append(image.convert("RGB"))
+    assert durations == [200] * 15 + [HELD * 1_000]
+    assert all(ImageChops.difference(a, b).getbbox() for a, b in pairwise(frames))
+    # 30 s: two wait, one is worked on. 72 s: nobody waits, a worker works for nobody.
+    lane = (0, 80, 400, 128)
+    early, late = frames[5].crop(lane), frames[12].crop(lane)
+    assert pixels(early, QUEUEING) > 500 < pixels(early, SERVICE)
+    assert pixels(early, OTHER) == 0 == pixels(late, QUEUEING)
+    assert pixels(late, OTHER) > 200
+    assert frames[0].getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_frames_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    eight = film(*(scene(name=f"{n}", later=1_000.0 * n) for n in range(8)))
+    with pytest.raises(SojournError, match=r"551 frames of 1000 × \d+ pixels are too much for a GIF"):
+        write_film(eight, tmp_path / "x.gif", seconds=11.0, fps=50.0, width=1_000)
+
+
+def test_a_frame_has_no_colour_that_the_gif_would_change() -> None:
+    for theme in (LIGHT, DARK):
+        colours = colours_of(theme)
+        assert len(colours) <= 256
+        image = frame_of(sheet_of(film(), 800, theme), 30.0, 0.0)
+        assert image.getpixel((1, 1)) == rgb(theme.paper)
+        assert {rgb(each) for each in (theme.paper, theme.panel, QUEUEING, SERVICE, OTHER)} <= set(colours)
+        seen = {colour for count, colour in image.getcolors(100_000) or [] if count > 300}
+        assert seen <= set(colours)
+
+
+def test_scenes_stand_beside_one_another_where_there_is_room() -> None:
+    two = film(scene(), scene(name="again"))
+    wide, narrow = sheet_of(two, 800, LIGHT), sheet_of(two, 400, LIGHT)
+    assert wide.places[0][1] == wide.places[1][1]
+    assert narrow.places[0][1] < narrow.places[1][1]
+    assert narrow.height > wide.height
+
+
+def test_one_instant_is_written_as_a_picture(tmp_path: Path) -> None:
+    path = tmp_path / "at.png"
+    write_film(film(), path, at=30.0, width=500, theme="dark")
+    with Image.open(path) as image:
+        assert image.size[0] == 500
+        assert image.getpixel((1, 1)) == rgb(DARK.paper)
+        assert pixels(image, QUEUEING) > 1_000
+    with pytest.raises(SojournError, match=r"91 s is outside the film, which lasts 90 s"):
+        write_film(film(), path, at=91.0)
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    hostile = film(scene(THREE.with_columns(backend=pl.lit(HOSTILE)), HOSTILE), title=HOSTILE)
+    page = page_of(hostile)
+    assert page.count("</script>") == 2
+    assert "<b>" not in page
+    assert "\x1b" not in page
+    data = re.search(r'id="data">(.*?)</script>', page, re.S)
+    assert data is not None
+    assert json.loads(data[1])["scenes"][0]["lanes"][0]["name"].startswith("</script><b>")
+    write_film(hostile, tmp_path / "h.gif", seconds=0.5, width=320)
+
+
+def test_a_page_asks_for_nothing_and_offers_the_speed_that_was_asked_for() -> None:
+    page = page_of(film(), speed=7.0, theme="dark")
+    assert not re.search(r"(?:src|href)=|https?://(?!www\.w3\.org)", page)
+    assert '<option value="x 7" selected>× 7</option>' in page
+    assert '<html lang="en" data-theme="dark">' in page
+    assert page_of(film(), seconds=12).count(" selected>") == 1
+    with pytest.raises(SojournError, match="no theme"):
+        page_of(film(), theme="blue")
+
+
+# The command
+
+
+def run(*arguments: str | Path) -> tuple[int, str]:
+    done = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"}).invoke(app, ["movie", *map(str, arguments)])
+    error = f"{done.exception}" if isinstance(done.exception, SojournError) else done.stderr
+    return done.exit_code, done.stdout + error
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return log_of(tmp_path / "access.jsonl", (0, 0.0, 3.0, 9), (1, 2.0, 2.0, 9), (2, 3.0, 9.0, 9))
+
+
+def test_the_six_requests_of_the_documents_side_by_side(tmp_path: Path) -> None:
+    out = tmp_path / "six.gif"
+    code, printed = run(
+        *SIX, "--by", "service", "--scene", "fifo", "--scene", "lifo", "--seconds", "1", "--width", "700", "--json",
+        "--out", out,
+    )  # fmt: skip
+    assert code == 0, printed
+    found = json.loads(printed)
+    assert [(each["name"], each["served"], each["given_up"]) for each in found["scenes"]] == [
+        ("fifo", 1, 5),
+        ("lifo", 5, 1),
+    ]
+    assert found["window"] is None
+    assert 76 < found["seconds"] < 78
+    with Image.open(out) as image:
+        assert image.n_frames == 13
+
+
+def test_a_run_s_folder_has_a_scene_for_each_case(tmp_path: Path) -> None:
+    cases = (("b", 0), ("a", 100))
+    lines = [log_of(tmp_path / name, (at, 0.0, 1.0, 9), service=name).read_text() for name, at in cases]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "access.jsonl").write_text("".join(lines))
+    code, printed = run(tmp_path / "run", "--out", tmp_path / "x.html")
+    assert code == 0, printed
+    assert re.findall(r"^[ab](?= +1 )", printed, re.M) == ["b", "a"]
+
+
+def test_a_scene_for_each_source(tmp_path: Path, log: Path) -> None:
+    other = log_of(tmp_path / "after.jsonl", (10_000, 0.0, 1.0, 9))
+    code, printed = run(log, other, "--each", "--json", "--out", tmp_path / "x.html")
+    assert code == 0, printed
+    found = json.loads(printed)
+    assert [(each["name"], each["requests"]) for each in found["scenes"]] == [("access.jsonl", 3), ("after.jsonl", 1)]
+    assert found["window"] is None
+    (tmp_path / "after").mkdir()
+    other.rename(tmp_path / "after" / "access.jsonl")
+    code, printed = run(log, tmp_path / "after" / "access.jsonl", "--each", "--json", "--out", tmp_path / "x.html")
+    assert [each["name"] for each in json.loads(printed)["scenes"]] == [
+        str(log), str(tmp_path / "after" / "access.jsonl")
+    ]  # fmt: skip
+
+
+def test_who_came_before_the_window_is_still_in_the_line(tmp_path: Path, log: Path) -> None:
+    code, printed = run(log, "--since", "2026-01-01T12:00:02.5", "--json", "--out", tmp_path / "x.html")
+    assert code == 0, printed
+    found = json.loads(printed)
+    assert found["scenes"][0]["requests"] == 3
+    assert found["window"]["from"] == "2026-01-01T12:00:02.500Z"
+    assert "nothing tells whether it waited" in found["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--out", "x.mp4"], 1, "a movie is written as .html or .gif"),
+        (["--out", "x.html", "--since", "2027-01-01"], 1, "none arrived in the window"),
+        (["--out", "x.html", "--backend", "b:1"], 1, "--backend named b:1"),
+        (["--out", "x.html", "--by", "service", "--scene", "z"], 1, "there is no scene 'z': there are s"),
+        (["--out", "x.html", "--seconds", "5", "--speed", "2"], 2, "one of --seconds and --speed"),
+        (["--out", "x.gif", "--at", "1"], 2, "an instant is written as .png"),
+        (["--out", "x.gif", "--seconds", "600"], 1, f"more than the {MOST_FRAMES} of a GIF"),
+        (["--out", "x.gif", "--theme", "blue"], 1, "no theme"),
+        (["--out", "x.png", "--at", "99"], 1, "outside the film"),
+        (["--out", "no/such/folder/x.html"], 1, "cannot be written"),
+        ([], 2, "--out"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_words(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, printed = run(log, *arguments)
+    assert found == code
+    assert said in re.sub(r"\s+│?\s*", " ", printed)
+    assert [each.name for each in tmp_path.iterdir()] == ["access.jsonl"]
+
+
+def test_a_log_without_a_queue_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "static.jsonl"
+    path.write_text(json.dumps({"time": "1767312000.000", "request_time": "0.001", "status": "200"}) + "\n")
+    code, printed = run(path, "--out", tmp_path / "x.html")
+    assert (code, "no queue to be drawn" in printed) == (1, True)
+
+
+def test_from_python(tmp_path: Path, log: Path) -> None:
+    result = sojourn.split(log, columns=("request_id",))
+    made = write_movie(result, tmp_path / "x.html", by="route", workers=2)
+    assert made.scenes[0].name == "/r"
+    assert made.scenes[0].lanes[0].workers == 2
+    assert len(write_movie({"one": result, "two": result}, tmp_path / "y.html").scenes) == 2
+    with pytest.raises(SojournError, match="no column 'tenant'"):
+        write_movie(result, tmp_path / "z.html", by="tenant")

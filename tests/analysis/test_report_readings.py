@@ -1,0 +1,107 @@
+"""Every chart is read for its readers, from its data, with figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sojourn
+from sojourn.explain.clock.over_time import clock
+from sojourn.explain.compare.compare import compare
+from sojourn.explain.goodput import goodput
+from sojourn.explain.kernel import kernel
+from sojourn.explain.tiers import tiers
+from sojourn.explain.whatif import whatif
+from sojourn.kernel.samples import read_samples
+from sojourn.queueing.simulate import simulate
+from sojourn.report.contents import COLUMNS, sections_of, traces_of
+from sojourn.sections import clock as clock_section
+from sojourn.sections import compare as compare_section
+from sojourn.sections import goodput as goodput_section
+from sojourn.sections import simulate as simulate_section
+from sojourn.sections import whatif as whatif_section
+from sojourn.sections.kernel import kernel_section
+from sojourn.sections.section import Section
+from sojourn.sections.split import split_pictures
+from sojourn.sections.tiers import tiers_section
+from sojourn.sections.wire import wire_section
+
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+
+
+@pytest.fixture(scope="module")
+def shop() -> sojourn.SplitResult:
+    return sojourn.split(EXAMPLES / "shop.jsonl.gz", spans=[EXAMPLES / "shop-spans.jsonl.gz"], columns=COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def ramp() -> sojourn.SplitResult:
+    return sojourn.split(EXAMPLES / "ramp.jsonl.gz", columns=COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def sections(shop: sojourn.SplitResult, ramp: sojourn.SplitResult) -> list[Section]:
+    traces = traces_of([], [str(EXAMPLES / "checkout-spans.jsonl.gz")])
+    assert traces is not None
+    return [
+        *sections_of(shop, before=ramp),
+        tiers_section(tiers(traces)),
+        wire_section(sojourn.wire(EXAMPLES / "wire.pcap.gz")),
+        kernel_section(kernel(read_samples([str(EXAMPLES / "kernel.jsonl.gz")]))),
+        simulate_section.simulate_section(simulate("poisson:8", "exponential:0.1", requests=5_000)),
+    ]
+
+
+def readings(sections: list[Section]) -> Iterator[tuple[str, str]]:
+    for section in sections:
+        for picture in section.pictures:
+            yield picture.key, picture.reading
+
+
+def test_every_chart_has_one_and_it_has_figures(sections: list[Section], shop: sojourn.SplitResult) -> None:
+    found = [*readings(sections), *((picture.key, picture.reading) for picture in split_pictures(shop))]
+    assert len(found) >= 25
+    for key, reading in found:
+        assert re.search(r"\d", reading), key
+        assert reading.endswith("."), key
+        assert "None" not in reading, key
+        assert "nan" not in reading, key
+
+
+def test_of_goodput_it_is_the_rates_and_when_most_was_wasted(shop: sojourn.SplitResult) -> None:
+    found = goodput(shop.rows)
+    reading = goodput_section.reading(found)
+    assert f"{found.requests / found.seconds:.3g} requests ended per second" in reading
+    assert f"{found.good / found.seconds:.3g} of them with an answer" in reading
+    assert "no work was wasted" in goodput_section.reading(replace(found, wasted=0.0))
+    unknown = replace(found, known=0, unknown=found.given_up)
+    assert goodput_section.reading(unknown).endswith("given up on cost is not known.")
+
+
+def test_of_a_what_if_it_is_the_best_change_or_that_none_helps(shop: sojourn.SplitResult) -> None:
+    found = whatif(shop.rows)
+    best = min(found.variants, key=lambda variant: variant.response_time["p99"] or 0)
+    assert whatif_section.named(best) in whatif_section.variants_reading(found)
+    worse = replace(found, variants=[replace(best, change={**best.change, "p99": 0.1})])
+    assert whatif_section.variants_reading(worse).endswith("none of the changes (1) makes it less.")
+    assert whatif_section.whatif_section(replace(found, forced=True, refused="far off")).short == ""
+
+
+def test_of_a_comparison_it_is_both_sides_and_chance_is_said(
+    ramp: sojourn.SplitResult, shop: sojourn.SplitResult
+) -> None:
+    found = compare(ramp, shop, by="route")
+    assert "in A, and 390 ms, 298 ms of it queueing, in B" in compare_section.composition_reading(found)
+    chance = {name: replace(change, low=-9.0, high=9.0) for name, change in found.tail.items()}
+    assert "cannot be told from chance" in compare_section.changes_reading(replace(found, tail=chance))
+    figures = {name: replace(change, low=-9.0, high=9.0) for name, change in found.figures.items()}
+    assert "No change" in compare_section.short_of(replace(found, figures=figures))
+
+
+def test_of_clocks_it_is_the_farthest(shop: sojourn.SplitResult) -> None:
+    assert clock_section.reading(clock(shop.rows)).startswith("10.0.0.1:8080 is the farthest of 2 clocks")
+    stepped = clock(sojourn.split(EXAMPLES / "clocks.jsonl.gz").rows)
+    assert "clocks were set once" in clock_section.reading(stepped)

@@ -1,0 +1,73 @@
+"""In short: three lines that claim no more than the sections do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sojourn
+from analysis_support import line
+from sojourn.cli.report import _say
+from sojourn.explain.audit import Audit
+from sojourn.report.short import in_short
+from sojourn.sections.section import Section
+
+FOUND = (
+    Section("blame", "Who", "…", short="/export caused it."),
+    Section("goodput", "Work", "…"),
+    Section("whatif", "Help", "…", short="With one more worker it would be 1 s."),
+)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> sojourn.SplitResult:
+    log = tmp_path_factory.mktemp("log") / "a.jsonl"
+    log.write_bytes(line() + line(request_time="0.200"))
+    return sojourn.split(log)
+
+
+def test_a_split_alone_needs_no_second_verdict(result: sojourn.SplitResult) -> None:
+    assert in_short(result, []) == []
+    assert in_short(result, [Section("wire", "Wire", "…", short="something")]) == []
+
+
+def test_what_a_section_claims_is_said_and_what_it_does_not_claim_is_not(result: sojourn.SplitResult) -> None:
+    happened, cost, help_ = in_short(result, FOUND)
+    assert happened.text.endswith("/export caused it.")
+    assert happened.more == (("blame", "Who"),)
+    assert cost.more == ()
+    assert help_.text == "With one more worker it would be 1 s."
+
+
+def test_no_prediction_promises_nothing(result: sojourn.SplitResult) -> None:
+    help_ = in_short(result, [*FOUND[:2], replace(FOUND[2], short="")])[-1]
+    assert help_.text == "Nothing here says so for certain."
+    assert help_.more == (("whatif", "Help"),)
+
+
+def test_a_doubtful_section_is_said_to_be_one(result: sojourn.SplitResult) -> None:
+    lines = in_short(result, [replace(FOUND[0], failures=("not believable",)), *FOUND[1:]])
+    assert [each.doubtful for each in lines] == [True, False, False]
+
+
+def test_ten_seconds_are_ten_seconds(result: sojourn.SplitResult) -> None:
+    numbers = [float(word) for word in in_short(result, FOUND)[0].text.replace(",", "").split() if "." in word[:-1]]
+    assert sum(numbers) == pytest.approx(10, abs=0.11)
+
+
+def test_on_a_terminal_an_audit_that_failed_comes_first_and_nothing_is_obeyed(
+    result: sojourn.SplitResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(Audit, "failures", lambda _: ["no such \x1b[31mlaw"])
+    doubtful = replace(FOUND[0], short="\x1b[31mit", failures=("not believable",))
+    _say(result, in_short(result, [doubtful, *FOUND[1:]]), Path("r.html"))
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    audit, verdict, happened, *_, last = printed.splitlines()
+    assert audit.startswith("AUDIT  no such ")
+    assert verdict == result.verdict.sentence
+    assert happened.startswith("What happened: ")
+    assert happened.endswith("(in doubt: see the page)")
+    assert last == "r.html has all of it."

@@ -1,0 +1,420 @@
+"""What is known of the last ten minutes: the figures of split, whom was waited for, and how a screen says it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import sojourn
+from pool_simulator import EPOCH as POOL_EPOCH
+from pool_simulator import PoolSettings, as_lines, simulated_pool
+from sojourn.explain.measures import GROUP_SHOWN
+from sojourn.explain.waiting.blame import blame
+from sojourn.watch import recent as recent_module
+from sojourn.watch.cells import SORTS, named, sorted_rows, sparkline
+from sojourn.watch.clock import LogClock
+from sojourn.watch.keys import Looking, pressed
+from sojourn.watch.pace import Paced
+from sojourn.watch.parsing import Parser
+from sojourn.watch.recent import Recent
+from sojourn.watch.screen import Looks, screen, text_of
+from sojourn.watch.view import WINDOWS, View
+from sojourn.watch.watcher import Choice
+from watch_support import EPOCH, at, given_up, record, watching
+
+BUSY = PoolSettings(requests=4_000, rate=22, timeout=3.0, patience=(0.2, 1.0), seed=11)
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three minutes of a busy pool with two clocks that are off, timeouts, and clients that leave."""
+    path = tmp_path_factory.mktemp("watch") / "access.jsonl"
+    records, _ = simulated_pool(BUSY)
+    path.write_bytes(b"".join(as_lines(records)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def seen(pool: Path) -> View:
+    with watching(pool) as watcher:
+        assert watcher.recent.last is not None
+        return watcher.view(Choice(), datetime.now(UTC), watcher.recent.last)
+
+
+# --- the figures are those of split
+
+
+def lines_of(pool: Path, seconds: float) -> list[str]:
+    lines = pool.read_text().splitlines()
+    last = max(float(json.loads(line)["time"]) for line in lines)
+    return [line for line in lines if float(json.loads(line)["time"]) > last - seconds]
+
+
+def test_ten_minutes_are_the_split_of_the_same_lines(pool: Path, seen: View) -> None:
+    split = sojourn.split(pool, by=["route"]).to_dict()
+    found = sojourn.explain.result.rounded(seen.windows["10m"].to_dict("route"))
+    assert found["requests"] == split["requests"] == 4_000
+    for key in ("response_time", "queueing_share"):
+        assert found[key] == split[key]
+    assert found["queueing_delay"] == split["components"]["queueing_delay"]
+    assert found["service_time"] == split["components"]["service_time"]
+    assert found["verdict"] == split["verdict"]
+    assert found["app_known"] == split["audit"]["app_known"]
+    for row, expected in zip(found["by"]["route"], split["by"]["route"], strict=True):
+        assert {key: row[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("now", 10.0), ("1m", 60.0)])
+def test_a_shorter_window_is_the_split_of_its_lines_with_the_clocks_of_all(
+    pool: Path, seen: View, name: str, seconds: float
+) -> None:
+    rows = sojourn.split(pool).rows.collect()
+    last = rows["time"].max()
+    inside = rows.filter(pl.col("time") > last - timedelta(seconds=seconds))  # type: ignore[operator]
+    found = seen.windows[name]
+    assert found.requests == len(inside) == len(lines_of(pool, seconds)) > 100
+    for column, summary in zip(GROUP_SHOWN, (found.response, found.queueing, found.service), strict=True):
+        assert summary["mean"] == pytest.approx(inside[column].mean())
+        assert summary["p99"] == pytest.approx(inside[column].quantile(0.99, "linear"))
+    assert found.statuses[504] == (inside["status"] == 504).sum()
+    assert found.errors == inside["status"].is_in([499, 504]).sum()
+    assert found.errors or name == "now"
+    assert found.rate == pytest.approx(len(inside) / seconds)
+
+
+def test_where_clocks_agree_a_window_alone_says_the_same(tmp_path: Path) -> None:
+    records, _ = simulated_pool(replace(BUSY, skews=(0.0, 0.0), requests=2_000))
+    (tmp_path / "all").write_bytes(b"".join(as_lines(records)))
+    with watching(tmp_path / "all") as watcher:
+        assert watcher.recent.last is not None
+        found = watcher.view(Choice(), datetime.now(UTC), watcher.recent.last).windows["1m"]
+    (tmp_path / "minute").write_text("\n".join(lines_of(tmp_path / "all", 60.0)) + "\n")
+    alone = sojourn.split(tmp_path / "minute")
+    assert found.requests == alone.requests
+    assert found.response == alone.response_time
+    assert found.service == alone.components["service_time"]
+    assert found.queueing["mean"] == pytest.approx(alone.components["queueing_delay"]["mean"], abs=2e-3)
+
+
+def test_whom_was_waited_for_is_what_blame_says(pool: Path, seen: View, tmp_path: Path) -> None:
+    rows = sojourn.split(pool, columns=("request_id",)).rows.collect()
+    last = rows["time"].max()
+    asked = rows.with_columns(minute=pl.col("time") > last - timedelta(seconds=60))  # type: ignore[operator]
+    expected = blame(asked.lazy(), by="route", where={"minute": True})
+    found = seen.queues
+    assert found is not None
+    assert found.kind == "blame"
+    assert found.waited == pytest.approx(expected.waited, rel=1e-6)
+    assert found.imbalance == pytest.approx(expected.imbalance, rel=1e-6)
+    assert found.dispatch == pytest.approx(expected.dispatch, rel=1e-6)
+    told = {row["culprit"]: row["seconds"] for row in found.culprits}
+    assert told == pytest.approx(
+        dict(expected.culprits.filter(pl.col("seconds") > 0).select("culprit", "seconds").iter_rows())
+    )
+    assert sum(told.values()) + found.imbalance + found.dispatch == pytest.approx(found.waited)
+
+
+def test_depths_are_those_of_the_whole_log_one_slowest_request_ago(pool: Path, tmp_path: Path) -> None:
+    """What is logged later changes nothing any more about the instant that is told."""
+    lines = pool.read_text().splitlines(keepends=True)
+    cut = float(json.loads(lines[0])["time"]) + 95.0
+    (tmp_path / "log").write_text("".join(line for line in lines if float(json.loads(line)["time"]) <= cut))
+    with watching(tmp_path / "log", replay=True) as watcher:
+        found = watcher.view(Choice(), datetime.now(UTC)).queues
+    assert found is not None
+    assert found.as_of is not None
+    assert found.lag > 1
+    end = found.as_of.timestamp()
+    rows = sojourn.split(pool).rows.filter(pl.col("queueing_delay").is_not_null()).collect()
+    for row in found.backends:
+        here = rows.filter(pl.col("upstream") == row["upstream"])
+        arrival = here["start"].dt.epoch("us") / 1e6 + here["upload"] + here["retries"]
+        left = arrival + here["queueing_delay"]
+        waited = (left.clip(end - 60, end) - arrival.clip(end - 60, end)).sum()
+        assert row["depth"] == pytest.approx(waited / 60, rel=0.01)
+        assert row["last"] == ((arrival <= end) & (left > end)).sum()
+        begun = left.clip(end - 60, end)
+        worked = ((left + here["service_time"]).clip(end - 60, end) - begun).sum()
+        assert row["busy"] == pytest.approx(worked / 60 / 2, rel=0.01)
+        assert (row["workers"], row["source"]) == (2, "worker values")
+        ended = (here["time"].dt.epoch("us") / 1e6).is_between(cut - 60, cut, closed="right").sum()
+        assert row["rate"] == pytest.approx(ended / 60, abs=0.05)
+    assert max(row["most"] for row in found.backends) > 3
+
+
+# --- what is held
+
+
+def test_what_ended_over_ten_minutes_ago_is_let_go_and_nothing_younger(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(record(EPOCH + k, worker=str(k % 3)) for k in range(0, 3_000, 2)))
+    with watching(log, replay=True) as watcher:
+        view = watcher.view(Choice(by="worker"), datetime.now(UTC))
+        assert view.at == at(2_998)
+        assert [found.requests for found in view.windows.values()] == [5, 30, 300]
+        assert [found.seconds for found in view.windows.values()] == [10, 60, 600]
+        assert view.windows["10m"].values == 3
+        assert view.records.read == 1_500
+        assert 300 <= view.held <= 1_500
+        assert len(view.history) == 60
+        assert all(mean == pytest.approx(0, abs=0.002) for mean in view.history)
+
+
+def test_too_many_requests_are_cut_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_module, "MOST", 100)
+    monkeypatch.setattr(recent_module, "SETTLED", 20)
+    held = Recent()
+    with Parser() as parser:
+        for begin in range(0, 300, 20):
+            seconds = range(begin, begin + 20)
+            tables, records = parser.rows(b"".join(record(EPOCH + s, request_id=str(s)) for s in seconds))
+            held.add(tables[0], records)
+            held.forget(at(seconds[-1]))
+    assert 80 <= len(held) <= 100
+    assert held.records.read == 300
+    assert held.full is not None
+    assert held.known_since() == held.full
+    assert held.rows(at(299), 600).collect()["time"].min() > held.full
+
+
+def test_a_record_that_comes_again_counts_once(tmp_path: Path) -> None:
+    lines = [record(EPOCH + k, request_id=str(k)) for k in range(5)]
+    (tmp_path / "log").write_bytes(b"".join([*lines, *lines]))
+    with watching(tmp_path / "log", replay=True) as watcher:
+        assert (len(watcher.recent), watcher.recent.duplicates) == (5, 5)
+        with (tmp_path / "log").open("ab") as log:
+            log.write(lines[3])
+        watcher.look()
+        watcher.read(datetime.now(UTC))
+        view = watcher.view(Choice(), datetime.now(UTC))
+    assert view.windows["10m"].requests == 5
+    assert any("count once" in note for note in view.notes)
+
+
+def test_refused_lines_are_counted_by_reason(tmp_path: Path) -> None:
+    lines = [
+        record(EPOCH),
+        b"\xff\xfe garbage\n",
+        b"[]\n",
+        b"\n",
+        record(EPOCH + 1).replace(b'"200"', b'"-"'),
+        record(EPOCH + 2),
+    ]
+    (tmp_path / "log").write_bytes(b"".join(lines) + b'{"time":')
+    with watching(tmp_path / "log", replay=True) as watcher:
+        view = watcher.view(Choice(), datetime.now(UTC))
+        assert view.records.reasons == {"invalid_json": 1, "not_an_object": 1, "empty_line": 1, "missing_status": 1}
+        assert view.windows["10m"].requests == 2
+        assert "lines refused: " in text_of(screen(view, Looks(), 120))
+
+
+def test_a_log_of_another_format_is_sent_to_the_doctor(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b'192.0.2.1 - - [21/Nov/2026:18:00:00 +0000] "GET / HTTP/1.1" 200 5\n' * 7)
+    with watching(tmp_path / "log") as watcher:
+        view = watcher.view(Choice(), datetime.now(UTC))
+    assert "Not one of 7 lines is a record; sojourn doctor" in text_of(screen(view, Looks(), 80, 24))
+
+
+def test_a_log_without_the_apps_word_ranks_by_response_time_and_says_so(tmp_path: Path) -> None:
+    none = {"queueing_delay": "", "service_time": "", "worker": ""}
+    lines = [
+        record(EPOCH + k / 10, 0.0, 0.5 if k % 4 else 3.0, route="/a" if k % 4 else "/b", **none) for k in range(400)
+    ]
+    (tmp_path / "log").write_bytes(b"".join(lines))
+    with watching(tmp_path / "log", replay=True) as watcher:
+        view = watcher.view(Choice(), datetime.now(UTC))
+    assert view.queues is not None
+    assert view.queues.kind == "response time"
+    assert [row["culprit"] for row in view.queues.culprits] == ["/b", "/a"]
+    assert any("The app said nothing" in note for note in view.notes)
+    assert view.windows["10m"].known == 0
+
+
+def test_only_the_given_up_are_told_as_such(tmp_path: Path) -> None:
+    lines = [given_up(EPOCH + k, 60.0, status) for k, status in enumerate(["504", "499", "502", "503", "504"])]
+    (tmp_path / "log").write_bytes(b"".join(lines))
+    with watching(tmp_path / "log", replay=True) as watcher:
+        view = watcher.view(Choice(), datetime.now(UTC))
+    assert view.windows["1m"].statuses == {499: 1, 502: 1, 503: 1, 504: 2}
+    assert view.windows["1m"].error_share == 1
+    assert view.judged is not None
+    assert view.judged.cause == "unknown"
+    assert "504 0.50/s" in text_of(screen(view, Looks(), 80))
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"")
+    with watching(tmp_path / "log") as watcher:
+        view = watcher.view(Choice(), datetime.now(UTC))
+    json.dumps(sojourn.explain.result.rounded(view.to_dict()))
+    text = text_of(screen(view, Looks(), 80))
+    assert "no record yet" in text
+    assert "No request ended" in text
+
+
+def test_a_filter_leaves_the_requests_it_names(tmp_path: Path) -> None:
+    lines = [record(EPOCH + k, route="/Big" if k % 2 else "/a") for k in range(10)]
+    lines = [line.replace(b"10.0.0.1", b"10.0.0.2") if k > 5 else line for k, line in enumerate(lines)]
+    lines[0] = lines[0].replace(b'"200"', b'"503"')
+    (tmp_path / "log").write_bytes(b"".join(lines))
+    expected = {"/big": 5, "route=/Big": 5, "route=/big": 0, "10.0.0.2": 4, "status=503": 1, "uri=/": 0, "": 10}
+    with watching(tmp_path / "log", replay=True) as watcher:
+        for where, count in expected.items():
+            assert watcher.view(Choice(where=where), datetime.now(UTC)).windows["10m"].requests == count, where
+
+
+# --- time
+
+
+def test_the_logs_time_is_this_machines_unless_lines_come_late() -> None:
+    clock = LogClock()
+    assert clock.now(at(100)) == at(100)
+    clock.saw(at(99), at(100))
+    assert clock.now(at(130)) == at(130)
+    late = LogClock()
+    for second in range(100):  # half an hour behind, and bursts a little later still
+        late.saw(at(second - 1_800 - second % 7), at(second))
+    assert late.late == pytest.approx(1_800)
+    assert late.now(at(200)) == at(-1_600)
+    ahead = LogClock()
+    ahead.saw(at(400), at(100))
+    assert ahead.now(at(101)) == at(401)
+
+
+def test_a_replay_stands_still_at_its_end() -> None:
+    clock = LogClock(replay=True)
+    clock.saw(at(50), at(1e6))
+    assert clock.now(at(1e6 + 500)) == at(50)
+
+
+def test_what_takes_long_is_computed_seldom() -> None:
+    made = []
+    paced = Paced(lambda: made.append(sum(range(2_000_000))), share=0.001)
+    for _ in range(5):
+        paced.get()
+    assert len(made) == 2  # the first time does not count: most of it is loading
+    paced.outdated()
+    paced.get()
+    assert len(made) == 3
+    cheap = Paced(lambda: made.append(1), share=1e6)
+    for _ in range(3):
+        cheap.get()
+    assert made[3:] == [1, 1, 1]
+
+
+# --- the screen
+
+
+@pytest.mark.parametrize("size", [(200, 60), (120, 40), (80, 24), (60, 15), (40, 10), (20, 4), (3, 2), (1, 1)])
+@pytest.mark.parametrize("window", list(WINDOWS))
+def test_every_size_is_kept_to(seen: View, size: tuple[int, int], window: str) -> None:
+    width, height = size
+    for looks in (Looks(window=window), Looks(helping=True), Looks(editing="x" * 300), Looks(ascii_only=True)):
+        lines = screen(seen, looks, width, height)
+        assert len(lines) <= height
+        text = text_of(lines)
+        assert all(len(line) <= width for line in text.splitlines())
+        assert text.isascii() or not looks.ascii_only
+    if width >= 40 and height >= 10:
+        text = text_of(screen(seen, Looks(window=window), width, height))
+        assert "10 min" in text
+        assert "504" in text
+        assert "q quit" in text
+        assert "/export" in text or "/product" in text
+
+
+def test_a_screen_of_eighty_columns_says_what_the_figures_say(seen: View) -> None:
+    text = text_of(screen(seen, Looks(), 80, 24))
+    assert seen.judged is not None
+    assert seen.judged.sentence.split(":")[0] in text
+    minute = seen.windows["1m"]
+    row = next(line for line in text.splitlines() if line.startswith("1 min "))
+    assert row.split()[2:5] == [
+        f"{minute.rate:.1f}",
+        *(
+            f"{minute.response[p] * 1000:,.0f}" if minute.response[p] > 0.1 else f"{minute.response[p] * 1000:.1f}"
+            for p in ("p50", "p99")
+        ),
+    ]  # type: ignore[operator]
+    assert "10.0.0.1:8080" in text
+    assert seen.queues is not None
+    assert f"Waited {seen.queues.waited:.1f} s" in text or "min" in text
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_column_sorts(seen: View, sort: str) -> None:
+    rows = seen.windows["10m"].groups
+    order = [row["value"] for row in sorted_rows(rows, sort, 600)]
+    expected: dict[str, Any] = {
+        "seconds": lambda row: row["seconds"], "rate": lambda row: row["requests"],
+        "p50": lambda row: row["response_time"]["p50"], "p99": lambda row: row["response_time"]["p99"],
+        "queueing": lambda row: row["queueing_delay"]["mean"], "queueing99": lambda row: row["queueing_delay"]["p99"],
+        "service": lambda row: row["service_time"]["mean"], "service99": lambda row: row["service_time"]["p99"],
+        "share": lambda row: row["queueing_share"], "errors": lambda row: row["errors"] / row["requests"],
+    }  # fmt: skip
+    assert order == [row["value"] for row in sorted(rows, key=expected[sort], reverse=True)]
+
+
+def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    evil = "\x1b[2J\x07\u202e/" + "漢" * 30
+    (tmp_path / "log").write_bytes(b"".join(record(EPOCH + k, route=evil, upstream_addr="a\x1bb") for k in range(30)))
+    with watching(tmp_path / "log", replay=True) as watcher:
+        view = watcher.view(Choice(where="/"), datetime.now(UTC))
+    for looks in (Looks(), Looks(editing=evil), Looks(ascii_only=True)):
+        text = text_of(screen(view, looks, 80, 24))
+        assert text.isprintable() or all(c.isprintable() or c == "\n" for c in text)
+        assert "\\x1b[2J" in text
+
+
+def test_names_take_exactly_their_room() -> None:
+    assert named("/a", 5) == "/a   "
+    assert named("/abcdefgh", 5) == "/abc…"
+    assert named("漢字漢字", 5) == "漢字…"
+    assert named(None, 3) == "–  "
+
+
+def test_a_sparkline_is_scaled_from_nothing_to_the_largest() -> None:
+    assert sparkline((0.0, 1.0, None, 0.5), 10, ascii_only=False) == "▁█ ▅"
+    assert sparkline((0.0, 1.0, None, 0.5), 10, ascii_only=True) == ".@ +"
+    assert sparkline((0.0, 1.0, None, 0.5), 2, ascii_only=True) == "@+"
+    assert sparkline((None, 0.0), 2, ascii_only=True) == " ."
+
+
+# --- keys
+
+
+def test_keys(seen: View) -> None:
+    def after(*keys: str, of: Looking | None = None) -> Looking | None:
+        looking: Looking | None = of or Looking(Choice(), Looks())
+        for key in keys:
+            assert looking is not None
+            looking = pressed(key, looking, seen)
+        return looking
+
+    assert after("q") is None
+    assert after("g").choice.by == "upstream"  # type: ignore[union-attr]
+    assert after(*"ggggg").choice.by == "route"  # type: ignore[union-attr]
+    assert after("w").looks.window == "10m"  # type: ignore[union-attr]
+    assert after("s", "KEY_RIGHT", "KEY_LEFT").looks.sort == "rate"  # type: ignore[union-attr]
+    assert after("KEY_LEFT").looks.sort == "errors"  # type: ignore[union-attr]
+    assert after(*["KEY_DOWN"] * 9, "KEY_UP").looks.scroll == 1  # type: ignore[union-attr]
+    assert after("p").looks.paused  # type: ignore[union-attr]
+    assert after("+").looks.every == 0.5  # type: ignore[union-attr]
+    assert after(*"---").looks.every == 10  # type: ignore[union-attr]
+    assert after("?").looks.helping  # type: ignore[union-attr]
+    assert not after("?", "g").looks.helping  # type: ignore[union-attr]
+    assert after("?", "q") is None
+    typed = after("f", *"/exq", "\x7f", "p", "\n")
+    assert typed is not None
+    assert (typed.choice.where, typed.looks.editing) == ("/exp", None)
+    assert after("f", "\x15", "\n", of=typed).choice.where == ""  # type: ignore[union-attr]
+    assert after("f", "x", "\x1b", of=typed).choice.where == "/exp"  # type: ignore[union-attr]
+
+
+def test_pool_and_watch_share_an_epoch() -> None:
+    assert POOL_EPOCH == EPOCH

@@ -1,0 +1,216 @@
+"""Following logs: rotated both ways, not there yet, cut off, piped; and where their last minutes begin."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sojourn.errors import SojournError
+from sojourn.readers.lines import LINE_LIMIT
+from sojourn.watch.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of
+from sojourn.watch.opened import opened
+from sojourn.watch.tail import Tail, from_the_beginning, last_time, place_of
+from watch_support import EPOCH, record
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "access.log"
+
+
+def test_a_log_that_grows_line_by_line(log: Path) -> None:
+    log.write_bytes(b"one\ntw")
+    follower = FileFollower(str(log), from_the_beginning)
+    assert follower.lines() == b"one\n"
+    append(log, b"o\nthree\n")
+    assert follower.lines() == b"two\nthree\n"
+    assert follower.lines() == b""
+    assert (follower.behind, follower.rotations, follower.ended) == (0, 0, False)
+    follower.close()
+
+
+def test_a_log_that_is_not_there_yet_is_read_from_its_beginning(log: Path) -> None:
+    follower = FileFollower(str(log), lambda handle: os.fstat(handle).st_size)
+    assert follower.lines() == b""
+    assert follower.missing
+    log.write_bytes(b"first\n")
+    assert follower.lines() == b"first\n"
+    assert not follower.missing
+    follower.close()
+
+
+def test_renamed_while_it_is_written_into_loses_and_doubles_nothing(log: Path, tmp_path: Path) -> None:
+    """As nginx does it: it writes on into the renamed file until it is told to open its log anew."""
+    log.write_bytes(b"1\n")
+    follower = FileFollower(str(log), from_the_beginning)
+    got = follower.lines()
+    with log.open("ab", buffering=0) as writer:
+        log.rename(tmp_path / "access.log.1")
+        writer.write(b"2\n3")
+        got += follower.lines()
+        assert follower.missing
+        log.write_bytes(b"")
+        got += follower.lines()
+        writer.write(b"\n4\n")
+        got += follower.lines()
+    append(log, b"5\n")
+    got += follower.lines()
+    assert got == b"1\n2\n3\n4\n5\n"
+    assert follower.rotations == 1
+    follower.close()
+
+
+def test_copied_and_truncated(log: Path) -> None:
+    log.write_bytes(b"1\n2\ncut o")
+    follower = FileFollower(str(log), from_the_beginning)
+    assert follower.lines() == b"1\n2\n"
+    os.truncate(log, 0)
+    append(log, b"3\n")
+    assert follower.lines() == b"cut o\n3\n"  # the beginning of a line is a line, to be counted as refused
+    assert follower.rotations == 1
+    follower.close()
+
+
+def test_truncated_and_grown_beyond_the_place_that_was_reached(log: Path) -> None:
+    log.write_bytes(b"old 1\nold 2\n")
+    follower = FileFollower(str(log), from_the_beginning)
+    follower.lines()
+    log.write_bytes(b"".join(b"new %d\n" % n for n in range(9)))
+    assert follower.lines() == b"".join(b"new %d\n" % n for n in range(9))
+    assert follower.rotations == 1
+    follower.close()
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(log: Path) -> None:
+    log.write_bytes(b"x" * (LINE_LIMIT + 5))
+    follower = FileFollower(str(log), from_the_beginning)
+    assert len(follower.lines()) == LINE_LIMIT + 6
+    append(log, b"y\nz\n")
+    assert follower.lines() == b"y\nz\n"
+    follower.close()
+
+
+def test_a_pipe_ends_and_its_last_line_needs_no_newline() -> None:
+    reading, writing = os.pipe()
+    follower = StreamFollower("-", reading)
+    assert follower.lines() == b""
+    os.write(writing, b"1\n2")
+    assert follower.lines() == b"1\n"
+    os.close(writing)
+    assert follower.lines() == b"2"
+    assert follower.ended
+    os.close(reading)
+
+
+def test_a_named_pipe_may_be_opened_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    follower = follower_of(str(tmp_path / "pipe"), from_the_beginning)
+    for data in (b"1\n", b"2\n"):
+        with (tmp_path / "pipe").open("wb") as writer:
+            writer.write(data)
+        assert follower.lines() == data
+        assert follower.lines() == b""
+        assert not follower.ended
+
+
+def test_a_compressed_log_is_read_and_ends_damaged_or_not(tmp_path: Path) -> None:
+    whole = gzip.compress(b"1\n2\n")
+    for name, data in (("whole.gz", whole), ("cut.gz", whole[:-9])):
+        (tmp_path / name).write_bytes(data)
+        follower = follower_of(str(tmp_path / name), from_the_beginning)
+        assert isinstance(follower, ArchiveFollower)
+        got = b""
+        while not follower.ended:
+            got += follower.lines()
+        assert b"1\n2\n".startswith(got)
+        assert got == b"1\n2\n" or name == "cut.gz"
+        follower.close()
+
+
+def test_what_cannot_be_watched_says_why(tmp_path: Path) -> None:
+    (tmp_path / "frame.parquet").write_bytes(b"PAR1....")
+    with pytest.raises(SojournError, match="sojourn split"):
+        opened([str(tmp_path / "frame.parquet")])
+    with pytest.raises(SojournError, match="a store is not watched"):
+        opened(["chdb:///x"])
+    with pytest.raises(SojournError, match="no file matches"):
+        opened([str(tmp_path / "*.log")])
+
+
+def test_a_log_named_twice_is_followed_once(log: Path) -> None:
+    log.write_bytes(b"")
+    os.link(log, log.with_suffix(".too"))
+    watcher = opened([str(log), str(log.with_suffix(".too")), str(log)])
+    append(log, record(EPOCH))
+    assert watcher.look() == len(record(EPOCH))
+    watcher.close()
+
+
+# --- the tail
+
+ODD = [b"{", b"", b"{}", b'{"time":"x"}', b"\xff" * 40]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(st.integers(0, 900), st.sampled_from(ODD)), max_size=60), st.integers(-5, 905))
+def test_the_place_of_an_instant_is_the_one_a_reader_would_find(entries: list[int | bytes], instant: int) -> None:
+    """Of lines in the order of time with others between them: no line from the instant on is before it."""
+    times = iter(sorted(entry for entry in entries if isinstance(entry, int)))
+    lines = [b'{"time":"%d"}' % next(times) if isinstance(entry, int) else entry for entry in entries]
+    reading = os.memfd_create("log")
+    try:
+        os.write(reading, b"".join(line + b"\n" for line in lines))
+        place = place_of(reading, instant)
+        data = os.pread(reading, 1 << 20, 0)
+        assert place in {0, len(data)} or data[place - 1 : place] == b"\n"
+        before, after = data[:place], data[place:]
+        assert not any(_time(line) >= instant for line in before.splitlines() if _time(line) >= 0)
+        # At most two lines that are too early are read on: a place within a line counts as the next one's.
+        assert sum(0 <= _time(line) < instant for line in after.splitlines()) <= 2
+    finally:
+        os.close(reading)
+
+
+def _time(line: bytes) -> int:
+    return int(line[9:-2]) if line.startswith(b'{"time":"') and line[9:-2].isdigit() else -1
+
+
+def test_only_the_end_of_a_long_log_is_read(log: Path) -> None:
+    log.write_bytes(b"".join(record(EPOCH + k / 10) for k in range(20_000)))
+    with log.open("rb") as file:
+        assert last_time(file.fileno()) == EPOCH + 1_999.9
+        tail = Tail(EPOCH + 2_000, 600, 1_000_000)
+        begin = tail(file.fileno())
+        assert tail.since == pytest.approx(EPOCH + 1_399.9)
+        assert file.seek(begin) == begin
+        assert len(file.read().splitlines()) in {6_601, 6_602}  # with a minute of slack
+        few = Tail(EPOCH + 2_000, 600, 1_000)(file.fileno())
+        file.seek(few)
+        rest = file.read().splitlines()
+        assert 990 <= len(rest) <= 1_000
+        assert rest[0].startswith(b'{"time"')
+
+
+def test_the_tail_of_an_old_log_is_its_own(log: Path) -> None:
+    log.write_bytes(b"".join(record(EPOCH + k) for k in range(2_000)))
+    with log.open("rb") as file:
+        tail = Tail(EPOCH + 1e7, 600, 1_000_000)
+        file.seek(tail(file.fileno()))
+        assert len(file.read().splitlines()) in {660, 661}
+
+
+def test_a_tail_of_nothing(log: Path) -> None:
+    for data in (b"", b"\n", b"garbage\nmore"):
+        log.write_bytes(data)
+        with log.open("rb") as file:
+            tail = Tail(EPOCH, 600, 1_000)
+            assert 0 <= tail(file.fileno()) <= len(data)

@@ -1,0 +1,241 @@
+"""The recipes for apps: the code of each page is run by the page's own command, behind nginx with our two includes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import sojourn
+from recipe_support import (
+    HOUSE,
+    OURS,
+    Answer,
+    blocks_of,
+    command_environment,
+    fetch,
+    fetch_together,
+    log_lines,
+    page_server,
+    page_text,
+    shell,
+    why_no_nginx,
+)
+from sojourn_lab.nginx import Nginx
+from sojourn_lab.process import free_port
+
+SERVICE_S = 0.2
+# How much later than the law says a request may be served before it is a fault: the machine may be busy.
+SLACK_S = 2.0
+TABLE = json.loads((HOUSE / "tests" / "vectors" / "request_start.json").read_text())
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A page, the files it has one write, and how `worker` and `route` come out."""
+
+    page: str
+    files: tuple[str, ...]
+    worker: str = r"[0-9]+"
+    route: str = "/slow/{number}"
+    needs: str = ""
+    at_least: tuple[int, int] = (0, 0)
+    prepare: Callable[[Path], None] | None = field(default=None, compare=False)
+
+
+def django_project(folder: Path) -> None:
+    """A project as Django itself makes it, with the page's lines at the end of its settings."""
+    making = ["django-admin", "startproject", "shop", "."]
+    subprocess.run(making, cwd=folder, env=command_environment(), check=True, timeout=60)
+    settings = folder / "shop" / "settings.py"
+    text = settings.read_text().replace("ALLOWED_HOSTS = []", 'ALLOWED_HOSTS = ["127.0.0.1"]')
+    settings.write_text(text + "\n" + blocks_of("django.md")["at the end of shop/settings.py"])
+
+
+def ruby_middleware(folder: Path) -> None:
+    shutil.copy(HOUSE / "collector" / "middleware" / "ruby" / "sojourn.rb", folder)
+
+
+def go_module(folder: Path) -> None:
+    (folder / "go.mod").write_text("module shop\n\ngo 1.23\n")
+
+
+RECIPES = {
+    "flask": Recipe("flask.md", ("app.py",), route="/slow/<int:number>"),
+    "django": Recipe("django.md", ("shop/wsgi.py", "shop/urls.py"), route="/slow/<int:number>", prepare=django_project),
+    "fastapi": Recipe("fastapi.md", ("app.py",)),
+    "rack": Recipe("rails-rack.md", ("config.ru",), route="/slow/:number", needs="unicorn", prepare=ruby_middleware),
+    "node": Recipe("node.md", ("sojourn.js", "server.js"), route="", needs="node", at_least=(18, 3)),
+    "go": Recipe(
+        "go.md", ("sojourn.go", "main.go"), worker=r"[0-9]+\.1", needs="go", at_least=(1, 23), prepare=go_module
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    """One nginx for all recipes, one after the other."""
+    if (reason := why_no_nginx()) is not None:
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("proxy")
+    nginx = Nginx(folder, "location / { return 404; }", access_log=folder / "access.jsonl")
+    with nginx.start():
+        yield nginx
+    assert nginx.alerts() == []
+
+
+def location(name: str, port: int) -> str:
+    """The recipe's own location, as the pages have it; its app sees the path without the name."""
+    return (
+        f"location /{name}/ {{ include sojourn/sojourn_proxy.conf; proxy_set_header Host $host;"
+        f" proxy_pass http://127.0.0.1:{port}/; }}"
+    )
+
+
+def version_of(program: str) -> tuple[int, ...]:
+    """The first two numbers of its version."""
+    asked = [program, "version"] if program == "go" else [program, "--version"]
+    run = {"capture_output": True, "text": True, "timeout": 30, "env": command_environment()}
+    said = subprocess.run(asked, check=False, **run).stdout
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def written(recipe: Recipe, folder: Path) -> dict[str, str]:
+    """Lays out the folder as the page says; returns the page's blocks."""
+    if recipe.needs and shutil.which(recipe.needs) is None:
+        pytest.skip(f"{recipe.needs} is not installed")
+    if recipe.needs and version_of(recipe.needs) < recipe.at_least:
+        pytest.skip(f"{recipe.needs} is older than {'.'.join(map(str, recipe.at_least))}, which the recipe needs")
+    blocks = blocks_of(recipe.page)
+    if recipe.prepare is not None:
+        recipe.prepare(folder)
+    for name in recipe.files:
+        (folder / name).write_text(blocks[name])
+    return blocks
+
+
+def assert_nothing_of_ours(answer: Answer) -> None:
+    assert answer.status == 200, answer.body
+    assert not set(OURS) & set(answer.headers)
+
+
+def assert_waited_in_turn(rows: list[dict[str, str]]) -> None:
+    """One worker begins with a request when it is done with the one before; the waits grow, the services do not."""
+    starts = sorted(float(row["request_start"]) + float(row["queueing_delay"]) for row in rows)
+    for earlier, later in pairwise(starts):
+        assert later - earlier > SERVICE_S - 0.01, rows  # two clocks that are cut to milliseconds
+    assert_figures(rows)
+
+
+def assert_figures(rows: list[dict[str, str]]) -> None:
+    """Whoever came last waited for others, and no service took longer for it."""
+    waits = [float(row["queueing_delay"]) for row in rows]
+    assert -0.01 < min(waits) < max(waits) < len(rows) * SERVICE_S + SLACK_S, rows
+    assert max(waits) > SERVICE_S, rows
+    for row in rows:
+        assert SERVICE_S - 0.01 < float(row["service_time"]) < SERVICE_S + SLACK_S, rows
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_measures_behind_nginx(name: str, tmp_path: Path, proxy: Nginx) -> None:
+    recipe = RECIPES[name]
+    blocks = written(recipe, tmp_path)
+    port = free_port()
+    proxy.reconfigure(location(name, port), "")
+    with page_server(tmp_path, blocks["start"], port):
+        # The first request pays for what is loaded late; its figures prove nothing but that there are some.
+        assert_nothing_of_ours(fetch(proxy.port, f"/{name}/slow/0"))
+        log_lines(proxy.access_log, f"/{name}/", 1)
+        for answer in fetch_together(proxy.port, f"/{name}/slow/7", 4):
+            assert_nothing_of_ours(answer)
+        lines = log_lines(proxy.access_log, f"/{name}/", 5)
+        rows = [json.loads(line) for line in lines]
+        assert_waited_in_turn(rows[1:])
+        assert len({row["worker"] for row in rows}) == 1
+        assert re.fullmatch(recipe.worker, rows[0]["worker"])
+        assert rows[0]["route"] == recipe.route
+        assert recipe.route in page_text(recipe.page)
+
+        log = tmp_path / "access.jsonl"
+        log.write_text("".join(line + "\n" for line in lines[1:]))
+        result = sojourn.split(str(log))
+        assert result.sources == {"stamp": 4}
+        assert result.queueing_share > 0.5
+
+        asked, told = blocks["check"].replace("http://localhost", f"http://127.0.0.1:{proxy.port}/{name}").splitlines()
+        shell(asked)
+        log_lines(proxy.access_log, f"/{name}/", 9)
+        printed = shell(told.replace("/var/log/nginx/sojourn.jsonl", str(proxy.access_log))).splitlines()
+        assert_figures([json.loads("{" + line + "}") for line in printed])
+        assert len(printed) == 4
+
+
+def of_the_table() -> list[dict[str, object]]:
+    """The shared table's cases that X-Request-Start decides, with the usual limits; blanks cut off as servers do."""
+    return [
+        {"values": [value.strip(" \t") for _, value in case["headers"]], "us": case.get("start_us")}
+        for case in TABLE["cases"]
+        if {key.lower() for key, _ in case["headers"]} == {"x-request-start"}
+        and not {"max_age", "max_future"} & set(case)
+    ]
+
+
+CHECKS = {
+    "node": """\
+const cases = JSON.parse(process.argv[2]);
+const { stampOf } = require('./sojourn');
+process.stdout.write(JSON.stringify(cases.map((one) => stampOf(one.values, %d))));
+""",
+    "go": """\
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+)
+
+func main() {
+	var cases []struct{ Values []string }
+	if err := json.Unmarshal([]byte(os.Args[1]), &cases); err != nil {
+		panic(err)
+	}
+	found := make([]*int64, len(cases))
+	for i, one := range cases {
+		if at := stampOf(one.Values, time.UnixMicro(%d)); !at.IsZero() {
+			us := at.UnixMicro()
+			found[i] = &us
+		}
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(found)
+}
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "command"), [("node", "check.js", ["node", "check.js"]), ("go", "main.go", ["go", "run", "."])]
+)
+def test_a_recipe_reads_stamps_as_the_table_says(name: str, file: str, command: list[str], tmp_path: Path) -> None:
+    written(RECIPES[name], tmp_path)
+    (tmp_path / file).write_text(CHECKS[name] % TABLE["now_us"])
+    cases = of_the_table()
+    assert len(cases) > 70
+    done = subprocess.run(
+        [*command, json.dumps(cases)], cwd=tmp_path, env=command_environment(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [case["us"] for case in cases]
+
+
+def test_go_is_laid_out_as_gofmt_does(tmp_path: Path) -> None:
+    recipe = RECIPES["go"]
+    written(recipe, tmp_path)
+    assert shell(f"cd {tmp_path} && gofmt -l . && go vet .") == ""
