@@ -14,7 +14,8 @@ case $stage in
     run) requirements=requirements/run.txt needed="nginx libnginx-mod-http-js" wanted="" ;;
     # What the tests can do without is installed where the distribution has it; what is missing is named by a skip.
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
-        wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs tmux" ;;
+        wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
+            tmux libatomic1" ;;
     *) fail "no such stage: $stage (run or test)" ;;
 esac
 
@@ -44,7 +45,7 @@ provided() { # what another installation than the distribution's may provide as 
             done
             return 1
             ;;
-        njs | unicorn | siege | chromium | zstd | tshark | goaccess | jq | tmux) command -v "$1" > /dev/null ;;
+        njs | unicorn | siege | chromium | zstd | tshark | goaccess | jq | tmux | curl) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
         *) return 1 ;;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 # Controls, surrogates, unassigned, and the format characters that reorder or hide text (Cf).
@@ -48,6 +49,11 @@ def percent(share: float | None) -> str:
     value = share * 100
     text = f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
     return text.removeprefix("-") if text == "-0.0 %" else text
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Parts of a sentence after one another: a, b and c."""
+    return " and ".join([", ".join(parts[:-1]), *parts[-1:]] if len(parts) > 1 else parts)
 
 
 def unbroken(text: str) -> str:

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from made_visits import drawn_visits, made_visits
 from shop_example import EXAMPLES
 from sojourn.charts.flow import blame_flow, flow_table
-from sojourn.charts.heatmap import heat, heatmap
+from sojourn.charts.heatmap import Heat, heat, heatmap
 from sojourn.charts.hexbin import hexbin, service_against_queueing
 from sojourn.charts.percentiles import percentile_curve, percentile_table
 from sojourn.charts.ridgeline import ridge_table, ridgeline, ridges
@@ -36,6 +36,7 @@ from sojourn.explain.waiting.concurrency import bins_by_concurrency
 from sojourn.explain.waiting.scene import Scene, scene_of
 from sojourn.frame import INSTANT
 from sojourn.plots.drawing import specification
+from sojourn.sections.split_readings import heat as heat_reading
 
 BASE_US = 1_767_225_600_000_000
 
@@ -207,6 +208,27 @@ def test_every_request_is_in_the_heatmap_and_in_the_hexagons(shop: SplitResult) 
     assert hexbin(shop.measures).table["requests"].sum() == len(both)
 
 
+def test_of_a_heatmap_it_is_what_was_slow_and_the_shortest_time_that_holds_half_of_it() -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def found(*cells: tuple[int, float, int]) -> Heat:
+        """Of (minute, seconds, requests)."""
+        rows = [(begin + timedelta(minutes=at), low, 2 * low, count) for at, low, count in cells]
+        table = pl.DataFrame(rows, schema=["arrived", "low", "high", "requests"], orient="row")
+        return Heat("queueing_delay", table, timedelta(minutes=1))
+
+    # Two windows an hour apart are no shorter a run than three in a row.
+    apart = heat_reading(found((0, 4.0, 3), (60, 4.0, 3), (61, 4.0, 2), (62, 4.0, 2), (63, 4.0, 2)))
+    assert "12 of 12 requests had a queueing delay of 4.0 s or more" in apart
+    assert "arrived within 3 min, from 01:00:00 UTC on; the whole is 1 h 4 min." in apart
+    # What lies in the lowest row may be 0.
+    none = heat_reading(found((0, 0.001, 50), (1, 0.001, 50)))
+    assert none == "None of 100 requests had a queueing delay above 2.00 ms."
+    assert heat_reading(found((0, 0.001, 99), (1, 1.0, 1))).startswith(
+        "1 of 100 requests had a queueing delay of 1.0 s"
+    )
+
+
 def test_ridges_hold_every_request_and_are_as_high_as_a_row(shop: SplitResult) -> None:
     found = ridges(shop.measures, "route")
     assert found.table["requests"].sum() == shop.requests
@@ -240,6 +262,16 @@ def test_every_second_of_waiting_flows_from_a_cause_to_a_victim(shop: SplitResul
     victims = dict(table.group_by("victim").agg(pl.col("seconds").sum()).rows())
     assert victims == pytest.approx({row["victim"]: row["waited"] for row in found.victims.to_dicts()})
     assert blame_flow(found).to_dict()
+
+
+def test_a_cause_has_one_colour_however_long_its_name_is() -> None:
+    long = "/" + "a" * 200
+    found = made_visits((0, 0.0, 0.0, 0.0, 2.0, long), (0, 1.0, 2.0, 2.0, 3.0, "/b"))
+    spec = blame_flow(blame_of(found)).to_dict()
+    domain = spec["layer"][0]["encoding"]["color"]["scale"]["domain"]
+    drawn = {row["cause"] for rows in spec["datasets"].values() for row in rows if row.get("cause")}
+    assert drawn <= set(domain)
+    assert any(name.startswith("/aaa") for name in drawn)
 
 
 @pytest.fixture(scope="module")
@@ -282,6 +314,20 @@ def test_few_requests_are_all_in_the_scene() -> None:
     assert bars(block, FOR_NOBODY) == []
     # Two wait at one time: the second stands behind the first.
     assert [place for place, _ in block.waiting] == [0, 1]
+
+
+def test_a_worker_without_a_name_is_not_taken_for_one_with() -> None:
+    found = made_visits(*((0, 0.0, 0.0, 0.0, 2.0, "/") for _ in range(4)))
+    ends = pl.Series([BASE_US + 2_000_000] * 4)
+    names = ["1", "checkout-7f9c5d6b8-abcde", "checkout-7f9c5d6b8-fghij", None]
+    frame = found.frame.with_columns(
+        time=pl.from_epoch(ends, time_unit="us").cast(INSTANT), worker=pl.Series(names), status=pl.lit(200)
+    )
+    (block,) = blocks_of(scene_of(replace(found, frame=frame), 300))
+    assert sorted(block.lanes) == sorted([*names[:3], "–"])
+    assert bars(block, WORKING) == pytest.approx([2.0] * 4)
+    (block,) = blocks_of(scene_of(replace(found, frame=frame.with_columns(worker=pl.lit(None, pl.String))), 300))
+    assert sorted(block.lanes) == ["1", "2", "3", "4"]
 
 
 def bars(block: Block, what: str) -> list[float]:

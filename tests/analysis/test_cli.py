@@ -124,6 +124,7 @@ def test_only_bad_lines_is_a_failure_that_says_why(tmp_path: Path) -> None:
     done = sojourn("split", tmp_path / "a.jsonl", "--json")
     assert done.returncode == 1
     assert "2 lines read, 2 refused (invalid_json 1, missing_time 1)" in done.stderr
+    assert "sojourn doctor" in done.stderr
     assert json.loads(done.stdout)["records"]["rejected"] == 2
 
 

@@ -178,12 +178,23 @@ def test_colours_and_progress_are_for_terminals_that_want_them() -> None:
     assert not COLOUR.search(plain)
     assert "reading" not in plain
     assert "\x1b" not in on_a_terminal(split, TERM="dumb")
+    wanted = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     piped = subprocess.run(
         [sys.executable, "-m", "sojourn", *split], capture_output=True, text=True, check=True, timeout=60,
-        env={**{name: value for name, value in os.environ.items() if name != "NO_COLOR"}, "FORCE_COLOR": "1"},
+        env={**wanted, "FORCE_COLOR": "1", "TERM": "xterm"},
     )  # fmt: skip
     assert COLOUR.search(piped.stdout)
     assert piped.stderr == ""
+
+
+def test_an_output_of_fewer_characters_loses_those_and_nothing_else() -> None:
+    shop = str(HOUSE / "docs/examples/shop.jsonl.gz")
+    done = subprocess.run(
+        [sys.executable, "-m", "sojourn", "clock", shop], capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "?" in done.stdout
 
 
 def commands(group: Any = COMMAND, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:

@@ -20,7 +20,7 @@ from sojourn.cli import app
 from sojourn.errors import SojournError
 from sojourn.explain.stays import GIVEN_UP, SERVED
 from sojourn.movie import MOST, write_film, write_movie
-from sojourn.movie.drawing import deepest, frame_of, sheet_of
+from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
 from sojourn.movie.gif import HELD, MOST_FRAMES
 from sojourn.movie.layout import OUT, PAD, layout_of
 from sojourn.movie.moment import NOBODY, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
@@ -190,11 +190,11 @@ def test_the_line_of_depth_has_the_most_of_each_part() -> None:
 
 
 @pytest.mark.parametrize("width", [240, 328, 560, 1_880])
-@pytest.mark.parametrize(("workers", "backends"), [(1, 1), (4, 3), (64, 1), (16, 8)])
+@pytest.mark.parametrize(("workers", "backends"), [(1, 1), (4, 3), (64, 1), (16, 8), (600, 1)])
 def test_everything_has_room_at_every_width(width: int, workers: int, backends: int) -> None:
     one = film(scene(crowd(2_000, backends=backends), workers=workers)).scenes[0]
     layout = layout_of(one, width)
-    assert layout.shelf < layout.depth < layout.height < 900
+    assert layout.shelf < layout.depth < layout.height < (900 if workers <= 64 else 1_500)
     for lane, place in enumerate(layout.lanes):
         boxes = [layout.worker(lane, number) for number in range(one.lanes[lane].workers)]
         assert len(set(boxes)) == len(boxes)
@@ -206,12 +206,17 @@ def test_everything_has_room_at_every_width(width: int, workers: int, backends: 
             assert y + layout.size <= place.top + place.height
 
 
+def test_a_long_film_says_how_long_it_is() -> None:
+    assert length(film(scene(drawn((0.0, 0.0, 1_800.0, 1_800.0, SERVED))))) == "1,800 s"
+    assert length(film()) == "90 s"
+
+
 NODE = shutil.which("node")
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed: the page's script was not compared")
 def test_the_page_s_script_puts_every_square_where_the_picture_has_it() -> None:
-    whole = film(scene(crowd(1_900, backends=2)), scene(crowd(60, seed=2, workers=1), "small"))
+    whole = film(scene(crowd(1_900, backends=2)), scene(crowd(60, seed=2, workers=1), "small", workers=400))
     data = re.search(r'id="data">(.*?)</script>', page_of(whole), re.S)
     assert data is not None
     script = (
@@ -391,7 +396,15 @@ def test_a_run_s_folder_has_a_scene_for_each_case(tmp_path: Path) -> None:
     assert re.findall(r"^[ab](?= +1 )", printed, re.M) == ["b", "a"]
 
 
-def test_a_scene_for_each_source(tmp_path: Path, log: Path) -> None:
+def test_a_value_that_has_upgraded_connections_alone_is_no_scene(tmp_path: Path, log: Path) -> None:
+    upgraded = log_of(tmp_path / "ws.jsonl", (0, 0.0, 5.0, 9), (1, 0.0, 5.0, 9), service="ws").read_text()
+    log.write_text(log.read_text() + upgraded.replace('"status": "200"', '"status": "101"'))
+    code, printed = run(log, "--by", "service", "--json", "--out", tmp_path / "x.html")
+    assert code == 0, printed
+    assert [each["name"] for each in json.loads(printed)["scenes"]] == ["s"]
+
+
+def test_a_scene_for_each_source(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = log_of(tmp_path / "after.jsonl", (10_000, 0.0, 1.0, 9))
     code, printed = run(log, other, "--each", "--json", "--out", tmp_path / "x.html")
     assert code == 0, printed
@@ -400,10 +413,9 @@ def test_a_scene_for_each_source(tmp_path: Path, log: Path) -> None:
     assert found["window"] is None
     (tmp_path / "after").mkdir()
     other.rename(tmp_path / "after" / "access.jsonl")
-    code, printed = run(log, tmp_path / "after" / "access.jsonl", "--each", "--json", "--out", tmp_path / "x.html")
-    assert [each["name"] for each in json.loads(printed)["scenes"]] == [
-        str(log), str(tmp_path / "after" / "access.jsonl")
-    ]  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    code, printed = run("access.jsonl", "after/access.jsonl", "--each", "--json", "--out", tmp_path / "x.html")
+    assert [each["name"] for each in json.loads(printed)["scenes"]] == ["access.jsonl", "after/access.jsonl"]
 
 
 def test_who_came_before_the_window_is_still_in_the_line(tmp_path: Path, log: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import altair as alt
 import polars as pl
 import pytest
 import sojourn
@@ -23,7 +24,7 @@ from sojourn.explain.result import SplitResult
 from sojourn.palette import QUEUEING, SERVICE
 from sojourn.plots import drawing
 from sojourn.plots.kinds import SPLIT
-from sojourn.report.contents import COLUMNS
+from sojourn.sections.contents import COLUMNS
 from sojourn.sections.section import Picture
 from sojourn.sections.split import split_pictures
 from sojourn.words import briefly
@@ -229,14 +230,70 @@ def test_a_log_that_tells_nothing_of_waiting() -> None:
         plots.picture(result, "flow")
 
 
+def test_requests_that_take_no_time_are_drawn_and_read() -> None:
+    row = line(
+        time=f"{BASE}.500", request_time="0.000", request_start=f"{BASE}.500", upstream_addr="10.0.0.1:80",
+        upstream_status="200", upstream_connect_time="0.000", upstream_header_time="0.000",
+        upstream_response_time="0.000", service_time="0.000000", queueing_delay="0.000000", worker="1",
+    )  # fmt: skip
+    result = _split_of(io.BytesIO(row * 3))
+    for kind in (
+        *(kind for kind, each in plots.KINDS.items() if each.section == SPLIT),
+        "workers",
+        "sequence",
+        "depth",
+    ):
+        found = plots.picture(result, kind)
+        assert re.search(r"\d", found.reading), kind
+        assert drawing.svg(drawing.specification(found.chart())), kind
+    assert plots.picture(result, "heatmap").reading == "None of 3 requests had a response time above 1.03 ms."
+
+
+def test_one_request_is_drawn_and_read() -> None:
+    row = line(
+        time=f"{BASE + 1}.000", request_time="0.500", request_start=f"{BASE}.500", upstream_addr="10.0.0.1:80",
+        upstream_status="200", upstream_connect_time="0.000", upstream_header_time="0.500",
+        upstream_response_time="0.500", service_time="0.500000", queueing_delay="0.000000", worker="1",
+    )  # fmt: skip
+    result = _split_of(io.BytesIO(row))
+    read = {}
+    for kind in (
+        *(kind for kind, each in plots.KINDS.items() if each.section == SPLIT),
+        "workers",
+        "sequence",
+        "depth",
+    ):
+        found = plots.picture(result, kind)
+        read[kind] = found.reading
+        assert drawing.svg(drawing.specification(found.chart())), kind
+    assert read["distribution"].startswith("The only request took 500 ms; ")
+    assert read["percentiles"] == "There are too few requests for a percentile beyond the median: 1."
+    assert "all requests came at one time" in read["over_time"]
+    assert read["workers"].startswith("1 request held workers for 500 ms; the most waiting was at 10.0.0.1:80, ")
+    assert read["sequence"].startswith("Of 1 request 1 was served; ")
+    assert "of 1 worker was busy" in read["depth"]
+
+
+def test_a_legend_stands_above_and_a_chart_can_be_laid_over_another(shop: SplitResult) -> None:
+    over = plots.ccdf(shop) + alt.Chart().mark_rule().encode(x=alt.datum(0.5))
+    spec = over.to_dict()
+    assert {spec["layer"][0]["encoding"][name]["legend"]["orient"] for name in ("color", "strokeDash")} == {"top"}
+    heat = plots.heatmap(shop).to_dict()["encoding"]["color"]["legend"]
+    assert (heat["orient"], heat["tickCount"]) == ("top", 3)
+    assert "legend" in plots.utilisation(shop).to_dict()["layer"][0]["encoding"]["color"]
+    assert plots.flow(shop).to_dict()["layer"][0]["encoding"]["color"]["legend"] is None
+
+
 def test_readings_say_what_the_figures_are(shop: SplitResult, pictures: dict[str, Picture]) -> None:
     wait = shop.components["queueing_delay"]["p99"]
     assert wait == pytest.approx(4.0, abs=0.01)
-    assert "One request in a hundred waited longer than 4.0 s" in pictures["ccdf"].reading
+    assert "One request in a hundred waited 4.0 s or more" in pictures["ccdf"].reading
     slow = shop.served.filter(pl.col("request_time") >= shop.response_time["p99"]).collect()
     share = float(slow["queueing_delay"].sum()) / float(slow["request_time"].sum())
     assert f"it was {share:.0%}".replace("%", " %") in pictures["tail"].reading
     assert "/export caused 54 %" in pictures["flow"].reading
+    assert pictures["percentiles"].reading.startswith("From the median to the 99.9th percentile, queueing delay grows ")
+    assert "the most waiting was at 10.0.0.2:8080, 10 min 10 s in all." in pictures["workers"].reading
     assert "64 to 127" not in pictures["depth_on_arrival"].reading
 
 

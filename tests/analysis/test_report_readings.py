@@ -17,12 +17,12 @@ from sojourn.explain.tiers import tiers
 from sojourn.explain.whatif import whatif
 from sojourn.kernel.samples import read_samples
 from sojourn.queueing.simulate import simulate
-from sojourn.report.contents import COLUMNS, sections_of, traces_of
 from sojourn.sections import clock as clock_section
 from sojourn.sections import compare as compare_section
 from sojourn.sections import goodput as goodput_section
 from sojourn.sections import simulate as simulate_section
 from sojourn.sections import whatif as whatif_section
+from sojourn.sections.contents import COLUMNS, sections_of, traces_of
 from sojourn.sections.kernel import kernel_section
 from sojourn.sections.section import Section
 from sojourn.sections.split import split_pictures

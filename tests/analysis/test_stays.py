@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sojourn.charts.sequence import FOR_NOBODY, WAITING, WORKING, sequence_chart
+from sojourn.charts.sequence import FOR_NOBODY, NOTHING_TELLS, WAITING, WORKING, sequence_chart
 from sojourn.errors import SojournError
 from sojourn.explain.split import split
 from sojourn.explain.stays import GIVEN_UP, SERVED, STAY, TURNED_AWAY, stays, stays_around
@@ -44,6 +44,17 @@ def test_the_sequence_chart_shades_waiting_work_and_work_for_nobody() -> None:
         "#2": [(WAITING, 5.0, 45.0), (WORKING, 45.0, 65.0), (FOR_NOBODY, 65.0, 90.0)],
         "#3": [(WAITING, 6.0, 45.0)],
     }
+
+
+def test_one_that_nothing_tells_of_is_not_said_to_wait() -> None:
+    silent = drawn((0.0, None, None, 60.0, GIVEN_UP)).with_columns(told=False)
+    assert bars(silent)["#1"] == [(NOTHING_TELLS, 0.0, 60.0)]
+    (scale,) = (
+        layer["encoding"]["color"]["scale"]["domain"]
+        for layer in sequence_chart(silent).to_dict()["layer"]
+        if layer["mark"]["type"] == "bar"
+    )
+    assert NOTHING_TELLS in scale
 
 
 def test_one_that_was_given_up_on_before_its_work_began_waits_on_in_grey() -> None:

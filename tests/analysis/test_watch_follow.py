@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.errors import SojournError
 from sojourn.readers.lines import LINE_LIMIT
-from sojourn.watch.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of
-from sojourn.watch.opened import opened
+from sojourn.watch.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of, reopens
+from sojourn.watch.opened import opened, read_once
 from sojourn.watch.tail import Tail, from_the_beginning, last_time, place_of
 from watch_support import EPOCH, record
 
@@ -36,6 +37,27 @@ def test_a_log_that_grows_line_by_line(log: Path) -> None:
     assert follower.lines() == b""
     assert (follower.behind, follower.rotations, follower.ended) == (0, 0, False)
     follower.close()
+
+
+@pytest.mark.parametrize("time", [b'"NaN"', b"1e999", b"1" * 400, b"[]", b"null", b'"soon"'])
+def test_a_time_that_is_none_is_passed_over(log: Path, time: bytes) -> None:
+    log.write_bytes(record(EPOCH) + b'{"time":%s}\n' % time)
+    with log.open("rb") as file:
+        assert last_time(file.fileno()) == EPOCH
+
+
+def test_a_device_that_has_nothing_ends_at_once() -> None:
+    watcher = read_once(["/dev/null"], datetime.now(UTC))
+    assert watcher.ended
+    watcher.close()
+
+
+def test_only_a_pipe_with_a_name_of_its_own_is_opened_again(tmp_path: Path) -> None:
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    assert reopens(str(fifo), fifo.stat().st_mode)
+    assert not reopens("/dev/stdin", fifo.stat().st_mode)
+    assert not reopens("/dev/null", os.stat("/dev/null").st_mode)
 
 
 def test_a_log_that_is_not_there_yet_is_read_from_its_beginning(log: Path) -> None:

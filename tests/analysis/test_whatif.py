@@ -189,8 +189,11 @@ def test_the_command_names_what_is_wrong(small_log: Path, options: list[str]) ->
     assert CliRunner().invoke(app, ["whatif", str(small_log), *options]).exit_code == 2
 
 
-def closed_log(clients: int, workers: int, requests: int, seed: int) -> list[dict[str, str]]:
-    """Clients who ask again at once, one backend; instants to a microsecond as an app and nginx would log them."""
+def closed_log(clients: int, workers: int, requests: int, seed: int, between: float = 0.0) -> list[dict[str, str]]:
+    """Clients who ask again at once, one backend; instants to a microsecond as an app and nginx would log them.
+
+    A worker takes its next request ``between`` seconds after it answered.
+    """
     rng = random.Random(seed)
     free = [0.0] * workers
     ready = [(0.001 * i, f"10.1.0.{i}") for i in range(clients)]
@@ -201,7 +204,8 @@ def closed_log(clients: int, workers: int, requests: int, seed: int) -> list[dic
         free.sort()
         begin = max(now, free[0])
         service = rng.expovariate(1 / 0.05)
-        end = free[0] = begin + service
+        end = begin + service
+        free[0] = end + between
         ready.append((end + 0.002, client))
         records.append((end, {
             "time": f"{1_767_225_600 + end:.6f}", "request_id": f"{seed:016x}{number:016x}", "status": "200",
@@ -228,6 +232,17 @@ def test_a_closed_loop_draws_more_load_from_a_faster_system(tmp_path: Path) -> N
     assert any("--closed-loop" in note for note in untold.notes)
     with pytest.raises(SojournError, match="closed loop"):
         whatif(rows, [{"pool:/": "1"}], workers=2, closed_loop=True)
+
+
+def test_a_refusal_names_the_closed_loop(tmp_path: Path) -> None:
+    """What a worker does between two requests adds up where it is never idle and arrivals do not wait for answers."""
+    log = tmp_path / "full.jsonl"
+    log.write_bytes(b"".join(as_lines(closed_log(8, 2, 1_500, 3, between=0.004))))
+    rows = sojourn.split(log, columns=COLUMNS).rows
+    refused = whatif(rows, workers=2).refused
+    assert refused is not None
+    assert "--closed-loop" in refused
+    assert whatif(rows, [{"workers": "3"}], workers=2, closed_loop=True).refused is None
 
 
 def test_an_open_log_is_not_taken_for_a_closed_loop(small: pl.LazyFrame) -> None:

@@ -11,8 +11,8 @@ import pytest
 import sojourn
 from analysis_support import line
 from sojourn.cli import app
-from sojourn.report.contents import COLUMNS, sections_of, traces_of
 from sojourn.report.html import html
+from sojourn.sections.contents import COLUMNS, sections_of, traces_of
 from sojourn.sections.depth import depth_section
 from sojourn.sections.goodput import goodput_section
 from typer.testing import CliRunner

@@ -19,7 +19,11 @@ def browser() -> Iterator[Browser]:
     path = chromium()
     if path is None:
         pytest.skip("chromium is not installed: no page was opened in a browser")
-    with sync_playwright() as playwright:
+    with contextlib.ExitStack() as stack:
+        try:
+            playwright = stack.enter_context(sync_playwright())
+        except Exception as error:
+            pytest.skip(f"Playwright's driver does not start here ({error}; it needs the library libatomic1)")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()

@@ -17,7 +17,7 @@ from browser_support import eventually, opened
 from playwright.sync_api import Browser, Page
 from sojourn.explain.tiers import tiers
 from sojourn.report import write_html
-from sojourn.report.contents import COLUMNS, sections_of, traces_of
+from sojourn.sections.contents import COLUMNS, sections_of, traces_of
 from sojourn.sections.tiers import tiers_section
 from sojourn.sections.wire import wire_section
 

@@ -89,6 +89,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     pytest.fail(f"every run was void: {record['void_reasons']}")
 
 
+@pytest.mark.scenario
 def test_the_same_requests_come_before_and_after(run: dict[str, Any]) -> None:
     drawn: dict[str, list[tuple[int, str, float]]] = defaultdict(list)
     for line in (Path(run["run"]) / "client.jsonl").read_bytes().splitlines():
@@ -100,6 +101,7 @@ def test_the_same_requests_come_before_and_after(run: dict[str, Any]) -> None:
     assert [rows == before for rows in others] == [True, True]
 
 
+@pytest.mark.scenario
 def test_every_case_ran_on_its_own_topology(run: dict[str, Any]) -> None:
     topologies = [(case["topology"]["workers"], case["topology"]["discipline"]) for case in run["cases"]]
     assert topologies == [(2, "fifo"), (3, "fifo"), (2, "lifo")]
@@ -115,6 +117,7 @@ def test_every_case_ran_on_its_own_topology(run: dict[str, Any]) -> None:
     assert run["rows"]["access"] == run["rows"]["client"] == run["rows"]["spans"]
 
 
+@pytest.mark.scenario
 def test_what_was_foretold_came_about(run: dict[str, Any]) -> None:
     workers, lifo = run["predictions"]
     assert [workers["change"], lifo["change"]] == ["2 → 3 workers", "FIFO → LIFO"]
@@ -135,6 +138,7 @@ def test_what_was_foretold_came_about(run: dict[str, Any]) -> None:
     assert [each["passed"] for each in run["criteria"]] == [True, True]
 
 
+@pytest.mark.scenario
 def test_the_run_is_shown_again_with_its_predictions(run: dict[str, Any]) -> None:
     command = [sys.executable, "-m", "sojourn_lab", "show", run["run"]]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -54,7 +54,7 @@ def write_report(
     """
     from sojourn.explain.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415 - late, as the whole report is
     from sojourn.report import write_html  # noqa: PLC0415
-    from sojourn.report.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
+    from sojourn.sections.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
 
     packets = listed(captures)
     columns = (*COLUMNS, *(WIRE_COLUMNS if packets else ()), by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -117,7 +118,7 @@ def reading(path: Path) -> Reading:
         texts = dict(told)
 
         def dumped(pattern: str) -> list[tuple[str, str]]:
-            return [(name, text) for name, text in texts.items() if name == pattern or fnmatch(name, pattern)]
+            return [(name, text) for name, text in texts.items() if name == pattern or _matches(name, pattern)]
 
         root = Directive("", [], str(path), _parsed(told[0], _beside(Path(told[0][0]).parent, dumped), 0))
         return Reading(root, None, (), texts)
@@ -131,7 +132,7 @@ def reading(path: Path) -> Reading:
         texts.update((name, _text(Path(name))) for name in names)
         return [(name, texts[name]) for name in names]
 
-    include = _beside(path.resolve().parent, found)
+    include = _beside(Path(os.path.abspath(path)).parent, found)
     root = Directive("", [], str(path), _parsed((str(path), texts[str(path)]), include, 0))
     return Reading(root, reason, tuple(notes), texts)
 
@@ -146,7 +147,7 @@ def _told_by_nginx(path: Path) -> tuple[list[tuple[str, str]], str | None]:
     _text(path)  # a file that is not there is the user's error, and no reason to go on
     try:
         done = subprocess.run(
-            ["nginx", "-T", "-c", str(path.resolve())],
+            ["nginx", "-T", "-c", os.path.abspath(path)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
@@ -164,9 +165,14 @@ def _told_by_nginx(path: Path) -> tuple[list[tuple[str, str]], str | None]:
     return list(zip(parts[::2], parts[1::2], strict=True)), None
 
 
+def _matches(name: str, pattern: str) -> bool:
+    """As a shell matches a path: no ``*`` is for several folders."""
+    return name.count("/") == pattern.count("/") and fnmatch(name, pattern)
+
+
 def _beside(folder: Path, found: Include) -> Include:
-    """Includes are relative to the folder of the first file, whichever file has them."""
-    return lambda pattern: found(str(folder / pattern))
+    """Includes are relative to the folder of the first file (of a link, not of what it leads to), whoever has them."""
+    return lambda pattern: found(os.path.join(folder, pattern))  # word for word, as nginx tells the names
 
 
 def _text(path: Path) -> str:

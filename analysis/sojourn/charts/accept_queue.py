@@ -7,6 +7,7 @@ from datetime import timedelta
 import altair as alt
 import polars as pl
 
+from sojourn.charts.data import TIME
 from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.kernel.result import KernelResult
 from sojourn.palette import OTHER, QUEUEING, RESPONSE
@@ -19,7 +20,6 @@ REFUSED = {
     "SYN queue full": "#F2BF99",
     "other": OTHER,
 }  # the second: a tint of the first
-TEXT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
 
 def accept_queue(found: KernelResult) -> alt.VConcatChart:
@@ -28,7 +28,9 @@ def accept_queue(found: KernelResult) -> alt.VConcatChart:
     Last, handshakes under way, where they were asked for. All panels share one axis of time.
     """
     ends = (found.begin, max(found.end, found.begin + timedelta(seconds=1)))
-    scale = alt.Scale(type="utc", domain=[end.timestamp() * 1000 for end in ends])
+    # Not by ``domain``: of a mark from one instant to another, Vega takes the second end's for numbers, and complains.
+    first, last = (end.timestamp() * 1000 for end in ends)
+    scale = alt.Scale(type="utc", domainMin=first, domainMax=last)
     used = found.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
     sockets = (used if len(used) else found.sockets.head(1))["socket"].head(SOCKETS).to_list()
     panels: list[alt.Chart | alt.LayerChart] = [_depth(found, socket, scale) for socket in sockets]
@@ -44,7 +46,7 @@ def _time(scale: alt.Scale) -> alt.X:
 
 def _depth(found: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | alt.LayerChart:
     rows = found.depths.filter(pl.col("socket") == socket).with_columns(
-        pl.col("begin").dt.strftime(TEXT), most=pl.col("limit") + 1
+        pl.col("begin").dt.strftime(TIME), most=pl.col("limit") + 1
     )
     data = alt.InlineData(values=rows.drop("socket", "syn_recv").to_dicts())
     most = max((value for value in rows["most"] if value is not None), default=0)
@@ -81,8 +83,8 @@ def _turned_away(found: KernelResult, scale: alt.Scale) -> alt.Chart:
     table = (
         found.events.filter(seconds > 0)
         .select(
-            pl.col("begin").dt.strftime(TEXT),
-            pl.col("end").dt.strftime(TEXT),
+            pl.col("begin").dt.strftime(TIME),
+            pl.col("end").dt.strftime(TIME),
             *(rate.alias(reason) for rate, reason in zip(rates, REFUSED, strict=True)),
         )
         .unpivot(list(REFUSED), index=["begin", "end"], variable_name="reason", value_name="rate")
@@ -114,7 +116,7 @@ def _turned_away(found: KernelResult, scale: alt.Scale) -> alt.Chart:
 def _handshakes(found: KernelResult, sockets: list[str], scale: alt.Scale) -> alt.Chart:
     shown = pl.col("socket").map_elements(printable, return_dtype=pl.String)
     table = found.depths.filter(pl.col("socket").is_in(sockets)).select(
-        pl.col("begin").dt.strftime(TEXT), shown, "syn_recv"
+        pl.col("begin").dt.strftime(TIME), shown, "syn_recv"
     )
     return (
         alt.Chart(alt.InlineData(values=table.to_dicts()))

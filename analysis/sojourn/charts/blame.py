@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.data import TIME
 from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY, OTHER
@@ -66,7 +67,7 @@ def blame_over_time(found: BlameResult) -> alt.Chart:
         alt.Chart(
             alt.InlineData(
                 values=table.with_columns(
-                    pl.col("begin").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"), pl.col("seconds").round_sig_figs(6)
+                    pl.col("begin").dt.strftime(TIME), pl.col("seconds").round_sig_figs(6)
                 ).to_dicts()
             )
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.data import TIME
 from sojourn.charts.sizes import WIDTH
 from sojourn.explain.clock.over_time import ClockResult
 from sojourn.palette import OTHER, SERVICE
@@ -13,7 +14,6 @@ from sojourn.words import printable
 CLOCKS = 6
 HEIGHT = 140
 ROOM = 0.005  # s, above and below the lines: the bounds of a long queue would leave nothing of them to be seen
-TEXT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
 
 def offsets_over_time(found: ClockResult) -> alt.VConcatChart:
@@ -34,7 +34,7 @@ def line_table(found: ClockResult, number: int) -> pl.DataFrame:
             (segment["to"], (segment["offset"] + half) * 1000, order),
         ]
     table = pl.DataFrame(rows, ["at", "offset", "segment"], orient="row")
-    return table.with_columns(pl.col("at").dt.strftime(TEXT), pl.col("offset").round(4))
+    return table.with_columns(pl.col("at").dt.strftime(TIME), pl.col("offset").round(4))
 
 
 def band_table(found: ClockResult, number: int) -> pl.DataFrame:
@@ -43,7 +43,7 @@ def band_table(found: ClockResult, number: int) -> pl.DataFrame:
     low, high = _room(found, number)
     mine = pl.col("proxy").eq_missing(pl.lit(pair["proxy"])) & pl.col("upstream").eq_missing(pl.lit(pair["upstream"]))
     return found.windows.filter(mine).select(
-        pl.col("at").dt.strftime(TEXT),
+        pl.col("at").dt.strftime(TIME),
         *((pl.col(bound) * 1000).clip(low, high).round(3) for bound in ("lower", "upper")),
         "requests",
     )

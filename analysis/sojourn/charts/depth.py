@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.data import HALO, INK, TIME
 from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.palette import QUEUEING, RESPONSE, SERVICE
@@ -27,17 +28,17 @@ def depth_over_time(found: DepthResult) -> alt.LayerChart:
         )
     )
     workers = alt.Chart(alt.InlineData(values=[{"workers": found.overall["workers"]}]))
-    line = workers.mark_rule(color=RESPONSE, strokeDash=[4, 3]).encode(y="workers:Q")
-    return (areas + line).properties(width=WIDTH, height=HEIGHT)
+    line = workers.mark_rule(color=INK, strokeDash=[4, 3]).encode(y="workers:Q")
+    return (areas + workers.mark_rule(color=HALO, strokeWidth=3).encode(y="workers:Q") + line).properties(
+        width=WIDTH, height=HEIGHT
+    )
 
 
 def over_time_parts(found: DepthResult) -> pl.DataFrame:
     """Columns begin, part, rank (from below), requests (average in the window)."""
     return (
         found.over_time.filter(pl.col("upstream") == ALL)
-        .select(
-            pl.col("begin").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"), "waiting", pl.col("in_service").alias("in service")
-        )
+        .select(pl.col("begin").dt.strftime(TIME), "waiting", pl.col("in_service").alias("in service"))
         .unpivot(["in service", "waiting"], index="begin", variable_name="part", value_name="requests")
         .with_columns(
             pl.col("requests").round_sig_figs(6),

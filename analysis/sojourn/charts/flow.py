@@ -94,7 +94,7 @@ def blame_flow(found: BlameResult) -> alt.LayerChart:
             "x2": at + BLOCK,
             "y": top,
             "y2": top + size,
-            "cause": name if at < 0.5 else "",
+            "cause": printable(name) if at < 0.5 else "",
             "name": printable(name),
         }
         for places, at in ((causes, 0.0), (victims, 1 - BLOCK))
@@ -136,9 +136,10 @@ def _end(places: Places) -> float:
 
 
 def _colours(causes: list[str]) -> dict[str, str]:
+    """Of each cause, by its name as it is drawn."""
     named = [cause for cause in causes if cause not in (OTHER, IMBALANCE, DISPATCH)]
     colours = dict(zip(named, [*COLOURS, "#F0E442"], strict=False))
-    return {cause: colours.get(cause, SLATE if cause == IMBALANCE else GREY) for cause in causes}
+    return {printable(cause): colours.get(cause, SLATE if cause == IMBALANCE else GREY) for cause in causes}
 
 
 def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float) -> list[dict[str, Any]]:

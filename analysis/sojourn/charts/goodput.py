@@ -5,6 +5,7 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from sojourn.charts.data import TIME
 from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.goodput import GoodputResult
 from sojourn.palette import QUEUEING, RESPONSE, SERVICE
@@ -12,9 +13,7 @@ from sojourn.palette import QUEUEING, RESPONSE, SERVICE
 
 def goodput_over_time(found: GoodputResult) -> alt.VConcatChart:
     """Throughput and goodput as lines; below, worker seconds of requests given up on."""
-    table = found.over_time.with_columns(
-        pl.col("begin").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"), pl.col(pl.Float64).round_sig_figs(6)
-    )
+    table = found.over_time.with_columns(pl.col("begin").dt.strftime(TIME), pl.col(pl.Float64).round_sig_figs(6))
     x = alt.X("begin:T", title="end of the request (UTC)", scale=alt.Scale(type="utc"))
     lines = table.unpivot(["throughput", "goodput"], index="begin", variable_name="part", value_name="rate")
     rates = (

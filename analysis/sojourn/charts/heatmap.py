@@ -59,7 +59,8 @@ def heat(measures: Measures, column: str = "request_time") -> Heat:
 def heatmap(found: Heat) -> alt.Chart:
     """A cell is the brighter the more requests it stands for, by the logarithm of their number."""
     name = LINES[found.column][0]
-    milliseconds = found.width / timedelta(milliseconds=1)
+    # A millisecond is what the instants of the data are told to: nothing narrower can be drawn.
+    milliseconds = max(found.width / timedelta(milliseconds=1), 1.0)
     return (
         alt.Chart(inline(found.table, digits=4))
         .mark_rect(stroke=None)

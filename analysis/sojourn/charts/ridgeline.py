@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from sojourn.charts.data import STACKED, inline, part_colour
+from sojourn.charts.data import STACKED, inline, part_colour, part_shares
 from sojourn.charts.heatmap import time_bins
 from sojourn.charts.sizes import WIDTH
 from sojourn.explain.measures import LogBins, Measures
@@ -50,16 +50,11 @@ def ridge_table(found: Ridges) -> pl.DataFrame:
     most = dict(found.table.group_by("group").agg(pl.col("requests").max()).iter_rows())
     rows = []
     for row in found.table.iter_rows(named=True):
-        shares = {
-            part: max(row[part], 0.0) / row["total"] if row["total"] > 0 else 0.0
-            for part in ("queueing delay", "service time")
-        }
-        shares["everything else"] = max(1.0 - sum(shares.values()), 0.0)
-        whole = sum(shares.values())
+        shares = part_shares(row)
         place = float(len(groups) - 1 - groups.index(row["group"]))
         low, high = found.bins.edge(row["bin"]), found.bins.edge(row["bin"] + 1)
         for part in STACKED:
-            share = shares[part] / whole
+            share = shares[part]
             if share <= 0:
                 continue
             top = place + share * FULL * row["requests"] / most[row["group"]]

@@ -8,18 +8,19 @@ import altair as alt
 import polars as pl
 
 from sojourn.explain.stays import GIVEN_UP, SERVED, TURNED_AWAY
-from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.palette import OTHER, QUEUEING, SERVICE, UNTOLD
 
 MOST = 60
 """More requests than this are no longer told apart."""
 
 CLIENT, NGINX, WORKER = 0.0, 1.0, 2.0
 LANES = {CLIENT: "client", NGINX: "nginx", WORKER: "worker"}
-WAITING, WORKING, FOR_NOBODY = "waiting", "work", "work for nobody"
-COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER}
+WAITING, WORKING, FOR_NOBODY, NOTHING_TELLS = "waiting", "work", "for nobody", "nothing tells"
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, NOTHING_TELLS: UNTOLD}
 WIDTH, LEAST_HEIGHT = 560, 320
 BESIDE = 0.05  # between one waiting request and the next, in lanes
 COARSE = 0.004  # s: nginx's instants are whole milliseconds, and those of a request are worked out from several
+SHORTEST = 1e-3  # s that are drawn where nothing takes any time
 ROOM = 0.85  # for all who wait at one time, in lanes: they stay between nginx and the worker
 
 
@@ -29,7 +30,7 @@ def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
     Each request is a line from the client through nginx to the worker, a bar beside the worker for as long as it waits,
     a bar on the worker's own line (those of several side by side) for as long as it holds it, grey from when nobody is
     there any more to take the answer, and a line back: from the worker, or, for one that was given up on, from nginx,
-    which stopped waiting.
+    which stopped waiting. Where nothing tells whether it waited or was worked on, the bar beside the worker says so.
     """
     table = stays.head(MOST)
     bars = _bars(table)
@@ -38,7 +39,8 @@ def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
         {"lane": CLIENT, "t": row["left"], "what": row["outcome"], "request": f"#{row['number']}"}
         for row in table.to_dicts()
     ]
-    last = max([bar["end"] for bar in bars] + [each["t"] for each in ends])
+    kept = [what for what in COLOURS if what != NOTHING_TELLS or any(bar["what"] == what for bar in bars)]
+    last = max([bar["end"] for bar in bars] + [each["t"] for each in ends] + [SHORTEST])
 
     def down(field: str) -> alt.Y:
         scale = alt.Scale(domain=[0, last * 1.02], reverse=True, nice=False)
@@ -58,7 +60,7 @@ def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
             x=x,
             y=down("begin:Q"),
             y2="end:Q",
-            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))),
+            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kept, range=[COLOURS[what] for what in kept])),
             tooltip=["request:N", "what:N", alt.Tooltip("seconds:Q", format=".4~g")],
         )
     )
@@ -117,7 +119,7 @@ def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
         place = next((n for n, free in enumerate(busy) if free <= row["arrival"]), len(busy))
         busy[place : place + 1] = [until]
         lane = WORKER - beside * (place + 2)
-        add(WAITING, lane, row["arrival"], min(until, left), number)
+        add(NOTHING_TELLS if row.get("told") is False else WAITING, lane, row["arrival"], min(until, left), number)
         add(FOR_NOBODY, lane, max(row["arrival"], left), until, number)
         if begin is not None and end is not None:
             at = next((n for n, free in enumerate(held) if free <= begin + COARSE), len(held))

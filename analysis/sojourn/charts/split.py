@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from sojourn.charts.data import LINES, STACKED, inline, line_colour, line_dash, part_colour
+from sojourn.charts.data import LINES, MEASURED, STACKED, inline, line_colour, line_dash, part_colour, part_shares
 from sojourn.charts.sizes import HEIGHT, SMALLEST, WIDTH
 from sojourn.explain.frame_measures import measured
 from sojourn.explain.measures import Measures
@@ -23,8 +23,6 @@ BINS = 48
 WINDOWS = 120
 CCDF_POINTS = 240
 GROUPS = 20
-
-MEASURED = ("queueing delay", "service time")  # the parts that are measured; everything else is the rest
 
 Rows = pl.LazyFrame | Measures
 
@@ -77,12 +75,10 @@ def distribution_table(rows: Rows) -> pl.DataFrame:
     bins = measures.response_bins(low, width, logarithmic=wide, count=BINS)
     found = []
     for row in bins.iter_rows(named=True):
-        shares = {p: max(row[p], 0.0) / row["total"] if row["total"] > 0 else 0.0 for p in MEASURED}
-        shares["everything else"] = max(1.0 - sum(shares.values()), 0.0)
-        whole = sum(shares.values())  # above 1 where clocks make the app's part longer than the response
+        shares = part_shares(row)
         bottom = 0.0
         for part in STACKED:
-            share = shares[part] / whole
+            share = shares[part]
             top = bottom + share * row["requests"]
             between = (float(edges[row["bin"]]), float(edges[row["bin"] + 1]))
             found.append((*between, row["requests"], part, share, bottom, top))

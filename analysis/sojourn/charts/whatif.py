@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.charts.data import HALO, INK
 from sojourn.charts.sizes import HEIGHT, SMALLEST, WIDTH
 from sojourn.explain.measures import exceeding_ranks
 from sojourn.explain.whatif.result import WhatIfResult
@@ -29,10 +30,11 @@ def p99_by_variant(found: WhatIfResult) -> alt.LayerChart:
         x=alt.X("p99:Q", title="p99 of the response time (s)"),
         tooltip=["change:N", alt.Tooltip("p99:Q", title="p99 (s)", format=".3~f")],
     )
-    lines = base.mark_rule(strokeWidth=2, color=RESPONSE).encode(x="low:Q", x2="high:Q")
+    around = base.mark_rule(strokeWidth=5, color=HALO).encode(x="low:Q", x2="high:Q")
+    lines = base.mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q")
     as_is = alt.Chart(alt.InlineData(values=[{"p99": found.replayed["response_time"]["p99"]}]))
     dashed = as_is.mark_rule(strokeDash=[4, 3], color=QUEUEING).encode(x="p99:Q")
-    return (bars + lines + dashed).properties(width=WIDTH, height=60 + 24 * len(rows))
+    return (bars + around + lines + dashed).properties(width=WIDTH, height=60 + 24 * len(rows))
 
 
 def responses(found: WhatIfResult) -> alt.Chart:

@@ -10,11 +10,11 @@ import altair as alt
 from sojourn.charts.sizes import WIDTH
 from sojourn.explain.stays import SERVED
 from sojourn.explain.waiting.scene import Scene
-from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.palette import OTHER, QUEUEING, SERVICE, UNTOLD
 from sojourn.words import printable
 
-WAITING, WORKING, FOR_NOBODY, UNTOLD = "waiting", "in service", "for nobody", "nothing tells"
-COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, UNTOLD: "#CC79A7"}
+WAITING, WORKING, FOR_NOBODY, NOTHING_TELLS = "waiting", "in service", "for nobody", "nothing tells"
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, NOTHING_TELLS: UNTOLD}
 BACKENDS = 8
 LANES = 24  # of workers, of all backends
 LINE, GAP, BETWEEN = 14, 3, 20  # pixels: a worker's lane, between two of them, between two backends
@@ -82,7 +82,7 @@ def _line(rows: list[Bar], until: float) -> list[tuple[int, Bar]]:
         leave = left if row["begin"] is None else row["begin"]
         place = next((number for number, free in enumerate(places) if free <= come), len(places))
         places[place : place + 1] = [leave]
-        what = WAITING if row["told"] else UNTOLD
+        what = WAITING if row["told"] else NOTHING_TELLS
         bars = (_bar(row, what, come, min(leave, left), until), _bar(row, FOR_NOBODY, max(come, left), leave, until))
         line += [(place, bar) for bar in bars if bar]
     return line
@@ -99,7 +99,7 @@ def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
         for row in held:
             if (row["worker"] is not None) != named:
                 continue
-            worker, begin, end = printable(row["worker"] or "", 20), row["begin"], row["end"]
+            worker, begin, end = printable(row["worker"] or ""), row["begin"], row["end"]
             able = [lane for lane in taken if not named or lane[0] == worker]
             free = [lane for lane in able if not _meets(taken[lane], begin, end)]
             own = (worker, 1 + max((number for name, number in taken if name == worker), default=0))
@@ -111,10 +111,12 @@ def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
             good = end if row["outcome"] == SERVED else min(end, max(row["left"], begin))
             bars = (_bar(row, WORKING, begin, good, until), _bar(row, FOR_NOBODY, good, end, until))
             lanes.setdefault(lane, []).extend(bar for bar in bars if bar)
+    # Where some have a name, a number would be taken for one.
+    unnamed = "–" if any(name for name, _ in lanes) else ""
     return {
-        f"{name} ({number})" if number > 1 and name else name or f"{number}": lanes[name, number]
-        for name, number in sorted(lanes)
-        if lanes[name, number]
+        (f"{name or unnamed} ({number})" if number > 1 else name or unnamed) if name or unnamed else f"{number}": bars
+        for (name, number), bars in sorted(lanes.items())
+        if bars
     }
 
 

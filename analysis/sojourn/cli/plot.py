@@ -165,7 +165,7 @@ def _split(
     """The split to draw from; a store is asked for no row where the chart needs none."""
     group = by if kind.by and by != CONCURRENCY else "route"
     if kind.section != SPLIT or group not in GROUPS:
-        from sojourn.report.contents import COLUMNS  # noqa: PLC0415
+        from sojourn.sections.contents import COLUMNS  # noqa: PLC0415
 
         columns = (*(COLUMNS if kind.section != SPLIT else ()), group)
         return split_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)

@@ -58,8 +58,8 @@ def report(
     from sojourn.explain.split import with_wire  # noqa: PLC0415
     from sojourn.explain.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
-    from sojourn.report.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
     from sojourn.report.short import in_short  # noqa: PLC0415
+    from sojourn.sections.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
 
     columns = (*COLUMNS, *(WIRE_COLUMNS if captures else ()), column)
     result = split_of(

@@ -137,7 +137,10 @@ def nothing(records: Records) -> str:
     if records.accepted:
         return "no request is left: none arrived in the window or fits --where"
     listed = ", ".join(f"{reason} {count}" for reason, count in sorted(records.reasons.items()))
-    return f"no request could be used: {records.read} lines read, {records.rejected} refused ({listed})"
+    return (
+        f"no request could be used: {records.read:,} lines read, {records.rejected:,} refused ({listed}); "
+        "sojourn doctor says what the log lacks"
+    )
 
 
 def workers_of(texts: list[str] | None) -> int | dict[str, int] | None:

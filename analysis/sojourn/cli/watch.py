@@ -138,7 +138,7 @@ def _as_text(view: View) -> str:
     from sojourn.watch.terminal import speaks_utf8  # noqa: PLC0415
 
     columns = os.environ.get("COLUMNS", "")
-    width = max(int(columns), LEAST_WIDTH) if columns.isdigit() else _terminal_width()
+    width = max(int(columns), LEAST_WIDTH) if columns.isdecimal() else _terminal_width()
     return text_of(screen(view, Looks(ascii_only=not speaks_utf8(), keys=False), width))
 
 

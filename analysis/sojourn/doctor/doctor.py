@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -41,7 +42,7 @@ def diagnose(
 ) -> Diagnosis:
     """Look at nginx configurations, logs and stores, and tell what is missing.
 
-    Several are looked at together: where a log lacks something, and the configuration says why, the finding is one.
+    Several are looked at together: where a log lacks something, and the configuration says why, the finding says so.
 
     Args:
         targets: nginx.conf (or a folder with one), anything ``sojourn.read`` reads, DSNs of stores.
@@ -70,20 +71,21 @@ def diagnose(
             from sojourn.doctor.log import diagnosed_log  # noqa: PLC0415 - Polars takes its time to load
 
             told = diagnosed_log(target, spans, since, on_size, on_progress)
-        told.findings = [each for finding in told.findings for each in _explained(finding, found, confs)]
+        if kinds[target] != NGINX:
+            told.findings = [_explained(finding, found, confs) for finding in told.findings]
         found.add(told)
     return found.ordered(ignored)
 
 
 def kind_of(target: str) -> str:
     """``nginx``, ``log`` or ``store``: what a target is, by its name and how it begins."""
-    path = Path(target)
     if "://" in target:
         return STORE
-    if path.is_dir():
-        is_conf = (path / "nginx.conf").is_file() and not (path / "access.jsonl").is_file()
+    path, isfile = Path(target), os.path.isfile  # which is false, and no error, where one may not look
+    if os.path.isdir(path):
+        is_conf = isfile(path / "nginx.conf") and not isfile(path / "access.jsonl")
     else:
-        is_conf = path.suffix == ".conf" or (path.is_file() and _looks_like_conf(path))
+        is_conf = path.suffix == ".conf" or (isfile(path) and _looks_like_conf(path))
     return NGINX if is_conf else LOG
 
 
@@ -95,7 +97,7 @@ def _looks_like_conf(path: Path) -> bool:
         return False  # the reader of logs says why
     if begin.startswith(_MAGIC) or begin.lstrip()[:1] in (b"{", b"[", b""):
         return False
-    words = re.findall(rb"^[ \t]*(\w+)[^\n]*[;{]", begin, re.M)
+    words = re.findall(rb"^[ \t]*(\w++)[^\n]*[;{]", begin, re.M)
     return bool({word.decode() for word in words} & _BLOCKS) and _parses(path)
 
 
@@ -111,22 +113,22 @@ def _conf_path(target: str) -> Path:
     return path / "nginx.conf" if path.is_dir() else path
 
 
-def _explained(finding: Finding, found: Diagnosis, confs: list[Conf]) -> list[Finding]:
+def _explained(finding: Finding, found: Diagnosis, confs: list[Conf]) -> Finding:
     """A finding of a log or a store, with what a configuration that was given, too, says of it."""
-    if not confs or finding.edits or finding.where.startswith(tuple(str(conf.path) for conf in confs)):
-        return [finding]
+    if not confs:
+        return finding
     if finding.code == "routes-many":
-        return [replace(finding, fix=route_map([path for conf in confs for path in location_paths(conf)]))]
+        return replace(finding, fix=route_map([path for conf in confs for path in location_paths(conf)]))
     codes = _CAUSES.get(finding.code, ())
     places = _places(finding.subject, confs)
     for cause in (each for code in codes for each in found.findings if each.code == code):
         if not places or cause.subject in places or cause.subject.startswith("log_format"):
             why = f"{finding.why} The configuration tells why ({cause.code}): {cause.what}"
-            return [replace(finding, why=why, fix=cause.fix, how=cause.how, where=cause.where, into="")]
+            return replace(finding, why=why, fix=cause.fix, how=cause.how, where=cause.where, into="")
     if finding.code == "app-silent" and places:
         why = "The configuration stamps its requests and lets its headers pass: the middleware is missing in the app."
-        return [replace(finding, why=why)]
-    return [finding]
+        return replace(finding, why=why)
+    return finding
 
 
 def _places(backend: str, confs: list[Conf]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePath
 
 from sojourn.capture.nginx_syntax import Directive, parsed
@@ -38,7 +39,7 @@ def with_house(root: Directive, path: Path) -> None:
             if text is None:
                 made.append(each)
                 continue
-            for brought in parsed(text, str(path.resolve().parent / each.args[0])).block:
+            for brought in parsed(text, os.path.join(os.path.dirname(os.path.abspath(path)), each.args[0])).block:
                 brought.via = each
                 made.append(brought)
         block.block[:] = made

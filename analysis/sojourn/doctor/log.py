@@ -47,6 +47,8 @@ def diagnosed_log(
         found.findings += refused_lines(result.records, name)
         if not result.records.read:
             found.findings.append(_empty(name))
+        elif result.records.accepted:
+            found.unseen.append(f"{name} holds no request of the time that was asked for.")
         return found
     findings = list(split_findings(result, name))
     facts = facts_of_rows(result.rows)

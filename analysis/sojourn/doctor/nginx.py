@@ -14,7 +14,7 @@ from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_log import Logs, log_findings
 from sojourn.doctor.nginx_machine import machine_findings
 from sojourn.doctor.nginx_sockets import UNSEEN, app_sockets
-from sojourn.doctor.nginx_stamp import STAMPS, stamp_findings
+from sojourn.doctor.nginx_stamp import stamp_findings
 from sojourn.doctor.nginx_trust import header_findings, trust_findings
 from sojourn.doctor.nginx_upstream import upstream_findings
 from sojourn.words import printable
@@ -47,7 +47,7 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None) -> tuple[Diagnosis,
     except CaptureError as error:
         if not path.is_file():
             raise
-        found.findings.append(_refused(path, f"The configuration cannot be read: {printable(error, 400)}.", ERROR))
+        found.findings.append(_refused(path, f"The configuration cannot be read: {printable(error, 400)}.", _UNREAD))
         return found, Conf(path, _empty(path))
     with_house(read.root, path)
     told = read.refusal is None
@@ -82,20 +82,24 @@ def _look(conf: Conf, found: Diagnosis) -> None:
         (list(stamp_findings(conf)), _stamped(conf) if conf.passes else ""),
         (list(log_findings(conf)), _logged(conf)),
         (list(trust_findings(conf)), "stamps are believed from listed addresses only" if conf.judges else ""),
-        (list(header_findings(conf)), "the app's headers reach the log and not the client" if _any_stamp(conf) else ""),
+        (list(header_findings(conf)), _told(conf)),
         (
             list(upstream_findings(conf)),
             "connections, buffers and retries leave the wait to be seen" if conf.passes else "",
         ),
-        (list(machine_findings(conf)), "backlogs, clock, limits and route names are as they should be"),
+        (
+            list(machine_findings(conf)),
+            "backlogs, clock, limits and route names are as they should be" if conf.levels else "",
+        ),
     ):
         found.findings += findings
         if fine and not findings:
             found.checked.append(fine)
 
 
-def _any_stamp(conf: Conf) -> bool:
-    return any(name in STAMPS and value for each in conf.passes for name, value, _ in each.sent())
+def _told(conf: Conf) -> str:
+    stamped = any(each.stamped for each in conf.passes)
+    return "the app's headers reach the log and not the client" if stamped else ""
 
 
 def _stamped(conf: Conf) -> str:
@@ -113,19 +117,21 @@ def _logged(conf: Conf) -> str:
     return f"requests to an app are logged with all keys: {printable(', '.join(paths), 300)}"
 
 
-def _refused(path: Path, what: str, severity: str) -> Finding:
+def _refused(path: Path, what: str, why: str, severity: str = ERROR) -> Finding:
     return Finding(
         "nginx-refuses",
         severity,
         printable(path.name),
         what,
-        "Everything else said here goes by the text alone."
-        if severity == ERROR
-        else "That is about this machine rather than the text: right, if the configuration is another machine's.",
+        why,
         f"nginx -t -c {printable(path, 300)}",
         printable(path, 300),
         RUN,
     )
+
+
+_UNREAD = "Nothing in it was looked at."
+_ANOTHERS = "That is about this machine rather than the text: right, if the configuration is another machine's."
 
 
 def _refused_by_nginx(conf: Conf) -> bool:
@@ -137,7 +143,9 @@ def _refusal(conf: Conf) -> Finding:
     if 'unknown directive "js_' in words:
         return _without_njs(conf, words)
     what = f"nginx does not take the configuration: {printable(words, 400)}."
-    return _refused(conf.path, what, WARNING if _OF_THE_MACHINE.search(words) else ERROR)
+    if _OF_THE_MACHINE.search(words):
+        return _refused(conf.path, what, _ANOTHERS, WARNING)
+    return _refused(conf.path, what, "Everything else said here goes by the text alone.")
 
 
 def _without_njs(conf: Conf, words: str) -> Finding:
@@ -151,7 +159,7 @@ def _without_njs(conf: Conf, words: str) -> Finding:
         MODULE_LINE,
         f"{printable(conf.path, 300)}:1",
         ADD,
-        (Edit(str(conf.path.resolve()), 0, 0, MODULE_LINE + "\n"),),
+        (Edit(str(conf.path), 0, 0, MODULE_LINE + "\n"),),
     )
 
 

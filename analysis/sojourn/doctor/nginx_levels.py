@@ -16,9 +16,11 @@ from sojourn.capture.nginx_syntax import Directive, Reading
 from sojourn.doctor.findings import Edit
 from sojourn.words import printable
 
-LEVELS = ("server", "location", "if", "limit_except")
+CONDITIONS = ("if", "limit_except")
+LEVELS = ("server", "location", *CONDITIONS)
 PASSES = ("proxy_pass", "grpc_pass", "uwsgi_pass", "fastcgi_pass", "scgi_pass")
 SUBREQUESTS = ("auth_request", "mirror")
+STAMPS = ("x-request-start", "x-queue-start")
 HOUSE_FOLDER = "sojourn"
 INDENT = "    "
 
@@ -70,14 +72,25 @@ class Level:
 
 @dataclass(frozen=True)
 class Pass:
-    """A place where requests are handed to an app. ``family``: proxy, grpc, uwsgi, fastcgi or scgi."""
+    """A place where requests are handed to an app.
+
+    Attributes:
+        level: the location, where headers are set and connections tuned.
+        block: the block it stands in: the location, or an ``if`` or ``limit_except`` of it, where nginx allows neither.
+    """
 
     level: Level
     directive: Directive
+    block: Level
+
+    @property
+    def outermost(self) -> Directive:
+        """Behind what more lines of the location may stand: the directive itself, or the block around it."""
+        return self.directive if self.block is self.level else self.block.directive
 
     @property
     def family(self) -> str:
-        """How the app is spoken to: the name of the directive without ``_pass``."""
+        """How the app is spoken to: proxy, grpc, uwsgi, fastcgi or scgi."""
         return self.directive.name.removesuffix("_pass")
 
     @property
@@ -89,6 +102,8 @@ class Pass:
     def target(self) -> str:
         """An upstream's name, or an address, without scheme and path."""
         text = self.directive.args[0] if self.directive.args else ""
+        if text.startswith("unix:"):
+            return text.removeprefix("unix:").replace("//", "", 1)
         rest = text.rpartition("://")[2]
         return rest.removeprefix("unix:") if rest.startswith("unix:") else rest.partition("/")[0]
 
@@ -99,6 +114,11 @@ class Pass:
             for each in self.level.effective(self.setter)
             if len(each.args) > 1
         ]
+
+    @property
+    def stamped(self) -> bool:
+        """Whether a stamp is sent to the app."""
+        return any(name in STAMPS and value for name, value, _ in self.sent())
 
 
 def _header(name: str) -> str:
@@ -149,7 +169,9 @@ class Conf:
 
     @cached_property
     def _all_passes(self) -> list[Pass]:
-        return [Pass(level, each) for level in self.levels for each in level.own(*PASSES) if each.args]
+        return [
+            Pass(_location(level), each, level) for level in self.levels for each in level.own(*PASSES) if each.args
+        ]
 
     @cached_property
     def subrequests(self) -> list[Level]:
@@ -191,8 +213,14 @@ class Conf:
     @property
     def blank(self) -> bool:
         """Whether no line of Sojourn's, nor a stamp of one's own, is anywhere in it."""
-        stamps = ("x-request-start", "x-queue-start")
-        return not self.house and not any(name in stamps for p in self._all_passes for name, _, _ in p.sent())
+        return not self.house and not any(name in STAMPS for p in self._all_passes for name, _, _ in p.sent())
+
+
+def _location(level: Level) -> Level:
+    """The level, or the location around it where it is only a condition in one."""
+    while level.directive.name in CONDITIONS and level.parent is not None:
+        level = level.parent
+    return level
 
 
 def _inside(level: Level) -> Iterator[Level]:

@@ -56,9 +56,9 @@ def log_findings(conf: Conf) -> Iterator[Finding]:
     seen: list[object] = []
     used: list[Directive] = []
     for each in conf.passes:
-        lines = logs.ours(each.level.effective("access_log"))
+        lines = logs.ours(each.block.effective("access_log"))
         used += lines
-        holder = each.level.holder("access_log")
+        holder = each.block.holder("access_log")
         if not lines and holder not in seen:
             seen.append(holder)
             yield _unlogged(logs, each, holder)

@@ -26,15 +26,16 @@ def machine_findings(conf: Conf) -> Iterator[Finding]:
 
 
 def _listens(conf: Conf) -> Iterator[Finding]:
-    seen: set[str] = set()
+    # What one server says of an address holds for all that listen there.
+    listens: dict[str, list[tuple[Level, Directive]]] = {}
     for level in conf.levels:
-        if level.directive.name != "server":
-            continue
-        for each in level.own("listen"):
-            if not each.args or each.args[0] in seen or {"quic", "udp"} & set(each.args):
-                continue
-            seen.add(each.args[0])
-            yield from _backlog(conf, level, each)
+        if level.directive.name == "server":
+            for each in level.own("listen"):
+                if each.args and not {"quic", "udp"} & set(each.args):
+                    listens.setdefault(each.args[0], []).append((level, each))
+    for same in listens.values():
+        yield from _backlog(conf, *next((one for one in same if _asked_backlog(one[1])), same[0]))
+        for level, each in same:
             if "reuseport" in each.args:
                 text = written(Directive("listen", [word for word in each.args if word != "reuseport"], ""))
                 yield Finding(
@@ -51,9 +52,13 @@ def _listens(conf: Conf) -> Iterator[Finding]:
                 )
 
 
+def _asked_backlog(listen: Directive) -> str:
+    return next((word.removeprefix("backlog=") for word in listen.args if word.startswith("backlog=")), "")
+
+
 def _backlog(conf: Conf, level: Level, each: Directive) -> Iterator[Finding]:
-    asked = next((word[8:] for word in each.args if word.startswith("backlog=")), "")
-    backlog = int(asked) if asked.isdigit() else DEFAULT_BACKLOG
+    asked = _asked_backlog(each)
+    backlog = int(asked) if asked.isdecimal() else DEFAULT_BACKLOG
     if conf.somaxconn is None or backlog <= conf.somaxconn:
         return
     told = f"backlog={backlog}" if asked else f"nginx's default of {DEFAULT_BACKLOG}"
@@ -78,7 +83,7 @@ def _connections(conf: Conf) -> Iterator[Finding]:
     lines = [d for each in events for d in each.block if d.name == "worker_connections"]
     text = "worker_connections 4096;"
     number = lines[-1].args[0] if lines and lines[-1].args else str(DEFAULT_CONNECTIONS)
-    if not number.isdigit() or int(number) >= FEW_CONNECTIONS or not events:
+    if not number.isdecimal() or int(number) >= FEW_CONNECTIONS or not events:
         return
     level = Level(events[-1])
     edit = instead_of(lines[-1], text) if lines else at_top(level, text)
@@ -140,8 +145,8 @@ def _routes(conf: Conf) -> Iterator[Finding]:
         for each in level.own("set"):
             if each.args[:1] == ["$sojourn_route"] and len(each.args) > 1 and _RAW.search(each.args[1]):
                 path = level.directive.args[-1] if level.directive.name == "location" and level.directive.args else "/"
-                text = f"set $sojourn_route {path.strip('^$~') or '/'};"
-                yield _raw_route(each, text, level)
+                plain = re.match(r"[\w@./-]+", path.lstrip("^"))  # of an expression, what it begins with
+                yield _raw_route(each, f"set $sojourn_route {plain[0] if plain else '/'};", level)
     maps = [each for each in conf.http.own("map") if each.args[-1:] == ["$sojourn_route"]]
     if maps and any(_RAW.search(entry.args[0]) for entry in maps[-1].block if entry.args):
         yield _raw_route(maps[-1], route_map(location_paths(conf)), conf.http)

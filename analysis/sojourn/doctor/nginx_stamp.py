@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
-from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
+from sojourn.doctor.nginx_levels import STAMPS, Conf, Level, Pass, after, instead_of, place_of, without, written
 from sojourn.words import printable
 
-STAMPS = ("x-request-start", "x-queue-start")
 ONE_ONLY = ("x-request-start", "x-request-id", "traceparent")
 APP_HEADERS = ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route")
 OWN_STAMP = '"t=${msec}"'
@@ -25,12 +24,13 @@ _HOUSE_SENT = (
 
 def stamp_findings(conf: Conf) -> Iterator[Finding]:
     """What is wrong with the stamps of a configuration."""
+    bare: set[Level] = set()
     for each in conf.passes:
-        stamps = [(value, made) for name, value, made in each.sent() if name in STAMPS and value]
-        if stamps:
+        if each.stamped:
             yield from _twice(each)
             yield from _values(conf, each)
-        else:
+        elif each.level not in bare:
+            bare.add(each.level)
             yield _missing(conf, each)
     for level in conf.subrequests:
         yield from _in_subrequest(level)
@@ -44,7 +44,7 @@ def _missing(conf: Conf, found: Pass) -> Finding:
         return _lost(conf, found, holder, lost)
     text = "\n".join(stamping_lines(conf, found))
     own_headers = level.own(setter)
-    edit = after(own_headers[-1] if own_headers else found.directive, text)
+    edit = after(own_headers[-1] if own_headers else found.outermost, text)
     return Finding(
         "stamp-missing",
         WARNING if conf.fragment else ERROR,  # what is further up is not known
@@ -66,7 +66,7 @@ def _lost(conf: Conf, found: Pass, holder: Level, lost: Level) -> Finding:
         lines = [written(brought)]
     elif conf.house and found.family == "proxy":
         lines = [f"include {conf.folder}/sojourn_proxy.conf;"]
-    text = "\n".join(lines)
+    text = "\n".join([*lines, *_said_again(holder, f"{found.family}_hide_header", lines)])
     own = holder.own(found.setter)
     return Finding(
         "stamp-not-inherited",
@@ -83,7 +83,8 @@ def _lost(conf: Conf, found: Pass, holder: Level, lost: Level) -> Finding:
 
 def _stamps_of(level: Level, found: Pass) -> list[Directive]:
     names = {*STAMPS, *(f"http_{name.replace('-', '_')}" for name in STAMPS)}
-    return [each for each in level.own(found.setter) if len(each.args) > 1 and each.args[0].lower() in names]
+    own = [each for each in level.own(found.setter) if len(each.args) > 1 and each.args[1]]
+    return [each for each in own if each.args[0].lower() in names]
 
 
 def stamping_lines(conf: Conf, found: Pass) -> list[str]:
@@ -99,13 +100,17 @@ def stamping_lines(conf: Conf, found: Pass) -> list[str]:
             for name, value in _HOUSE_SENT
         ]
         lines += [f"{found.family}_hide_header {name};" for name in APP_HEADERS]
-    # A level with lines of its own inherits none: what held here before is said again.
-    hider = f"{found.family}_hide_header"
-    for name in (found.setter, hider):
-        brings = name == found.setter or any("include" in line or hider in line for line in lines)
-        if brings and not found.level.own(name):
-            lines += [written(each) for each in found.level.effective(name) if not _ours(each)]
+    for name in (found.setter, f"{found.family}_hide_header"):
+        lines += _said_again(found.level, name, lines)
     return list(dict.fromkeys(lines))
+
+
+def _said_again(level: Level, name: str, lines: list[str]) -> list[str]:
+    """What held at a level before ``lines`` came to it: with directives of its own it inherits none any more."""
+    brings = any(line.startswith(("include ", name)) for line in lines)
+    if not brings or level.own(name):
+        return []
+    return [written(each) for each in level.effective(name) if not _ours(each)]
 
 
 def _ours(directive: Directive) -> bool:
@@ -177,13 +182,16 @@ def _comes_from_client(conf: Conf, value: str) -> bool:
 
 def _in_subrequest(level: Level) -> Iterator[Finding]:
     for found in level.own("proxy_pass"):
-        each = Pass(level, found)
+        each = Pass(level, found, level)
         stamps = [made for name, value, made in each.sent() if name in STAMPS and "$sojourn_stamp_sent" in value]
         if not stamps:
             continue
         holder = level.holder("proxy_set_header") or level
         inherited = holder is not level
-        text = 'proxy_set_header X-Request-Start "";' if inherited else written(stamps[0].via or stamps[0])
+        text = written(stamps[0].via or stamps[0])
+        if inherited:  # a line of its own, and so all the others again
+            others = [made for made in level.effective("proxy_set_header") if made.args[0].lower() not in STAMPS]
+            text = "\n".join(['proxy_set_header X-Request-Start "";', *map(written, others)])
         edit = after(found, text) if inherited else without(stamps[0].via or stamps[0])
         yield Finding(
             "stamp-in-subrequest",

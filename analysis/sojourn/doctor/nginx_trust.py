@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
-from sojourn.doctor.nginx_stamp import APP_HEADERS, STAMPS
+from sojourn.doctor.nginx_stamp import APP_HEADERS
 from sojourn.words import printable
 
 WIDEST = {4: 8, 6: 16}  # bits: a network wider than this is no proxy of one's own
@@ -22,7 +22,9 @@ def trust_findings(conf: Conf) -> Iterator[Finding]:
     for geo in conf.http.own("geo"):
         if geo.args[-1:] == ["$sojourn_trusted"]:
             entries = [each for each in geo.block if each.args]
-            trusted = [each for each in entries if each.args[0] not in ("0", "")]
+            trusted = [
+                each for each in entries if each.args[0] not in ("0", "") and each.name not in ("proxy", "delete")
+            ]
             yield from (_everybody(each) for each in trusted if _too_wide(each.name))
             if not trusted:
                 yield from _nobody(conf, geo)
@@ -71,7 +73,7 @@ def _everybody(entry: Directive) -> Finding:
 def _nobody(conf: Conf, geo: Directive) -> Iterator[Finding]:
     levels = (conf.http, *conf.levels)
     peers = [each for level in levels for each in level.own("set_real_ip_from") if each.args]
-    addresses = list(dict.fromkeys(_as_geo(each.args[0]) for each in peers))
+    addresses = list(dict.fromkeys(filter(None, (_as_geo(each.args[0]) for each in peers))))
     if not addresses:
         return
     text = "\n".join(f"{address} 1;" for address in addresses)
@@ -92,8 +94,16 @@ def _nobody(conf: Conf, geo: Directive) -> Iterator[Finding]:
     )
 
 
-def _as_geo(address: str) -> str:
-    return "255.255.255.255" if address == "unix:" else printable(address)
+def _as_geo(address: str) -> str | None:
+    """As a geo block has it, which knows no host names; of a Unix socket it makes this address."""
+    if address == "unix:":
+        return "255.255.255.255"
+    try:
+        return (
+            str(ipaddress.ip_network(address, strict=False)) if "/" in address else str(ipaddress.ip_address(address))
+        )
+    except ValueError:
+        return None
 
 
 def header_findings(conf: Conf) -> Iterator[Finding]:
@@ -101,8 +111,7 @@ def header_findings(conf: Conf) -> Iterator[Finding]:
     seen: list[Level] = []
     inner = _inner(conf)
     for each in conf.passes:
-        stamped = any(name in STAMPS and value for name, value, _ in each.sent())
-        if not stamped:
+        if not each.stamped:
             continue
         missing = [name for name in APP_HEADERS if name.lower() not in _hidden(each)]
         passed = {d.args[0].lower() for d in each.level.effective(f"{each.family}_pass_header") if d.args}
@@ -136,7 +145,7 @@ def _leak(found: Pass, holder: Level, missing: list[str]) -> Finding:
         text,
         place_of(own[-1] if own else found.directive, holder),
         ADD,
-        (after(own[-1] if own else found.directive, text),),
+        (after(own[-1] if own else found.outermost, text),),
     )
 
 
@@ -151,7 +160,7 @@ def _stripped(found: Pass, names: list[str]) -> Finding:
         text,
         place_of(found.directive, found.level),
         ADD,
-        (after(found.directive, text),),
+        (after(found.outermost, text),),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sojourn.capture.nginx_syntax import Directive
@@ -10,7 +11,7 @@ from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of,
 from sojourn.words import printable
 
 KEPT_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "M": 2592000.0, "y": 31536000.0}
 LONG = 30.0  # s: a retry after so long a wait is a second queue
 DEFAULT_TIMEOUT = "60s"
 
@@ -66,7 +67,7 @@ def _not_kept(found: Pass, upstream: Directive) -> Finding:
 def _anchor(found: Pass) -> Directive:
     """Behind what new lines may stand: the location's own headers, or the pass."""
     own = found.level.own("proxy_set_header")
-    return own[-1] if own else found.directive
+    return own[-1] if own else found.outermost
 
 
 def _speaking(found: Pass) -> list[str]:
@@ -78,7 +79,9 @@ def _speaking(found: Pass) -> list[str]:
     if not values or (values[-1] and "$" not in values[-1]):
         lines.append('proxy_set_header Connection "";')
         if not found.level.own("proxy_set_header"):
-            lines += [written(d) for d in found.level.effective("proxy_set_header") if d.args[:1] != ["Connection"]]
+            lines += [
+                written(d) for d in found.level.effective("proxy_set_header") if d.args[0].lower() != "connection"
+            ]
     return lines
 
 
@@ -184,7 +187,7 @@ def _retries(conf: Conf, found: Pass) -> Iterator[tuple[Finding, Directive]]:
     text = f"{name}_tries 2;\n{name}_timeout 10s;"
     made = lines[-1] if lines else found.directive
     holder = level.holder(name) or level
-    edit = after(made, text) if lines else after(found.directive, text)
+    edit = after(made if lines else found.outermost, text)
     finding = Finding(
         "retries-unbounded",
         WARNING if again else INFO,
@@ -201,6 +204,5 @@ def _retries(conf: Conf, found: Pass) -> Iterator[tuple[Finding, Directive]]:
 
 
 def _seconds(text: str) -> float:
-    unit = text.lstrip("0123456789")
-    digits = text[: len(text) - len(unit)]
-    return float(digits or 0) * _UNITS.get(unit or "s", 1.0)
+    """Of a time as nginx has it: ``30``, ``500ms``, ``1m30s``."""
+    return sum(int(digits) * _UNITS[unit or "s"] for digits, unit in re.findall(r"([0-9]+)(ms|[smhdwMy]?)", text))

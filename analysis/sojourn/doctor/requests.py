@@ -63,17 +63,19 @@ def checked_requests(facts: Facts, findings: list[Finding]) -> list[str]:
     """What is in order, in sentences."""
     codes = {each.code for each in findings}
     number = len(facts.backends)
+    speaking = facts.answered > sum(silent for _, _, silent in facts.backends)
     backends = "the backend tells" if number == 1 else f"each of {number:,} backends tells"
     fine = {
-        "stamp-missing": f"{facts.proxied:,} requests went to an app, all but a few with a stamp",
+        "stamp-missing": f"{facts.proxied - facts.unstamped:,} of {facts.proxied:,} requests to an app have a stamp",
         "app-silent": f"{backends} how long requests waited and how long it worked",
         "stamp-refused": "no stamp of a trusted proxy was refused",
-        "queue-negative": "no wait is below zero",
+        "queue-negative": "next to no wait is below zero",
         "routes-many": f"{facts.routes:,} route{' is' if facts.routes == 1 else 's are'} named",
         "worker-missing": "answers name their worker",
         "ids-missing": "requests have ids",
     }
-    return [sentence for code, sentence in fine.items() if code not in codes] if facts.proxied else []
+    untold = set() if speaking else {"app-silent", "queue-negative", "worker-missing"}
+    return [sentence for code, sentence in fine.items() if code not in codes | untold] if facts.proxied else []
 
 
 def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
@@ -85,7 +87,7 @@ def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
         "stamp-missing",
         ERROR if share >= MOST else WARNING,
         routes,
-        f"{percent(share)} of the requests that went to an app have no stamp in the log, most of them for {routes}.",
+        f"{percent(share)} of the requests that went to an app have no stamp in the log, most often for {routes}.",
         "Without the include in their location nginx sends no stamp, and the app cannot tell how long they waited.",
         PROXY_INCLUDE,
         name,
@@ -98,14 +100,17 @@ def _silent(facts: Facts, name: str) -> Iterator[Finding]:
     if not quiet:
         return
     if len(quiet) == len(facts.backends) and all(silent == answered for _, silent, answered in quiet):
-        share, subject = 1.0, "every backend"
         told = f"No app says how long requests waited and how long it worked, on {facts.answered:,} answers."
-        yield _quiet(ERROR, subject, told, name)
+        yield _quiet(ERROR, "every backend", told, name)
         return
     for backend, silent, answered in quiet:
         share = silent / answered
         routes = [route for at, route, count in facts.silent_routes if at == backend and count >= SILENT * silent]
-        where = "" if share == 1 else f", most of them for {', '.join(printable(r, 60) for r in routes[:SHOWN])}"
+        where = (
+            ""
+            if share == 1 or not routes
+            else f", most often for {', '.join(printable(r, 60) for r in routes[:SHOWN])}"
+        )
         told = f"{printable(backend)} says nothing of its own on {percent(share)} of its answers{where}."
         yield _quiet(ERROR if share >= MOST else WARNING, printable(backend), told, name)
 

@@ -50,6 +50,8 @@ def headline(found: Diagnosis) -> str:
     counts = {severity: found.count(severity) for severity in SEVERITIES}
     told = [f"{n} {(_SINGULARS if n == 1 else _PLURALS)[severity]}" for severity, n in counts.items() if n]
     checks = f"{len(found.checked) or 'no'} check{'' if len(found.checked) == 1 else 's'} passed"
+    if not told and not found.checked:
+        return "Nothing was found, and nothing could be checked."
     if not told:
         return f"Nothing to mend: {checks}."
     return f"{', '.join(told)}; {checks}."

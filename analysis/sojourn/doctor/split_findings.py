@@ -27,7 +27,6 @@ MANY_COPIES = 0.01
 _MENDS = {
     "invalid_json": ("log_format sojourn escape=json", REPLACE),
     "not_an_object": ("access_log /var/log/nginx/sojourn.jsonl sojourn;", ADD),
-    "incomplete_line": ("nginx -s reopen", RUN),
     "missing_time": ("""',"time":"$msec"'""", ADD),
     "invalid_time": ('"time":"$msec"', REPLACE),
     "missing_request_time": ("""',"request_time":"$request_time"'""", ADD),
@@ -59,7 +58,7 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
         if line is not None and "line" in line:
             where = f"{printable(line['source'], 300)}:{line['line']}"
         because = REASONS.get(reason, "not known")
-        fix, how = _MENDS.get(reason, ("sojourn split SOURCE --rejects refused.jsonl", RUN))
+        fix, how = _MENDS.get(reason, (f"sojourn split {quote(name)} --rejects refused.jsonl", RUN))
         begins = f" It begins: {printable(line['raw'], 80)}" if line is not None and line["raw"] else ""
         yield Finding(
             "lines-refused",

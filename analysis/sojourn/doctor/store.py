@@ -32,13 +32,17 @@ _COUNTS = """
         countIf(queueing_by_duration < {early:Float64}), uniqExact(route)
     FROM requests FINAL
     WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101"""
-_PAIRS = """
-    SELECT upstream, route, count() AS answers,
-        countIf(app_service_time IS NULL AND app_queueing_delay IS NULL) AS silent
+_BACKENDS = """
+    SELECT upstream, count() AS answers, countIf(app_service_time IS NULL AND app_queueing_delay IS NULL)
     FROM requests FINAL
     WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101 AND answered
-    GROUP BY upstream, route ORDER BY silent DESC, upstream, route
-    LIMIT {most:UInt32}"""
+    GROUP BY upstream ORDER BY answers DESC, upstream LIMIT {most:UInt32}"""
+_SILENT = """
+    SELECT upstream, route, count() AS silent
+    FROM requests FINAL
+    WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101 AND answered
+        AND app_service_time IS NULL AND app_queueing_delay IS NULL
+    GROUP BY upstream, route ORDER BY silent DESC, upstream, route LIMIT {most:UInt32}"""
 _ROUTES = """
     SELECT route, count() AS c, countIf(attempts > 0 AND request_start IS NULL) AS bare
     FROM requests FINAL
@@ -78,6 +82,9 @@ def diagnosed_store(dsn: str, since: datetime | None = None) -> Diagnosis:
         facts = None if empty else _facts(store, since)
     if facts is not None:
         result = split([dsn], since=since)
+        if not result.requests:
+            found.unseen.append(f"{name} holds no request of the time that was asked for.")
+            return found
         told = list(request_findings(facts, name))
         found.findings += [*split_findings(result, name), *told]
         found.checked += checked_split(result) + checked_requests(facts, told)
@@ -173,13 +180,7 @@ def _facts(store: Store, since: datetime | None) -> Facts:
         return rows(store, sql, {"since": begin, **parameters})
 
     (counts,) = asked(_COUNTS, streamed=STREAMED, early=EARLY)
-    pairs = asked(_PAIRS, most=MOST_BACKENDS)
     routes = asked(_ROUTES, most=MOST_BACKENDS)
-    backends: dict[str, list[int]] = {}
-    for upstream, _, answers, silent in pairs:
-        sums = backends.setdefault(str(upstream), [0, 0])
-        sums[0] += int(answers)
-        sums[1] += int(silent)
     names = (
         "requests",
         "proxied",
@@ -194,8 +195,8 @@ def _facts(store: Store, since: datetime | None) -> Facts:
     )
     return Facts(
         **dict(zip(names, map(int, counts), strict=True)),
-        backends=sorted(((name, a, s) for name, (a, s) in backends.items()), key=lambda one: (-one[1], one[0])),
-        silent_routes=[(str(u), str(r), int(s)) for u, r, _, s in pairs if s],
+        backends=[(str(u), int(a), int(s)) for u, a, s in asked(_BACKENDS, most=MOST_BACKENDS)],
+        silent_routes=[(str(u), str(r), int(s)) for u, r, s in asked(_SILENT, most=MOST_BACKENDS)],
         unstamped_routes=[str(r) for r, _, bare in sorted(routes, key=lambda one: -one[2]) if bare][:SHOWN],
         refused={str(reason): int(count) for reason, count in asked(_REFUSED)},
         single=int(asked(_SINGLE)[0][0]),

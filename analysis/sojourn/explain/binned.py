@@ -45,7 +45,7 @@ def counts_over_time(rows: pl.LazyFrame, column: str, windows: int, bins: LogBin
     width, arrived = windowed(rows, windows)
     table = (
         rows.filter(pl.col(column).is_not_null())
-        .group_by(arrived.alias("arrived"), _bin(column, bins))
+        .group_by(arrived.alias("arrived"), bin_of(column, bins))
         .agg(pl.len().cast(pl.Int64).alias("requests"))
         .sort("arrived", "bin")
         .collect(engine="streaming")
@@ -57,12 +57,8 @@ def bins_by(rows: pl.LazyFrame, group: str, limit: int, column: str, bins: LogBi
     """See ``Measures.bins_by``."""
     table = (
         rows.filter(pl.col(column).is_not_null())
-        .group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"), _bin(column, bins))
-        .agg(
-            pl.len().cast(pl.Int64).alias("requests"),
-            pl.col("request_time").sum().alias("total"),
-            *(expr.sum().alias(part) for part, expr in PART_SUMS.items()),
-        )
+        .group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"), bin_of(column, bins))
+        .agg(*binned_sums())
         .collect(engine="streaming")
     )
     kept = (
@@ -104,6 +100,16 @@ def hexagons(rows: pl.LazyFrame, lattice: Hexagons) -> pl.DataFrame:
     )
 
 
-def _bin(column: str, bins: LogBins) -> pl.Expr:
+def binned_sums() -> list[pl.Expr]:
+    """Requests of a bin, and the seconds they took: total, queueing delay, service time."""
+    return [
+        pl.len().cast(pl.Int64).alias("requests"),
+        pl.col("request_time").sum().alias("total"),
+        *(expr.sum().alias(part) for part, expr in PART_SUMS.items()),
+    ]
+
+
+def bin_of(column: str, bins: LogBins) -> pl.Expr:
+    """The bin that a column's value lies in."""
     value = pl.max_horizontal(pl.col(column), pl.lit(bins.low))
     return ((value / bins.low).log() / bins.width).floor().clip(0, bins.count - 1).cast(pl.Int32).alias("bin")

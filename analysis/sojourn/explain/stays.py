@@ -43,6 +43,12 @@ waited or was worked on between arrival and left.
 """
 
 
+WAITED = pl.max_horizontal(
+    pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival"), pl.lit(0.0)
+)
+"""How long each of ``stays`` stood in the line while somebody waited for it, s: at most so long where not ``told``."""
+
+
 @dataclass(frozen=True)
 class Stays:
     """Stays with what is known around them.

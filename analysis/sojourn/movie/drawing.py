@@ -20,6 +20,7 @@ from sojourn.palette import OTHER, QUEUEING, SERVICE
 FINER = 2  # every frame is drawn so much larger and made smaller, so that edges are smooth
 NARROW = 340  # px: scenes stand beside one another as long as each is that wide
 TOP, FOOT = 36, 28
+LEGEND = 560  # px: the whole of it has room
 FILL = {WAITING: QUEUEING, WORKING: SERVICE, NOBODY: OTHER}
 Colour = str | tuple[int, int, int]
 
@@ -52,7 +53,8 @@ def sheet_of(film: Film, width: int, theme: Theme) -> Sheet:
 def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
     """The film at an instant (s), with changes of place that take ``slide`` seconds of the requests."""
     pen = Pen(sheet.width, sheet.height, sheet.theme)
-    pen.text((PAD + 4, 10), sheet.film.title, 17, sheet.theme.text, most=sheet.width - 190)
+    room = sheet.width - 3 * PAD - _font(15 * FINER).getlength(clock(sheet.film, sheet.film.seconds)) / FINER
+    pen.text((PAD + 4, 10), sheet.film.title, 17, sheet.theme.text, most=room)
     pen.text((sheet.width - PAD - 4, 10), clock(sheet.film, now), 15, sheet.theme.text, anchor="ra")
     for scene, (left, top, layout) in zip(sheet.film.scenes, sheet.places, strict=True):
         _scene(pen.at(left, top), sheet.film, scene, layout, now, slide)
@@ -63,10 +65,15 @@ def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
 def clock(film: Film, now: float) -> str:
     """The instant as people read it: with the time of day where the scenes share one."""
     digits = 1 if film.seconds >= 10 else 2 if film.seconds >= 1 else 3
-    elapsed = f"{now:.{digits}f} of {film.seconds:.{digits}f} s"
+    elapsed = f"{now:,.{digits}f} of {film.seconds:,.{digits}f} s"
     if film.begun is None:
         return elapsed
     return f"{film.begun + timedelta(seconds=now):%H:%M:%S} UTC  {elapsed}"
+
+
+def length(film: Film) -> str:
+    """How long the film is, as it stands at the end of the line of depth."""
+    return f"{film.seconds:,.0f} s" if film.seconds >= 100 else f"{film.seconds:.3g} s"
 
 
 class Pen:
@@ -199,7 +206,7 @@ def _shelves(pen: Pen, scene: Scene, layout: Layout, now: float) -> None:
         ended = np.flatnonzero((scene.outcome == code) & (scene.left >= 0) & (scene.left <= now))
         pen.text((PAD, top + SHELF / 2), f"{OUTCOMES[code]} {len(ended)}", 12, pen.theme.text, anchor="lm")
         kind = WORKING if code == SERVED_CODE else NOBODY
-        size = min(20.0, (layout.width - 110 - PAD) / max(int((scene.outcome == code).sum()), 1) - 3)
+        size = min(20.0, max((layout.width - 110 - PAD) / max(int((scene.outcome == code).sum()), 1) - 3, 1.0))
         for k, index in enumerate(ended[np.argsort(scene.left[ended], kind="stable")].tolist()):
             corner = (110 + k * (size + 3), top + (SHELF - size) / 2)
             _square(pen, kind, corner, size, int(scene.number[index]), struck=False)
@@ -237,7 +244,7 @@ def _depth(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float) -> No
     pen.text((left - 4, top), f"{most}", 10, theme.dim, anchor="rt")
     pen.text((left - 4, bottom), "0", 10, theme.dim, anchor="rs")
     pen.text((left, bottom + 4), "in the line, over time", 10, theme.dim)
-    pen.text((right, bottom + 4), f"{film.seconds:.3g} s", 10, theme.dim, anchor="ra")
+    pen.text((right, bottom + 4), length(film), 10, theme.dim, anchor="ra")
     x = left + (right - left) * min(max(now / film.seconds, 0), 1)
     pen.line([(x, top - 3), (x, bottom + 3)], theme.text, 1.5)
 
@@ -258,7 +265,8 @@ def deepest(steps: tuple[Floats, Ints], seconds: float, columns: int) -> Ints:
 def _legend(pen: Pen, sheet: Sheet) -> None:
     x, theme = float(PAD + 4), pen.theme
     few = all(len(scene) <= FEW for scene in sheet.film.scenes)
-    entries = [(WAITING, "waiting"), (WORKING, "in service"), (NOBODY, "given up: nobody waits for it any more")]
+    given_up = "given up: nobody waits for it any more" if sheet.width >= LEGEND else "given up"
+    entries = [(WAITING, "waiting"), (WORKING, "in service"), (NOBODY, given_up)]
     if any((~scene.told).any() for scene in sheet.film.scenes):
         entries.append((UNKNOWN, "nothing tells"))
     for kind, words in entries:

@@ -89,9 +89,7 @@ def film_of(
         raise SojournError("no request was there in this window")
     shared = len(kept) == 1 or _overlap(kept)
     if shared:
-        zero = max(
-            min(_begin(scene, since) for scene in kept), since or datetime.min.replace(tzinfo=kept[0].first.tzinfo)
-        )
+        zero = min(_begin(scene, since) for scene in kept)
         kept = [scene.shifted((zero - scene.first).total_seconds()) for scene in kept]
     else:
         kept = [scene.shifted(max(float(scene.arrival.min()), 0.0)) for scene in kept]
@@ -189,9 +187,11 @@ def _around_the_deepest(
 
 
 def _unseen(scenes: Sequence[Scene]) -> list[str]:
-    return [
-        f"{scene.name}: {scene.unseen[0]} backends more, with {scene.unseen[1]:,} requests, are not shown; "
-        "choose with --backend."
-        for scene in scenes
-        if scene.unseen[0]
-    ]
+    notes = []
+    for scene in scenes:
+        backends, requests = scene.unseen
+        if backends:
+            more = f"{backends} {'backend' if backends == 1 else 'backends'} more, with {requests:,} requests"
+            are = "is" if backends == 1 else "are"
+            notes.append(f"{scene.name}: {more}, {are} not shown; choose with --backend.")
+    return notes

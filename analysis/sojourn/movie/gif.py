@@ -90,7 +90,7 @@ def write_still(film: Film, path: str | os.PathLike[str], *, theme: Theme, at: f
         SojournError: the instant is outside the film, or the file cannot be written.
     """
     if not 0 <= at <= film.seconds:
-        raise SojournError(f"{at:g} s is outside the film, which lasts {film.seconds:.4g} s")
+        raise SojournError(f"{at:g} s is outside the film, which lasts {film.seconds:g} s")
     image = frame_of(sheet_of(film, checked_width(width), theme), at, 0.0)
     with written_whole(path) as partial:
         image.save(partial, format="PNG", optimize=True)

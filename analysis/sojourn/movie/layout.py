@@ -16,6 +16,7 @@ Squares are as large as the longest line of the scene allows, so they keep their
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sojourn.explain.stays import OUTCOMES
@@ -28,6 +29,7 @@ NAME = 16  # of a backend
 SHELF, BAR = 26, 30
 DEPTH = 64
 LARGEST, SMALLEST = 30, 3
+BOXES = 0.4  # of a scene's width, that the boxes may take
 FEW = 40
 """So many requests are drawn with their numbers, and put on a shelf when they have left."""
 
@@ -104,7 +106,9 @@ def layout_of(scene: Scene, width: float) -> Layout:
     workers = [lane.workers for lane in scene.lanes]
     size = next((each for each in range(LARGEST, SMALLEST, -1) if _fits(each, width, lines, workers)), SMALLEST)
     gap, box, deep = gap_of(size), box_of(size), height_of(len(lines), max(lines, default=0))
-    box_rows = [max(min(deep // (box + 3), each), 1) for each in workers]
+    # More boxes than even the smallest squares leave room for stand in more rows: a lane is then as high as it takes.
+    most_columns = max(math.floor(BOXES * width / (box + 3)), 1)
+    box_rows = [max(min(deep // (box + 3), each), -(-each // most_columns), 1) for each in workers]
     box_columns = [-(-each // rows) for each, rows in zip(workers, box_rows, strict=True)]
     boxes_left = width - PAD - OUT - max(box_columns) * (box + 3)
     columns = max(int((boxes_left - 12 - PAD) // (size + gap)), 1)
@@ -144,4 +148,4 @@ def _fits(size: int, width: float, lines: list[int], workers: list[int]) -> bool
     boxes = -(-max(workers) // box_rows) * (box + 3)
     columns = (width - 2 * PAD - OUT - boxes - 12) // (size + gap)
     rows = deep // (size + gap)
-    return boxes <= 0.4 * width and columns >= 1 and rows >= 1 and columns * rows >= max(lines, default=0)
+    return boxes <= BOXES * width and columns >= 1 and rows >= 1 and columns * rows >= max(lines, default=0)

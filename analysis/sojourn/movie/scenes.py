@@ -11,8 +11,9 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.explain.stays import GIVEN_UP, OUTCOMES, SERVED, TURNED_AWAY
+from sojourn.explain.waiting.steps import Steps
 from sojourn.movie.places import places_of
-from sojourn.words import milliseconds, printable
+from sojourn.words import briefly, listed, printable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -129,13 +130,12 @@ class Scene:
         fate = [f"{ended[SERVED]:,} {'was' if ended[SERVED] == 1 else 'were'} served"]
         fate += [f"{ended[GIVEN_UP]:,} given up on"] if ended[GIVEN_UP] else []
         fate += [f"{ended[TURNED_AWAY]:,} turned away"] if ended[TURNED_AWAY] else []
-        words = f"Of {len(self):,} {'request' if len(self) == 1 else 'requests'} {_listed(fate)}; "
+        words = f"Of {len(self):,} {'request' if len(self) == 1 else 'requests'} {listed(fate)}; "
         words += f"at most {deepest:,} waited at one time." if deepest else "nobody waited."
         late = self.outcome == GIVEN_UP_CODE
         spent = float(np.nansum(np.clip(np.fmin(self.end, end) - np.fmax(self.begin, begin), 0, None)[late]))
         if spent > 0:
-            told = f"{spent:.1f} s" if spent >= 1 else f"{milliseconds(spent)} ms"
-            words += f" Workers spent {told} on requests that were given up on."
+            words += f" Workers spent {briefly(spent)} on requests that were given up on."
         return words
 
 
@@ -187,16 +187,10 @@ def scene_of(
 
 def steps_of(begin: Floats, end: Floats) -> tuple[Floats, Ints]:
     """(instants, how many of the intervals [begin, end) hold from then on); before the first instant none does."""
-    kept = end > begin
-    at, where = np.unique(np.concatenate([begin[kept], end[kept]]), return_inverse=True)
-    change = np.concatenate([np.ones(int(kept.sum()), np.int64), np.full(int(kept.sum()), -1, np.int64)])
-    return at, np.cumsum(np.bincount(where, weights=change, minlength=len(at)).round().astype(np.int64))
+    found = Steps.of(begin, end)
+    return found.at, found.level
 
 
 def _codes(names: pl.Series) -> Ints:
     codes = names.rank("dense").cast(pl.Int64) - 1
     return codes.fill_null(-1).to_numpy().copy()
-
-
-def _listed(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from sojourn.errors import SojournError
+from sojourn.explain.frame_measures import without_upgraded
 from sojourn.explain.result import SplitResult
 from sojourn.explain.stays import stays_around
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
@@ -79,7 +80,8 @@ def film_of_rows(
     groups: list[tuple[str, pl.LazyFrame]] = []
     notes: list[str] = []
     for name, one in named.items():
-        rows = one.rows if isinstance(one, SplitResult) else one
+        # What was upgraded has no visit: a value that has nothing else is no scene.
+        rows = without_upgraded(one.rows if isinstance(one, SplitResult) else one)
         rows = rows.filter(pl.col("upstream").is_in(list(backends))) if backends else rows
         if by is None:
             groups.append((name, rows))

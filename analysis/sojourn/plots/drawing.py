@@ -50,6 +50,31 @@ def specification(chart: Chart, theme: str = "light") -> dict[str, Any]:
     return _merged(safe(chart.to_dict()), {"config": _config(THEMES[theme])})
 
 
+def legends_above(chart: Chart) -> Chart:
+    """A chart whose legends stand above it, whatever draws it: where a theme is not at hand they would be beside it.
+
+    Not by its config: a chart that has one cannot be laid over another.
+    """
+    above = chart.copy(deep=True)
+    parts: list[Any] = [above]
+    while parts:
+        part = parts.pop()
+        for name in ("layer", "vconcat", "hconcat"):
+            parts += getattr(part, name, None) or []
+        encoding = getattr(part, "encoding", None)
+        for channel in ("color", "strokeDash", "shape"):
+            field = getattr(encoding, channel, None)
+            if not isinstance(field, alt.Color | alt.StrokeDash | alt.Shape):
+                continue
+            # By item: as an attribute it is the method that sets it.
+            legend = field["legend"]
+            if legend is alt.Undefined:
+                field["legend"] = alt.Legend(orient="top")
+            elif isinstance(legend, alt.Legend) and legend["orient"] is alt.Undefined:
+                legend["orient"] = "top"
+    return above
+
+
 def svg(spec: dict[str, Any]) -> str:
     """A specification drawn as SVG."""
     return str(vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version()))
@@ -90,7 +115,7 @@ def _config(theme: Theme) -> dict[str, Any]:
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """``one`` with what ``other`` has besides; where both have a key, what ``one`` says stands, but for its config."""
+    """``one`` with what ``other`` has, group by group; where both have a value, that of ``other`` stands."""
     merged = dict(one)
     for key, value in other.items():
         before = merged.get(key)

@@ -50,7 +50,7 @@ def picture(
         from sojourn.sections.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
 
         return sequence_picture(result)
-    from sojourn.report.contents import section_of  # noqa: PLC0415 - the report draws with what is here
+    from sojourn.sections.contents import section_of  # noqa: PLC0415 - each analysis takes its time to load
 
     if asked.by:
         _checked(result, by)

@@ -81,7 +81,8 @@ def over_time_reading(found: BlameResult) -> str:
     who = _named(found.culprit_by, within["culprit"]) if account == "blamed" else account
     return (
         f"Most waiting ended in the {duration(found.width)} from {begin:%H:%M:%S} UTC on: {briefly(seconds)}, "
-        f"{percent(seconds / found.waited)} of all, most of it for {who} ({percent(within['seconds'] / seconds)})."
+        f"{percent(seconds / found.waited)} of all, the largest part for {who} "
+        f"({percent(within['seconds'] / seconds)})."
     )
 
 

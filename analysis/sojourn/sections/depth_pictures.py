@@ -6,7 +6,7 @@ import functools
 
 import polars as pl
 
-from sojourn.explain.stays import SERVED
+from sojourn.explain.stays import SERVED, WAITED
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.explain.waiting.scene import Scene
@@ -42,7 +42,7 @@ def depth_pictures(found: DepthResult) -> tuple[Picture, ...]:
                 "What each worker did, and who waited for it",
                 f"{_drawn(found.scene)} Each thick bar is a request in service, one lane per worker; each thin line "
                 "above the workers of a backend is a request that waits for one of them. Grey: for nobody, nginx or "
-                "the client had given up.",
+                "the client had given up. Of many backends, those with the most waiting.",
                 functools.partial(_workers, found.scene),
                 workers_reading(found.scene),
             )
@@ -57,9 +57,12 @@ def over_time_reading(found: DepthResult) -> str:
         return "There is no window to tell of: 0 requests."
     top = whole.row(0, named=True)
     overall = found.overall
+    workers = f"{overall['workers']:,} {'worker was' if overall['workers'] == 1 else 'workers were'} busy"
+    if top["waiting"] <= 0:
+        return f"Nobody waited; on average {overall['in_service']:.2f} of {workers}."
     return (
         f"Most waited in the {duration(found.width)} from {top['begin']:%H:%M:%S} UTC on: {top['waiting']:.1f} on "
-        f"average, while {top['in_service']:.1f} of {overall['workers']} workers were busy; over the whole time "
+        f"average, while {top['in_service']:.1f} of {workers}; over the whole time "
         f"{overall['waiting']:.2f} waited."
     )
 
@@ -89,21 +92,22 @@ def workers_reading(scene: Scene) -> str:
     held = float(worked.select((pl.col("end") - pl.col("begin")).sum()).item())
     until = pl.min_horizontal("end", pl.max_horizontal("left", "begin"))
     lost = worked.filter(pl.col("outcome") != SERVED).select((pl.col("end") - until).sum()).item()
-    waits = table.select(
-        "backend", wait=pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival")
-    )
-    sums = waits.group_by("backend").agg(pl.col("wait").sum()).sort("wait", "backend", descending=[True, False])
+    sums = table.group_by("backend").agg(wait=WAITED.sum()).sort("wait", "backend", descending=[True, False])
     backend, waited = sums.row(0)
     nobody = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
+    most = f"the most waiting was at {printable(backend or NOBODY, 60)}, {briefly(waited)} in all"
     return (
-        f"These {len(table):,} requests held workers for {duration(held)}{nobody}; most of them waited at "
-        f"{printable(backend or NOBODY, 60)}, {duration(max(waited, 0.0))} together."
+        f"{_requests(len(table))} held workers for {briefly(held)}{nobody}; {most if waited > 0 else 'nobody waited'}."
     )
+
+
+def _requests(count: int) -> str:
+    return f"{count:,} {'request' if count == 1 else 'requests'}"
 
 
 def _drawn(scene: Scene) -> str:
     if scene.whole:
-        return f"All {scene.requests:,} requests that went to a backend."
+        return f"{_requests(scene.requests)}, all that went to a backend."
     return (
         f"{len(scene.stays.table):,} of {scene.requests:,} requests, those around the deepest queue, from "
         f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; another window is chosen by since and until."

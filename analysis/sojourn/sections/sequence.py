@@ -7,7 +7,7 @@ import functools
 import polars as pl
 
 from sojourn.explain.result import SplitResult
-from sojourn.explain.stays import GIVEN_UP, READ, SERVED
+from sojourn.explain.stays import GIVEN_UP, READ, SERVED, WAITED
 from sojourn.explain.visits import visits
 from sojourn.explain.waiting.scene import Scene, scene_of
 from sojourn.sections.section import Chart, Picture
@@ -27,7 +27,7 @@ def sequence_picture(result: SplitResult) -> Picture:
     scene = scene_of(found, SHOWN, one_backend=True)
     at = f" at {printable(backend, 60)}" if (backend := scene.stays.table["backend"][0]) else ""
     which = (
-        f"All {scene.requests:,} requests{at}"
+        f"All requests{at} ({scene.requests:,})"
         if scene.whole
         else f"{len(scene.stays.table):,} of {scene.requests:,} requests{at}, those around the deepest queue (another "
         "window is chosen by since and until)"
@@ -36,26 +36,27 @@ def sequence_picture(result: SplitResult) -> Picture:
         "sequence",
         "Each request on its way",
         f"{which}. Time goes down: a bar beside the worker's line is a request that waits, a bar on it one in service, "
-        "grey is work for nobody; the mark at the client says how it ended.",
+        "grey is for nobody, and the mark at the client says how it ended.",
         functools.partial(_drawn, scene),
         reading(scene),
     )
 
 
 def reading(scene: Scene) -> str:
-    """How many were served, and who waited longest."""
-    table = scene.stays.table.with_columns(
-        wait=pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival")
-    )
+    """How many were served, and who of those that tell it waited longest."""
+    table = scene.stays.table.with_columns(wait=WAITED)
     served = table.filter(pl.col("outcome") == SERVED).height
     gone = table.filter(pl.col("outcome") == GIVEN_UP).height
-    longest = table.sort("wait", "number", descending=[True, False]).row(0, named=True)
     were = "was" if served == 1 else "were"
     given = f", {gone:,} given up on" if gone else ""
-    return (
-        f"Of {len(table):,} requests {served:,} {were} served{given}; #{longest['number']} waited longest, "
-        f"{briefly(max(longest['wait'], 0.0))} ({longest['outcome']})."
-    )
+    text = f"Of {len(table):,} {'request' if len(table) == 1 else 'requests'} {served:,} {were} served{given}"
+    told = table.filter("told")
+    if told.is_empty():
+        return f"{text}; nothing tells how long they waited."
+    longest = told.sort("wait", "number", descending=[True, False]).row(0, named=True)
+    if longest["wait"] <= 0:
+        return f"{text}; none that tells it waited."
+    return f"{text}; #{longest['number']} waited longest, {briefly(longest['wait'])} ({longest['outcome']})."
 
 
 def _drawn(scene: Scene) -> Chart:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from datetime import datetime
+
 import polars as pl
 
-from sojourn.charts.heatmap import Heat
+from sojourn.charts.data import LINES
+from sojourn.charts.heatmap import LEAST, Heat
 from sojourn.charts.hexbin import Hexbin
 from sojourn.charts.ridgeline import THERE, Ridges
+from sojourn.charts.split import GROUPS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import QUANTILES
+from sojourn.explain.waiting.classes import NOBODY
 from sojourn.palette import PARTS
-from sojourn.words import briefly, duration, percent, printable
+from sojourn.words import briefly, duration, listed, percent, printable
 
-NAMES = {"request_time": "response time", "queueing_delay": "queueing delay", "service_time": "service time"}
+NAMES = {column: name for column, (name, _, _) in LINES.items()}
 NO_WAIT = "Nothing tells how long requests waited"
 SLOW = 0.1  # share of requests that count as the slow ones in a heatmap
 WHERE = {
@@ -32,11 +38,14 @@ def distribution(result: SplitResult) -> str:
         f"Half of {result.requests:,} requests took {briefly(response['p50'])} or less, one in a hundred took "
         f"{briefly(response['p99'])} or more"
     )
+    if result.requests == 1:
+        took = f"The only request took {briefly(response['p50'])}"
     if not waits_known(result):
-        return f"{took}; nothing tells how long they waited."
+        return f"{took}; nothing tells how long {'it' if result.requests == 1 else 'they'} waited."
     total = sum(result.means.values()) or 1.0
+    whose = "its" if result.requests == 1 else "all their"
     return (
-        f"{took}; {percent(result.queueing_share)} of all their time was queueing and "
+        f"{took}; {percent(result.queueing_share)} of {whose} time was queueing and "
         f"{percent(result.means['service_time'] / total)} service."
     )
 
@@ -62,7 +71,10 @@ def tail(table: pl.DataFrame, known: bool = True) -> str:
     if not known:
         return f"{NO_WAIT}; of the time of {slow} {most}."
     if slowest == "all":
-        return f"Of the time of all {everyone['requests']:,} requests {percent(everyone['share'])} was queueing."
+        return (
+            f"Of the time of all requests ({everyone['requests']:,}) {percent(everyone['share'])} was queueing, and "
+            f"{percent(service['share'])} was service."
+        )
     also = "" if top["cause"] in ("queueing", "service") else f"; {most}"
     return (
         f"Of the time of all requests {percent(everyone['share'])} was queueing; of {slow} it was "
@@ -86,6 +98,8 @@ def by_group(table: pl.DataFrame, group: str, known: bool = True) -> str:
     top = means[0]
     queued = _queued(top["queueing"], top["mean"], known)
     text = f"{_named(group, top['group'])} took longest, {briefly(top['mean'])} on average{queued}"
+    if len(means) == GROUPS:
+        text = f"Of the {GROUPS} with the most seconds {text}"
     if len(means) == 1:
         return text + "."
     return f"{text}; {_named(group, means[-1]['group'])} was fastest with {briefly(means[-1]['mean'])}."
@@ -95,31 +109,33 @@ def exceeding(result: SplitResult) -> str:
     """Half and the hundredth of waits and services."""
     wait, service = result.components["queueing_delay"], result.components["service_time"]
     served = (
-        f"one in a hundred was served for longer than {briefly(service['p99'])}"
+        f"one in a hundred was served for {briefly(service['p99'])} or more"
         if service["p99"] is not None
         else "nothing tells how long they were served"
     )
     if wait["p99"] is None:
-        return f"{NO_WAIT}; {served}; one in a hundred took longer than {briefly(result.response_time['p99'])} in all."
+        return f"{NO_WAIT}; {served}; one in a hundred took {briefly(result.response_time['p99'])} or more in all."
     return (
-        f"One request in a hundred waited longer than {briefly(wait['p99'])}, half waited {briefly(wait['p50'])} or "
-        f"less; {served}."
+        f"One request in a hundred waited {briefly(wait['p99'])} or more, half waited {briefly(wait['p50'])} or less; "
+        f"{served}."
     )
 
 
 def percentiles(result: SplitResult, table: pl.DataFrame) -> str:
     """From the median to the last percentile that enough requests stand behind."""
-    last = max((n for n in (10, 100, 1_000, 10_000) if n <= result.requests), default=2)
-    parts = []
-    for name in ("queueing delay", "service time", "response time"):
+    last = max((n for n in (10, 100, 1_000, 10_000) if n <= result.requests), default=0)
+    parts: list[str] = []
+    for name in NAMES.values():
         curve = table.filter(pl.col("part") == name)
         ends = [curve.filter(pl.col("one_in") == n)["seconds"].to_list() for n in (2, last)]
         if all(ends):
-            parts.append(f"{name} from {briefly(ends[0][0])} to {briefly(ends[1][0])}")
+            low, high = (briefly(end[0]) for end in ends)
+            grows = "" if parts and " from " in parts[-1] else "grows "
+            parts.append(f"{name} stays at {low}" if low == high else f"{name} {grows}from {low} to {high}")
     if not parts:
-        return f"There are too few requests for a percentile: {result.requests:,}."
+        return f"There are too few requests for a percentile beyond the median: {result.requests:,}."
     share = f"{100 * (1 - 1 / last):.4g}"
-    return f"From the median to the {share}th percentile grew {', '.join(parts)}."
+    return f"From the median to the {share}th percentile, {listed(parts)}."
 
 
 def over_time(table: pl.DataFrame, known: bool = True) -> str:
@@ -130,6 +146,8 @@ def over_time(table: pl.DataFrame, known: bool = True) -> str:
     worst = means.sort("mean", descending=True, maintain_order=True).row(0, named=True)
     usual = means["mean"].median()
     queued = _queued(worst["queueing delay"], worst["mean"], known)
+    if len(means) == 1:
+        return f"The mean response time was {briefly(worst['mean'])}{queued}; all requests came at one time."
     return (
         f"The mean response time was highest at {worst['arrived']:%H:%M:%S} UTC, {briefly(worst['mean'])}{queued}; "
         f"in the median window it was {briefly(float(usual))}."  # type: ignore[arg-type]
@@ -148,6 +166,8 @@ def heat(found: Heat) -> str:
         return f"No request tells its {name}: 0 of them."
     total = int(table["requests"].sum())
     limit = _slow_from(table, total)
+    if limit is None:
+        return f"None of {total:,} requests had a {name} above {briefly(table['high'].max())}."  # type: ignore[arg-type]
     slow = table.filter(pl.col("low") >= limit * 0.9999)
     windows = slow.group_by("arrived").agg(pl.col("requests").sum()).sort("arrived").rows()
     count = sum(requests for _, requests in windows)
@@ -161,19 +181,24 @@ def heat(found: Heat) -> str:
     )
 
 
-def _slow_from(table: pl.DataFrame, total: int) -> float:
-    """The lowest edge of the bins that hold the slowest tenth, or as much of it as whole bins do."""
-    bins = table.group_by("low").agg(pl.col("requests").sum()).sort("low", descending=True).rows()
-    above = 0
+def _slow_from(table: pl.DataFrame, total: int) -> float | None:
+    """The lowest edge of the bins that hold the slowest tenth, or as much of it as can be told; None of nothing.
+
+    What lies in a bin that begins at ``LEAST`` may be shorter than its edge, and be nothing at all.
+    """
+    told = table.filter(pl.col("low") > LEAST * FIRST_BIN)
+    bins = told.group_by("low").agg(pl.col("requests").sum()).sort("low", descending=True).rows()
+    above, limit = 0, None
     for low, requests in bins:
         above += requests
+        limit = float(low)
         if above >= SLOW * total:
-            return float(low)
-    return float(bins[-1][0])
+            break
+    return limit
 
 
-def _shortest_run(windows: list[tuple[object, int]], wanted: float) -> tuple[int, int]:
-    """First and last index of the shortest run of neighbours with at least ``wanted`` requests."""
+def _shortest_run(windows: list[tuple[datetime, int]], wanted: float) -> tuple[int, int]:
+    """First and last index of the shortest run, in time, of windows with at least ``wanted`` requests."""
     best = (0, len(windows) - 1)
     begin, held = 0, 0
     for end, (_, requests) in enumerate(windows):
@@ -181,7 +206,7 @@ def _shortest_run(windows: list[tuple[object, int]], wanted: float) -> tuple[int
         while held - windows[begin][1] >= wanted:
             held -= windows[begin][1]
             begin += 1
-        if held >= wanted and end - begin < best[1] - best[0]:
+        if held >= wanted and windows[end][0] - windows[begin][0] < windows[best[1]][0] - windows[best[0]][0]:
             best = (begin, end)
     return best
 
@@ -206,7 +231,7 @@ def ridges(found: Ridges) -> str:
         half = part["requests"].sum() / 2
         ordered = part.sort("bin").with_columns(below=pl.col("requests").cum_sum())
         number = ordered.filter(pl.col("below") >= half)["bin"][0]
-        middles.append((found.bins.edge(number) * float(pl.Series([found.bins.width / 2]).exp()[0]), str(group)))
+        middles.append((found.bins.edge(number) * math.exp(found.bins.width / 2), str(group)))
     if not middles:
         return f"There is no {found.group} to tell of: 0 requests."
     slowest, fastest = max(middles), min(middles)
@@ -220,4 +245,6 @@ def _named(group: str, value: str) -> str:
     name = printable(value, 60)
     if group == THERE:
         return f"those that found {name} there"
+    if value == NOBODY:
+        return f"requests without a known {group}"
     return name if group == "route" else f"{group} {name}"

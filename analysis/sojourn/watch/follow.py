@@ -271,11 +271,10 @@ def follower_of(name: str, start: Start) -> Follower:
         SojournError: the source is there and cannot be read, or is nothing that lines are written into.
     """
     try:
-        regular = stat.S_ISREG(os.stat(name).st_mode)
-        if not regular:
-            # The shell's own pipe, as of <(zcat …), ends; one with a name of its own may be opened again.
-            ends = name.startswith(("/dev/fd/", "/proc/self/fd/"))
-            return StreamFollower(name, os.open(name, os.O_RDONLY | os.O_NONBLOCK), ends=ends)
+        mode = os.stat(name).st_mode
+        if not stat.S_ISREG(mode):
+            handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+            return StreamFollower(name, handle, ends=not reopens(name, mode))
     except FileNotFoundError:
         return FileFollower(name, start)
     except OSError as error:
@@ -288,6 +287,11 @@ def follower_of(name: str, start: Start) -> Follower:
         return ArchiveFollower(log)
     log.close()
     return FileFollower(name, start)
+
+
+def reopens(name: str, mode: int) -> bool:
+    """Whether it is a pipe that others may open again; the shell's own, as of <(zcat …), ends once."""
+    return stat.S_ISFIFO(mode) and not name.startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 
 def _whole_lines(begun: bytes, data: bytes) -> tuple[bytes, bytes]:

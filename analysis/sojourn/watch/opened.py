@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import stat
 import sys
 import time
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from datetime import datetime
 
 from sojourn.errors import SojournError
 from sojourn.explain.verdict import SLO
-from sojourn.watch.follow import FileFollower, Follower, StreamFollower, follower_of
+from sojourn.watch.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
 from sojourn.watch.recent import MOST, SPAN
 from sojourn.watch.tail import Tail, from_the_beginning
 from sojourn.watch.watcher import Watcher
@@ -60,7 +59,7 @@ def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO) -> Watch
     for name in _names(logs):
         if name != "-" and not os.path.exists(name):
             raise SojournError(f"{name}: no such file or folder")
-        if os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode) and not name.startswith("/dev/fd/"):
+        if name != "-" and reopens(name, os.stat(name).st_mode):
             raise SojournError(f"{name}: a named pipe has no last ten minutes; watch it without --once")
     watcher = opened(logs, slo=slo)
     watcher.catch_up(wall)

@@ -10,7 +10,6 @@ from rich.cells import cell_len, set_cell_size
 from sojourn.watch.cells import (
     BAD,
     BOLD,
-    COLUMNS,
     DIM,
     GOOD,
     QUEUEING,
@@ -286,6 +285,3 @@ def _fitted(line: Line, width: int, *, ascii_only: bool) -> Line:
         if text:
             parts.append(Part(text, part.style))
     return tuple(parts)
-
-
-__all__ = ["COLUMNS", "Looks", "screen", "text_of"]

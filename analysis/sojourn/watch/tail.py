@@ -7,6 +7,7 @@ little out of turn. The place is looked for by halving, and a little before it i
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 
@@ -95,9 +96,10 @@ def line_length(handle: int) -> float:
 def time_of(line: bytes) -> float | None:
     """The ``time`` of a record (unix s); None where it is no record."""
     try:
-        return float(json.loads(line)["time"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+        time = float(json.loads(line)["time"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
+    return time if math.isfinite(time) else None
 
 
 def _line_with_time(handle: int, begin: int, end: int) -> tuple[int, float, int] | None:

@@ -155,7 +155,8 @@ def _draw_until_left(window: curses.window, reading: Reading, looking: Looking) 
             continue
         if key == "KEY_RESIZE":
             curses.update_lines_cols()
-            window.erase()
+            # All anew: what a terminal keeps of the old picture when its size changes, nobody can know.
+            window.clear()
             drawn = ()
             continue
         after = pressed(key, looking, view)

@@ -161,6 +161,22 @@ STAMPING = [
         "warning",
     ),
     Fault(
+        "a stamp inherited where auth_request asks",
+        "stamp-in-subrequest",
+        (
+            server(INCLUDE, VERSION, HOST, CONNECTION, *HIDES, location("= /auth", "internal;", PASS)),
+            root("auth_request /auth;", *PROXY),
+        ),
+        HOST,
+        "warning",
+    ),
+    Fault(
+        "lost with a header to hide further up",
+        "stamp-not-inherited",
+        (root(PASS, VERSION, HOST, CONNECTION), server(INCLUDE, "proxy_hide_header X-Powered-By;")),
+        "proxy_hide_header X-Powered-By;",
+    ),
+    Fault(
         "a balancer in front that is not listed",
         "inbound-untrusted",
         ((UPSTREAM, f"    set_real_ip_from 10.0.0.0/8;\n    real_ip_header X-Forwarded-For;\n\n{UPSTREAM}"),),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sojourn.doctor import Diagnosis, Finding, diagnose
+from sojourn.doctor.doctor import kind_of
+from sojourn.doctor.shown import headline
 
 BEGIN = 1767225600.0
 Change = Callable[[int, dict[str, str]], dict[str, str]]
@@ -104,7 +108,7 @@ APP = ("queueing_delay", "service_time", "worker")
 STAMP = ("request_start", "proxy_start", "stamp")
 GONE = {**dict.fromkeys(APP, ""), "status": "504", "upstream_status": "504", "upstream_header_time": "-"}
 HEADER = "upstream_header_time"
-SILENT = "10.0.0.1:80 says nothing of its own on 50 % of its answers, most of them for /look"
+SILENT = "10.0.0.1:80 says nothing of its own on 50 % of its answers, most often for /look"
 # What is done to the log; code and severity of what is said; a part of the sentence; a part of the fix.
 CASES: dict[str, tuple[Change, str, str, str, str]] = {
     "no header time": (without(HEADER), "log-keys", "error", HEADER, f"${HEADER}"),
@@ -179,6 +183,31 @@ def test_logs_of_other_kinds(tmp_path: Path) -> None:
     torn = tmp_path / "torn.jsonl.gz"
     torn.write_bytes(gzip.compress(Path(log(tmp_path / "a.jsonl")).read_bytes())[:4000])
     assert "lines-refused" in {each.code for each in diagnose(str(torn)).findings}
+
+
+def test_one_endless_line_is_looked_at_quickly(tmp_path: Path) -> None:
+    path = tmp_path / "words"
+    path.write_bytes(b"a" * 65_536)
+    begun = time.process_time()
+    assert kind_of(str(path)) == "log"
+    assert time.process_time() - begun < 2
+
+
+def test_nothing_is_said_to_be_in_order_that_was_not_seen(tmp_path: Path) -> None:
+    source = log(tmp_path / "a.jsonl", blank(1, *APP))
+    assert "answers name their worker" not in diagnose(source).checked
+    later = diagnose(source, since=datetime(2030, 1, 1, tzinfo=UTC))
+    assert (later.findings, later.checked) == ([], [])
+    assert headline(later) == "Nothing was found, and nothing could be checked."
+    assert later.unseen == [f"{source} holds no request of the time that was asked for."]
+
+
+def test_silence_on_many_routes_names_none(tmp_path: Path) -> None:
+    def change(number: int, row: dict[str, str]) -> dict[str, str]:
+        routed = {**row, "route": f"/r{number // 4 % 50}"}
+        return {**routed, **dict.fromkeys(APP, "")} if number % 4 == 0 else routed
+
+    assert only(diagnose(log(tmp_path / "a.jsonl", change))).what.endswith("on 50 % of its answers.")
 
 
 def test_several_logs_and_findings_left_out(tmp_path: Path) -> None:

@@ -7,10 +7,27 @@ import re
 from pathlib import Path
 
 import pytest
-from doctor_faults import CONNECTION, FAULTS, GOOD, HIDES, LOG, OWN_LOG, PASS, SOMAXCONN, VERSION, Fault
+from doctor_faults import (
+    CONNECTION,
+    FAULTS,
+    GOOD,
+    HIDES,
+    HOST,
+    LISTEN,
+    LOG,
+    OWN_LOG,
+    PASS,
+    SERVER,
+    SOMAXCONN,
+    VERSION,
+    Fault,
+    root,
+)
 from doctor_support import laid
 from sojourn.capture import nginx_syntax
 from sojourn.doctor import diagnose
+from sojourn.doctor.nginx_levels import Level, Pass
+from sojourn.doctor.nginx_upstream import _seconds
 from sojourn_lab.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()
@@ -81,12 +98,80 @@ def test_a_stamp_and_a_log_of_ones_own(tmp_path: Path, old: str, new: str, code:
     assert conf.diagnosed().findings == []
 
 
+@pytest.mark.parametrize("around", [(PASS, VERSION, HOST, CONNECTION), ()], ids=["a pass beside it", "alone"])
+def test_headers_are_not_set_in_a_condition(tmp_path: Path, around: tuple[str, ...]) -> None:
+    """nginx allows proxy_pass in an if of a location, and proxy_set_header only in the location."""
+    lines = (*around, "if ($arg_other) {", PASS, "}")
+    conf = laid(tmp_path / "if", Fault("", "", (root(*lines),), ""))
+    assert conf.accepted() == ""
+    findings = conf.diagnosed().findings
+    assert [each.code for each in findings][:1] == ["stamp-missing"]
+    assert {each.subject for each in findings} == {"location /"}
+    conf.apply(tuple(edit for each in findings for edit in each.edits))
+    assert conf.accepted() == ""
+    assert conf.diagnosed().findings == [], conf.path.read_text()
+
+
+def test_a_backlog_holds_for_all_that_listen_there(tmp_path: Path) -> None:
+    other = f"{SERVER}\n    }}\n\n    server {{\n        {LISTEN.replace(';', ' backlog=9999;')}"
+    conf = laid(tmp_path / "two", Fault("", "", ((SERVER, other),), ""))
+    assert conf.accepted() == ""
+    (finding,) = conf.diagnosed().findings
+    assert finding.code == "backlog-capped"
+    assert "(backlog=9999)" in finding.what
+
+
+def test_includes_are_found_by_the_names_that_nginx_tells(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "one.conf").write_text("server { listen 127.0.0.1:1; include ./a/b/*.conf; }\n")
+    (tmp_path / "a" / "b" / "two.conf").write_text("server_name two;\n")
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}} http {{ access_log off; include ./a/*.conf; }}\n"
+    )
+    read = nginx_syntax.reading(tmp_path / "nginx.conf")
+    assert read.refusal is None
+    http = read.root.block[-1]
+    assert [each.name for each in http.block] == ["access_log", "server"]
+    assert [each.name for each in http.block[1].block] == ["listen", "server_name"]
+
+
+def test_a_link_has_its_includes_beside_itself(tmp_path: Path) -> None:
+    conf = laid(tmp_path / "a")
+    (tmp_path / "elsewhere").mkdir()
+    conf.path.rename(tmp_path / "elsewhere" / "real.conf")
+    conf.path.symlink_to(tmp_path / "elsewhere" / "real.conf")
+    assert conf.accepted() == ""
+    assert conf.diagnosed().findings == []
+
+
+@pytest.mark.parametrize(
+    ("told", "target"),
+    [
+        ("http://app", "app"),
+        ("https://10.0.0.1:8443/api", "10.0.0.1:8443"),
+        ("http://unix:/run/app.sock:/", "/run/app.sock:/"),
+        ("unix:/run/app.sock", "/run/app.sock"),
+        ("unix:///run/app.sock", "/run/app.sock"),
+    ],
+)
+def test_whom_requests_are_handed_to(told: str, target: str) -> None:
+    level = Level(nginx_syntax.parsed(f"uwsgi_pass {told};"))
+    assert Pass(level, level.own("uwsgi_pass")[0], level).target == target
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"), [("30", 30), ("500ms", 0.5), ("1m", 60), ("1m30s", 90), ("1h 1m", 3660), ("", 0)]
+)
+def test_times_are_read_as_nginx_reads_them(told: str, seconds: float) -> None:
+    assert _seconds(told) == seconds
+
+
 def test_no_configuration_makes_it_stumble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words taken out, doubled and put elsewhere, where nginx is not there to say no."""
     monkeypatch.setattr(nginx_syntax, "_told_by_nginx", lambda _: ([], "nginx does not take it (no)"))
     rng = random.Random(7)
     conf = laid(tmp_path / "a")
-    marks = [";", "{", "}", '"', '""', "$", "off", "\x00", "é", "~^(", ""]
+    marks = [";", "{", "}", '"', '""', "$", "off", "²", "\x00", "é", "~^(", ""]
     looked = 0
     for _ in range(150):
         text = GOOD

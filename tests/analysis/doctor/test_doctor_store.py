@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,22 @@ def test_a_whole_log_in_a_store(tmp_path: Path, store_dsn: str) -> None:
     assert {each.code for each in found.findings} == FED_ONCE
     assert not found.broken
     assert "600 of 600 lines could be used" in found.checked
+
+
+def test_shares_are_of_all_answers_however_many_routes_there_are(
+    tmp_path: Path, make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sojourn.doctor.store.MOST_BACKENDS", 20)
+
+    def changed(number: int, row: dict[str, str]) -> dict[str, str]:
+        return raw_route(number, blank(40, "queueing_delay", "service_time", "worker")(number, row))
+
+    dsn = make_store()
+    load(dsn, [log(tmp_path / "a.jsonl", changed)])
+    assert codes(dsn) - FED_ONCE == {"routes-many"}
+    later = diagnose(dsn, since=datetime(2030, 1, 1, tzinfo=UTC))
+    assert not later.broken
+    assert any("no request of the time" in sentence for sentence in later.unseen)
 
 
 def test_a_store_is_asked_what_a_log_is_asked(tmp_path: Path, make_store: Callable[[], str]) -> None:

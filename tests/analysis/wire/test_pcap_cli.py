@@ -13,7 +13,7 @@ import sojourn
 from sojourn.cli import app
 from sojourn.errors import SojournError
 from sojourn.explain.result import SplitResult
-from sojourn.report import contents
+from sojourn.sections import contents
 from sojourn.sections.section import Section
 from typer.testing import CliRunner, Result
 

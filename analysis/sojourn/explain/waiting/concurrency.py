@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from sojourn.explain.binned import bin_of, binned_sums
 from sojourn.explain.measures import LogBins
 from sojourn.explain.visits import Visits
 from sojourn.explain.waiting.charge import services_of
@@ -39,19 +40,10 @@ def bins_by_concurrency(found: Visits, bins: LogBins) -> pl.DataFrame:
     rank = np.ceil(np.log2(seen + 1)).astype(np.int64)
     lows = [0 if k == 0 else 1 << (k - 1) for k in range(int(rank.max()) + 1)]
     names = [f"{low}" if low < 2 else f"{low}–{2 * low - 1}" for low in lows]
-    value = pl.max_horizontal("request_time", pl.lit(bins.low))
     return (
         found.frame.with_columns(rank=pl.Series(rank))
-        .group_by(
-            "rank",
-            ((value / bins.low).log() / bins.width).floor().clip(0, bins.count - 1).cast(pl.Int32).alias("bin"),
-        )
-        .agg(
-            pl.len().cast(pl.Int64).alias("requests"),
-            pl.col("request_time").sum().alias("total"),
-            pl.col("queueing_delay").fill_null(0.0).sum().alias("queueing delay"),
-            pl.col("service_time").fill_null(0.0).sum().alias("service time"),
-        )
+        .group_by("rank", bin_of("request_time", bins))
+        .agg(*binned_sums())
         .sort("rank", "bin")
         .with_columns(group=pl.col("rank").replace_strict(range(len(names)), names, return_dtype=pl.String))
         .select(list(SCHEMA))

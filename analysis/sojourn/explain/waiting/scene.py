@@ -29,14 +29,12 @@ class Scene:
         stays: of these requests; their numbers are those among all.
         begin, end: from when to when it is drawn; what was before or goes on after is cut off.
         requests: how many went to a backend in all.
-        arrived: how many arrived between the first and the last one drawn.
     """
 
     stays: Stays
     begin: datetime
     end: datetime
     requests: int
-    arrived: int
 
     @property
     def whole(self) -> bool:
@@ -75,7 +73,6 @@ def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
         begin=found.base + timedelta(seconds=begin),
         end=found.base + timedelta(seconds=end),
         requests=len(found),
-        arrived=int(kept[-1]) + 1 - first,
     )
 
 

@@ -31,7 +31,7 @@ class Resamples:
         self._weights = resampled_windows(seed)
 
     def figures(self, values: Floats, counted: npt.NDArray[np.bool_]) -> dict[str, Floats]:
-        """``mean``, ``p50``, ``p90``, ``p99`` of the counted values in every resample, s."""
+        """``mean``, ``p50``, ``p90``, ``p99`` of the counted values in every resample, s; NaN where it has none."""
         kept, window = values[counted], self._window[counted]
         if not len(kept):
             return {name: np.full(len(self._weights), np.nan) for name in ("mean", *QUANTILES)}
@@ -41,9 +41,10 @@ class Resamples:
         counts = np.bincount(window * bins + place, minlength=WINDOWS * bins).reshape(WINDOWS, bins).astype(np.float64)
         sums = np.bincount(window, weights=kept, minlength=WINDOWS)
         requests = self._weights @ counts.sum(axis=1)
-        found = {"mean": self._weights @ sums / np.maximum(requests, 1e-12)}
+        none = requests <= 0
+        found = {"mean": self._weights @ sums / np.where(none, np.nan, requests)}
         binned = Blocks(counts, edges, {}, (), np.empty((WINDOWS, 0)), {})
-        levels = quantiles_of(binned, self._weights, tuple(QUANTILES.values()))
+        levels = np.where(none[:, None], np.nan, quantiles_of(binned, self._weights, tuple(QUANTILES.values())))
         return {**found, **{name: levels[:, i] for i, name in enumerate(QUANTILES)}}
 
 

@@ -94,7 +94,7 @@ function drawShelves(context, scene, layout, from, now) {
     }
     all.sort((a, b) => scene.left[a] - scene.left[b]);
     write(context, `${OUTCOMES[code]} ${all.length}`, PAD, top + SHELF / 2, 13, colours.text, "left", "middle");
-    const size = Math.min(20, (layout.width - 120 - PAD) / most - 3);
+    const size = Math.min(20, Math.max((layout.width - 120 - PAD) / most - 3, 1));
     all.forEach((k, place) => square(context, 120 + place * (size + 3), top + (SHELF - size) / 2, size, code === SERVED ? "working" : "nobody", scene.number[k], 1, false));
   });
 }

@@ -1,5 +1,5 @@
 // Where everything of a scene is, for a width in pixels: the rules of sojourn/movie/layout.py.
-const PAD = 10, OUT = 40, HEAD = 6, NAME = 16, SHELF = 26, BAR = 30, LARGEST = 30, SMALLEST = 3, FEW = 40;
+const PAD = 10, OUT = 40, HEAD = 6, NAME = 16, SHELF = 26, BAR = 30, LARGEST = 30, SMALLEST = 3, FEW = 40, BOXES = .4;
 
 const gapOf = size => size >= 14 ? 5 : size >= 6 ? 2 : 1;
 const boxOf = size => size + (size >= 12 ? 8 : 4);
@@ -13,7 +13,7 @@ function fits(size, width, lines, workers) {
   const longest = Math.max(...lines), deep = heightOf(lines.length, longest), box = boxOf(size), gap = gapOf(size);
   const boxes = Math.ceil(Math.max(...workers) / Math.max(Math.floor(deep / (box + 3)), 1)) * (box + 3);
   const columns = Math.floor((width - 2 * PAD - OUT - boxes - 12) / (size + gap)), rows = Math.floor(deep / (size + gap));
-  return boxes <= 0.4 * width && columns >= 1 && rows >= 1 && columns * rows >= longest;
+  return boxes <= BOXES * width && columns >= 1 && rows >= 1 && columns * rows >= longest;
 }
 
 function layoutOf(scene, width) {
@@ -21,7 +21,8 @@ function layoutOf(scene, width) {
   let size = LARGEST;
   while (size > SMALLEST && !fits(size, width, lines, workers)) size -= 1;
   const gap = gapOf(size), box = boxOf(size), deep = heightOf(lines.length, Math.max(...lines));
-  const boxRows = workers.map(count => Math.max(Math.min(Math.floor(deep / (box + 3)), count), 1));
+  const mostColumns = Math.max(Math.floor(BOXES * width / (box + 3)), 1);
+  const boxRows = workers.map(count => Math.max(Math.min(Math.floor(deep / (box + 3)), count), Math.ceil(count / mostColumns), 1));
   const boxColumns = workers.map((count, k) => Math.ceil(count / boxRows[k]));
   const boxesLeft = width - PAD - OUT - Math.max(...boxColumns) * (box + 3);
   const columns = Math.max(Math.floor((boxesLeft - 12 - PAD) / (size + gap)), 1);
