@@ -44,6 +44,16 @@ def part_colour() -> alt.Color:
     return alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values())))
 
 
+def count_colour() -> alt.Color:
+    """How many requests there are, by the field ``requests``: a scale ordered by lightness, for all eyes."""
+    return alt.Color(
+        "requests:Q",
+        title="requests",
+        scale=alt.Scale(type="log", scheme="cividis"),
+        legend=alt.Legend(tickCount=3, format="~s", gradientLength=160),
+    )
+
+
 def line_colour() -> alt.Color:
     """The colours of ``LINES``, by the field ``part``."""
     return alt.Color("part:N", title=None, scale=_scale(1))

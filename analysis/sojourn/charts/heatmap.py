@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
 
 import altair as alt
 import polars as pl
 
-from sojourn.charts.data import LINES, inline
+from sojourn.charts.data import LINES, count_colour, inline
 from sojourn.charts.sizes import HEIGHT, WIDTH
 from sojourn.explain.measures import LogBins, Measures
 
 WINDOWS = 64
 BINS = 26
 LEAST = 1e-3  # s, nginx's resolution: the lowest bin is "as good as nothing"
-SCHEME: Final = "cividis"  # ordered by lightness, for all eyes
 
 
 @dataclass(frozen=True)
@@ -75,12 +73,7 @@ def heatmap(found: Heat) -> alt.Chart:
                 axis=alt.Axis(tickCount=8, format="~g"),
             ),
             y2="high:Q",
-            color=alt.Color(
-                "requests:Q",
-                title="requests",
-                scale=alt.Scale(type="log", scheme=SCHEME),
-                legend=alt.Legend(tickCount=3, format="~s", gradientLength=160),
-            ),
+            color=count_colour(),
             tooltip=[
                 alt.Tooltip("arrived:T", title="arrived from", format="%H:%M:%S.%L"),
                 alt.Tooltip("low:Q", title="from (s)", format=".3~g"),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from sojourn.charts.data import inline
-from sojourn.charts.heatmap import LEAST, SCHEME
+from sojourn.charts.data import count_colour, inline
+from sojourn.charts.heatmap import LEAST
 from sojourn.charts.sizes import WIDTH
 from sojourn.explain.measures import Hexagons, Measures
 
@@ -78,12 +78,7 @@ def service_against_queueing(found: Hexbin) -> alt.LayerChart:
         .encode(
             x=x,
             y=y,
-            color=alt.Color(
-                "requests:Q",
-                title="requests",
-                scale=alt.Scale(type="log", scheme=SCHEME),
-                legend=alt.Legend(tickCount=3, format="~s", gradientLength=160),
-            ),
+            color=count_colour(),
             tooltip=[
                 alt.Tooltip("service:Q", title="service time about (s)", format=".3~g"),
                 alt.Tooltip("queueing:Q", title="queueing delay about (s)", format=".3~g"),

@@ -42,10 +42,15 @@ if TYPE_CHECKING:
 WIDTHS = {"min": 100, "max": 8_000}
 
 
+def _kinds(incomplete: str) -> list[tuple[str, str]]:
+    """What completes a kind, each with what it shows, where the shell has room for that."""
+    return [(name, kind.about) for name, kind in KINDS.items() if name.startswith(incomplete)]
+
+
 def plot(
     kind: Annotated[
         str,
-        typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=beginning(tuple(KINDS))),
+        typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=_kinds),
     ],
     sources: Sources,
     out: Annotated[

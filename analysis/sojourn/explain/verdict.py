@@ -61,10 +61,8 @@ def verdict(
     cause, tail_cause = _cause(shares), _cause(tail)
     mean = sum(means.values())
     if p99 <= slo and shares["queueing"] <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing"):
-        sentence = (
-            f"Healthy: 99 % of {requests:,} requests took at most {_time(p99)}, and waiting for a worker was "
-            f"{_percent(shares['queueing'])} of it."
-        )
+        took = f"99 % of {requests:,} requests took at most" if requests > 1 else "the only request took"
+        sentence = f"Healthy: {took} {_time(p99)}, and waiting for a worker was {_percent(shares['queueing'])} of it."
         return Verdict("healthy", sentence, tail_cause)
     sentence = _opening(cause, shares, mean, words_of(means))
     if tail_cause not in {cause, "mixed"}:
