@@ -257,7 +257,7 @@ def test_one_value_for_all(tmp_path: Path) -> None:
 SMALL, _ = simulated_pool(dataclasses.replace(USUAL, requests=400))
 
 
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=3)
 @given(st.randoms(use_true_random=False))
 def test_lines_delivered_twice_and_out_of_order_change_nothing(
     tmp_path_factory: pytest.TempPathFactory, shuffled: random.Random

@@ -198,7 +198,7 @@ def test_a_bare_install_starts_and_names_the_extra_that_is_missing(installed: Pa
     def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
         return run(installed, tmp_path, "python", "-c", BARE, json.dumps(hidden), "--no-config", *arguments)
 
-    for arguments in (["--help"], ["report", "a.jsonl", "--html", "bare.html"]):
+    for arguments in (["--help"], ["split", "a.jsonl", "--html", "bare.html"]):
         done = bare(*arguments)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "bare.html").stat().st_size > 10_000

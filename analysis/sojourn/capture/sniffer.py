@@ -151,6 +151,7 @@ class ScapyRecorder:
             opened.ins.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_MEGABYTES << 20)
         except OSError:  # takes CAP_NET_ADMIN; without it as much as net.core.rmem_max allows
             opened.ins.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_MEGABYTES << 20)
+        _dropped(opened)  # before the filter was there the small buffer took everything: what it lost is no loss
         return opened
 
     def _names(self) -> list[str]:
@@ -189,16 +190,20 @@ class ScapyRecorder:
         self.summary = Summary(captured, captured)
 
     def _count_drops(self) -> None:
-        dropped = 0
-        for each in self._sockets:
-            with contextlib.suppress(OSError):
-                dropped += struct.unpack("II", each.ins.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1]
+        dropped = sum(map(_dropped, self._sockets))
         self.summary = Summary(self.summary.captured, self.summary.captured + dropped, dropped)
 
     def _close(self) -> None:
         for each in self._sockets:
             each.close()
         self._sockets = []
+
+
+def _dropped(opened: Any) -> int:
+    """Packets that a socket had no room for since it was last asked; 0 where the kernel does not say."""
+    with contextlib.suppress(OSError):
+        return int(struct.unpack("II", opened.ins.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1])
+    return 0
 
 
 def _listening_socket(scapy: Any) -> Any:
