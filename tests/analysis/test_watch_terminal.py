@@ -28,7 +28,7 @@ class Terminal:
     def __init__(self, folder: Path) -> None:
         self._tmux = ["tmux", "-S", str(folder / "tmux"), "-f", os.devnull]
         self._environment = {k: v for k, v in os.environ.items() if not k.startswith(("TMUX", "LC_", "LANG"))}
-        self._environment |= {"COLUMNS": "100", "LINES": "30"}  # as some shells export them, and never change them again
+        self._environment |= {"COLUMNS": "100", "LINES": "30"}  # some shells export them, and never change them again
         shell = "env PS1='$ ' LC_ALL=C.UTF-8 bash --norc --noprofile"
         self.tmux("new-session", "-d", "-s", "t", "-x", "100", "-y", "30", shell)
 

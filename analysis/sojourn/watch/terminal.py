@@ -213,7 +213,8 @@ def _styles() -> dict[str, int]:
 def _terminal() -> Iterator[curses.window]:
     """The whole terminal; put in order again however this ends."""
     os.environ.setdefault("ESCDELAY", str(ESCAPE))
-    for name in ("LINES", "COLUMNS"):  # where they are set, curses believes them, and not the terminal when it is resized
+    # Where these are set, curses believes them, and not the terminal when its size changes.
+    for name in ("LINES", "COLUMNS"):
         os.environ.pop(name, None)
     try:
         window = curses.initscr()
