@@ -21,6 +21,7 @@ def run(name: str, folder: Path, asked: Asked) -> Run:
     return finished_run(scenario, scale, RunFolder.claimed(folder), Interrupts(), Silence())
 
 
+@pytest.mark.scenario
 def test_of_two_the_second_times_out_and_is_worked_on_all_the_same(tmp_path: Path) -> None:
     made = run("two-requests", tmp_path / "run", Asked(scale=0.03))
     assert made.passed, [each for each in made.criteria if not each.passed]

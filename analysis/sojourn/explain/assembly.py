@@ -74,7 +74,7 @@ def assembled(
             }
         },
         audit=audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"]),
-        verdict=_verdict(means, tail_means, p99, overall["requests"], slo),
+        verdict=_verdict(means, tail_means, p99, overall["requests"], overall["upgraded"], slo),
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
@@ -93,9 +93,12 @@ def _queueing_share(means: dict[str, float]) -> float | None:
     return (means["connect"] + means["queue"]) / total if total > 0 else None
 
 
-def _verdict(means: dict[str, float], tail: dict[str, float], p99: float, requests: int, slo: float) -> Verdict:
-    if not requests:
-        return Verdict("unknown", "There is nothing to judge: no request was accepted.", "unknown")
+def _verdict(
+    means: dict[str, float], tail: dict[str, float], p99: float, requests: int, upgraded: int, slo: float
+) -> Verdict:
+    if requests <= upgraded:
+        why = f"all {upgraded:,} requests were upgraded connections (101)" if upgraded else "no request was accepted"
+        return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
     return verdict(means, tail, p99, requests, slo)
 
 

@@ -41,8 +41,10 @@ def picture(
         raise SojournError(f"there is no chart {kind!r}; choose from {', '.join(KINDS)}")
     if of not in OF:
         raise SojournError(f"a heatmap is of {', '.join(OF)}, not of {of!r}")
-    if not result.requests:
-        raise SojournError("there is no request to draw")
+    from sojourn.sections.split import any_served  # noqa: PLC0415 - takes its time to load
+
+    if not any_served(result):
+        raise SojournError("there is no request to draw" + (" but upgraded connections" if result.requests else ""))
     asked = KINDS[kind]
     if asked.section == SPLIT:
         return _of_split(result, asked, by, of, workers)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sojourn.explain.result import SplitResult
 from sojourn.sections.section import Section
+from sojourn.sections.split import any_served
 from sojourn.words import briefly, duration
 
 
@@ -25,9 +26,9 @@ class Line:
 
 
 def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
-    """The lines; none without a request, or where there is no section to add to the verdict."""
+    """The lines; none without a request that was served, or where there is no section to add to the verdict."""
     found = {section.key: section for section in sections}
-    if not result.requests or not found.keys() & {"blame", "whatif", "goodput"}:
+    if not any_served(result) or not found.keys() & {"blame", "whatif", "goodput"}:
         return []
     lines = [
         _line("What happened", _happened(result), found, "blame"),

@@ -18,8 +18,8 @@ from sojourn.sections.section import Picture
 
 
 def split_pictures(result: SplitResult) -> list[Picture]:
-    """The charts of the split, in the order to be read; none without a request."""
-    if not result.requests:
+    """The charts of the split, in the order to be read; none where there is no request but upgraded connections."""
+    if not any_served(result):
         return []
     grouped = [group for group in result.by if result.by_total[group] > 1]
     found = [distribution(result), tail(result)]
@@ -31,6 +31,11 @@ def split_pictures(result: SplitResult) -> list[Picture]:
     ):
         found.append(service_queueing(result))
     return found + [ridgeline_by(result, group) for group in grouped[:1]]
+
+
+def any_served(result: SplitResult) -> bool:
+    """Whether there is a request beside upgraded connections (101), which last as long as somebody stays."""
+    return result.response_time["mean"] is not None
 
 
 def distribution(result: SplitResult) -> Picture:
