@@ -68,7 +68,7 @@ def in_line(backend: Backend, *paths: str) -> list[socket.socket]:
 
 def order_of_service(backend: Backend, count: int) -> list[int]:
     """The numbers of `count` requests that all wait for one worker, in the order in which they are served."""
-    connections = in_line(backend, "/sleep/0.5", *(f"/sleep/0.01{number}" for number in range(count)))
+    connections = in_line(backend, "/sleep/1.0", *(f"/sleep/0.01{number}" for number in range(count)))
     assert [answer_on(each)[0] for each in connections] == [200] * (count + 1)
     assert backend.spans is not None
     # One worker writes one span after the other.
