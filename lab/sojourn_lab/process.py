@@ -24,10 +24,16 @@ _LOG_LINES_SHOWN = 15
 
 def free_port(host: str = "127.0.0.1") -> int:
     """A TCP port nobody listens on at this moment; somebody else may take it before you do, so be ready to retry."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1, host)[0]
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """So many ports as of `free_port`, no two alike: one asked for after another was let go may be the same."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(count)]
+        for probe in probes:
+            probe.bind((host, 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def port_answers(host: str, port: int, timeout_s: float = 0.5) -> bool:

@@ -55,7 +55,7 @@ def given(
         SojournError: a source cannot be read, the frame is none of requests, ``where`` names no column, or ``spans``
             come too late.
     """
-    if isinstance(requests, SplitResult | pl.LazyFrame | pl.DataFrame | Requests):
+    if isinstance(requests, SplitResult | Requests | pl.LazyFrame | pl.DataFrame):
         if listed(spans):
             raise SojournError("spans are joined when requests are read: give them to sojourn.split or sojourn.read")
         if isinstance(requests, Requests):
@@ -98,6 +98,11 @@ def split_given(
     found = given(requests, columns=columns, spans=spans, since=since, until=until, where=where).result
     assert found is not None  # noqa: S101 - only a frame has none
     return found
+
+
+def in_memory(requests: RequestsLike) -> bool:
+    """Whether they were read already: a split, what was read, or a frame."""
+    return isinstance(requests, SplitResult | Requests | pl.LazyFrame | pl.DataFrame)
 
 
 def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:

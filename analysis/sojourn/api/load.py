@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from sojourn.api.given import Instant, RequestsLike, Where, given, split_given
+from sojourn.api.given import Instant, RequestsLike, Where, given, in_memory, split_given
 from sojourn.api.waiting import WorkersLike
 from sojourn.errors import SojournError
 from sojourn.explain.capacity.capacity import Capacity
@@ -16,11 +16,10 @@ from sojourn.explain.capacity.laws import laws as laws_of_visits
 from sojourn.explain.capacity.windows import LoadWindows, load_windows
 from sojourn.explain.compare.compare import Comparison
 from sojourn.explain.compare.compare import compare as compare_splits
-from sojourn.explain.result import SplitResult
 from sojourn.explain.visits import visits as visits_of_rows
 from sojourn.explain.whatif import WhatIfResult
 from sojourn.explain.whatif import whatif as whatif_of_rows
-from sojourn.frame import Requests, Selection
+from sojourn.frame import Selection
 from sojourn.readers.sources import Source, only_store
 
 INSTANCES = ("system", "upstream")
@@ -97,17 +96,13 @@ def _windows(
     requests: RequestsLike, by_instance: bool, width: float | None, since: Instant, until: Instant, where: Where
 ) -> LoadWindows:
     # A store sends a row a window instead of every request.
-    dsn = None if _in_memory(requests) else only_store(requests)  # type: ignore[arg-type]
+    dsn = None if in_memory(requests) else only_store(requests)  # type: ignore[arg-type]
     if dsn is None:
         taken = given(requests, since=since, until=until, where=where)
         return load_windows(taken.rows, width=width, by_instance=by_instance)
     from sojourn.store.windows import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
 
     return store_load_windows(dsn, Selection.of(since, until, where), width=width, by_instance=by_instance)
-
-
-def _in_memory(requests: RequestsLike) -> bool:
-    return isinstance(requests, SplitResult | Requests) or hasattr(requests, "lazy")
 
 
 def compare(

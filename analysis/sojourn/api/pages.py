@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sojourn.api.given import Instant, RequestsLike, Where, given, split_given
+from sojourn.api.given import Instant, RequestsLike, Where, given, in_memory, split_given
 from sojourn.api.waiting import WorkersLike
 from sojourn.explain.result import SplitResult
 from sojourn.explain.split import with_wire
 from sojourn.explain.verdict import SLO
-from sojourn.frame import Requests, Selection
+from sojourn.frame import Selection
 from sojourn.readers.sources import Source, listed
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def write_report(
     earlier = None if before is None else split_given(before, columns=columns, where=where)
     if packets:
         with_wire(result, packets)
-    sources = [] if _in_memory(requests) else listed(requests)  # type: ignore[arg-type]
+    sources = [] if in_memory(requests) else listed(requests)  # type: ignore[arg-type]
     sections = sections_of(
         result, by=by, workers=workers, slo=slo, before=earlier, traces=traces_of(sources, listed(spans))
     )
@@ -127,7 +127,3 @@ def write_movie(
     )
     write_film(film, path, seconds=seconds, speed=speed, theme=theme, fps=fps, width=width, at=at)
     return film
-
-
-def _in_memory(requests: RequestsLike) -> bool:
-    return isinstance(requests, SplitResult | Requests) or hasattr(requests, "lazy")

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sojourn.charts.sizes import COARSE
 from sojourn.explain.stays import GIVEN_UP, SERVED, TURNED_AWAY
 from sojourn.palette import OTHER, QUEUEING, SERVICE, UNTOLD
 
@@ -19,7 +20,6 @@ WAITING, WORKING, FOR_NOBODY, NOTHING_TELLS = "waiting", "work", "for nobody", "
 COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, NOTHING_TELLS: UNTOLD}
 WIDTH, LEAST_HEIGHT = 560, 320
 BESIDE = 0.05  # between one waiting request and the next, in lanes
-COARSE = 0.004  # s: nginx's instants are whole milliseconds, and those of a request are worked out from several
 SHORTEST = 1e-3  # s that are drawn where nothing takes any time
 ROOM = 0.85  # for all who wait at one time, in lanes: they stay between nginx and the worker
 

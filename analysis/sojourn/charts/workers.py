@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from sojourn.charts.sizes import WIDTH
+from sojourn.charts.sizes import COARSE, WIDTH
 from sojourn.explain.stays import SERVED
 from sojourn.explain.waiting.scene import Scene
 from sojourn.palette import OTHER, QUEUEING, SERVICE, UNTOLD
@@ -19,7 +19,6 @@ BACKENDS = 8
 LANES = 24  # of workers, of all backends
 LINE, GAP, BETWEEN = 14, 3, 20  # pixels: a worker's lane, between two of them, between two backends
 QUEUE = 260  # pixels for those who wait, of all backends
-COARSE = 0.004  # s: nginx's instants are whole milliseconds, and those of a request are worked out from several
 THIN, THICK, FEW_THICK = 1.5, 7.0, 13.0  # pixels of one who waits; of one among few
 FEW = 24  # requests that are told apart by their numbers
 APART = 0.0015  # of the picture, between one request of a worker and the next

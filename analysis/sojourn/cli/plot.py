@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import doing, instant, pipe_closed_early_is_fine, reading_bar
+from sojourn.cli.common import doing, pipe_closed_early_is_fine
 from sojourn.cli.completion import COLUMNS, beginning
 from sojourn.cli.sources import (
     AsJson,
@@ -26,8 +26,6 @@ from sojourn.cli.sources import (
     Where,
     WorkersOption,
     column_of,
-    conditions_of,
-    nothing,
     split_of,
     workers_of,
 )
@@ -169,19 +167,12 @@ def _split(
 ) -> SplitResult:
     """The split to draw from; a store is asked for no row where the chart needs none."""
     group = by if kind.by and by != CONCURRENCY else "route"
+    columns: tuple[str, ...] | None = None
+    groups: tuple[str, ...] = (group,)
     if kind.section != SPLIT or group not in GROUPS:
         from sojourn.sections.contents import COLUMNS  # noqa: PLC0415
 
-        columns = (*(COLUMNS if kind.section != SPLIT else ()), group)
-        return split_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
-    from sojourn.explain.split import split  # noqa: PLC0415 - Polars and DuckDB take their time to load
-
-    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
-    with reading_bar(quiet) as (size, position):
-        result = split(
-            sources, spans=spans or (), by=(group,), since=begin, until=end, where=conditions, on_size=size,
-            on_progress=position,
-        )  # fmt: skip
-    if not result.requests:
-        raise SojournError(nothing(result.records))
-    return result
+        columns, groups = (*(COLUMNS if kind.section != SPLIT else ()), group), ()
+    return split_of(
+        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=groups, quiet=quiet
+    )

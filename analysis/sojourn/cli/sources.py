@@ -71,12 +71,14 @@ def split_of(
     since: str | None = None,
     until: str | None = None,
     where: list[str] | None = None,
-    columns: Sequence[str] = (),
+    columns: Sequence[str] | None = (),
     by: Sequence[str] = (),
     slo: float = SLO,
     quiet: bool = False,
 ) -> SplitResult:
-    """Read requests row by row and split them; ``columns`` are read besides what the split needs.
+    """Split requests that are read row by row; ``columns`` are read besides what the split needs.
+
+    ``columns`` of None: the split is all that is wanted, and a store is asked for no row.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
@@ -94,7 +96,7 @@ def split_of(
             until=end,
             where=conditions,
             slo=slo,
-            columns=("request_id", *columns),
+            columns=() if columns is None else ("request_id", *columns),
             on_size=set_total,
             on_progress=set_position,
         )

@@ -17,7 +17,7 @@ OUTCOMES = (SERVED, GIVEN_UP, TURNED_AWAY)
 """How a stay ends: with an answer of the app's; by nginx (504) or the client (499) losing patience; by an answer of 5xx
 from a server that never began the work."""
 
-READ = ("time", "header", "service")
+READ = ("header",)
 """Columns of split rows that ``stays_of`` needs in the frame of its visits, beside those that are always there."""
 
 STAY = {
@@ -108,7 +108,6 @@ def stays_of(found: Visits) -> Stays:
 
     services = services_of(found)
     first = float(found.arrival[0])
-    left = (found.frame["time"].dt.epoch("us").to_numpy() - _microseconds(found.base)) / 1e6
     begin = np.where(np.isnan(services.end), np.nan, services.begin)
     outcome = (
         pl.when(pl.col("status").is_in([499, 504]))
@@ -123,7 +122,7 @@ def stays_of(found: Visits) -> Stays:
             "arrival": found.arrival - first,
             "begin": begin - first,
             "end": services.end - first,
-            "left": left - first,
+            "left": found.ended - first,
             "backend": found.frame["upstream"],
             "worker": found.frame["worker"],
             "route": found.frame["route"],
@@ -142,7 +141,3 @@ def stays_of(found: Visits) -> Stays:
         first=found.base + timedelta(seconds=first),
         workers=dict(zip(found.backends, found.workers.count.tolist(), strict=True)),
     )
-
-
-def _microseconds(instant: datetime) -> int:
-    return int(pl.Series([instant]).dt.epoch("us").item())

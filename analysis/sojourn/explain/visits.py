@@ -88,6 +88,11 @@ class Visits:
         return self.wait_end - self.arrival
 
     @property
+    def ended(self) -> Floats:
+        """When nginx was done with each request, s after base."""
+        return (self.frame["time"] - self.base).dt.total_microseconds().to_numpy() / 1e6
+
+    @property
     def held(self) -> Floats:
         """How long each request held a worker, s; NaN where unknown."""
         return self.busy_end - self.busy_start

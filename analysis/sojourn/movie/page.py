@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-import jinja2
 import numpy as np
 
 from sojourn import __version__
@@ -15,6 +13,7 @@ from sojourn.movie.film import Film
 from sojourn.movie.layout import FEW
 from sojourn.movie.scenes import Floats, Scene
 from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.templating import script_json, templates_of
 from sojourn.words import printable
 
 THEMES = ("auto", "light", "dark")
@@ -55,33 +54,29 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
     """
     if theme not in THEMES:
         raise SojournError(f"{theme!r} is no theme: {', '.join(THEMES)}")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sojourn.movie", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     data = {
         "seconds": round(film.seconds, 6),
         "begun": film.begun and film.begun.timestamp() * 1_000,
         "scenes": [_plain(scene) for scene in film.scenes],
     }
-    return environment.get_template("movie.html").render(
-        title=printable(film.title, 200),
-        theme=theme,
-        # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
-        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        scenes=[{"name": scene.name, "reading": scene.reading(0.0, film.seconds)} for scene in film.scenes],
-        notes=[printable(note, 1_000) for note in film.notes],
-        unknown=any((~scene.told).any() for scene in film.scenes),
-        numbers=any(len(scene) <= FEW for scene in film.scenes),
-        seconds=round(film.seconds, 6),
-        speeds=speeds_of(seconds, speed),
-        queueing=QUEUEING,
-        service=SERVICE,
-        other=OTHER,
-        version=__version__,
+    return (
+        templates_of("sojourn.movie")
+        .get_template("movie.html")
+        .render(
+            title=printable(film.title, 200),
+            theme=theme,
+            data=script_json(data, allow_nan=False),
+            scenes=[{"name": scene.name, "reading": scene.reading(0.0, film.seconds)} for scene in film.scenes],
+            notes=[printable(note, 1_000) for note in film.notes],
+            unknown=any((~scene.told).any() for scene in film.scenes),
+            numbers=any(len(scene) <= FEW for scene in film.scenes),
+            seconds=round(film.seconds, 6),
+            speeds=speeds_of(seconds, speed),
+            queueing=QUEUEING,
+            service=SERVICE,
+            other=OTHER,
+            version=__version__,
+        )
     )
 
 

@@ -23,6 +23,7 @@ from sojourn.report.short import in_short
 from sojourn.sections.section import Section
 from sojourn.sections.split import split_pictures
 from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
+from sojourn.templating import templates_of
 from sojourn.words import briefly, milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
@@ -112,13 +113,7 @@ def html(
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sojourn.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates_of("sojourn.report")
     environment.filters.update(
         ms=milliseconds,
         briefly=briefly,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 from sojourn.plots.drawing import specification, svg
 from sojourn.report.figures import Figures, figures_of
 from sojourn.sections.section import Picture
+from sojourn.templating import script_json
 
 FACET = 60  # px beside the panels of a chart by rows, for their headings
 
@@ -53,8 +53,7 @@ def drawn(picture: Picture) -> Drawing:
         picture.caption,
         picture.reading,
         _without_roles(svg(spec)),
-        # Inside <script>, "<" must not be able to end the element, whatever text the data hold.
-        json.dumps(_as_wide_as_the_page(spec) if fits else spec, separators=(",", ":")).replace("<", "\\u003c"),
+        script_json(_as_wide_as_the_page(spec) if fits else spec),
         tuple(figures_of(spec)),
         fits,
     )

@@ -75,18 +75,22 @@ class ChartMeasures(ABC):
 
     def parts_over_time(self, windows: int) -> pl.DataFrame:
         """See ``Measures``."""
-        row = self._summary
-        first: datetime | None = row["first_served"]
-        width = 1 if first is None else window_width(first, row["last_served"], windows)
-        rows = []
-        if first is not None:
-            p99 = sql.quantiles("request_time", (0.99,), exact=self._exact)
-            rows = self._rows(
-                "parts_over_time", {"p99": f"arrayElement({p99}, 1)"}, begin=sql.micros(first), width=width
-            )
-        for row in rows:
-            row["arrived"] = first + timedelta(microseconds=row["window"] * width)  # type: ignore[operator]
+        p99 = sql.quantiles("request_time", (0.99,), exact=self._exact)
+        _, rows = self._windowed("parts_over_time", {"p99": f"arrayElement({p99}, 1)"}, windows)
         return _parts(rows, {"arrived": INSTANT, "requests": pl.Int64(), "p99": pl.Float64(), **PARTS_SCHEMA})
+
+    def _windowed(
+        self, name: str, parts: dict[str, str], windows: int, **parameters: object
+    ) -> tuple[timedelta, list[Row]]:
+        """The width of ``windows`` windows over all arrivals, and the rows of ``sql/<name>.sql`` with ``arrived``."""
+        first: datetime | None = self._summary["first_served"]
+        if first is None:  # of no requests, a window of any width
+            return timedelta(microseconds=1), []
+        width = window_width(first, self._summary["last_served"], windows)
+        rows = self._rows(name, parts, begin=sql.micros(first), width=width, **parameters)
+        for row in rows:
+            row["arrived"] = first + timedelta(microseconds=row["window"] * width)
+        return timedelta(microseconds=width), rows
 
     def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
         """See ``Measures``."""
@@ -97,18 +101,10 @@ class ChartMeasures(ABC):
 
     def counts_over_time(self, column: str, windows: int, bins: LogBins) -> tuple[timedelta, pl.DataFrame]:
         """See ``Measures``."""
-        row = self._summary
-        first: datetime | None = row["first_served"]
-        width = 1 if first is None else window_width(first, row["last_served"], windows)
-        rows = []
-        if first is not None:
-            named = {**_bins(bins), "begin": sql.micros(first), "width": width}
-            rows = self._rows("counts_over_time", {"column": column}, **named)
-        for row in rows:
-            row["arrived"] = first + timedelta(microseconds=row["window"] * width)  # type: ignore[operator]
+        width, rows = self._windowed("counts_over_time", {"column": column}, windows, **_bins(bins))
         schema = {"arrived": INSTANT, "bin": pl.Int32(), "requests": pl.Int64()}
         table = pl.DataFrame([{name: row[name] for name in schema} for row in rows], schema)
-        return timedelta(microseconds=width), table
+        return width, table
 
     def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
         """See ``Measures``."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ from doctor_faults import GOOD, SOMAXCONN, Fault
 from sojourn.doctor import Diagnosis, Edit, diagnose, edited
 from sojourn_lab.house import house_file
 from sojourn_lab.nginx import build_text, js_module_line, nginx_program
-from sojourn_lab.process import Process, wait_for_port
+from sojourn_lab.process import Process, free_ports, wait_for_port
 
 DEADLINE_S = 20.0
 
@@ -66,15 +64,6 @@ class Laid:
         return diagnose(str(self.path), somaxconn=somaxconn)
 
 
-def free_ports(*names: str) -> dict[str, int]:
-    """A port for each, no two alike: one that is asked for after another was let go may be the same."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in names]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return {name: probe.getsockname()[1] for name, probe in zip(names, probes, strict=True)}
-
-
 def laid(folder: Path, fault: Fault | None = None, text: str = GOOD) -> Laid:
     """The good configuration in a folder, broken by a fault."""
     (folder / "temp").mkdir(parents=True)
@@ -83,7 +72,8 @@ def laid(folder: Path, fault: Fault | None = None, text: str = GOOD) -> Laid:
     for source in house_file("nginx").iterdir():
         if source.suffix in {".conf", ".js"}:
             shutil.copyfile(source, house / source.name)
-    made = Laid(folder, free_ports("PORT", "APP", "INNER", "OUTER", "SPARE"))
+    names = ("PORT", "APP", "INNER", "OUTER", "SPARE")
+    made = Laid(folder, dict(zip(names, free_ports(len(names)), strict=True)))
     for old, new in fault.edits if fault else ():
         assert text.count(old) == 1, (fault, old)
         text = text.replace(old, new)

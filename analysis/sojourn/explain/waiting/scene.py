@@ -46,15 +46,14 @@ def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
     """All visits, or ``most`` of them around the instant at which the most requests waited.
 
     Args:
-        found: with ``time`` in its frame, and what else ``sojourn.explain.stays.READ`` names.
+        found: made with the columns ``sojourn.explain.stays.READ``.
         most: so many at most.
         one_backend: only those of the backend whose queue was deepest; ``requests`` and numbers are then its own.
 
     Raises:
         SojournError: there is no visit.
     """
-    time = (found.frame["time"].dt.epoch("us").to_numpy() - round(found.base.timestamp() * 1e6)) / 1e6
-    leave = np.where(np.isnan(found.wait_end), time, found.wait_end)
+    leave = np.where(np.isnan(found.wait_end), found.ended, found.wait_end)
     if one_backend and len(found.backends) > 1:
         codes = range(len(found.backends))
         deepest = max(codes, key=lambda code: _most(found.arrival, leave, found.backend == code))

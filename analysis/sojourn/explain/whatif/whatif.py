@@ -18,6 +18,7 @@ import polars as pl
 
 from sojourn.errors import SojournError
 from sojourn.explain.capacity.loop import FOLLOW
+from sojourn.explain.capacity.loop import Loop as SeemingLoop
 from sojourn.explain.capacity.station import loop_of_requests
 from sojourn.explain.visits import Visits
 from sojourn.explain.whatif.intervals import QUANTILES, Resamples, interval
@@ -77,7 +78,8 @@ def whatif(
     }
     again = {"response_time": figures_of(as_is.response[counted]), "queueing_delay": figures_of(as_is.wait[counted])}
     error = _errors(measured["response_time"], again["response_time"])
-    refused = None if _fits(error) else _refusal(workload, error, closed_loop=closed_loop, seed=seed)
+    seems = None if closed_loop else loop_of_requests(workload.found.arrival, _answered(workload))
+    refused = None if _fits(error) else _refusal(workload, error, seems, seed)
     found: list[Variant] = []
     if refused is None or force:
         resamples = Resamples(workload.found.arrival, seed)
@@ -111,7 +113,7 @@ def whatif(
         imputed=workload.imputed,
         left_early=workload.left_early,
         refused_rows=workload.refused,
-        notes=_notes(workload, loop, found, changes),
+        notes=_notes(workload, loop, seems, found, changes),
         measured_values=workload.response[counted],
         replayed_values=as_is.response[counted],
     )
@@ -188,9 +190,9 @@ def _fits(error: Mapping[str, float]) -> bool:
     return max(abs(error["mean"]), abs(error["p99"])) <= TOLERANCE
 
 
-def _refusal(workload: Workload, error: Mapping[str, float], *, closed_loop: bool, seed: int) -> str:
+def _refusal(workload: Workload, error: Mapping[str, float], seems: SeemingLoop | None, seed: int) -> str:
     missed = " and ".join(f"{name} by {error[name]:+.0%}" for name in ("mean", "p99") if abs(error[name]) > TOLERANCE)
-    if not closed_loop and _fits_closed(workload, seed):
+    if seems is not None and _fits_closed(workload, seems, seed):
         # Near saturation the little that a worker needs between two requests adds up, as long as arrivals do not care.
         why = "clients seem to ask again when they were answered, and a replay of that fits: give --closed-loop"
     else:
@@ -198,11 +200,10 @@ def _refusal(workload: Workload, error: Mapping[str, float], *, closed_loop: boo
     return f"the replay of things as they are misses the measured {missed}: {why}"
 
 
-def _fits_closed(workload: Workload, seed: int) -> bool:
+def _fits_closed(workload: Workload, seems: SeemingLoop, seed: int) -> bool:
     """Whether these requests come right after answers, and a replay in which they do comes out as it was measured."""
     # The other sign, that as many are in the system all the time, is lost on a log with a pause in it.
-    found = loop_of_requests(workload.found.arrival, _answered(workload))
-    if not found.closed and (found.follow is None or found.follow >= FOLLOW):
+    if not seems.closed and (seems.follow is None or seems.follow >= FOLLOW):
         return False
     again = replayed(workload, Change(), loop=loop_of(workload), seed=seed)
     counted = workload.counted
@@ -227,7 +228,13 @@ def _workers(found: Visits) -> list[dict[str, Any]]:
     ]
 
 
-def _notes(workload: Workload, loop: Loop | None, found: Sequence[Variant], asked: Sequence[Change]) -> list[str]:
+def _notes(
+    workload: Workload,
+    loop: Loop | None,
+    seems: SeemingLoop | None,
+    found: Sequence[Variant],
+    asked: Sequence[Change],
+) -> list[str]:
     notes = []
     if len(workload) < FEW:
         notes.append(f"Only {len(workload):,} requests: the tail of so few says little.")
@@ -251,7 +258,7 @@ def _notes(workload: Workload, loop: Loop | None, found: Sequence[Variant], aske
             "Requests went where the fewest connections were. With other workers they would go elsewhere: least "
             "connections was assumed."
         )
-    if loop is None and loop_of_requests(workload.found.arrival, _answered(workload)).closed:
+    if seems is not None and seems.closed:
         notes.append(
             "The number of requests in the system hardly changes, and they follow answers: clients seem to wait for an "
             "answer before they ask again. With --closed-loop a faster system draws more load, as it would."
