@@ -50,10 +50,8 @@ reference: setup-test ## write the generated pages of the reference and the manu
 docs: setup-test ## the documentation as a static site in site/, read without a network
 	@$(PY) -m sphinx -q -W --keep-going -E -j 2 -b html -c docs -d site/.doctrees . site && echo site/index.html
 
-bench: setup ## measure speed, as ratios against peers in the same run
-	@$(PY) analysis/benchmarks/bench.py
-	@$(PY) analysis/benchmarks/queueing.py
-	@$(PY) analysis/benchmarks/wire.py
+bench: setup ## measure speed, as ratios against peers in the same run (about an hour; ONLY=split,startup for some)
+	@PYTHONPATH=analysis $(PY) -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove what was made here, the runs and the virtual environment included
 	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs site dist build

@@ -1,0 +1,66 @@
+"""The page of a benchmark's findings, in Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def page(found: dict[str, Any]) -> str:
+    """Tables of ratios and of slopes, with the machine and the versions."""
+    machine = found["machine"]
+    size = "" if found["scale"] == 1.0 else f", at {found['scale']:g} of the full size"
+    where = f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
+    lines = [f"Medians of {found['repeats']} rounds, {where}{size}."]
+    versions = dict(found["versions"])
+    for suite in found["suites"].values():
+        lines += ["", f"## {suite['title']}", ""]
+        if suite["rows"]:
+            lines += [
+                "| what | ours | peer | theirs | ratio | from – to | goal | memory |",
+                "| --- | ---: | --- | ---: | ---: | ---: | --- | ---: |",
+                *map(_row, suite["rows"]),
+            ]
+            notes = [f"- {row['what']}: {row['note']}" for row in suite["rows"] if row["note"]]
+            lines += ["", *notes] if notes else []
+        if suite["slopes"]:
+            lines += [
+                "",
+                "| cost of | grows with | from – to | slope |",
+                "| --- | --- | ---: | ---: |",
+                *map(_slope, suite["slopes"]),
+            ]
+            notes = [
+                f"- {each['what']} over {each['against']}: {each['note']}" for each in suite["slopes"] if each["note"]
+            ]
+            lines += ["", *notes] if notes else []
+        if suite["skipped"]:
+            lines += ["", *(f"- Not measured: {reason}" for reason in suite["skipped"])]
+        versions |= suite["versions"]
+    lines += ["", "Versions: " + ", ".join(f"{name} {value}" for name, value in sorted(versions.items())) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def _row(row: dict[str, Any]) -> str:
+    ratio = "" if row["ratio"] is None else f"{_number(row['ratio'])}{' ×' if row['times'] else ''}"
+    spread = "" if row["low"] is None else f"{_number(row['low'])} – {_number(row['high'])}"
+    theirs = "" if row["theirs"] is None else f"{_number(row['theirs'])} {row['unit']}"
+    memory = "" if row["peak_mb"] is None else f"{row['peak_mb']:,.0f} MB"
+    return (
+        f"| {row['what']} | {_number(row['ours'])} {row['unit']} | {row['peer']} | {theirs} | {ratio} | {spread} "
+        f"| {_goal(row)} | {memory} |"
+    )
+
+
+def _goal(row: dict[str, Any]) -> str:
+    if row["goal"] is None:
+        return ""
+    return f"{'≥' if row['at'] == 'least' else '≤'} {_number(row['goal'])}: {'met' if row['met'] else '**not met**'}"
+
+
+def _slope(each: dict[str, Any]) -> str:
+    sizes = f"{each['sizes'][0]:,.0f} – {each['sizes'][-1]:,.0f}"
+    return f"| {each['what']} | {each['against']} | {sizes} | {each['slope']:.2f} |"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
