@@ -51,6 +51,16 @@ def percent(share: float | None) -> str:
     return text.removeprefix("-") if text == "-0.0 %" else text
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 request, 2,000 requests."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def address_and_port(address: str, port: int) -> str:
+    """``10.0.0.1:8000`` or ``[::1]:8000``."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def listed(parts: Sequence[str]) -> str:
     """Parts of a sentence after one another: a, b and c."""
     return " and ".join([", ".join(parts[:-1]), *parts[-1:]] if len(parts) > 1 else parts)

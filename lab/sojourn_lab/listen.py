@@ -9,10 +9,10 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
-import msgspec
 from sojourn.kernel.errors import KernelUnavailableError
+from sojourn.kernel.lines_file import LinesFile
 from sojourn.kernel.sock_diag import listening_sockets
 
 from sojourn_lab.errors import LabError
@@ -68,7 +68,7 @@ class ListenSampler:
         self._path = path
         self._ports = ports
         self._period = period
-        self._mode: Literal["ab", "wb"] = "ab" if keep else "wb"
+        self._keep = keep
         self._max_bytes = max_bytes
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listen-sampler", daemon=True)
@@ -85,7 +85,7 @@ class ListenSampler:
         self._thread.join()
 
     def _run(self) -> None:
-        out = self._path.open(self._mode)
+        out = LinesFile(self._path, keep=self._keep, max_bytes=self._max_bytes)
         try:
             due = time.monotonic()
             while True:
@@ -93,20 +93,15 @@ class ListenSampler:
                     depths = listen_depths()
                 except ListenQueueError as error:
                     self.unavailable = str(error)
-                    out.write(msgspec.json.encode({"unavailable": str(error)}) + b"\n")
+                    out.write({"unavailable": str(error)})
                     return
                 now = round(time.time(), 6)
                 if not depths.keys().isdisjoint(self._ports.values()):
                     self.last_seen = time.monotonic()
                 for name, port in self._ports.items():
                     if port in depths:
-                        line = {"time": now, "socket": name, "port": port, **depths[port]._asdict()}
-                        out.write(msgspec.json.encode(line) + b"\n")
-                out.flush()
-                if self._max_bytes is not None and out.tell() > self._max_bytes:
-                    out.close()
-                    self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-                    out = self._path.open("wb")
+                        out.write({"time": now, "socket": name, "port": port, **depths[port]._asdict()})
+                out.rotated()
                 due = max(due + self._period, time.monotonic())
                 if self._end.wait(due - time.monotonic()):
                     return

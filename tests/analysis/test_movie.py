@@ -19,7 +19,7 @@ from PIL import Image, ImageChops
 from sojourn.cli import app
 from sojourn.errors import SojournError
 from sojourn.explain.stays import GIVEN_UP, SERVED
-from sojourn.movie import MOST, write_film, write_movie
+from sojourn.movie import MOST, write_film
 from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
 from sojourn.movie.gif import HELD, MOST_FRAMES
 from sojourn.movie.layout import OUT, PAD, layout_of
@@ -462,9 +462,9 @@ def test_a_log_without_a_queue_is_refused(tmp_path: Path) -> None:
 
 def test_from_python(tmp_path: Path, log: Path) -> None:
     result = sojourn.split(log, columns=("request_id",))
-    made = write_movie(result, tmp_path / "x.html", by="route", workers=2)
+    made = sojourn.write_movie(result, tmp_path / "x.html", by="route", workers=2)
     assert made.scenes[0].name == "/r"
     assert made.scenes[0].lanes[0].workers == 2
-    assert len(write_movie({"one": result, "two": result}, tmp_path / "y.html").scenes) == 2
+    assert len(sojourn.write_movie({"one": result, "two": result}, tmp_path / "y.html").scenes) == 2
     with pytest.raises(SojournError, match="no column 'tenant'"):
-        write_movie(result, tmp_path / "z.html", by="tenant")
+        sojourn.write_movie(result, tmp_path / "z.html", by="tenant")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from sojourn.capture.errors import CaptureError
+from sojourn.words import address_and_port
 
 
 class Endpoint(NamedTuple):
@@ -21,7 +22,7 @@ class Endpoint(NamedTuple):
 
     def __str__(self) -> str:
         """``10.0.0.1:8000`` or ``[::1]:8000``."""
-        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+        return address_and_port(self.address, self.port)
 
 
 def capture_filter(ports: Iterable[int], endpoints: Iterable[Endpoint] = (), *, vlan: bool = False) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sojourn.charts.packet_steps import BACKEND, CLIENT, Row, client_taken, unanswered
+from sojourn.explain.wire.bounds import NGINX_RESOLUTION
 
 KINDS = ("dropped", "syn_queue", "accept_queue", "accept_queue_at_most", "waiting", "proxy", "service")
-NGINX_RESOLUTION = 1_000_000  # ns
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def nginx_had_accepted(told: Row) -> int | None:
     start, passed_on = told.get("nginx_start"), told["backend_syn"] or told["backend_request_first"]
     if start is None or told["client_established"] is None:
         return None
-    bound = int(start) + NGINX_RESOLUTION
+    bound = int(start) + NGINX_RESOLUTION // timedelta(microseconds=1) * 1_000
     return bound if told["client_established"] < bound and (passed_on is None or bound < passed_on) else None
 
 

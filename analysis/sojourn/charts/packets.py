@@ -12,6 +12,7 @@ from sojourn.charts.packet_request import Sequence, sequence_of
 from sojourn.charts.packet_steps import APP, BACKEND, NOWHERE, Step
 from sojourn.explain.wire.frames import seconds_on_wire
 from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.words import counted
 
 WIDTH = 800
 ADDRESS = 34
@@ -267,7 +268,7 @@ def telling_rows(timeline: pl.DataFrame) -> list[tuple[int, str]]:
     for among, measure, name in choices:
         found = rows.filter(among).select("row", seconds=measure).drop_nulls().sort("seconds", maintain_order=True)
         if len(found):
-            of = f"of {len(found):,} request{'' if len(found) == 1 else 's'}"
+            of = f"of {counted(len(found), 'request')}"
             longest, middle = (int(found["row"][place]) for place in (len(found) - 1, (len(found) - 1) // 2))
             told = [(longest, f"the longest {name} {of}")]
             return told if middle == longest else [*told, (middle, f"the median {name} {of}, for comparison")]

@@ -20,6 +20,7 @@ from sojourn.kernel.sock_diag import (
     syn_recv_counts,
     syn_recv_counts_of_ss,
 )
+from sojourn.words import address_and_port
 
 
 class Looker:
@@ -116,7 +117,7 @@ class Looker:
         return [
             self._listener(name, each, numbers[each.address, each.port][each.cookie], handshaking)
             for each in sockets
-            for name in names.get(each.port, [shown_local(each.address, each.port)])
+            for name in names.get(each.port, [address_and_port(each.address, each.port)])
         ]
 
     def _listener(
@@ -135,11 +136,6 @@ class Looker:
     def _raindrops(self) -> dict[str, Raindrops | str]:
         until = time.monotonic() + self._budget
         return {url: asker.look(max(until - time.monotonic(), 0.0)) for url, asker in self._askers.items()}
-
-
-def shown_local(address: str, port: int) -> str:
-    """An address and port as people write them: 0.0.0.0:80, [::1]:80."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _numbered(before: dict[int, int], cookies: list[int]) -> dict[int, int]:

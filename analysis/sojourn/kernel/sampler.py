@@ -7,11 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 import msgspec
 
 from sojourn.errors import SojournError
+from sojourn.kernel.lines_file import LinesFile
 from sojourn.kernel.look import Looker
 from sojourn.kernel.raindrops import BUDGET
 from sojourn.kernel.sample import Sample
@@ -54,7 +55,7 @@ class KernelSampler:
         self._path = path
         self._period = period
         self._looker = Looker(ports, asked=asked, raindrops=raindrops, budget=min(BUDGET, period / 2))
-        self._mode: Literal["ab", "wb"] = "ab" if keep else "wb"
+        self._keep = keep
         self._max_bytes = max_bytes
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kernel-sampler", daemon=True)
@@ -69,7 +70,7 @@ class KernelSampler:
 
     def __enter__(self) -> Self:
         try:
-            self._out = self._path.open(self._mode)
+            self._out = LinesFile(self._path, keep=self._keep, max_bytes=self._max_bytes)
             self._write(self._sampled(0))
         except OSError as error:
             raise SojournError(f"{self._path}: {error.strerror}") from None
@@ -112,10 +113,6 @@ class KernelSampler:
         return sample
 
     def _write(self, sample: Sample) -> None:
-        self._out.write(msgspec.json.encode(sample) + b"\n")
-        self._out.flush()
-        if self._max_bytes is not None and self._out.tell() > self._max_bytes:
-            self._out.close()
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-            self._out = self._path.open("wb")
+        self._out.write(sample)
+        if self._out.rotated():
             self._looker.forget_settings()

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
-from sojourn.movie.write import film_of_rows, write_film, write_movie
+from sojourn.movie.write import film_of_rows, write_film
 
-__all__ = ["MOST", "MOST_SCENES", "Film", "Scene", "film_of", "film_of_rows", "scene_of", "write_film", "write_movie"]
+__all__ = ["MOST", "MOST_SCENES", "Film", "Scene", "film_of", "film_of_rows", "scene_of", "write_film"]

@@ -12,7 +12,7 @@ import numpy as np
 from sojourn.errors import SojournError
 from sojourn.explain.stays import OUTCOMES
 from sojourn.movie.scenes import Scene, steps_of
-from sojourn.words import iso
+from sojourn.words import counted, iso
 
 MOST = 2_000
 """Requests of one film; a browser draws no more of them in time."""
@@ -109,7 +109,7 @@ def film_of(
     unknown = sum(int((~scene.told).sum()) for scene in kept)
     if unknown:
         told.append(
-            f"Of {unknown:,} {'request' if unknown == 1 else 'requests'} nothing tells whether it waited or was worked "
+            f"Of {counted(unknown, 'request')} nothing tells whether it waited or was worked "
             "on: hollow, in the line until nginx was done with it."
         )
     begun = kept[0].first if shared else None
@@ -191,7 +191,7 @@ def _unseen(scenes: Sequence[Scene]) -> list[str]:
     for scene in scenes:
         backends, requests = scene.unseen
         if backends:
-            more = f"{backends} {'backend' if backends == 1 else 'backends'} more, with {requests:,} requests"
+            more = f"{counted(backends, 'backend')} more, with {counted(requests, 'request')}"
             are = "is" if backends == 1 else "are"
             notes.append(f"{scene.name}: {more}, {are} not shown; choose with --backend.")
     return notes

@@ -13,7 +13,7 @@ import polars as pl
 from sojourn.explain.stays import GIVEN_UP, OUTCOMES, SERVED, TURNED_AWAY
 from sojourn.explain.waiting.steps import Steps
 from sojourn.movie.places import places_of
-from sojourn.words import briefly, listed, printable
+from sojourn.words import briefly, counted, listed, printable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -130,7 +130,7 @@ class Scene:
         fate = [f"{ended[SERVED]:,} {'was' if ended[SERVED] == 1 else 'were'} served"]
         fate += [f"{ended[GIVEN_UP]:,} given up on"] if ended[GIVEN_UP] else []
         fate += [f"{ended[TURNED_AWAY]:,} turned away"] if ended[TURNED_AWAY] else []
-        words = f"Of {len(self):,} {'request' if len(self) == 1 else 'requests'} {listed(fate)}; "
+        words = f"Of {counted(len(self), 'request')} {listed(fate)}; "
         words += f"at most {deepest:,} waited at one time." if deepest else "nobody waited."
         late = self.outcome == GIVEN_UP_CODE
         spent = float(np.nansum(np.clip(np.fmin(self.end, end) - np.fmax(self.begin, begin), 0, None)[late]))

@@ -22,41 +22,6 @@ KINDS = (".html", ".gif", ".png")
 Rows = SplitResult | pl.LazyFrame
 
 
-def write_movie(
-    queues: Rows | Mapping[str, Rows],
-    path: str | os.PathLike[str],
-    *,
-    title: str = "The queue as it happened",
-    by: str | None = None,
-    workers: int | Mapping[str, int] | None = None,
-    seconds: float | None = None,
-    speed: float | None = None,
-    theme: str | None = None,
-) -> Film:
-    """Write the queue as it happened, as a page (.html), a GIF (.gif) or its middle instant (.png).
-
-    Args:
-        queues: what ``sojourn.split`` returns, or its rows; or several by name, each a scene of its own.
-        path: the file to write; its suffix says what.
-        title: over all of it.
-        by: a column of the rows: a scene for each of its values, at most ``MOST_SCENES``.
-        workers: of each backend; None: read off the worker values.
-        seconds: how long it plays.
-        speed: or how many times as fast as it was.
-        theme: light or dark; a page also knows auto, its default: what the reader's system prefers.
-
-    Returns:
-        the film that was written; its ``notes`` say what is not in it.
-
-    Raises:
-        SojournError: there is no queue to be drawn, the suffix is none of these, or the file cannot be written.
-    """
-    suffix_of(path)
-    film = film_of_rows(queues, title=title, by=by, workers=workers)
-    write_film(film, path, seconds=seconds, speed=speed, theme=theme)
-    return film
-
-
 def film_of_rows(
     queues: Rows | Mapping[str, Rows],
     *,
@@ -69,9 +34,16 @@ def film_of_rows(
     until: datetime | None = None,
     most: int = MOST,
 ) -> Film:
-    """The film of rows; arguments as of ``write_movie`` and ``sojourn.movie.film.film_of``.
+    """The film of what ``sojourn.split`` returns, or of its rows; or of several by name, each a scene of its own.
 
-    ``only``: these scenes, in this order. ``backends``: only requests to these.
+    Args:
+        queues: what is drawn.
+        title: over all of it.
+        by: a column of the rows: a scene for each of its values, at most ``MOST_SCENES``.
+        workers: of each backend; None: read off the worker values.
+        only: these scenes, in this order.
+        backends: only requests to these.
+        since, until, most: as of ``sojourn.movie.film.film_of``.
 
     Raises:
         SojournError: there is no queue to be drawn, ``by`` names no column, or ``only`` no scene.
@@ -121,7 +93,10 @@ def write_film(
     """Write a film as the suffix of ``path`` says.
 
     Args:
-        film, path, seconds, speed, theme: as of ``write_movie``.
+        film: what moves.
+        path: the file to write; its suffix says what.
+        seconds, speed: how long it plays, s; or how many times as fast as it was.
+        theme: light or dark; a page also knows auto, its default: what the reader's system prefers.
         fps: frames of a GIF in a second.
         width: of a picture, pixels.
         at: the instant of a PNG, s; None: the middle.

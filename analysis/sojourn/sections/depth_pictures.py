@@ -11,7 +11,7 @@ from sojourn.explain.waiting.classes import NOBODY
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.explain.waiting.scene import Scene
 from sojourn.sections.section import Chart, Picture
-from sojourn.words import briefly, duration, percent, printable
+from sojourn.words import briefly, counted, duration, percent, printable
 
 
 def depth_pictures(found: DepthResult) -> tuple[Picture, ...]:
@@ -96,18 +96,13 @@ def workers_reading(scene: Scene) -> str:
     backend, waited = sums.row(0)
     nobody = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
     most = f"the most waiting was at {printable(backend or NOBODY, 60)}, {briefly(waited)} in all"
-    return (
-        f"{_requests(len(table))} held workers for {briefly(held)}{nobody}; {most if waited > 0 else 'nobody waited'}."
-    )
-
-
-def _requests(count: int) -> str:
-    return f"{count:,} {'request' if count == 1 else 'requests'}"
+    served = f"{counted(len(table), 'request')} held workers for {briefly(held)}{nobody}"
+    return f"{served}; {most if waited > 0 else 'nobody waited'}."
 
 
 def _drawn(scene: Scene) -> str:
     if scene.whole:
-        return f"{_requests(scene.requests)}, all that went to a backend."
+        return f"{counted(scene.requests, 'request')}, all that went to a backend."
     return (
         f"{len(scene.stays.table):,} of {scene.requests:,} requests, those around the deepest queue, from "
         f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; another window is chosen by since and until."

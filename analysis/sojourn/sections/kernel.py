@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.kernel.result import KernelResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import duration, milliseconds, percent
+from sojourn.words import counted, duration, milliseconds, percent
 
 MEASURES = (
     "Accept queue: from the end of the TCP handshake to accept(). SYN_RECV: from the SYN to the final ACK of the "
@@ -43,7 +43,7 @@ def kernel_section(found: KernelResult, records: Records | None = None) -> Secti
 
 def sentence(found: KernelResult) -> str:
     """The finding in one sentence."""
-    looked = f"{found.samples:,} sample{'' if found.samples == 1 else 's'} in {duration(found.seconds)}"
+    looked = f"{counted(found.samples, 'sample')} in {duration(found.seconds)}"
     if not len(found.sockets):
         text = f"No listening socket was there to look at ({looked})"
         return text + (f"; the kernel turned away {found.overflows:,} packets." if found.overflows else ".")

@@ -11,7 +11,7 @@ from sojourn.explain.stays import GIVEN_UP, READ, SERVED, WAITED
 from sojourn.explain.visits import visits
 from sojourn.explain.waiting.scene import Scene, scene_of
 from sojourn.sections.section import Chart, Picture
-from sojourn.words import briefly, printable
+from sojourn.words import briefly, counted, printable
 
 SHOWN = 24  # requests: of more the chart is longer than a screen
 
@@ -49,7 +49,7 @@ def reading(scene: Scene) -> str:
     gone = table.filter(pl.col("outcome") == GIVEN_UP).height
     were = "was" if served == 1 else "were"
     given = f", {gone:,} given up on" if gone else ""
-    text = f"Of {len(table):,} {'request' if len(table) == 1 else 'requests'} {served:,} {were} served{given}"
+    text = f"Of {counted(len(table), 'request')} {served:,} {were} served{given}"
     told = table.filter("told")
     if told.is_empty():
         return f"{text}; nothing tells how long they waited."

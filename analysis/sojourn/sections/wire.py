@@ -12,7 +12,7 @@ from sojourn.explain.wire.result import WireResult
 from sojourn.sections.section import Picture, Section, Table
 from sojourn.sections.wire_notes import failures_of, notes_of
 from sojourn.sections.wire_readings import agreement_reading, packets_reading, steps_reading, waits_reading
-from sojourn.words import milliseconds, percent
+from sojourn.words import counted, milliseconds, percent
 
 MEASURES = (
     "A connection waits in the kernel's SYN queue from its SYN to the final ACK of its handshake, then in the accept "
@@ -63,9 +63,9 @@ def sentence(found: WireResult) -> str:
     opened = connections.filter(pl.col("syn").is_not_null())
     repeated = int((opened["syn_retransmissions"] > 0).sum())
     if opened.is_empty():
-        text = f"{_number(len(connections), 'connection')}, every one of them older than the capture"
+        text = f"{counted(len(connections), 'connection')}, every one of them older than the capture"
     else:
-        text = f"{_number(len(opened), 'connection')} asked for, "
+        text = f"{counted(len(opened), 'connection')} asked for, "
         text += f"{repeated:,} of them ({percent(repeated / len(opened))})" if repeated else "none of them"
         text += " by a SYN that had to be sent again"
     lost = sum(found.ends.get(end, 0) for end in ("refused", "unanswered"))
@@ -93,10 +93,6 @@ def _accept_queue(found: WireResult) -> str:
 def _figure(found: WireResult, name: str) -> Summary | None:
     summary = found.figures.get(name)
     return summary if summary is not None and summary["p99"] is not None else None
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _packets(found: WireResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sojourn.explain.wire.result import WireResult
-from sojourn.words import briefly, percent, printable
+from sojourn.words import briefly, counted, percent, printable
 
 
 def packets_reading(found: WireResult, row: int, remark: str) -> str:
@@ -46,7 +46,7 @@ def steps_reading(found: WireResult) -> str:
     again = int(found.steps["connections"].sum() or 0)
     never = int(found.steps.filter(~found.steps["answered"])["connections"].sum() or 0)
     last = found.steps["step"].max()
-    text = f"{again:,} connection{'' if again == 1 else 's'} had to send a SYN again"
+    text = f"{counted(again, 'connection')} had to send a SYN again"
     if isinstance(last, int | float):
         text += f", the last of them {last:g} s after the first"
     return f"{text}; {never:,} of them ({percent(never / again)}) never got an answer." if never else f"{text}."

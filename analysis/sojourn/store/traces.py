@@ -7,10 +7,10 @@ from datetime import datetime
 import polars as pl
 
 from sojourn.errors import SojournError
-from sojourn.readers.traces import INSTANCE, PEER, TRACES_SCHEMA
 from sojourn.store.client import connect, plainly
 from sojourn.store.rows import SPAN_LIMIT
 from sojourn.store.statements import sql
+from sojourn.traces_frame import INSTANCE, PEER, TRACES_SCHEMA
 
 
 def stored_traces(dsn: str, since: datetime | None = None, until: datetime | None = None) -> pl.DataFrame:

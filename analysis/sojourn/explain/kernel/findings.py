@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from sojourn.explain.kernel.result import Finding, KernelResult
-from sojourn.words import percent
+from sojourn.words import counted, percent
 
 WEIGHTS = ("lost", "risk", "note")
 CURE = (
@@ -39,7 +39,7 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
     overflows = found.overflows
     if overflows:
         sentence = (
-            f"The kernel turned away {_count(overflows, 'packet')} because an accept queue was full: SYNs and final "
+            f"The kernel turned away {counted(overflows, 'packet')} because an accept queue was full: SYNs and final "
             "ACKs, each repetition of one client counted again."
         )
         yield Finding("overflowed", "lost", sentence, CURE)
@@ -47,14 +47,14 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
     for row in full.iter_rows(named=True):
         sentence = (
             f"The accept queue of {row['socket']} was full ({row['limit'] + 1:,} connections) in {row['full']:,} of "
-            f"{_count(row['samples'], 'sample')} ({percent(row['full_share'])})"
+            f"{counted(row['samples'], 'sample')} ({percent(row['full_share'])})"
         )
         if overflows == 0:
             sentence += ", though nobody was turned away between the samples"
         if overflows and row["open_while_full"]:
             sentence += (
-                f", with up to {_count(row['open_while_full'], 'handshake')} open meanwhile: among them may be clients "
-                "whose final ACK was dropped and who think themselves connected"
+                f", with up to {counted(row['open_while_full'], 'handshake')} open meanwhile: among them may be "
+                "clients whose final ACK was dropped and who think themselves connected"
             )
         yield Finding(
             "filled", "lost" if overflows else "risk", f"{sentence}.", "" if overflows else CURE, row["socket"]
@@ -64,7 +64,7 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
         yield Finding(
             "missed",
             "note",
-            f"{found.unseen:,} of the {_count(overflows, 'packet')} met a full queue between two samples that saw "
+            f"{found.unseen:,} of the {counted(overflows, 'packet')} met a full queue between two samples that saw "
             f"none: bursts shorter than the period{period}, or a socket that was not watched (the counter is of the "
             "whole network namespace).",
             "Sample more often (--period 0.1), or watch all sockets (no --port).",
@@ -121,7 +121,7 @@ def _backlogs(found: KernelResult) -> Iterator[Finding]:
 def _syn_queue(found: KernelResult) -> Iterator[Finding]:
     others, full = found.other_drops, found.syn_drops
     if others:
-        sentence = f"{_count(others, 'packet')} more {_was(others)} dropped, not for a full accept queue"
+        sentence = f"{counted(others, 'packet')} more {_was(others)} dropped, not for a full accept queue"
         mend = ""
         if full:
             sentence += f"; {full:,} of them because a SYN queue was full and no cookies were sent"
@@ -138,12 +138,12 @@ def _syn_queue(found: KernelResult) -> Iterator[Finding]:
             mend = "Memory, routes and security modules can be the reason; the kernel does not count them apart."
         yield Finding("other_drops", "lost", f"{sentence}.", mend)
     elif full:
-        yield Finding("other_drops", "lost", f"{_count(full, 'SYN')} {_was(full)} dropped: a SYN queue was full.")
+        yield Finding("other_drops", "lost", f"{counted(full, 'SYN')} {_was(full)} dropped: a SYN queue was full.")
     if found.cookies and found.settings.get("tcp_syncookies") != 2:
         yield Finding(
             "cookies",
             "risk",
-            f"A SYN queue was full: {_count(found.cookies, 'handshake')} {_was(found.cookies)} answered by SYN "
+            f"A SYN queue was full: {counted(found.cookies, 'handshake')} {_was(found.cookies)} answered by SYN "
             "cookies. That turns nobody away, but the server keeps nothing of them: a final ACK that is lost, or meets "
             "a full accept queue, leaves a client that thinks itself connected.",
             "A longer backlog makes the SYN queue longer, too. Many sources that never answer are an attack.",
@@ -153,7 +153,7 @@ def _syn_queue(found: KernelResult) -> Iterator[Finding]:
         yield Finding(
             "deferred",
             "note",
-            f"{_count(deferred, 'bare ACK')} {_was(deferred)} held back until data came (TCP_DEFER_ACCEPT): such "
+            f"{counted(deferred, 'bare ACK')} {_was(deferred)} held back until data came (TCP_DEFER_ACCEPT): such "
             "connections stay among the handshakes, not in the accept queue, and may meet a full queue later.",
         )
 
@@ -184,10 +184,6 @@ def _settings(found: KernelResult) -> Iterator[Finding]:
             "cannot be seen, for the kernel keeps nothing of them.",
             "net.ipv4.tcp_syncookies=1, the default.",
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _was(number: int) -> str:

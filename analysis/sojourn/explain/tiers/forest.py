@@ -51,7 +51,7 @@ class Forest:
 
 
 def forest_of(spans: pl.DataFrame) -> Forest:
-    """The trees of spans, columns as in ``sojourn.readers.traces.TRACES_SCHEMA``, each (trace_id, span_id) once."""
+    """The trees of spans, columns as in ``sojourn.traces_frame.TRACES_SCHEMA``, each (trace_id, span_id) once."""
     count = len(spans)
     if not count:
         nothing, never = np.zeros(0, np.int64), np.zeros(0, bool)

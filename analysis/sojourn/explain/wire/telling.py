@@ -6,7 +6,7 @@ import polars as pl
 
 from sojourn.explain.wire.log_join import ONE_CLOCK
 from sojourn.explain.wire.result import WireResult
-from sojourn.words import milliseconds, percent
+from sojourn.words import counted, milliseconds, percent
 
 MILLISECOND = 1e-3
 
@@ -45,14 +45,14 @@ def _of_leg(found: WireResult, leg: str, whose: str) -> list[str]:
     if repeated:
         steps = found.steps.filter(pl.col("leg") == leg, pl.col("answered"))
         when = ", ".join(f"+{row['step']:g} s: {row['connections']:,}" for row in steps.head(6).iter_rows(named=True))
-        sentence = f"{_many(repeated, 'SYN')} to {whose} had to be sent again: nothing took the one before"
+        sentence = f"{counted(repeated, 'SYN')} to {whose} had to be sent again: nothing took the one before"
         told.append(sentence + (f" (answered at {when})." if when else "."))
     if unanswered:
-        told.append(f"{_many(unanswered, 'connection')} to {whose} never got an answer.")
+        told.append(f"{counted(unanswered, 'connection')} to {whose} never got an answer.")
     dropped = int(table["acks_dropped"].sum())
     if dropped:
         told.append(
-            f"On {_many(dropped, 'occasion')} a final ACK to {whose} was dropped: the accept queue was full when "
+            f"On {counted(dropped, 'occasion')} a final ACK to {whose} was dropped: the accept queue was full when "
             "the handshake ended, and the client took itself for connected."
         )
     again = found.exchanges.filter(pl.col("leg") == leg, pl.col("number") == 1, pl.col("retransmissions") > 0)
@@ -63,16 +63,16 @@ def _of_leg(found: WireResult, leg: str, whose: str) -> list[str]:
     )
     if len(again):
         told.append(
-            f"{_many(len(again), 'first request')} to {whose} had to be sent again: lost on the way, or "
+            f"{counted(len(again), 'first request')} to {whose} had to be sent again: lost on the way, or "
             "the final ACK before was dropped for a full accept queue (a server that uses SYN cookies cannot repeat "
             "its SYN-ACK)."
         )
     refused, reset = int(table["refused"].sum()), int(table["reset_by_server"].sum())
     if refused:
-        told.append(f"{_many(refused, 'connection')} to {whose} met a reset: nobody listened.")
+        told.append(f"{counted(refused, 'connection')} to {whose} met a reset: nobody listened.")
     if reset:
         told.append(
-            f"{_many(reset, 'connection')} ended in a reset by {whose}: an app that crashed or was "
+            f"{counted(reset, 'connection')} ended in a reset by {whose}: an app that crashed or was "
             "stopped, or a full accept queue with tcp_abort_on_overflow."
         )
     return told
@@ -92,7 +92,7 @@ def notes(found: WireResult) -> list[str]:
     joined = found.joined
     if joined.without_service and "accept_wait_upper" in found.figures:
         told.append(
-            f"For {_many(joined.without_service, 'request')} nobody tells a service time: the upper bound holds it."
+            f"For {counted(joined.without_service, 'request')} nobody tells a service time: the upper bound holds it."
         )
     if joined.unjoined:
         reasons = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in joined.unjoined.items())
@@ -106,7 +106,3 @@ def notes(found: WireResult) -> list[str]:
             "were moved by that."
         )
     return told
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
