@@ -1,6 +1,6 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test demo test test-scenarios lab lint format dashboards reference docs bench clean requirements
+.PHONY: help setup setup-test setup-tools demo test test-scenarios lab lint format dashboards reference docs bench clean requirements
 
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
@@ -13,6 +13,9 @@ setup: ## install what the demo needs: nginx and njs by apt, Python packages int
 
 setup-test:
 	@sh lab/setup.sh test
+
+setup-tools:
+	@sh lab/setup.sh tools
 
 demo: setup ## the benchmark, short: real nginx, real app servers, a table and a report (under 3 minutes)
 	@.venv/bin/sojourn lab run benchmark
@@ -50,7 +53,7 @@ reference: setup-test ## write the generated pages of the reference and the manu
 docs: setup-test ## the documentation as a static site in site/, read without a network
 	@$(PY) -m sphinx -q -W --keep-going -E -j 2 -b html -c docs -d site/.doctrees . site && echo site/index.html
 
-bench: setup ## measure speed, as ratios against peers in the same run (about an hour; ONLY=split,startup for some)
+bench: setup-tools ## measure speed, as ratios against peers in the same run (about an hour; ONLY=split,startup for some)
 	@PYTHONPATH=analysis $(PY) -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove what was made here, the runs and the virtual environment included
@@ -64,5 +67,8 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
 requirements:
 	@$(COMPILE) --group dashboards --group docs --group lint --group notebooks --group test -o requirements/dev.txt
 	@$(COMPILE) -c requirements/dev.txt -o requirements/run.txt
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --prerelease if-necessary --group audit --group bench --group fuzz -c requirements/dev.txt \
+		-o requirements/tools.txt
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --prerelease if-necessary --group app -c requirements/dev.txt -o requirements/app.txt

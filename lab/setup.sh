@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs what the demo (run) or the tests (test) need, says what it does, and does nothing when nothing is missing.
-#   sh lab/setup.sh run|test
+# Installs what the demo (run), the tests (test), or benchmarks, fuzzers and audits (tools) need, says what it does, and does nothing when nothing is missing.
+#   sh lab/setup.sh run|test|tools
 # System packages by apt (with sudo where not root), Python packages into .venv, pinned with hashes.
 set -eu
 
-stage=${1:?usage: sh lab/setup.sh run|test}
+stage=${1:?usage: sh lab/setup.sh run|test|tools}
 cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "$*" >&2; }
@@ -16,7 +16,10 @@ case $stage in
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
             tmux libatomic1" ;;
-    *) fail "no such stage: $stage (run or test)" ;;
+    # Over and above the tests'.
+    tools) sh lab/setup.sh test
+        requirements=requirements/tools.txt needed="" wanted="wrk" ;;
+    *) fail "no such stage: $stage (run, test or tools)" ;;
 esac
 
 # ---- Python: 3.11 or newer
@@ -45,7 +48,7 @@ provided() { # what another installation than the distribution's may provide as 
             done
             return 1
             ;;
-        njs | unicorn | siege | chromium | zstd | tshark | goaccess | jq | tmux | curl) command -v "$1" > /dev/null ;;
+        njs | unicorn | siege | wrk | chromium | zstd | tshark | goaccess | jq | tmux | curl) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
         *) return 1 ;;
@@ -138,5 +141,5 @@ fi
 say "setup: installing Python packages from $requirements (a minute or so)"
 pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"; }
 pip --require-hashes -r "$requirements" || fail "pip could not install $requirements"
-pip --no-deps --no-build-isolation -e collector/middleware/python -e . || fail "pip could not install the project"
+[ "$stage" = tools ] || pip --no-deps --no-build-isolation -e collector/middleware/python -e . || fail "pip could not install the project"
 printf '%s\n' "$state" > "$stamp"
