@@ -128,6 +128,17 @@ def _gunicorn(
     config = folder / f"{name}.gunicorn.py"
     config.write_text(gunicorn_settings(f"fd://{listener.fileno()}", topology))
     command = [sys.executable, "-m", "gunicorn", "--config", str(config), "app:application"]
+    return _python_process(name, command, listener, folder, spans, more)
+
+
+def _python_process(
+    name: str,
+    command: list[str],
+    listener: socket.socket,
+    folder: Path,
+    spans: Path | None,
+    more: Mapping[str, str],
+) -> Process:
     return Process(
         command,
         name=name,
@@ -199,14 +210,7 @@ def _queue(
         *("--fd", str(listener.fileno())),
         *queue_options(topology),
     ]
-    return Process(
-        command,
-        name=name,
-        folder=folder,
-        env=_environment(spans, {"OTEL_SERVICE_NAME": name, "PYTHONDONTWRITEBYTECODE": "1", **more}),
-        cwd=house_file("backend"),
-        pass_fds=[listener.fileno()],
-    )
+    return _python_process(name, command, listener, folder, spans, more)
 
 
 _MAKERS = {"gunicorn": _gunicorn, "unicorn": _unicorn, "queue": _queue}

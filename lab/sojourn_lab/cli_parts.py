@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -83,8 +84,13 @@ def run_in_good_order(
         fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
     except LabError as error:
         fail(f"{error}\neverything is down, logs are in {folder.partial}", FAILURE)
+    except OSError as error:
+        # What a run writes is in its folder.
+        reason = f"{error.filename or folder.partial}: {error.strerror or error}"
+        fail(f"{reason}\neverything is down, what was written is in {folder.partial}", FAILURE)
     except Exception as error:  # a mistake of the lab's own: the details belong into the logs
-        (folder.logs / "lab.err").write_text(traceback.format_exc())
+        with contextlib.suppress(OSError):
+            (folder.logs / "lab.err").write_text(traceback.format_exc())
         name = type(error).__name__
         fail(
             f"unexpected {name}: {error}\neverything is down, details are in {folder.logs / 'lab.err'}",

@@ -5,6 +5,7 @@ The queue may hold limit + 1 connections. How the kernel is asked: sojourn.kerne
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -73,6 +74,9 @@ class ListenSampler:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listen-sampler", daemon=True)
         self.unavailable: str | None = None
+        """Why there are no samples, or no more of them."""
+        self.failed: str | None = None
+        """Why there are no more of them, where the file is to blame."""
         self.last_seen = time.monotonic()
         """When one of the ports was there the last time, in monotonic seconds; the start, before that."""
 
@@ -106,4 +110,5 @@ class ListenSampler:
                 if self._end.wait(due - time.monotonic()):
                     return
         finally:
-            out.close()
+            with contextlib.suppress(OSError):  # what could not be written was said
+                out.close()

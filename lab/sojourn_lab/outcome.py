@@ -24,6 +24,7 @@ from sojourn_lab.document import (
 from sojourn_lab.errors import LabError
 from sojourn_lab.laws import law_of
 from sojourn_lab.learned import lessons_of
+from sojourn_lab.mishaps import mishaps
 from sojourn_lab.parts import Measured, Parts
 from sojourn_lab.pictures import write_pictures
 from sojourn_lab.predictions import prediction_results
@@ -53,7 +54,7 @@ def worked_out(parts: Parts, *, scale: float, started: float, changes: dict[str,
         spans=concatenated([*written, *(path for each in outcomes for path in each.spans)], spans),
     )
     span_files = [spans] if rows.spans else []
-    faults: list[str] = []
+    faults = [each for runtime in parts.runtimes for each in mishaps(runtime)]
     requests = None
     if rows.access:
         try:
@@ -177,7 +178,10 @@ def deepest_queues(listen_log: Path, since: float, until: float) -> list[ListenD
         return []
     with listen_log.open("rb") as lines:
         for line in lines:
-            sample = msgspec.json.decode(line)
+            try:
+                sample = msgspec.json.decode(line)
+            except msgspec.DecodeError:
+                continue  # cut off where the disk was full
             if "unavailable" in sample or not since <= sample["time"] < until:
                 continue
             name = sample["socket"]

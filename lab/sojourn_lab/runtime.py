@@ -118,6 +118,7 @@ class ProcessRuntime(Standing):
         """All that were started, in the order of their start."""
         self.upstreams = Upstreams()
         self.nginx: Nginx | None = None
+        self.listen: ListenSampler | None = None
         self._half_open: HalfOpen | None = None
         self.versions: dict[str, str] = {}
 
@@ -166,7 +167,7 @@ class ProcessRuntime(Standing):
             self._stack.callback(nginx.stop)
             self.nginx = nginx
         ports = {"nginx": nginx.port, **{backend.name: backend.port for backend in self.backends}}
-        self._stack.enter_context(ListenSampler(self.listen_log, ports, keep=True))
+        self.listen = self._stack.enter_context(ListenSampler(self.listen_log, ports, keep=True))
 
     def _started(self, name: str, topology: Topology, environment: Mapping[str, str] | None = None) -> Backend:
         with self._interrupts.shielded():
@@ -220,6 +221,11 @@ class ProcessRuntime(Standing):
             self._half_open.begin(HOST, backend.port, count)
 
     def settle(self, deadline: float) -> None:
-        """Return when every backend answers again, so that no case inherits the work of the one before."""
+        """Return when every backend answers again, so that no case inherits the work of the one before.
+
+        LabError where nginx or a backend is gone: then nothing tells since when.
+        """
+        if self.nginx is not None and (code := self.nginx.process.exit_code()) is not None:
+            raise LabError(f"nginx ended ({code}) while it was under load")
         for backend in self.backends:
             backend.wait_until_ready(deadline)

@@ -29,7 +29,7 @@ def print_run(console: Console, run: Run, where: str) -> None:
         for reason in run.void_reasons:
             console.print(f"  {_plain(reason)}")
     for fault in run.faults:
-        console.print(f"[red]Went wrong after the measuring:[/] {_plain(fault)}")
+        console.print(f"[red]Went wrong:[/] {_plain(fault)}")
     console.print(_plain(run.scenario.question))
     console.print()
     words = result_words(run)

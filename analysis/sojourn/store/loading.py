@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from sojourn.errors import SojournError
 from sojourn.readers.blocks import Reject, parsed_blocks
 from sojourn.readers.sources import LogInput, opened_inputs
+from sojourn.redaction import redacted_text, redacting
 from sojourn.store.client import Store, plainly
 from sojourn.store.listen_rows import LISTEN_SCHEMA, listen_rows
 from sojourn.store.loaded import Loaded, Source
@@ -81,10 +83,10 @@ def load_into(
     requests = loaded.requests
     span_files = [*inputs.spans, *spans]
     if span_files:
-        loaded.spans = _load_spans(store, span_files, dead)
+        loaded.spans = _load_rows(store, "spans", SPAN_SCHEMA, span_rows, span_files, dead)
     listen_files = [p for s in sources if (p := Path(os.fspath(s)) / "listen.jsonl").is_file()]
     if listen_files:
-        loaded.listen = _load_listen(store, listen_files, dead)
+        loaded.listen = _load_rows(store, "listen_queue", LISTEN_SCHEMA, listen_rows, listen_files, dead)
     dead.flush()
     loaded.requests, loaded.dead_letters = requests, dead.sent
     return loaded
@@ -109,26 +111,20 @@ def _load_logs(
     loaded.requests = sender.sent
 
 
-def _load_spans(store: Store, files: Sequence[Source], dead: Sender) -> int:
-    sender = Sender(store, "spans")
+def _load_rows(
+    store: Store,
+    table: str,
+    schema: pa.Schema,
+    rows_of: Callable[[list[LogInput]], Iterator[tuple[str, list[dict[str, Any]], list[Reject]]]],
+    files: Sequence[Source],
+    dead: Sender,
+) -> int:
+    sender = Sender(store, table)
     inputs = opened_inputs(files)
     try:
-        for source, rows, rejects in span_rows(inputs.logs):
-            sender.add(pa.Table.from_pylist(rows, schema=SPAN_SCHEMA))
-            dead.add(dead_letters("spans", source, rejects))
-    finally:
-        inputs.close()
-    sender.flush()
-    return sender.sent
-
-
-def _load_listen(store: Store, files: Sequence[Path], dead: Sender) -> int:
-    sender = Sender(store, "listen_queue")
-    inputs = opened_inputs(files)
-    try:
-        for source, rows, rejects in listen_rows(inputs.logs):
-            sender.add(pa.Table.from_pylist(rows, schema=LISTEN_SCHEMA))
-            dead.add(dead_letters("listen_queue", source, rejects))
+        for source, rows, rejects in rows_of(inputs.logs):
+            sender.add(pa.Table.from_pylist(rows, schema=schema))
+            dead.add(dead_letters(table, source, rejects))
     finally:
         inputs.close()
     sender.flush()
@@ -138,8 +134,9 @@ def _load_listen(store: Store, files: Sequence[Path], dead: Sender) -> int:
 def dead_letters(kind: str, source: str, rejects: Sequence[Reject]) -> pa.Table:
     """Refused lines as rows of ``dead_letters``."""
     now = datetime.now(UTC)
+    stored = redacted_text if redacting() else str
     rows = [
-        {"time": now, "kind": kind, "source": source, "position": r.position, "reason": r.reason, "raw": r.raw}
+        {"time": now, "kind": kind, "source": source, "position": r.position, "reason": r.reason, "raw": stored(r.raw)}
         for r in rejects
     ]
     return pa.Table.from_pylist(rows, schema=DEAD_LETTERS)

@@ -58,6 +58,29 @@ def failed(record: ClientRecord) -> bool:
     return record.error is not None or record.status is None or record.status == 429 or record.status >= 500
 
 
+async def ended(
+    record: ClientRecord,
+    session: aiohttp.ClientSession,
+    clock: Clock,
+    method: str,
+    url: str | URL,
+    body: bytes | None = None,
+) -> ClientRecord:
+    """Send the request of a record and return the record with how it ended: a failure is in it, never raised."""
+    headers = {"X-Lab-Case": record.case, "X-Lab-Id": record.id}
+    try:
+        async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
+            record.first_byte = clock.unix(clock.now())
+            record.status = answer.status
+            record.request_id = answer.headers.get("X-Request-ID")
+            async for chunk in answer.content.iter_chunked(CHUNK):
+                record.bytes += len(chunk)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        record.error = kind_of_failure(error)
+    record.done = clock.unix(clock.now())
+    return record
+
+
 class Asks(Protocol):
     """What asks the system for what users want, and tells how each request ended."""
 
@@ -113,19 +136,7 @@ class Client:
             route=wanted.route,
             attempt=attempt,
         )
-        headers = {"X-Lab-Case": self._plan.case, "X-Lab-Id": record.id}
-        url = self._url(wanted)
-        try:
-            async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
-                record.first_byte = unix(self._clock.now())
-                record.status = answer.status
-                record.request_id = answer.headers.get("X-Request-ID")
-                async for chunk in answer.content.iter_chunked(CHUNK):
-                    record.bytes += len(chunk)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            record.error = kind_of_failure(error)
-        record.done = unix(self._clock.now())
-        return record
+        return await ended(record, self._session, self._clock, "GET", self._url(wanted))
 
 
 def kind_of_failure(error: BaseException) -> str:

@@ -31,8 +31,8 @@ def announce(plan: Plan, since: float) -> None:
 def exit_code(name: str, kind: type[P], arguments: list[str], run: Callable[[P], None]) -> int:
     """Run a plan of some kind and return the exit code: 0 also for a void run.
 
-    2 for a plan that cannot be used, and 1 where nothing can be sent (`run` raised LabError), both with a sentence on
-    stderr that begins with `name`.
+    2 for a plan that cannot be used, and 1 where nothing can be sent (`run` raised LabError) or written, both with a
+    sentence on stderr that begins with `name`.
     """
     try:
         (path,) = arguments
@@ -47,5 +47,8 @@ def exit_code(name: str, kind: type[P], arguments: list[str], run: Callable[[P],
         run(plan)
     except LabError as error:
         sys.stderr.write(f"{name}: {error}\n")
+        return FAILURE
+    except OSError as error:
+        sys.stderr.write(f"{name}: {error.filename or 'what it wrote'}: {error.strerror or error}\n")
         return FAILURE
     return 0

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from sojourn_lab.generator.__main__ import HEAD_START
-from sojourn_lab.generator.client import CHUNK, kind_of_failure
+from sojourn_lab.generator.client import ended
 from sojourn_lab.generator.clock import Clock, Heartbeat, sleep_until
 from sojourn_lab.generator.program import exit_code
 from sojourn_lab.generator.summary import summary_of
@@ -58,20 +58,9 @@ class Sender:
             sent=unix(self._clock.now()),
             route=route,
         )
-        headers = {"X-Lab-Case": record.case, "X-Lab-Id": name}
         body = None if viewer is None else msgspec.json.encode({"id": name, "viewer": viewer})
         method = "GET" if body is None else "POST"
-        try:
-            async with self._session.request(method, self._plan.url + route, data=body, headers=headers) as answer:
-                record.first_byte = unix(self._clock.now())
-                record.status = answer.status
-                record.request_id = answer.headers.get("X-Request-ID")
-                async for chunk in answer.content.iter_chunked(CHUNK):
-                    record.bytes += len(chunk)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            record.error = kind_of_failure(error)
-        record.done = unix(self._clock.now())
-        return record
+        return await ended(record, self._session, self._clock, method, self._plan.url + route, body)
 
 
 async def offer(
