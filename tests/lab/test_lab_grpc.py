@@ -125,6 +125,7 @@ def test_settings_move_with_the_scale_and_nothing_else_is_taken() -> None:
     assert scenario_from_text(TEXT.format(balanced="call", more=""), "x.toml").cases[0].kind == "grpc"
 
 
+@pytest.mark.scenario
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_pinned_connections_leave_the_newcomer_idle_and_balanced_calls_do_not(tmp_path: Path) -> None:
     run = sound_run(tmp_path, "grpc-pinning", "--duration", "4", "--seed", "6")

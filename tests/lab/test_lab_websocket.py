@@ -303,6 +303,7 @@ def check(record: dict[str, Any]) -> None:
     assert len(rows) == calm["connections"]["offered"] + flooded["connections"]["offered"]
 
 
+@pytest.mark.scenario
 @needs_nginx
 def test_beyond_capacity_connections_wait_for_the_event_loop_and_for_nothing_before_it(tmp_path: Path) -> None:
     record = record_of(tmp_path, "own")
@@ -312,6 +313,7 @@ def test_beyond_capacity_connections_wait_for_the_event_loop_and_for_nothing_bef
     assert sum(flooded["shares"].values()) == pytest.approx(1.0)
 
 
+@pytest.mark.scenario
 @needs_nginx
 @pytest.mark.skipif(why_k6_unavailable() is not None, reason=str(why_k6_unavailable()))
 def test_k6_makes_the_same_connections(tmp_path: Path) -> None:
