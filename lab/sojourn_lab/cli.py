@@ -95,6 +95,7 @@ def run_scenario(
     scale: Annotated[
         float | None,
         typer.Option(
+            metavar="X",
             min=0.001,
             max=100.0,
             help="Multiply every duration of the file, service times and timeouts too. Default: the scenario's own.",
@@ -102,10 +103,12 @@ def run_scenario(
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option(min=0.1, max=86_400.0, help="Measured seconds per case, as given: not scaled."),
+        typer.Option(metavar="S", min=0.1, max=86_400.0, help="Measured seconds per case, as given: not scaled."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Measure as long as the scenario's source did.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random numbers instead of the file's.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Seed of the random numbers instead of the file's.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -131,14 +134,19 @@ def run_scenario(
     ] = False,
     max_rate: Annotated[
         float | None,
-        typer.Option(min=0.01, max=100_000.0, help="With --url: requests a second, at most. Default: 5."),
+        typer.Option(
+            metavar="RATE", min=0.01, max=100_000.0, help="With --url: requests a second, at most. Default: 5."
+        ),
     ] = None,
     max_concurrency: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="With --url: users of a closed loop, at most. Default: 4.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=10_000, help="With --url: users of a closed loop, at most. Default: 4."),
     ] = None,
     max_duration: Annotated[
         float | None,
-        typer.Option(min=0.1, max=86_400.0, help="With --url: seconds of load of a scenario, at most. Default: 60."),
+        typer.Option(
+            metavar="S", min=0.1, max=86_400.0, help="With --url: seconds of load of a scenario, at most. Default: 60."
+        ),
     ] = None,
     capture: Annotated[
         bool, typer.Option("--capture", help="Record the packets of nginx and its app servers: capture.pcap.")

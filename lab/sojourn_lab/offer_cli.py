@@ -25,15 +25,20 @@ def offer_load(
     url: Annotated[str, typer.Argument(help="Where the proxy of the lab's app answers.", metavar="URL")],
     *,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Closed loop: users who wait for each answer.")
+        int | None, typer.Option(metavar="N", min=1, max=10_000, help="Closed loop: users who wait for each answer.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, max=100_000.0, help="Open loop: Poisson arrivals a second.")
+        float | None,
+        typer.Option(metavar="RATE", min=0.001, max=100_000.0, help="Open loop: Poisson arrivals a second."),
     ] = None,
-    service_time: Annotated[float, typer.Option(min=0.0, max=60.0, help="Seconds the app sleeps.")] = 0.1,
-    duration: Annotated[float, typer.Option(min=0.1, max=LONGEST, help="Seconds of load; then it stops.")] = 30.0,
-    timeout: Annotated[float, typer.Option(min=0.01, max=600.0, help="Seconds a client waits.")] = 60.0,
-    name: Annotated[str, typer.Option(help="The service in the log: lower case, digits, '.', '_', '-'.")] = "load",
+    service_time: Annotated[float, typer.Option(metavar="S", min=0.0, max=60.0, help="Seconds the app sleeps.")] = 0.1,
+    duration: Annotated[
+        float, typer.Option(metavar="S", min=0.1, max=LONGEST, help="Seconds of load; then it stops.")
+    ] = 30.0,
+    timeout: Annotated[float, typer.Option(metavar="S", min=0.01, max=600.0, help="Seconds a client waits.")] = 60.0,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="The service in the log: lower case, digits, '.', '_', '-'.")
+    ] = "load",
     client_log: Annotated[Path | None, typer.Option(help="Write one JSON line per request.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,16 +66,20 @@ def sample_listen_queues(
     sockets: Annotated[list[str], typer.Argument(help="Sockets of this machine to watch.", metavar="NAME=PORT...")],
     *,
     out: Annotated[Path, typer.Option(help="JSON lines go here, after what is there.")],
-    every: Annotated[float, typer.Option(min=0.05, max=3600.0, help="Seconds between samples.")] = 1.0,
+    every: Annotated[float, typer.Option(metavar="S", min=0.05, max=3600.0, help="Seconds between samples.")] = 1.0,
     seconds: Annotated[
-        float | None, typer.Option("--for", min=0.05, help="Stop after so many seconds. Default: when told to.")
+        float | None,
+        typer.Option("--for", metavar="S", min=0.05, help="Stop after so many seconds. Default: when told to."),
     ] = None,
     gone: Annotated[
         float | None,
-        typer.Option(min=0.5, help="Fail when none of the sockets was there for so many seconds. Default: wait."),
+        typer.Option(
+            metavar="S", min=0.5, help="Fail when none of the sockets was there for so many seconds. Default: wait."
+        ),
     ] = None,
-    max_bytes: Annotated[int, typer.Option(min=10_000, help="Begin a new file beyond; the old one becomes .1.")] = 1
-    << 26,
+    max_bytes: Annotated[
+        int, typer.Option(metavar="BYTES", min=10_000, help="Begin a new file beyond; the old one becomes .1.")
+    ] = 1 << 26,
 ) -> None:
     """Sample the accept queues of listening sockets: connections waiting, and how many the backlog allows."""
     ports = _ports(sockets)

@@ -48,9 +48,10 @@ def kernel(
             "--raindrops", metavar="URL", help="A unicorn's raindrops: http://HOST:PORT/_raindrops. Repeatable."
         ),
     ] = None,
-    period: Annotated[float, typer.Option(min=0.05, max=3600, help="Seconds between samples.")] = 1.0,
+    period: Annotated[float, typer.Option(metavar="S", min=0.05, max=3600, help="Seconds between samples.")] = 1.0,
     seconds: Annotated[
-        float | None, typer.Option(min=0.05, help="Look for so long. Default: 1; with --out until told to stop.")
+        float | None,
+        typer.Option(metavar="S", min=0.05, help="Look for so long. Default: 1; with --out until told to stop."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="F", help="Record to this file, JSON lines.")] = None,
     once: Annotated[bool, typer.Option("--once", help="A single look: depths and settings, no rates.")] = False,

@@ -67,18 +67,20 @@ def movie(
     where: Where = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.5, max=600, help="How long it plays.  [default: 30; a GIF: 15]", show_default=False),
+        typer.Option(
+            metavar="S", min=0.5, max=600, help="How long it plays.  [default: 30; a GIF: 15]", show_default=False
+        ),
     ] = None,
     speed: Annotated[
         float | None, typer.Option(min=0.001, max=100_000, metavar="X", help="Or: times as fast as it was.")
     ] = None,
-    fps: Annotated[float, typer.Option(min=1, max=50, help="Frames a second of a GIF.")] = 12.5,
-    width: Annotated[int, typer.Option(min=320, max=1920, help="Pixels of a GIF or PNG.")] = 800,
+    fps: Annotated[float, typer.Option(metavar="N", min=1, max=50, help="Frames a second of a GIF.")] = 12.5,
+    width: Annotated[int, typer.Option(metavar="PIXELS", min=320, max=1920, help="Pixels of a GIF or PNG.")] = 800,
     at: Annotated[float | None, typer.Option(metavar="S", help="The instant of a PNG, in seconds of the film.")] = None,
     theme: Annotated[
         str | None, typer.Option(metavar="light|dark|auto", help="Paper.  [default: a page: auto; a picture: light]")
     ] = None,
-    title: Annotated[str, typer.Option(help="Over all of it.")] = "The queue as it happened",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Over all of it.")] = "The queue as it happened",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -83,7 +83,9 @@ def plot(
         int | None,
         typer.Option(metavar="PIXELS", help="Between the axes.  [default: as the chart]", show_default=False, **WIDTHS),
     ] = None,
-    scale: Annotated[float, typer.Option(min=0.5, max=10, help="Pixels of a PNG for each of the chart.")] = 2.0,
+    scale: Annotated[
+        float, typer.Option(metavar="X", min=0.5, max=10, help="Pixels of a PNG for each of the chart.")
+    ] = 2.0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

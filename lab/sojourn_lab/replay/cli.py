@@ -37,13 +37,16 @@ def replay(
         Path | None, typer.Option(help="The run's folder; it must not exist. Default: runs/replay-<UTC time>.")
     ] = None,
     speed: Annotated[
-        float, typer.Option(min=0.01, max=100.0, help="How many times as fast requests come; service times stay.")
+        float,
+        typer.Option(
+            metavar="X", min=0.01, max=100.0, help="How many times as fast requests come; service times stay."
+        ),
     ] = 1.0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many requests, the earliest.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only so many requests, the earliest.")] = None,
     server: Annotated[Server, typer.Option(help="The kind of app server.")] = "gunicorn",
     workers: WorkersOption = None,
     tolerance: Annotated[
-        float, typer.Option(min=0.01, max=10.0, help="How far a figure may be from the original's.")
+        float, typer.Option(metavar="SHARE", min=0.01, max=10.0, help="How far a figure may be from the original's.")
     ] = 0.25,
     keep_routes: Annotated[bool, typer.Option("--keep-routes", help="Keep the names of routes.")] = False,
     since: Since = None,
