@@ -54,7 +54,7 @@ docs: setup-test ## the documentation as a static site in site/, read without a 
 	@$(PY) -m sphinx -q -W --keep-going -E -j 2 -b html -c docs -d site/.doctrees . site && echo site/index.html
 
 bench: setup-tools ## measure speed, as ratios against peers in the same run (about an hour; ONLY=split,startup for some)
-	@PYTHONPATH=analysis $(PY) -m benchmarks $(if $(ONLY),--only $(ONLY))
+	@PYTHONPATH=analysis $(PY) -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(PUBLISH),--publish docs/reference)
 
 clean: ## remove what was made here, the runs and the virtual environment included
 	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs site dist build

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page import page
+from benchmarks.page import page, published
 from benchmarks.rows import Found, Settings
 
 # Suite -> what its part of the page is called.
@@ -41,21 +41,21 @@ def machine() -> dict[str, Any]:
     return {"cores": os.cpu_count(), "memory_gb": round(memory / 1e9, 1), "system": platform.platform()}
 
 
-def run_suites(names: list[str], repeats: int, scale: float) -> dict[str, Any]:
-    """Run them one after the other; one that cannot be measured takes nothing from the others."""
-    found: dict[str, Any] = {}
-    for name in names:
-        with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
-            settings = Settings(repeats, scale, Path(folder), lambda text, name=name: _say(f"{name}: {text}"))  # type: ignore[misc]
-            try:
-                suite: Found = importlib.import_module(f"benchmarks.suites.{name}").run(settings)
-            except (SystemExit, OSError) as error:
-                suite = Found(skipped=[str(error)])
-        found[name] = {"title": SUITES[name], **suite.to_dict()}
+def run_suite(name: str, repeats: int, scale: float) -> dict[str, Any]:
+    """Measure one suite; what stops it takes nothing from the others."""
+    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+        settings = Settings(repeats, scale, Path(folder), lambda text: _say(f"{name}: {text}"))
+        try:
+            suite: Found = importlib.import_module(f"benchmarks.suites.{name}").run(settings)
+        except (SystemExit, Exception) as error:
+            suite = Found(skipped=[f"{type(error).__name__}: {error}"])
+    return {"title": SUITES[name], "repeats": repeats, "scale": scale, **suite.to_dict()}
+
+
+def whole(suites: dict[str, Any]) -> dict[str, Any]:
+    """Everything that was found, in the order of ``SUITES``, with the machine and the versions."""
     return {
-        "repeats": repeats,
-        "scale": scale,
-        "suites": found,
+        "suites": {name: suites[name] for name in SUITES if name in suites},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "machine": machine(),
     }
@@ -72,20 +72,24 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
+    parser.add_argument("--publish", type=Path, metavar="FOLDER", help="also write benchmarks.md and .json there")
     options = parser.parse_args()
     names = [name for name in options.only.split(",") if name] or list(SUITES)
     if unknown := [name for name in names if name not in SUITES]:
         parser.error(f"no such suite: {unknown[0]}")
-    found = run_suites(names, options.repeats, options.scale)
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "bench.json"
-    if file.exists():
-        before = json.loads(file.read_text())["suites"]
-        found["suites"] = {name: found["suites"].get(name) or before.get(name) for name in SUITES}
-        found["suites"] = {name: suite for name, suite in found["suites"].items() if suite}
-    file.write_text(json.dumps(found, indent=2) + "\n")
+    suites = json.loads(file.read_text())["suites"] if file.exists() else {}
+    for name in names:
+        suites[name] = run_suite(name, options.repeats, options.scale)
+        # After each: an hour is long, and what is known stays known.
+        file.write_text(json.dumps(whole(suites), indent=2) + "\n")
+    found = whole(suites)
     text = page(found)
     (options.out / "bench.md").write_text(text)
+    if options.publish:
+        (options.publish / "benchmarks.json").write_text(file.read_text())
+        (options.publish / "benchmarks.md").write_text(published(found))
     print(text)  # noqa: T201
 
 

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+INTRODUCTION = """\
+# What it costs
+
+`make bench` measures all of this again, in about an hour; `make bench ONLY=split,startup` a part of it. Ours and the
+peer's run one right after the other, in turns, so that a slow minute of the machine hits both: only the ratio of the
+two means something elsewhere. *from – to* are the smallest and the largest ratio of a round; a ratio with × says how
+many times faster (or more) than the peer we are, another what part of the peer's. A slope is that of the logarithm of
+the cost over the logarithm of the size: 1 is linear.
+
+"""
+
+
+def published(found: dict[str, Any]) -> str:
+    """The page of the documentation."""
+    return INTRODUCTION + page(found)
+
 
 def page(found: dict[str, Any]) -> str:
     """Tables of ratios and of slopes, with the machine and the versions."""
     machine = found["machine"]
-    size = "" if found["scale"] == 1.0 else f", at {found['scale']:g} of the full size"
-    where = f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}"
-    lines = [f"Medians of {found['repeats']} rounds, {where}{size}."]
+    lines = [f"On {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}."]
     versions = dict(found["versions"])
     for suite in found["suites"].values():
-        lines += ["", f"## {suite['title']}", ""]
+        size = "" if suite["scale"] == 1.0 else f", at {suite['scale']:g} of the full size"
+        lines += ["", f"## {suite['title']}", "", f"Medians of {suite['repeats']} rounds{size}.", ""]
         if suite["rows"]:
             lines += [
                 "| what | ours | peer | theirs | ratio | from – to | goal | memory |",
