@@ -79,7 +79,7 @@ function judge(headers, now, maxAge, maxFuture) {
 
     HEADERS.forEach(function (name) {
         const values = valuesOf(headers, name);
-        if (values.join('') === '') {
+        if (values.length < 2 && values.join('') === '') {
             return;
         }
         const stamp = values.length > 1 ? refused('list') : within(parsed(values[0]), now, maxAge, maxFuture);

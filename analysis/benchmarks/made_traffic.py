@@ -168,8 +168,9 @@ def client_of(connection: int) -> tuple[str, int]:
     return f"10.9.{address >> 8}.{address & 255}", 2048 + connection // CLIENTS % 60_000
 
 
-def write_log(traffic: Traffic, path: Path) -> None:
-    """nginx's log of it, one JSON object a line, in the order of the requests' ends."""
+def write_log(traffic: Traffic, path: Path, routes: int = 10) -> None:
+    """nginx's log of it, one JSON object a line, in the order of the requests' ends; so many routes, each served by
+    every backend."""
     started = (traffic.request + 60 * MICROSECOND) // MILLISECOND
     ended = (traffic.answer + 80 * MICROSECOND) // MILLISECOND
     opened = traffic.syn // MILLISECOND
@@ -186,14 +187,15 @@ def write_log(traffic: Traffic, path: Path) -> None:
         "connection": traffic.connection,
         "number": traffic.number,
     }
+    backends = traffic.settings.backends
     with path.open("w", encoding="ascii") as log:
         for request in np.argsort(traffic.answer, kind="stable").tolist():
             of = {name: int(values[request]) for name, values in columns.items()}
             upstream = f"{of['header'] / 1e3:.3f}"
             record = {
                 "time": f"{of['ended'] / 1e3:.3f}", "request_id": traffic.identity[request].tobytes().hex(),
-                "service": "shop", "route": f"/r{request % 10}", "method": "GET", "uri": path_of(request),
-                "status": "200", "protocol": "HTTP/1.1", "host": "example.com",
+                "service": "shop", "route": f"/r{request // backends % routes}", "method": "GET",
+                "uri": path_of(request), "status": "200", "protocol": "HTTP/1.1", "host": "example.com",
                 "remote_addr": client_of(of["connection"])[0], "bytes_sent": "360", "request_length": "120",
                 "connection": str(of["connection"] + 1), "connection_requests": str(of["number"] + 1),
                 "request_time": f"{of['taken'] / 1e3:.3f}", "request_start": f"{of['stamp'] / 1e3:.3f}",

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 # Controls, surrogates, unassigned, and the format characters that reorder or hide text (Cf).
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+# Unicode's Default_Ignorable_Code_Point beside those, and a blank that counts as a letter of Braille: nobody sees them.
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0").union(
+    map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
+)
+_MARKS = {"Mn", "Me"}
+_PILE = 3  # marks on one letter; more would be drawn over the lines around it
 
 
 def printable(text: object, limit: int = 120) -> str:
     """Text that came from a log, safe for a terminal: escape sequences and their like are shown, not obeyed."""
-    shown = "".join(
-        c if unicodedata.category(c) not in _UNPRINTABLE else c.encode("unicode_escape").decode() for c in str(text)
-    )
+    raw = str(text)
+    shown = raw[: limit + 1] if raw.isascii() and raw.isprintable() else "".join(_shown(raw[: limit + 1]))
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _shown(text: str) -> Iterator[str]:
+    marks = 0
+    for c in text:
+        category = unicodedata.category(c)
+        marks = marks + 1 if category in _MARKS else 0
+        hidden = category in _UNPRINTABLE or c in _UNSEEN or marks > _PILE
+        yield c.encode("unicode_escape").decode() if hidden else c
 
 
 def iso(instant: datetime) -> str:

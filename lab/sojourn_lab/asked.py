@@ -166,6 +166,6 @@ def _inside(place: Any, step: str) -> list[Any]:
     if isinstance(place, list):
         tables = [each for each in place if isinstance(each, dict)]
         named = [each for each in tables if step in ("*", each.get("name"), each.get("change"))]
-        return named or ([place[int(step)]] if step.isdecimal() and int(step) < len(place) else [])
+        return named or ([place[int(step)]] if step.isdecimal() and int(step[:10]) < len(place) else [])
     # A table that the file leaves out, such as [topology], is begun.
     return [place.setdefault(step, {})] if isinstance(place, dict) else []

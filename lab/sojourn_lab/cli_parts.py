@@ -55,6 +55,9 @@ def plainly(command: Callable[P, None]) -> Callable[P, None]:
             # Whoever read our output has seen enough; a second failure at exit would print a traceback.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(CLOSED_PIPE) from None
+        except OSError as error:
+            # What has no name is what was printed: files are written under theirs.
+            fail(f"{error.filename2 or error.filename or 'standard output'}: {error.strerror or error}", FAILURE)
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:  # a mistake of the lab's own, which is no reason for a traceback
@@ -86,7 +89,8 @@ def run_in_good_order(
         fail(f"{error}\neverything is down, logs are in {folder.partial}", FAILURE)
     except OSError as error:
         # What a run writes is in its folder.
-        reason = f"{error.filename or folder.partial}: {error.strerror or error}"
+        where = error.filename2 or error.filename or folder.partial  # of a copy, where it went
+        reason = f"{where}: {error.strerror or error}"
         fail(f"{reason}\neverything is down, what was written is in {folder.partial}", FAILURE)
     except Exception as error:  # a mistake of the lab's own: the details belong into the logs
         with contextlib.suppress(OSError):

@@ -32,7 +32,7 @@ def value_at(path: str, result: Any) -> Any:
         return result
     key, _, rest = path.partition(".")
     if isinstance(result, list):
-        return value_at(rest, result[int(key)]) if key.isdecimal() and int(key) < len(result) else None
+        return value_at(rest, result[int(key)]) if key.isdecimal() and int(key[:10]) < len(result) else None
     if not isinstance(result, dict):
         return None
     if key in result:

@@ -89,6 +89,12 @@ class ListenSampler:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._sample()
+        except OSError as error:
+            self.unavailable = self.failed = f"{self._path.name}: {error.strerror}"
+
+    def _sample(self) -> None:
         out = LinesFile(self._path, keep=self._keep, max_bytes=self._max_bytes)
         try:
             due = time.monotonic()

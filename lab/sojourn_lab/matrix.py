@@ -7,10 +7,13 @@ load have one definition with plain scalars and every combination passes the sam
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from typing import Any
 
 PLACE = re.compile(r"\{([a-z_]+)\}")
+MOST = 1_000
+"""Cases of one matrix: each of them takes seconds at least."""
 OWN_KEYS = ("service_time", "distribution")
 """The matrix keys that belong to the case itself; every other one belongs to its load."""
 
@@ -40,6 +43,8 @@ def _combinations(matrix: Any, index: int) -> list[dict[str, Any]]:
     for key, values in matrix.items():
         if not isinstance(values, list) or not values:
             raise ValueError(f"expected a list with at least one value - at `{where}.{key}`")
+    if (count := math.prod(map(len, matrix.values()))) > MOST:
+        raise ValueError(f"a matrix of {count} cases, more than {MOST} - at `{where}`")
     return [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
 
 

@@ -106,7 +106,7 @@ def _ports(sockets: list[str]) -> dict[str, int]:
     ports: dict[str, int] = {}
     for each in sockets:
         name, _, port = each.partition("=")
-        if not re.fullmatch(CASE_NAME, name) or not port.isdecimal() or not 0 < int(port) < 65_536:
+        if not re.fullmatch(CASE_NAME, name) or not port.isdecimal() or not 0 < int(port[:6]) < 65_536:
             fail(f"{each}: not NAME=PORT", USAGE)
         ports[name] = int(port)
     return ports

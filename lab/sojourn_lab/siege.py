@@ -24,7 +24,7 @@ from sojourn_lab.generator.summary import summary_of
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.plan import ClientRecord, Plan, Window
 
-LINE = re.compile(r"HTTP/\S+ +(\d{3}) +([0-9.]+) secs: +(\d+) bytes ==> GET ")
+LINE = re.compile(r"HTTP/\S+ +([0-9]{3}) +([0-9]{1,9}(?:\.[0-9]{1,9})?) secs: +([0-9]{1,18}) bytes ==> GET ")
 """What siege prints of a request: status, seconds, bytes."""
 
 MOST = 255

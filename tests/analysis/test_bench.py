@@ -1,22 +1,70 @@
-"""The benchmark runs; how fast is not a test's business."""
+"""The benchmark runs, and says for every goal whether it is met; how fast is not a test's business."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from benchmarks.made_log import Made, write_combined, write_log
+from benchmarks.measure import Cost, command_cost
+from benchmarks.rows import Settings
+from benchmarks.suites import split, startup
+
 HOUSE = Path(__file__).parents[2]
 
 
+def test_every_goal_is_there_and_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = set()
+
+    def each_kind_once(command: list[str]) -> Cost:
+        kind = re.sub(r"/\S+|[0-9]+", "", " ".join(command))
+        if kind in ran:
+            return Cost(1.0, 1.0, 100.0)
+        ran.add(kind)
+        return command_cost(command)
+
+    monkeypatch.setenv("PYTHONPATH", str(HOUSE / "analysis"))
+    monkeypatch.setattr(split, "command_cost", each_kind_once)
+    monkeypatch.setattr(startup, "command_cost", each_kind_once)
+    settings = Settings(repeats=1, scale=0.00001, folder=tmp_path, progress=lambda _: None)
+    suites = [split.run(settings), startup.run(settings)]
+    assert len(ran) >= 7
+    rows = [row for suite in suites for row in suite.to_dict()["rows"]]
+    goals = {(row["goal"], row["at"]) for row in rows if row["goal"] is not None}
+    assert {(3.0, "most"), (1500.0, "most"), (0.3, "most"), (1.5, "most")} <= goals
+    if not suites[0].skipped:
+        assert (8.0, "least") in goals
+    assert all(row["met"] is not None for row in rows if row["goal"] is not None)
+    assert all(row["ours"] > 0 for row in rows)
+    assert [slope.against for slope in suites[0].slopes] == ["requests", "routes", "backends"]
+    assert not list(tmp_path.glob("access*"))
+
+
 def test_it_writes_its_table_as_json_and_markdown(tmp_path: Path) -> None:
-    command = [sys.executable, str(HOUSE / "analysis/benchmarks/bench.py"), "--lines", "500", "--repeats", "1"]
-    done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False, timeout=120)
+    command = [sys.executable, "-m", "benchmarks", "--only", "startup", "--repeats", "1", "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(HOUSE / "analysis")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
-    rows = json.loads((tmp_path / "bench.json").read_text())["rows"]
-    assert rows[0]["what"] == "sojourn split"
-    assert rows[0]["split_to_this"] == 1
-    assert len(rows) >= 2
-    assert all(row["seconds"] > 0 and row["peak_mb"] > 0 for row in rows)
+    assert json.loads((tmp_path / "bench.json").read_text())["suites"]["startup"]["rows"]
     assert (tmp_path / "bench.md").read_text().strip() in done.stdout
+
+
+def test_made_logs_are_of_the_same_requests(tmp_path: Path) -> None:
+    ours, combined = tmp_path / "access.jsonl", tmp_path / "access.log"
+    made = Made(2_000, routes=7, backends=3, first=500)
+    write_log(made, ours)
+    write_combined(made, combined)
+    records = [json.loads(line) for line in ours.read_text().splitlines()]
+    lines = combined.read_text().splitlines()
+    assert [record["uri"] for record in records] == [line.split()[6] for line in lines]
+    assert len({record["request_id"] for record in records}) == 2_000
+    assert len({record["route"] for record in records}) == 7
+    assert len({record["upstream_addr"] for record in records}) == 3
+    assert len({line.split('"')[5] for line in lines}) > 300
+    waits = [float(record["queueing_delay"]) for record in records]
+    assert 0.09 < sum(waits) / len(waits) < 0.11

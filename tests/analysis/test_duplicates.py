@@ -117,6 +117,7 @@ def test_rows_that_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert result.response_time == pytest.approx(WANTED["response_time"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.integers(0, 20), max_size=60), st.integers(1, 30))
 def test_the_first_of_each_is_kept_in_order(records: list[int | None], at_once: int) -> None:
     rows = pl.LazyFrame({RECORD: records, "n": range(len(records))}, {RECORD: pl.UInt64(), "n": pl.Int64()})

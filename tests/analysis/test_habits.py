@@ -137,7 +137,7 @@ def test_a_pipe_closed_early_is_no_failure_and_a_full_disk_is(arguments: list[st
         with open("/dev/full", "w") as full:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
         assert done.returncode == 1
-        assert done.stderr.startswith("sojourn: No space left on device")
+        assert done.stderr == "sojourn: standard output: No space left on device\n"
 
 
 def on_a_terminal(arguments: list[str], **env: str) -> str:

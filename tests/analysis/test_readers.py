@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import io
 import json
@@ -18,7 +17,7 @@ from analysis_support import line, zstandard
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn import SojournError, read
 from sojourn.frame import COLUMNS, SCHEMA
-from sojourn.readers import blocks as blocks_module
+from sojourn.readers import log_blocks as log_blocks_module
 from sojourn.readers import spool as spool_module
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.sources import opened_inputs
@@ -275,7 +274,7 @@ def test_many_rows_go_to_disk_and_come_back_the_same(tmp_path: Path, monkeypatch
     held = read(log).rows.collect()
     monkeypatch.setattr(spool_module, "ROWS_IN_MEMORY", 500)
     monkeypatch.setattr(spool_module, "ROWS_PER_FILE", 300)
-    monkeypatch.setattr(blocks_module, "blocks_of_lines", functools.partial(blocks_of_lines, block_bytes=50_000))
+    monkeypatch.setattr(log_blocks_module, "BLOCK_BYTES", 50_000)
     spooled = read(log)
     assert spooled.spool is not None
     assert len(list(Path(spooled.spool.name).iterdir())) > 3

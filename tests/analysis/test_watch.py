@@ -169,12 +169,12 @@ def test_too_many_requests_are_cut_and_that_is_said(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(recent_module, "MOST", 100)
     monkeypatch.setattr(recent_module, "SETTLED", 20)
     held = Recent()
-    with Parser() as parser:
-        for begin in range(0, 300, 20):
-            seconds = range(begin, begin + 20)
-            tables, records = parser.rows(b"".join(record(EPOCH + s, request_id=str(s)) for s in seconds))
-            held.add(tables[0], records)
-            held.forget(at(seconds[-1]))
+    parser = Parser()
+    for begin in range(0, 300, 20):
+        seconds = range(begin, begin + 20)
+        tables, records = parser.rows(b"".join(record(EPOCH + s, request_id=str(s)) for s in seconds))
+        held.add(tables[0], records)
+        held.forget(at(seconds[-1]))
     assert 80 <= len(held) <= 100
     assert held.records.read == 300
     assert held.full is not None

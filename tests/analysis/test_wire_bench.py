@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,10 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 import sojourn
-from benchmarks import wire
 from benchmarks.made_capture import write_capture
 from benchmarks.made_frames import made_tracked
 from benchmarks.made_traffic import Ints, Settings, made_traffic, write_log
+from benchmarks.rows import Settings as BenchSettings
+from benchmarks.rows import Slope
+from benchmarks.suites import wire
 from polars.testing import assert_frame_equal
 from sojourn.explain.wire.tracker import track
 from sojourn.explain.wire.wire import LOG_COLUMNS
@@ -91,20 +92,28 @@ def test_what_is_timed_reads_every_packet(
     assert capsys.readouterr().out.strip() == str({"READER": packets, "TRACKER": 40, "SCAPY": packets}[script])
 
 
-def test_it_writes_its_table_as_json_and_markdown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chosen = {"tshark" if shutil.which("tshark") else "reader"}  # the others take seconds to start, several times
+def test_it_gives_a_row_against_every_peer_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"reader"} | ({"tshark"} if shutil.which("tshark") else set())  # the others take seconds to start
     all_commands = wire.commands
     monkeypatch.setattr(
-        wire, "commands", lambda *files: {name: c for name, c in all_commands(*files).items() if name in chosen}
+        wire, "commands", lambda files: {name: c for name, c in all_commands(files).items() if name in chosen}
     )
-    sizes = ["--packets", "4000", "--scapy-packets", "1000", "--joined", "2000", "--repeats", "1"]
-    monkeypatch.setattr(sys, "argv", ["wire.py", *sizes, "--out", str(tmp_path)])
-    wire.main()
-    found = json.loads((tmp_path / "wire.json").read_text())
-    rows = {row["what"]: row for row in found["rows"]}
-    assert set(rows) == chosen
-    assert all(row["packets_per_second"] > 0 for row in rows.values())
-    assert found["join"]["joined"] == found["join"]["requests"] == 2000
-    assert (tmp_path / "wire.md").read_text().strip() in capsys.readouterr().out
+    grown = Slope("sojourn pcap", "packets", (1.0, 2.0), (1.0, 2.0))
+    monkeypatch.setattr(wire, "_slope", lambda _: grown)
+    found = wire.run(BenchSettings(repeats=1, scale=0.001, folder=tmp_path, progress=lambda _: None))
+    read, joined = found.rows
+    assert read.what.startswith("reader, ")
+    assert read.ours > 0
+    if "tshark" in chosen:
+        assert (read.peer, read.ratio is not None and read.ratio > 0) == ("tshark", True)
+        assert found.versions["tshark"]
+    assert any("scapy" in reason for reason in found.skipped)
+    assert joined.what.startswith("joining 1,000 requests")
+    assert joined.note.startswith("1,000 by their request id")
+    assert found.slopes == [grown]
+
+
+def test_the_start_is_what_a_capture_of_one_request_takes(tmp_path: Path) -> None:
+    files = wire.made_files(BenchSettings(repeats=1, scale=0.001, folder=tmp_path, progress=lambda _: None))
+    with_log = wire.commands(files)["sojourn pcap, with the log"]
+    assert wire.of_one(with_log, files) == [*with_log[:4], str(files.one), "--json", "--limit", "0"]

@@ -187,7 +187,7 @@ def test_trust_goes_by_the_peer_and_not_by_what_it_tells(shop: Callable[..., Ngi
     nginx = shop(realip, trusted="10.0.0.7 1;\n")
     get(nginx, headers=[("X-Forwarded-For", "10.0.0.7"), ("X-Request-ID", "spoofed")])
     (row,) = logged(nginx)
-    assert row["remote_addr"] == "10.0.0.7"
+    assert row["remote_addr"] == "10.0.0.0"
     assert row["request_id"] != "spoofed"
 
 
@@ -274,6 +274,14 @@ def test_a_location_without_the_include_logs_no_stamp(shop: Callable[..., Nginx]
     (row,) = logged(nginx)
     assert row["upstream_status"] == "200"
     assert (row["request_start"], row["proxy_start"], row["stamp"]) == ("", "", "")
+
+
+def test_not_even_where_the_app_answers_within_a_millisecond(shop: Callable[..., Nginx], app: Upstream) -> None:
+    """The log asks for the stamp as soon as the answer is there: no clock tells that from a stamp that was sent."""
+    nginx = shop("location / { proxy_pass http://app; }", trusted=TRUSTED)
+    for _ in range(20):
+        get(nginx, headers=[("X-Request-Start", stamp(0.1))])
+    assert {(row["request_start"], row["proxy_start"], row["stamp"]) for row in logged(nginx, 20)} == {("", "", "")}
 
 
 def test_a_request_that_is_never_proxied_has_no_stamp(shop: Callable[..., Nginx]) -> None:

@@ -62,7 +62,7 @@ def test_every_value_as_the_reader_reads_it(store_dsn: str, tmp_path: Path) -> N
     log = tmp_path / "a.jsonl"
     log.write_bytes(b"".join(as_lines(records)))
     load(store_dsn, log)
-    rows = read(log).rows.collect().sort("request_id")
+    rows = read(log).rows.with_columns(pl.col("uri").str.replace(r"\?.*", "")).collect().sort("request_id")
     columns = [
         "request_time", "status", "attempts", "retries", "connect", "header", "response", "app_queueing_delay",
         "app_service_time", "route", "uri", "worker", "upstream", "proxy", "service",

@@ -14,8 +14,10 @@ from sojourn.capture.nginx_syntax import Directive, configuration
 from sojourn.words import printable
 
 _PASSES = ("proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass")
-_HOST = re.compile(r"(\[[^\]]+\]|[^:\[\]]*)(?::(\d+))?")
-_RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
+_HOST = re.compile(r"(\[[^\]]+\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
+_RANGE = re.compile(r"(.*?)([0-9]{1,5})-([0-9]{1,5})")
+_NUMBER = re.compile(r"[0-9]+")
+_BACKLOG = re.compile(r"backlog=([0-9]{1,10})")
 _MOST_PORTS = 200
 
 Resolve = Callable[[str], list[str]]
@@ -128,12 +130,13 @@ class _Reading:
             return self._note(f"listen {text}: a socket of this machine has no packets")
         if "quic" in options or "udp" in options:
             return self._note(f"listen {text} {'quic' if 'quic' in options else 'udp'}: not TCP, not recorded")
-        backlog = next((o[8:] for o in options if o.startswith("backlog=") and o[8:].isdigit()), None)
+        backlog = next((match[1] for option in options if (match := _BACKLOG.fullmatch(option))), None)
         tls = "ssl" in options
         if "$" in text:
             return self._note(f"listen {text}: not understood; give its port with --port")
-        if text.isdigit():
-            address, first, last = "*", int(text), int(text)
+        if _NUMBER.fullmatch(text):
+            address, first = "*", int(text[:6])  # six digits are no port, however many follow
+            last = first
         elif (ports := _RANGE.fullmatch(text)) and (not ports[1] or ports[1].endswith(":")):
             address, first, last = ports[1].rstrip(":") or "*", int(ports[2]), int(ports[3])
         elif match := _HOST.fullmatch(text):

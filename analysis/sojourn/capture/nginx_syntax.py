@@ -15,6 +15,7 @@ from sojourn.capture.errors import CaptureError
 from sojourn.words import printable
 
 _DEEPEST = 20
+_DEEPEST_BLOCK = 100
 _NGINX_PATIENCE_S = 20.0
 # A comment, a quoted word, a bare word (which may hold ${name}), or one of ; { }
 _TOKEN = re.compile(
@@ -246,6 +247,8 @@ class _Parser:
         if mark == "{" and made.name.endswith("_by_lua_block"):
             self._at = made.close = _end_of_lua(self._text, self._at)
         elif mark == "{":
+            if len(self._open) > _DEEPEST_BLOCK:
+                raise self._error(f"blocks are nested more than {_DEEPEST_BLOCK} deep")
             self._open.append(made.block)
             self._blocks.append(made)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from pathlib import Path
@@ -34,7 +33,9 @@ from sojourn.cli import whatif as whatif_verb
 from sojourn.cli.common import pipe_closed_early_is_fine
 from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_of
 from sojourn.cli.verbs import GIVEN, Verbs, missing
+from sojourn.endings import ended_in_order
 from sojourn.errors import SojournError
+from sojourn.streams import made_usable
 from sojourn.words import printable
 
 app = typer.Typer(
@@ -103,14 +104,10 @@ def options(
 
 
 def main() -> None:
-    """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
-        elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where the terminal's characters are fewer than ours
+    """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted, 143 when told to end."""
+    made_usable()
     try:
-        with pipe_closed_early_is_fine():
+        with ended_in_order(), pipe_closed_early_is_fine():
             app()
     except SystemExit as end:
         # Of a pipe that was closed early, rich and typer make a failure: who reads `… | head` has seen enough.
@@ -123,17 +120,20 @@ def main() -> None:
         _end(str(error), 1)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except Exception as error:
-        if os.environ.get("SOJOURN_DEBUG"):
+    except BaseException as error:
+        # An engine written in Rust that gives up raises what is no Exception.
+        engine = type(error).__name__ == "PanicException"
+        if os.environ.get("SOJOURN_DEBUG") or not (engine or isinstance(error, Exception)):
             raise
         _end(_in_words(error), 1)
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("sojourn."):
         return missing(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        # What has no name is what was printed: files are written under theirs.
+        return f"{error.filename or 'standard output'}: {error.strerror}"
     said = str(error).strip().partition("\n")[0]
     return (
         f"this is a fault of sojourn's own: {type(error).__name__}: {said}. "

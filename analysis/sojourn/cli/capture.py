@@ -245,7 +245,7 @@ def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, a
     elif not task.quiet:
         what = f"{summary.captured:,} packets, {size / 1e6:,.1f} MB in {duration(lasted)}"
         where = str(files[0]) if len(files) == 1 else f"{len(files)} files {task.recording.path}*"
-        typer.echo(f"{what}: {where if files else 'no file'}")
+        typer.echo(f"{what}: {printable(where, 500) if files else 'no file'}")
     lost = summary.dropped + summary.interface_dropped
     if lost:
         share = lost / max(summary.captured + lost, 1)

@@ -12,6 +12,8 @@ from typing import TextIO
 
 import typer
 
+from sojourn.words import printable
+
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?:\s+ago)?")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
@@ -93,6 +95,7 @@ def doing(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda _: None
         return
     from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     with Console(stderr=True).status("") as status:
-        yield status.update
+        yield lambda words: status.update(Text(printable(words, 500)))

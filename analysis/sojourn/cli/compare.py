@@ -52,10 +52,11 @@ def compare(
     from sojourn.errors import SojournError  # noqa: PLC0415
     from sojourn.explain.compare.compare import compare as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.sections.compare import compare_section  # noqa: PLC0415
+    from sojourn.store.dsn import hidden  # noqa: PLC0415
 
     one, other = (sources * 2)[:2]
     text = None if middle is None else middle.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    names = (one, other) if text is None else (f"before {text}", f"from {text}")
+    names = (hidden(one), hidden(other)) if text is None else (f"before {text}", f"from {text}")
     sides = []
     for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
         try:

@@ -16,7 +16,7 @@ from sojourn.cli.sources import AsJson
 from sojourn.words import printable
 
 # Of user:password@host the password, and of a DSN's query what is called one.
-_SECRET = re.compile(r"(?<=://)([^:@/\s]*):[^@/\s]*@|((?:password|token|secret)=)[^&\s]*", re.I)
+_SECRET = re.compile(r"((?:password|token|secret)=)[^&\s]*", re.I)
 
 
 def config(context: typer.Context, as_json: AsJson = False) -> None:
@@ -49,4 +49,6 @@ def without_secrets(value: Any) -> Any:
         return [without_secrets(each) for each in value]
     if not isinstance(value, str):
         return value
-    return _SECRET.sub(lambda found: f"{found[2]}…" if found[2] else f"{found[1]}:…@", value)
+    from sojourn.store.dsn import hidden  # noqa: PLC0415 - the store's package loads another's
+
+    return _SECRET.sub(r"\1…", hidden(value) if "://" in value else value)

@@ -124,7 +124,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{file}: it is not UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of numbers too long and tables too deep, besides its own
         raise ConfigError(f"{file}: it is not TOML: {error}") from None
 
 

@@ -136,14 +136,14 @@ def _asked(texts: list[str]) -> dict[int, int]:
     asked = {}
     for text in texts:
         port, _, number = text.partition("=")
-        if not number.isdecimal() or not int(number) < 1 << 31:
+        if not number.isdecimal() or len(number) > 10 or not int(number) < 1 << 31:
             raise typer.BadParameter(f"{text!r} is not PORT=N", param_hint="--backlog")
         asked[_number(port, "--backlog", text)] = int(number)
     return asked
 
 
 def _number(port: str, option: str, text: str) -> int:
-    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
+    if not (port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65_536):
         raise typer.BadParameter(f"{text!r} names no port from 1 to 65535", param_hint=option)
     return int(port)
 

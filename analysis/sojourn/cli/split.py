@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -128,8 +129,9 @@ def _wire(result: SplitResult) -> list[Section]:
     return [wire_section(result.wire)]
 
 
-def _writer(path: Path) -> contextlib.AbstractContextManager:  # type: ignore[type-arg]
-    try:
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise SojournError(f"{path}: {error.strerror}") from error
+@contextlib.contextmanager
+def _writer(path: Path) -> Iterator[TextIO]:
+    from sojourn.files import written_whole  # noqa: PLC0415 - only where it is asked for
+
+    with written_whole(path) as partial, partial.open("w", encoding="utf-8") as out:
+        yield out

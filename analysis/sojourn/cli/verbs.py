@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from sojourn.errors import SojournError
+from sojourn.words import printable
 
 GIVEN = "sojourn.cli.given"
 PLUGINS = "sojourn.commands"  # entry points of verbs that other packages bring; each is a typer.Typer
@@ -76,6 +77,10 @@ class Verbs(TyperGroup):
                 if here and option not in ctx.meta.get(GIVEN, ()) and isinstance(getattr(error, "message", None), str):
                     error.message = f"{error.message} ({setting.file} says so)"  # type: ignore[attr-defined]
                     break
+            if isinstance(message := getattr(error, "message", None), str):
+                # typer prints it as it is, and a value it quotes may have come from a file.
+                shown = (printable(line, 1_000) for line in message.split("\n"))
+                error.message = "\n".join(shown)  # type: ignore[attr-defined]
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -58,7 +58,7 @@ def _asked_backlog(listen: Directive) -> str:
 
 def _backlog(conf: Conf, level: Level, each: Directive) -> Iterator[Finding]:
     asked = _asked_backlog(each)
-    backlog = int(asked) if asked.isdecimal() else DEFAULT_BACKLOG
+    backlog = int(asked[:10]) if asked.isdecimal() else DEFAULT_BACKLOG
     if conf.somaxconn is None or backlog <= conf.somaxconn:
         return
     told = f"backlog={backlog}" if asked else f"nginx's default of {DEFAULT_BACKLOG}"
@@ -83,7 +83,7 @@ def _connections(conf: Conf) -> Iterator[Finding]:
     lines = [d for each in events for d in each.block if d.name == "worker_connections"]
     text = "worker_connections 4096;"
     number = lines[-1].args[0] if lines and lines[-1].args else str(DEFAULT_CONNECTIONS)
-    if not number.isdecimal() or int(number) >= FEW_CONNECTIONS or not events:
+    if not number.isdecimal() or int(number[:10]) >= FEW_CONNECTIONS or not events:
         return
     level = Level(events[-1])
     edit = instead_of(lines[-1], text) if lines else at_top(level, text)

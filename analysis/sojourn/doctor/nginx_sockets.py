@@ -11,7 +11,7 @@ from sojourn.kernel.sock_diag import listening_sockets
 from sojourn.words import printable
 
 FEW = 64  # connections: a burst of more is turned away, and tries again a second later
-_LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):(\d+)")
+_LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):([0-9]{1,5})")
 UNSEEN = "The backlog of the app's own listening socket: sojourn kernel shows it, on the app's machine."
 
 

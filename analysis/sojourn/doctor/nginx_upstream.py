@@ -205,4 +205,4 @@ def _retries(conf: Conf, found: Pass) -> Iterator[tuple[Finding, Directive]]:
 
 def _seconds(text: str) -> float:
     """Of a time as nginx has it: ``30``, ``500ms``, ``1m30s``."""
-    return sum(int(digits) * _UNITS[unit or "s"] for digits, unit in re.findall(r"([0-9]+)(ms|[smhdwMy]?)", text))
+    return sum(int(digits) * _UNITS[unit or "s"] for digits, unit in re.findall(r"([0-9]{1,15})(ms|[smhdwMy]?)", text))

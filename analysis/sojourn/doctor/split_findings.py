@@ -14,6 +14,7 @@ from sojourn.explain.clock.at import plain_clocks
 from sojourn.explain.result import SplitResult
 from sojourn.frame import Records
 from sojourn.readers.record import REASONS
+from sojourn.redaction import shown_line
 from sojourn.words import milliseconds, percent, printable
 
 UNSURE = 0.01  # s of uncertainty beyond which short waits are guesses
@@ -37,6 +38,7 @@ _MENDS = {
     "invalid_upstream_time": ('"upstream_response_time":"$upstream_response_time"', REPLACE),
     "upstream_lists_differ": ('"upstream_addr":"$upstream_addr"', REPLACE),
     "damaged_compression": ("gzip -t FILE", RUN),
+    "cut_while_read": ("sojourn split FILE.1 FILE", RUN),
 }
 
 
@@ -59,7 +61,7 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
             where = f"{printable(line['source'], 300)}:{line['line']}"
         because = REASONS.get(reason, "not known")
         fix, how = _MENDS.get(reason, (f"sojourn split {quote(name)} --rejects refused.jsonl", RUN))
-        begins = f" It begins: {printable(line['raw'], 80)}" if line is not None and line["raw"] else ""
+        begins = f" It begins: {printable(shown_line(line['raw']), 80)}" if line is not None and line["raw"] else ""
         yield Finding(
             "lines-refused",
             ERROR if share >= MANY_REFUSED else WARNING,

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from sojourn.explain.checks import FAIL, INSTANTS, TREND_SIGNIFICANCE, Check, checks_of
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.frame_measures import measured
 from sojourn.explain.measures import EDGE, ROUNDING, TICKS, Measures, Row
+from sojourn.explain.statistics import slope, trend
 
 TREND_WINDOWS = 20
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
@@ -181,8 +183,6 @@ def _little(measures: Measures, inner: tuple[datetime, datetime], result: Audit)
 
 
 def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) -> None:
-    from scipy.stats import kendalltau, theilslopes  # noqa: PLC0415 - a second of import, only when it is needed
-
     if inner[1] - inner[0] < TREND_WINDOWS * timedelta(microseconds=1):
         return
     table = measures.windows(*inner, TREND_WINDOWS)
@@ -190,14 +190,14 @@ def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) 
         return
     found = []
     for name in ("arrivals", "response time"):
-        values = table[name].to_numpy()
+        values = table[name].to_numpy().astype(np.float64)
         if values.max() == values.min():
             continue
-        test = kendalltau(table["window"].to_numpy(), values)
-        result.trend_p = float(test.pvalue) if result.trend_p is None else min(float(test.pvalue), result.trend_p)
-        change = theilslopes(values, table["window"].to_numpy()).slope * TREND_WINDOWS / abs(values.mean())
-        if test.pvalue < TREND_SIGNIFICANCE and abs(change) > TREND_SIZE:
-            found.append(f"{name} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} (p = {test.pvalue:.2g})")
+        p = trend(values)
+        result.trend_p = p if result.trend_p is None else min(p, result.trend_p)
+        change = slope(table["window"].to_numpy().astype(np.float64), values) * TREND_WINDOWS / abs(values.mean())
+        if p < TREND_SIGNIFICANCE and abs(change) > TREND_SIZE:
+            found.append(f"{name} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} (p = {p:.2g})")
     result.stationary = not found
     result.trend = "; ".join(found) or "no trend in arrivals or response time"
 

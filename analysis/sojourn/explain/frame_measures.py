@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain import binned
+from sojourn.explain import binned, large
 from sojourn.explain.binned import PART_SUMS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
 from sojourn.explain.measures import (
@@ -29,6 +29,7 @@ from sojourn.explain.statistics import Summary, summaries, summary_exprs
 from sojourn.frame import INSTANT
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
+SERVED = pl.col("status") != SWITCHING_PROTOCOLS
 INSTANT_US = {
     "time": pl.col("time").dt.epoch("us"),
     "request_start": _STAMP_US,
@@ -43,17 +44,21 @@ def measured(rows: pl.LazyFrame | Measures) -> Measures:
 
 def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Rows but those with status 101: their request time is how long the connection was used."""
-    return rows.filter(pl.col("status") != SWITCHING_PROTOCOLS)
+    return rows.filter(SERVED)
 
 
 class FrameMeasures:
     """``Measures`` of a frame as ``split_rows`` makes it; attributes as there."""
 
-    def __init__(self, rows: pl.LazyFrame, clock: pl.DataFrame | None = None, duplicates: int = 0) -> None:
+    def __init__(
+        self, rows: pl.LazyFrame, clock: pl.DataFrame | None = None, duplicates: int = 0, count: int | None = None
+    ) -> None:
+        """``count``: of the rows, where they lie on disk and figures are to be made a column at a time."""
         self.clock = pl.DataFrame() if clock is None else clock
         self.notes: list[str] = []
         self._duplicates = duplicates
         self._rows = rows
+        self._count = count
         self._served = without_upgraded(rows)
 
     def overall(self) -> Row:
@@ -72,7 +77,9 @@ class FrameMeasures:
 
     def figures(self) -> dict[str, Summary]:
         """See ``Measures``."""
-        return summaries(self._served, ["request_time", *SHOWN])
+        if self._count is None:
+            return summaries(self._served, ["request_time", *SHOWN])
+        return {name: large.summary(self._column(pl.col(name))) for name in ("request_time", *SHOWN)}
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
         """See ``Measures``."""
@@ -82,31 +89,42 @@ class FrameMeasures:
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
-        exprs = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
-        share = (pl.col("queueing_delay").fill_null(0.0).sum() / pl.col("request_time").sum()).alias("share")
+        exprs = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)] if self._count is None else []
+        seconds = pl.col("request_time").sum()
+        share = pl.when(seconds != 0).then(pl.col("queueing_delay").fill_null(0.0).sum() / seconds).alias("share")
         table = (
             self._served.group_by(group)
             .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), share, *exprs)
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
-        return table.head(limit).to_dicts(), len(table)
+        found = table.head(limit).to_dicts()
+        if self._count is not None:
+            groups = large.Grouped.of(self._rows, self._count, table.head(limit).select(group, "requests"), SERVED)
+            for column in GROUP_SHOWN:
+                for row, summary in zip(found, groups.summaries(column), strict=True):
+                    row.update({f"{column}/{figure}": value for figure, value in summary.items()})
+        return found, len(table)
 
     def checks(self) -> Row:
         """See ``Measures``."""
         known = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
         error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
         differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
+        ranked = {"differ": (differ, 0.5), "p99": (pl.col("request_time"), 0.99)}
         row = _row(
             self._served.select(
                 error.alias("error"),
                 *((pl.col(name) < -ROUNDING).sum().alias(f"negative/{name}") for name in COMPONENTS),
                 known.filter(pl.col("answered")).mean().alias("known"),
                 pl.col("app_garbled").sum().alias("garbled"),
-                differ.median().alias("differ"),
+                *(
+                    value.quantile(level, "linear").alias(name)
+                    for name, (value, level) in ranked.items()
+                    if not self._count
+                ),
                 pl.col("start").min().alias("first"),
                 pl.col("start").max().alias("last"),
-                pl.col("request_time").quantile(0.99, "linear").alias("p99"),
                 *(instant.count().alias(f"{name}/count") for name, instant in INSTANT_US.items()),
                 *(
                     (instant % tick == 0).all().alias(f"{name}/{tick}")
@@ -115,7 +133,13 @@ class FrameMeasures:
                 ),
             )
         )
+        for name, (value, level) in ranked.items() if self._count else ():
+            row[name] = large.quantiles(self._column(value), [level])[0]
         return {**row, "duplicates": self._duplicates}
+
+    def _column(self, value: pl.Expr) -> npt.NDArray[np.float64]:
+        """The values of a frame on disk."""
+        return large.column(self._rows, self._count or 0, value, SERVED)
 
     def phases(self, instant: str, tick: int) -> int:
         """See ``Measures``."""

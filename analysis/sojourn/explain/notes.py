@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sojourn.explain.result import SplitResult
+from sojourn.words import printable
 
 
 def notes(result: SplitResult) -> list[str]:
@@ -31,8 +32,8 @@ def notes(result: SplitResult) -> list[str]:
             f"{result.audit.garbled:,} answers had timing headers that are not durations; they count as absent."
         )
     found.extend(
-        f"The clock of {row['upstream']} is known to ±{row['uncertainty'] * 1000:.0f} ms only: its queue was never "
-        "seen empty in this window."
+        f"The clock of {printable(row['upstream'], 60)} is known to ±{row['uncertainty'] * 1000:.0f} ms only: its "
+        "queue was never seen empty in this window."
         for row in result.clock.iter_rows(named=True)
         if row["requests"] >= 100 and not row["idle"]
     )

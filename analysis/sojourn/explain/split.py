@@ -18,6 +18,7 @@ from sojourn.explain.verdict import SLO
 from sojourn.frame import COLUMNS, SPLIT_COLUMNS, Requests, Selection, checked
 from sojourn.readers.requests import Progress, read
 from sojourn.readers.sources import Source, listed, only_store, stores_and_files
+from sojourn.readers.spool import on_disk
 
 JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
 
@@ -87,6 +88,8 @@ def split(
         on_progress=on_progress,
     )
     result = split_requests(requests, by=by, slo=slo)
+    if requests.spool is not None:
+        requests.spool.cleanup()  # the split has rows of its own
     if captures:
         with_wire(result, captures)
     return result
@@ -116,10 +119,14 @@ def split_requests(
     """``split`` of requests already read; arguments as there."""
     checked_groups(by)
     rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
+    folder, count = None, None
     if requests.spool is None:
         rows = rows.collect(engine="streaming").lazy()
-    kept = (rows, requests)  # the temporary folder lives as long as the rows
-    measures = FrameMeasures(rows, offsets, requests.duplicates)
+    else:
+        rows, folder = on_disk(rows)
+        count = int(rows.select(pl.len()).collect().item())
+    kept = (rows, folder)  # the temporary folder lives as long as the rows
+    measures = FrameMeasures(rows, offsets, requests.duplicates, count)
     return assembled(measures, requests.records, requests.names, lambda: kept[0], by=by, slo=slo)
 
 

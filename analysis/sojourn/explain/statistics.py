@@ -1,9 +1,12 @@
-"""Distributions in a few exact numbers."""
+"""Distributions in a few exact numbers, and whether a series has a trend."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
@@ -28,3 +31,40 @@ def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
     exprs = [expr for column in columns for expr in summary_exprs(column)]
     row = rows.select(exprs).collect(engine="streaming").row(0, named=True)
     return {column: summary_of(row, column) for column in columns}
+
+
+def trend(values: npt.NDArray[np.float64]) -> float:
+    """p value (two-sided) of Mann's test for a trend (Mann 1945, Kendall's tau against the position).
+
+    Exact without ties (Kendall 1970, the distribution of inversions), otherwise by the normal approximation with the
+    variance that ties leave (Kendall 1970, eq. 4.3). ``values``: at least two, not all alike.
+    """
+    count = len(values)
+    first, second = np.triu_indices(count, 1)
+    signs = np.sign(values[second] - values[first])
+    ties = np.unique(values, return_counts=True)[1]
+    if len(ties) == count:
+        pairs = count * (count - 1) // 2
+        rarer = min(int((signs < 0).sum()), int((signs > 0).sum()))
+        if 2 * rarer == pairs:
+            return 1.0
+        return min(2 * sum(_with_inversions(count, rarer)) / math.factorial(count), 1.0)
+    variance = count * (count - 1) * (2 * count + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())
+    return math.erfc(abs(float(signs.sum())) / math.sqrt(variance / 18) / math.sqrt(2))
+
+
+def _with_inversions(count: int, most: int) -> list[int]:
+    """How many orders of ``count`` things have 0, 1, … ``most`` inversions."""
+    found = [1] + [0] * most
+    for size in range(2, count + 1):
+        sums = [0]
+        for number in found:
+            sums.append(sums[-1] + number)
+        found = [sums[k + 1] - sums[max(k + 1 - size, 0)] for k in range(most + 1)]
+    return found
+
+
+def slope(positions: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> float:
+    """The median of the slopes between all pairs of points (Theil 1950; Sen 1968); no position is there twice."""
+    first, second = np.triu_indices(len(values), 1)
+    return float(np.median((values[second] - values[first]) / (positions[second] - positions[first])))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 SLO = 0.5  # s, p99, unless told otherwise
 CAUSE_SHARE = 0.6  # of all seconds: below this no single cause is named
+POSSIBLE = 1.5  # of all seconds: more than this in one cause, the others taking it away again, is no time that passed
 HEALTHY_QUEUEING = 0.2  # share of queueing that a fast service may have and still be called healthy
 
 CAUSES = {
@@ -60,6 +61,9 @@ def verdict(
     shares, tail = cause_shares(means), cause_shares(tail_means)
     cause, tail_cause = _cause(shares), _cause(tail)
     mean = sum(means.values())
+    most = max(shares, key=lambda each: abs(shares[each]))
+    if abs(shares[most]) > POSSIBLE and mean > 0:
+        return Verdict("unknown", _impossible(shares[most], mean, WORDS[most]), tail_cause)
     if p99 <= slo and shares["queueing"] <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing"):
         took = f"99 % of {requests:,} requests took at most" if requests > 1 else "the only request took"
         sentence = f"Healthy: {took} {_time(p99)}, and waiting for a worker was {_percent(shares['queueing'])} of it."
@@ -85,6 +89,14 @@ def words_of(means: dict[str, float]) -> dict[str, str]:
     if means.get("connect", 0.0) > means.get("queue", 0.0):
         return {**WORDS, "queueing": "waiting, most of it for a connection to the app"}
     return WORDS
+
+
+def _impossible(share: float, mean: float, words: str) -> str:
+    return (
+        f"It cannot be told: of {_time(mean)} on average, {share * 100:,.0f} % would have gone {words}. Either a clock "
+        "was set while requests were under way, or nginx's and the app's do not agree. Percentiles up to p90 may still "
+        "hold."
+    )
 
 
 def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str, str]) -> str:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ import polars as pl
 from sojourn.explain.frame_measures import without_upgraded
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 SAID = "worker values"
@@ -86,6 +89,11 @@ class Visits:
     def wait(self) -> Floats:
         """Queueing delay per request, s, signed."""
         return self.wait_end - self.arrival
+
+    @cached_property
+    def at_backend(self) -> list[Ints]:
+        """Per backend, the indices of its requests, ascending: found in one pass however many backends there are."""
+        return places_of(self.backend, len(self.backends))
 
     @property
     def ended(self) -> Floats:
@@ -171,6 +179,12 @@ def visits(
     )
 
 
+def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
+    """Where each code from 0 to ``count`` - 1 stands, ascending."""
+    order = np.argsort(codes, kind="stable").astype(np.int64)
+    return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1]) if count else []
+
+
 def most_at_once(begin: Floats, end: Floats) -> int:
     """The largest number of intervals [begin, end) that hold at one instant; 0 of none.
 
@@ -188,8 +202,12 @@ def most_at_once(begin: Floats, end: Floats) -> int:
 def _each_once(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     if "request_id" not in table.columns:
         return table, 0
+    same = ["request_id", "time", "upstream"]
+    # Rows whose hashes all differ, differ: no copy is made where the reader has left no duplicate, as it mostly has.
+    if table.select(pl.struct(same).hash().n_unique()).item() == len(table):
+        return table, 0
     known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")
-    named = table.filter(known).unique(["request_id", "time", "upstream"], keep="any")
+    named = table.filter(known).unique(same, keep="any")
     kept = pl.concat([named, table.filter(~known)])
     return kept, len(table) - len(kept)
 
@@ -231,15 +249,21 @@ def _workers(
         .agg(pl.col("__busy_start").min(), pl.col("__busy_end").max())
     )
     count, source, names = [], [], []
+    of_names, of_requests = (_intervals(frame, len(backends)) for frame in (lives, held))
     for code, name in enumerate(backends):
-        alive = lives.filter(pl.col("backend") == code)
-        names.append(len(alive))
+        names.append(len(of_names[code][0]))
         given = told.get(name or "") if isinstance(told, Mapping) else told
         if given is not None:
             count.append(given)
             source.append(TOLD)
             continue
-        spans = alive if len(alive) else held.filter(pl.col("backend") == code)
-        count.append(max(most_at_once(spans["__busy_start"].to_numpy(), spans["__busy_end"].to_numpy()), 1))
-        source.append(SAID if len(alive) else SEEN)
+        begin, end = of_names[code] if names[-1] else of_requests[code]
+        count.append(max(most_at_once(begin, end), 1))
+        source.append(SAID if names[-1] else SEEN)
     return Workers(np.array(count, np.int64), tuple(source), np.array(names, np.int64))
+
+
+def _intervals(frame: pl.DataFrame, backends: int) -> list[tuple[Floats, Floats]]:
+    """Begins and ends of what is in the frame, per backend."""
+    begin, end = frame["__busy_start"].to_numpy(), frame["__busy_end"].to_numpy()
+    return [(begin[here], end[here]) for here in places_of(frame["backend"].to_numpy(), backends)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from sojourn.kernel.errors import KernelUnavailableError
@@ -9,6 +10,7 @@ from sojourn.kernel.sample import COUNTERS
 
 NETSTAT = Path("/proc/thread-self/net/netstat")
 """Of the calling thread's namespace; /proc/net is that of the process's first thread."""
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
 
 
 def counters(path: Path = NETSTAT) -> dict[str, int]:
@@ -32,4 +34,4 @@ def tcp_ext(text: str) -> dict[str, int]:
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith("TcpExt:")]
     if len(lines) < 2:
         return {}
-    return {name: int(value) for name, value in zip(*lines[:2], strict=False) if value.lstrip("-").isdecimal()}
+    return {name: int(value) for name, value in zip(*lines[:2], strict=False) if _NUMBER.fullmatch(value)}

@@ -31,6 +31,7 @@ REASONS = {
     "line_too_long": "longer than 16 MiB",
     "incomplete_line": "cut off by damage",
     "damaged_compression": "the compressed file is damaged from here on",
+    "cut_while_read": "the file became shorter while it was read",
 }
 REJECTS_KEPT = 100
 LINE_LIMIT = 16 << 20  # bytes: some 100,000 sockets
@@ -98,8 +99,10 @@ def read_samples(sources: Sequence[Source], *, ports: Collection[int] | None = N
     inputs = opened_inputs([path for source in sources for path in _recordings(source)])
     try:
         if inputs.stores or inputs.parquet:
+            from sojourn.store.dsn import hidden  # noqa: PLC0415 - it may hold a password
+
             other = inputs.stores[0] if inputs.stores else inputs.parquet[0]
-            raise SojournError(f"{other}: a recording of the kernel is a file of JSON lines, kernel.jsonl")
+            raise SojournError(f"{hidden(str(other))}: a recording of the kernel is a file of JSON lines, kernel.jsonl")
         records = Records()
         files = [list(_samples_of(log, records)) for log in inputs.logs]
     finally:

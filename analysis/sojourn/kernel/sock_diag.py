@@ -159,7 +159,8 @@ def _local(body: memoryview) -> Local:
     return socket.inet_ntop(family, body[_ADDRESS_AT : _ADDRESS_AT + _LENGTHS[family]]), port
 
 
-_ENDPOINT = re.compile(r"\[?(?P<address>.*?)\]?(?:%[^:\]]*\]?)?:(?P<port>\d+)")
+_ENDPOINT = re.compile(r"\[?(?P<address>.*?)\]?(?:%[^:\]]*\]?)?:(?P<port>[0-9]{1,5})")
+_COUNT = re.compile(r"[0-9]{1,10}")
 
 
 def listening_sockets_of_ss(text: str) -> list[ListeningSocket]:
@@ -171,7 +172,7 @@ def listening_sockets_of_ss(text: str) -> list[ListeningSocket]:
     found = []
     for line in text.splitlines():
         cells = line.split()
-        if len(cells) < 4 or cells[0] != "LISTEN" or not (cells[1].isdecimal() and cells[2].isdecimal()):
+        if len(cells) < 4 or cells[0] != "LISTEN" or not all(map(_COUNT.fullmatch, cells[1:3])):
             continue
         if local := _ENDPOINT.fullmatch(cells[3]):
             found.append(ListeningSocket(local["address"], int(local["port"]), int(cells[1]), int(cells[2])))

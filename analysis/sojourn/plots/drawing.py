@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from sojourn.sections.section import Chart
 from sojourn.words import printable
 
 LONGEST = 10_000  # characters of one text
+_PAIRS = re.compile(r"[\U00010000-\U0010ffff]+")
 
 
 @dataclass(frozen=True)
@@ -77,17 +80,17 @@ def legends_above(chart: Chart) -> Chart:
 
 def svg(spec: dict[str, Any]) -> str:
     """A specification drawn as SVG."""
-    return str(vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version()))
+    return str(vl_convert.vegalite_to_svg(_drawable(spec), vl_version=vega_lite_version()))
 
 
 def png(spec: dict[str, Any], scale: float = 2.0) -> bytes:
     """A specification drawn as PNG, ``scale`` pixels of the picture for each of the chart."""
-    return bytes(vl_convert.vegalite_to_png(spec, vl_version=vega_lite_version(), scale=scale))
+    return bytes(vl_convert.vegalite_to_png(_drawable(spec), vl_version=vega_lite_version(), scale=scale))
 
 
 def pdf(spec: dict[str, Any]) -> bytes:
     """A specification drawn as a PDF of one page of the chart's size; lines and texts stay what they are."""
-    return bytes(vl_convert.vegalite_to_pdf(spec, vl_version=vega_lite_version()))
+    return bytes(vl_convert.vegalite_to_pdf(_drawable(spec), vl_version=vega_lite_version()))
 
 
 def tables_of(spec: dict[str, Any]) -> list[list[dict[str, Any]]]:
@@ -125,8 +128,26 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 def safe(value: Any) -> Any:
     """A chart's specification with its texts safe to draw: a control character in one ends the drawing engine."""
+    return _with_texts(value, lambda text: printable(text, LONGEST))
+
+
+def _drawable(spec: dict[str, Any]) -> dict[str, Any]:
+    """A specification without characters that JavaScript makes of two, an emoji say.
+
+    Vega cuts a text that is too long for its place, and one cut through such a character ends the drawing engine.
+    """
+    drawn: dict[str, Any] = _with_texts(spec, lambda text: _PAIRS.sub(_escaped, text))
+    return drawn
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def _with_texts(value: Any, made: Callable[[str], str]) -> Any:
+    """A value of JSON with something else made of each text in it."""
     if isinstance(value, str):
-        return printable(value, LONGEST)
+        return made(value)
     if isinstance(value, dict):
-        return {key: safe(inner) for key, inner in value.items()}
-    return [safe(inner) for inner in value] if isinstance(value, list) else value
+        return {key: _with_texts(inner, made) for key, inner in value.items()}
+    return [_with_texts(inner, made) for inner in value] if isinstance(value, list) else value

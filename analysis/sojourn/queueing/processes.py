@@ -27,6 +27,7 @@ SERVICES = {
     "pareto": ("MEAN", "ALPHA"),
     "trace": ("FILE",),
 }
+_LARGEST_CV2 = 1e9  # beyond it, the rarer of the two exponentials is lost in rounding
 _SHOWN = 3  # bad lines of a file that are quoted
 
 
@@ -88,8 +89,8 @@ def arrival_process(text: str) -> Process:
         mean, cv2 = _moments(gaps[1:]) if len(gaps) > 1 else (math.inf, 0.0)
         return Process(kind, mean, cv2, trace=gaps)
     if kind == "hyperexponential":
-        if values[1] < 1:
-            raise ValueError("hyperexponential arrivals have a CV2 of at least 1")
+        if not 1 <= values[1] <= _LARGEST_CV2:
+            raise ValueError(f"hyperexponential arrivals have a CV2 from 1 to {_LARGEST_CV2:.0e}")
         return Process(kind, 1 / values[0], values[1], shape=values[1])
     return Process(kind, 1 / values[0], 0.0 if kind == "constant" else 1.0)
 

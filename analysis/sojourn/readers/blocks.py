@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import duckdb
 import pyarrow as pa
@@ -30,6 +31,50 @@ class Reject:
     raw: str
 
 
+class Refused(Sequence[Reject]):
+    """Refused lines in their order, each made when it is asked for: a file of line ends alone has millions of them."""
+
+    def __init__(self, block: Block, table: pa.Table) -> None:
+        """``table``: ``number``, ``reason`` and ``raw`` of lines of the block."""
+        self._block = block
+        self._table = table.select(["number", "reason", "raw"]).sort_by("number")
+        self._rest = [Reject(n, block.position(n), reason, raw) for n, reason, raw in block.refused]
+
+    def __len__(self) -> int:
+        return len(self._rest) + len(self._table)
+
+    @overload
+    def __getitem__(self, index: int) -> Reject: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Reject]: ...
+    def __getitem__(self, index: int | slice) -> Reject | list[Reject]:
+        return list(self)[index]
+
+    def __iter__(self) -> Iterator[Reject]:
+        yield from self._rest
+        for part in self._table.to_batches(max_chunksize=ROWS_PER_BATCH):
+            for row in part.to_pylist():
+                number, reason = row["number"], row["reason"]
+                if reason == "invalid_json" and self._is_cut_off(number):
+                    reason = "incomplete_line"
+                yield Reject(number, self._block.position(number), reason, row["raw"])
+
+    def reasons(self) -> dict[str, int]:
+        """How many there are of each reason."""
+        found = Counter(reject.reason for reject in self._rest)
+        for each in self._table["reason"].value_counts().to_pylist():
+            found[each["values"]] += each["counts"]
+        if len(self._table):
+            last = self._table.slice(len(self._table) - 1).to_pylist()[0]
+            if last["reason"] == "invalid_json" and self._is_cut_off(last["number"]):
+                found.subtract(["invalid_json"])
+                found["incomplete_line"] += 1
+        return {reason: count for reason, count in found.items() if count}
+
+    def _is_cut_off(self, number: int) -> bool:
+        return self._block.open_end and bool(number == self._block.numbers[-1].as_py())
+
+
 @dataclass
 class ParsedBlock:
     """What became of the lines of one block.
@@ -44,7 +89,12 @@ class ParsedBlock:
     source: str
     lines: int
     accepted: pa.Table | None
-    rejects: list[Reject]
+    rejects: Sequence[Reject]
+
+    def reasons(self) -> dict[str, int]:
+        """How many lines were refused, by reason."""
+        rejects = self.rejects
+        return rejects.reasons() if isinstance(rejects, Refused) else dict(Counter(each.reason for each in rejects))
 
 
 def parsed_blocks(
@@ -82,16 +132,16 @@ def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
 
 def parsed_block(engine: duckdb.DuckDBPyConnection, source: str, block: Block, query: str) -> ParsedBlock:
     """One block, parsed by ``query`` (as for ``parsed_blocks``); ``source``: the input's name."""
-    rejects = [Reject(n, block.position(n), reason, raw) for n, reason, raw in block.refused]
+    refused = pa.table({"number": pa.array([], pa.int64()), "reason": pa.array([], pa.string()), "raw": []})
     accepted = None
     if len(block.lines):
         engine.register("block", _table(block))
         accepted = engine.sql(query).to_arrow_table()
         if accepted["reason"].null_count != len(accepted):
-            rejects += _rejects(block, accepted.filter(accepted["reason"].is_valid()))
+            refused = accepted.filter(accepted["reason"].is_valid())
             accepted = accepted.filter(accepted["reason"].is_null())
         accepted = accepted.drop_columns(["reason", "raw"])
-    return ParsedBlock(source, block.count, accepted, rejects)
+    return ParsedBlock(source, block.count, accepted, Refused(block, refused))
 
 
 def prefetched(items: Iterator[Item]) -> Iterator[Item]:
@@ -115,14 +165,3 @@ def _table(block: Block) -> pa.Table:
     return pa.Table.from_batches(
         [pa.record_batch([array.slice(i, ROWS_PER_BATCH) for array in arrays], schema=BLOCK_SCHEMA) for i in starts]
     )
-
-
-def _rejects(block: Block, refused: pa.Table) -> list[Reject]:
-    last = block.numbers[-1].as_py()
-    found = []
-    for row in refused.select(["number", "reason", "raw"]).sort_by("number").to_pylist():
-        number, reason = row["number"], row["reason"]
-        if block.open_end and number == last and reason == "invalid_json":
-            reason = "incomplete_line"
-        found.append(Reject(number, block.position(number), reason, row["raw"]))
-    return found

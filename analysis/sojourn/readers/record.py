@@ -6,7 +6,8 @@ internal redirect (``:``). Instants and durations become whole microseconds here
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 TEXT_KEYS = (
     "request_id", "trace_id", "span_id", "method", "uri", "protocol", "host", "remote_addr",
@@ -34,29 +35,45 @@ REASONS = {
     "missing_status": "no status",
     "invalid_status": "status is not a number of three digits",
     "invalid_request_start": "request_start or proxy_start is not unix seconds",
-    "invalid_upstream_time": "an upstream time is neither a number nor -, or negative",
+    "invalid_upstream_time": "an upstream time is neither a number nor -, or negative, or absurd",
     "upstream_lists_differ": "the upstream lists have different lengths",
     "damaged_compression": "the compressed stream broke here",
+    "cut_while_read": "the file became shorter while it was read: what was cut off is in its copy, if one was made",
 }
+
+EARLIEST_INSTANT, LATEST_INSTANT = 1_000_000_000_000_000, 9_999_999_999_999_999  # us since 1970
+ROUTE_PART = "/(?:[^/]*[0-9]{3}[^/]*|[0-9][^/]*|[0-9a-fA-F]{8}[^/]*|[^/]{25,})"
 
 # NaN, infinities and what exceeds 64 bits do not fit into the outer cast: they become NULL like any other text.
 MACROS = (
+    # A line that cannot be parsed costs 60 times what a good one does: of those that do not even begin as an object
+    # there may be millions.
+    "CREATE OR REPLACE TEMP MACRO object_in(line) AS (CASE WHEN starts_with(line, '{') "
+    "OR starts_with(ltrim(line, ' \t'), '{') THEN line END)",
     "CREATE OR REPLACE TEMP MACRO blank(x) AS (x IS NULL OR x = '' OR x = '-')",
     "CREATE OR REPLACE TEMP MACRO micros(x) AS (TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT))",
+    # A cast to an integer takes 0x10 and 0b1 for numbers, a cast to a decimal does not, but takes its time.
+    "CREATE OR REPLACE TEMP MACRO whole(x) AS (if(x < '1', TRY_CAST(TRY_CAST(x AS DECIMAL(19, 0)) AS BIGINT), "
+    "TRY_CAST(x AS BIGINT)))",
+    # No request took 1e9 s (31 years). Below that, sums of seconds keep their microseconds, and no date overflows.
+    "CREATE OR REPLACE TEMP MACRO duration(x) AS (CASE WHEN micros(x) BETWEEN -999999999999999 AND 999999999999999 "
+    "THEN micros(x) END)",
     # An attempt's time: - or a number that is not negative.
-    "CREATE OR REPLACE TEMP MACRO untimely(x) AS (x != '-' AND coalesce(micros(x) < 0, true))",
-    "CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN 1000000000000000 AND 9999999999999999)",
+    "CREATE OR REPLACE TEMP MACRO untimely(x) AS (x != '-' AND coalesce(duration(x) < 0, true))",
+    f"CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN {EARLIEST_INSTANT} AND {LATEST_INSTANT})",
     r"CREATE OR REPLACE TEMP MACRO times_of(x) AS (string_split_regex(x, '\s*[,:]\s*'))",
     r"CREATE OR REPLACE TEMP MACRO addresses_of(x) AS (string_split_regex(x, ',\s*|\s+:\s+'))",
     "CREATE OR REPLACE TEMP MACRO is_list(x) AS (x IS NOT NULL AND (contains(x, ',') OR contains(x, ':')))",
     "CREATE OR REPLACE TEMP MACRO last_of(x) AS (CASE WHEN is_list(x) THEN times_of(x)[-1] ELSE x END)",
     "CREATE OR REPLACE TEMP MACRO times_garbled(x) AS (CASE WHEN is_list(x) "
-    "THEN len(list_filter(times_of(x), lambda e: untimely(e))) > 0 ELSE NOT blank(x) AND untimely(x) END)",
+    "THEN len(list_filter(times_of(x), lambda e: untimely(e))) > 0 "
+    "OR coalesce(list_sum(list_transform(times_of(x), lambda e: duration(e))) > 999999999999999, false) "
+    "ELSE NOT blank(x) AND untimely(x) END)",
     "CREATE OR REPLACE TEMP MACRO length_of(x) AS (CASE WHEN x IS NULL OR x = '' THEN 0 "
     "WHEN is_list(x) THEN len(times_of(x)) ELSE 1 END)",
     # Everything before the last attempt.
-    "CREATE OR REPLACE TEMP MACRO before_last(x) AS (CASE WHEN is_list(x) "
-    "THEN coalesce(TRY_CAST(list_sum(list_transform(times_of(x)[:-2], lambda e: micros(e))) AS BIGINT), 0) ELSE 0 END)",
+    "CREATE OR REPLACE TEMP MACRO before_last(x) AS (CASE WHEN is_list(x) THEN "
+    "coalesce(TRY_CAST(list_sum(list_transform(times_of(x)[:-2], lambda e: duration(e))) AS BIGINT), 0) ELSE 0 END)",
     "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 "
     "WHEN contains(a, ',') OR contains(a, ' : ') THEN len(addresses_of(a)) ELSE 1 END)",
     "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) "
@@ -65,7 +82,7 @@ MACROS = (
     # look-ahead, so a part goes by what it contains: three digits in a row, a digit first, eight hex digits first, or
     # more than 24 characters.
     "CREATE OR REPLACE TEMP MACRO template_of(u) AS (regexp_replace(split_part(split_part(u, '?', 1), '#', 1), "
-    "'/(?:[^/]*[0-9]{3}[^/]*|[0-9][^/]*|[0-9a-fA-F]{8}[^/]*|[^/]{25,})', '/:id', 'g'))",
+    f"'{ROUTE_PART}', '/:id', 'g'))",
 )
 
 
@@ -76,11 +93,11 @@ NUMBERS = {
     "n_status": "TRY_CAST(r.status AS BIGINT)",
     "n_request_start": "micros(r.request_start)",
     "n_proxy_start": "micros(r.proxy_start)",
-    "n_connect": "micros(r.upstream_connect_time)",
-    "n_header": "micros(r.upstream_header_time)",
-    "n_response": "micros(r.upstream_response_time)",
-    "n_queueing_delay": "micros(r.queueing_delay)",
-    "n_service_time": "micros(r.service_time)",
+    "n_connect": "duration(r.upstream_connect_time)",
+    "n_header": "duration(r.upstream_header_time)",
+    "n_response": "duration(r.upstream_response_time)",
+    "n_queueing_delay": "duration(r.queueing_delay)",
+    "n_service_time": "duration(r.service_time)",
 }
 TIMES = ("connect", "header", "response")
 ONE_ATTEMPT = "NOT coalesce(contains(r.upstream_addr, ',') OR contains(r.upstream_addr, ' : '), false)"
@@ -97,7 +114,7 @@ def _sound() -> str:
     )
     return (
         f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(TRY(n_time - n_request_time)) "
-        f"AND n_status BETWEEN 0 AND 999 AND length(r.status) <= 3 AND {starts} AND {numbers} "
+        f"AND n_status BETWEEN 100 AND 999 AND length(r.status) <= 3 AND {starts} AND {numbers} "
         f"AND {ONE_ATTEMPT}, false)"
     )
 
@@ -118,7 +135,7 @@ def _reason() -> str:
         WHEN coalesce(n_request_time < 0 OR NOT plausible(TRY(n_time - n_request_time)), true)
             THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'
-        WHEN coalesce(n_status NOT BETWEEN 0 AND 999 OR length(r.status) > 3, true) THEN 'invalid_status'
+        WHEN coalesce(whole(r.status) NOT BETWEEN 0 AND 999 OR length(r.status) > 3, true) THEN 'invalid_status'
         WHEN {starts} THEN 'invalid_request_start'
         WHEN {garbled} THEN 'invalid_upstream_time'
         WHEN {differ} THEN 'upstream_lists_differ'
@@ -126,7 +143,7 @@ def _reason() -> str:
 
 
 def _last(name: str) -> str:
-    return f"CASE WHEN n_{name} IS NOT NULL THEN n_{name} ELSE micros(last_of(r.upstream_{name}_time)) END"
+    return f"CASE WHEN n_{name} IS NOT NULL THEN n_{name} ELSE duration(last_of(r.upstream_{name}_time)) END"
 
 
 # Canonical column -> SQL. Times in whole microseconds; the reader makes seconds of them.
@@ -152,7 +169,7 @@ EXPRESSIONS: dict[str, str] = {
     "route": "CASE WHEN blank(r.route) THEN template_of(r.uri) ELSE r.route END",
     **{key: f"CASE WHEN NOT blank(r.{key}) THEN r.{key} END" for key in NAME_KEYS if key != "route"},
     **{key: f"r.{key}" for key in TEXT_KEYS},
-    **{key: f"TRY_CAST(r.{key} AS BIGINT)" for key in WHOLE_KEYS},
+    **{key: f"whole(r.{key})" for key in WHOLE_KEYS},
     **{key: f"r.{key}" for key in LIST_KEYS},
 }
 # What tells a record from every other: its request id, and what else tells two records of one id apart, as in a store
@@ -166,6 +183,18 @@ IDENTITY = (
 EXPRESSIONS[RECORD] = (
     f"CASE WHEN NOT blank(r.request_id) THEN hash({', '.join(f'r.{key}' for key in IDENTITY)}) "
     "WHEN NOT blank(r.connection) THEN hash(rtrim(line, '\r\n')) END"
+)
+# The same as a text, to be hashed by whoever has texts of it from elsewhere, too (``sojourn.readers.shape``). A log
+# cannot hold the separator but in an escape.
+SEPARATOR = "\x1f"
+IDENTITY_TEXT = (
+    "CASE WHEN NOT blank(r.request_id) THEN r.request_id || "
+    + " || ".join(
+        f"chr(31) || CASE WHEN r.{key} IS NULL THEN '0' ELSE '1' || r.{key} END"
+        for key in IDENTITY
+        if key != "request_id"
+    )
+    + " WHEN NOT blank(r.connection) THEN rtrim(line, '\r\n') END"
 )
 MICROSECONDS = (
     "request_time",
@@ -183,6 +212,13 @@ def extra_expression(key: str) -> str:
     return f'CASE WHEN NOT blank(r."{key}") THEN r."{key}" END'
 
 
+def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESSIONS) -> tuple[str, ...]:
+    """The keys of a record that are looked at to make ``columns``, those of the user's own included."""
+    extra = [name for name in columns if name not in expressions]
+    text = " ".join((*(expressions[name] for name in columns if name in expressions), *NUMBERS.values(), _reason()))
+    return tuple(dict.fromkeys([*(key for key in KEYS if re.search(rf"\br\.{key}\b", text)), *extra]))
+
+
 def records_query(columns: tuple[str, ...], relation: str, expressions: Mapping[str, str] = EXPRESSIONS) -> str:
     """SQL that turns ``relation(line, number)`` into ``columns`` (of ``expressions``), and says what it refuses.
 
@@ -191,15 +227,13 @@ def records_query(columns: tuple[str, ...], relation: str, expressions: Mapping[
     Besides the columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
     of ``REASONS`` that holds, and ``raw`` the line.
     """
+    keys = keys_needed(columns, expressions)
     expressions = {**{name: extra_expression(name) for name in columns if name not in expressions}, **expressions}
     selected = ",\n        ".join(f'{expressions[name]} AS "{name}"' for name in columns)
     numbers = ", ".join(f"{sql} AS {name}" for name, sql in NUMBERS.items())
-    text = " ".join((selected, numbers, _reason()))
-    extra = [name for name in columns if expressions[name] == extra_expression(name)]
-    keys = dict.fromkeys([*(key for key in KEYS if f"r.{key}" in text), *extra])
     struct = "{" + ", ".join(f'"{key}": "VARCHAR"' for key in keys) + "}"
     return f"""
-        WITH parsed AS (SELECT line, number, TRY(json_transform(line, '{struct}')) AS r FROM {relation}),
+        WITH parsed AS (SELECT line, number, TRY(json_transform(object_in(line), '{struct}')) AS r FROM {relation}),
              numbered AS (SELECT line, number, r, {numbers} FROM parsed),
              judged AS (SELECT *, {_reason()} AS reason FROM numbered)
         SELECT {selected},

@@ -6,16 +6,18 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TextIO
 
 import polars as pl
 
 from sojourn.errors import SojournError
 from sojourn.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
-from sojourn.readers.blocks import Reject, parsed_blocks
+from sojourn.readers.blocks import Reject
 from sojourn.readers.duplicates import each_once
+from sojourn.readers.log_blocks import log_blocks
 from sojourn.readers.parquet import read_parquet
-from sojourn.readers.record import MICROSECONDS, RECORD, records_query
+from sojourn.readers.record import MICROSECONDS, RECORD
 from sojourn.readers.sources import LogInput, Source, listed, opened_inputs
 from sojourn.readers.spans import read_spans
 from sojourn.readers.spool import Spool
@@ -129,22 +131,24 @@ class _LogReader:
         self._columns = columns
         self._spool = spool
         self._rejects_to = rejects_to
-        self._units = in_seconds(columns)
+        record = pl.col(RECORD)
+        self._units = [*in_seconds(columns), pl.when(record.is_not_null()).then(record.hash())]
 
     def read_all(self, logs: list[LogInput], on_progress: Progress | None) -> None:
         """Read every log."""
-        for block in parsed_blocks(logs, records_query(self._columns, "block"), on_progress):
+        for block in log_blocks(logs, self._columns, on_progress):
             self.records.read += block.lines
-            for reject in block.rejects:
+            for reason, count in block.reasons().items():
+                self.records.reasons[reason] = self.records.reasons.get(reason, 0) + count
+            room = max(REJECTS_KEPT - len(self.records.rejects), 0)
+            for reject in block.rejects if self._rejects_to is not None else islice(block.rejects, room):
                 self._refuse(block.source, reject)
             if block.accepted is not None:
                 rows = pl.DataFrame(block.accepted.select(self._columns))
                 self._spool.add(rows.with_columns(self._units))
 
     def _refuse(self, source: str, reject: Reject) -> None:
-        reason = reject.reason
-        self.records.reasons[reason] = self.records.reasons.get(reason, 0) + 1
-        said = {"source": source, "line": reject.line, "reason": reason, "raw": reject.raw}
+        said = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}
         if self._rejects_to is not None:
             self._rejects_to.write(json.dumps(said) + "\n")
         if len(self.records.rejects) < REJECTS_KEPT:

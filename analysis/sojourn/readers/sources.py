@@ -93,10 +93,10 @@ def stores_and_files(sources: Sequence[Source] | Source) -> tuple[list[str], lis
             files.append(source)
             continue
         # Loading a store reads logs: the two packages know each other.
-        from sojourn.store.dsn import SHAPES, is_store  # noqa: PLC0415
+        from sojourn.store.dsn import SHAPES, hidden, is_store  # noqa: PLC0415
 
         if not is_store(source):
-            raise SojournError(f"{source}: neither a file nor a store (a store is {SHAPES})")
+            raise SojournError(f"{hidden(source)}: neither a file nor a store (a store is {SHAPES})")
         if source not in stores:
             stores.append(source)
     return stores, files
@@ -146,7 +146,9 @@ def _expanded(source: str, spans: list[Path]) -> list[str]:
         if not found:
             raise SojournError(f"{source}: no file matches")
         return found
-    raise SojournError(f"{source}: no such file or folder")
+    from sojourn.store.dsn import hidden  # noqa: PLC0415 - it may be a DSN with a slip in it
+
+    raise SojournError(f"{hidden(source)}: no such file or folder")
 
 
 def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
@@ -169,6 +171,8 @@ def _interruptible() -> None:
 
 def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
     if path == "-":
+        if sys.stdin is None:
+            raise SojournError("-: standard input is closed")
         _interruptible()
         inputs.logs.append(_log_input("-", open(sys.stdin.fileno(), "rb", closefd=False), None))  # noqa: SIM115
         return

@@ -32,6 +32,11 @@ SPANS_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+# What decoding raises; the last where brackets are nested by the hundred.
+NOT_AN_EXPORT = (msgspec.MsgspecError, UnicodeError, RecursionError)
+DEEPEST = 8  # lists within lists in an attribute; what lies deeper is left out
+
+
 class Attribute(msgspec.Struct):
     """A key and its value, which is an object with one key that names its type."""
 
@@ -125,7 +130,7 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
 def _rows(decoder: msgspec.json.Decoder[Export], line: str | None) -> Iterator[tuple[Any, ...]]:
     try:
         export = decoder.decode(line or "")
-    except (msgspec.MsgspecError, UnicodeError):
+    except NOT_AN_EXPORT:
         return
     for resource in export.resource_spans:
         service = values_of(resource.resource.attributes).get("service.name")
@@ -161,7 +166,9 @@ def _text(value: Any) -> str | None:
 
 
 def _seconds(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e9 else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
+        return None
+    return float(value)
 
 
 def span_bounds(span: Span) -> tuple[int, int] | None:
@@ -185,10 +192,10 @@ def values_of(attributes: list[Attribute]) -> dict[str, Any]:
     return {a.key: _value(a.value) for a in attributes}
 
 
-def _value(value: dict[str, Any]) -> Any:
+def _value(value: dict[str, Any], depth: int = 0) -> Any:
     for kind, inner in value.items():
         if kind == "arrayValue":
             values = inner.get("values", []) if isinstance(inner, dict) else []
-            return [_value(v) for v in values if isinstance(v, dict)]
+            return [_value(v, depth + 1) for v in values if isinstance(v, dict)] if depth < DEEPEST else []
         return inner
     return None

@@ -9,9 +9,32 @@ from pathlib import Path
 import polars as pl
 
 from sojourn.errors import SojournError
+from sojourn.files import reason_of
 
 ROWS_IN_MEMORY = 1_500_000
 ROWS_PER_FILE = 500_000
+
+
+def on_disk(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str]]:
+    """Rows worked out once, and the folder they lie in from then on; it goes when nothing refers to it any more.
+
+    Raises:
+        SojournError: there is no room in the temporary folder.
+    """
+    where = "a temporary folder"
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="sojourn-")
+        where = folder.name
+        path = Path(where) / "rows.parquet"
+        rows.sink_parquet(path, compression="lz4", statistics=False, row_group_size=ROWS_PER_FILE)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise _no_room(where, error) from error
+    return pl.scan_parquet(path), folder
+
+
+def _no_room(where: str, error: Exception) -> SojournError:
+    why = f"what was read cannot be kept in {where} ({reason_of(error)})"
+    return SojournError(f"{why}; TMPDIR names another place for it")
 
 
 class Spool:
@@ -46,12 +69,14 @@ class Spool:
         return [pl.concat(self._held).lazy()] if self._held else []
 
     def _spill(self) -> None:
-        if self.folder is None:
-            self.folder = tempfile.TemporaryDirectory(prefix="sojourn-")
-        if self._held:
-            path = Path(self.folder.name) / f"{next(self._files):06}.parquet"
-            try:
+        where = self.folder.name if self.folder is not None else "a temporary folder"
+        try:
+            if self.folder is None:
+                self.folder = tempfile.TemporaryDirectory(prefix="sojourn-")
+                where = self.folder.name
+            if self._held:
+                path = Path(where) / f"{next(self._files):06}.parquet"
                 pl.concat(self._held).write_parquet(path, compression="lz4", statistics=False)
-            except (OSError, pl.exceptions.PolarsError) as error:
-                raise SojournError(f"no room to keep what was read in {self.folder.name}: {error}") from error
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise _no_room(where, error) from error
         self._held, self._held_rows = [], 0

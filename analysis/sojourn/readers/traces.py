@@ -15,7 +15,7 @@ import polars as pl
 from sojourn.errors import SojournError
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.sources import opened_inputs
-from sojourn.readers.spans import Export, Span, first_value, span_bounds, values_of
+from sojourn.readers.spans import NOT_AN_EXPORT, Export, Span, first_value, span_bounds, values_of
 from sojourn.traces_frame import INSTANCE, KINDS, PEER, TRACES_SCHEMA
 
 BATCH = 200_000
@@ -111,7 +111,7 @@ def _rows(
 ) -> Iterator[tuple[Any, ...]]:
     try:
         export = decoder.decode(line or "")
-    except (msgspec.MsgspecError, UnicodeError):
+    except NOT_AN_EXPORT:
         if (line or "").strip():
             _count(refused, "not_an_export")
         return

@@ -18,6 +18,7 @@ from sojourn.explain.statistics import FIGURES
 from sojourn.files import written_whole
 from sojourn.plots.drawing import vega_lite_version
 from sojourn.readers.record import REASONS
+from sojourn.redaction import shown_line
 from sojourn.report.pictures import Drawing, drawn, told_apart
 from sojourn.report.short import in_short
 from sojourn.sections.section import Section
@@ -86,7 +87,7 @@ def html(
     }
     names = () if result is None else result.names
     return environment.get_template("report.html").render(
-        title=title or ", ".join(printable(name, 60) for name in names[:3]) or "split",
+        title=printable(title or "", 300) or ", ".join(printable(name, 60) for name in names[:3]) or "split",
         result=result,
         lead=lead,
         short=[] if result is None or lead is not None else in_short(result, sections),
@@ -100,7 +101,7 @@ def html(
         figures=figures,
         sections=sections,
         pictures=pictures,
-        rejects=[] if result is None else result.records.rejects[:REJECTS_SHOWN],
+        rejects=[] if result is None else _rejects(result),
         reasons=REASONS,
         rows_shown=ROWS_SHOWN,
         table_rows=TABLE_ROWS,
@@ -174,3 +175,7 @@ def _parts(result: SplitResult) -> list[Part]:
         Part(name, colour, value, max(value, 0.0) / drawn_total)
         for (name, value), colour in zip(seconds.items(), colours, strict=True)
     ]
+
+
+def _rejects(result: SplitResult) -> list[dict[str, object]]:
+    return [{**reject, "raw": shown_line(reject["raw"])} for reject in result.records.rejects[:REJECTS_SHOWN]]

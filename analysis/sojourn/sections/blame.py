@@ -6,7 +6,7 @@ from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.sections.blame_pictures import blame_pictures
 from sojourn.sections.section import Section, Table
-from sojourn.words import duration, milliseconds, percent
+from sojourn.words import duration, milliseconds, percent, printable
 
 MEASURES = (
     "From the instant nginx turned to the backend to the app's start. At every instant of a wait: its own backend has "
@@ -70,7 +70,8 @@ def _capital(text: str) -> str:
 def _whose(found: BlameResult, culprit: str | None) -> str:
     if culprit is None:
         return "requests whose app did not say how long it worked"
-    return culprit if found.culprit_by == "route" else f"{found.culprit_by} {culprit}"
+    name = printable(culprit, 60)
+    return name if found.culprit_by == "route" else f"{found.culprit_by} {name}"
 
 
 def _failures(found: BlameResult) -> list[str]:

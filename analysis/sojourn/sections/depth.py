@@ -10,7 +10,7 @@ from sojourn.explain.waiting.classes import NOBODY
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.sections.depth_pictures import depth_pictures
 from sojourn.sections.section import Section, Table
-from sojourn.words import duration, milliseconds, percent
+from sojourn.words import duration, milliseconds, percent, printable
 
 MEASURES = (
     "Waiting: from the instant nginx turned to the backend to the app's start. In service: from there until the worker "
@@ -47,11 +47,8 @@ def sentence(found: DepthResult) -> str:
     )
     if found.peak is None or found.peak["waiting"] < 1:
         return text + "; nobody ever waited."
-    at = found.peak["at"]
-    return (
-        f"{text}; the deepest queue was {found.peak['waiting']:,} requests at {found.peak['upstream'] or NOBODY}, "
-        f"at {at:%H:%M:%S} UTC."
-    )
+    at, where = found.peak["at"], printable(found.peak["upstream"] or NOBODY, 60)
+    return f"{text}; the deepest queue was {found.peak['waiting']:,} requests at {where}, at {at:%H:%M:%S} UTC."
 
 
 def _failures(found: DepthResult) -> list[str]:
@@ -146,8 +143,9 @@ def _notes(found: DepthResult) -> list[str]:
         _, name, time, arrivals = max(unlike)
         how = "when it was deep (they come in bursts)" if arrivals > time else "when it was short (they come in turn)"
         notes.append(
-            f"Arrivals are not random: at {name} they found {arrivals:.2f} requests on average, the average over time "
-            f"is {time:.2f}. They came rather {how}; formulas for Poisson arrivals do not hold here."
+            f"Arrivals are not random: at {printable(name, 60)} they found {arrivals:.2f} requests on average, "
+            f"the average over time is {time:.2f}. They came rather {how}; formulas for Poisson "
+            "arrivals do not hold here."
         )
     if found.overall["gone"] > 0.01:
         notes.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.goodput import GoodputResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, duration, percent
+from sojourn.words import briefly, duration, percent, printable
 
 MEASURES = (
     "Wasted: from a worker taking a request to its being free again, of requests that nginx (504) or the client (499) "
@@ -60,7 +60,8 @@ def sentence(found: GoodputResult) -> str:
 
 
 def _named(found: GoodputResult, group: str) -> str:
-    return group if found.by == "route" else f"{found.by} {group}"
+    name = printable(group, 60)
+    return name if found.by == "route" else f"{found.by} {name}"
 
 
 def _tables(found: GoodputResult) -> tuple[Table, ...]:

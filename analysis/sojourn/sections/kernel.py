@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.kernel.result import KernelResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import counted, duration, milliseconds, percent
+from sojourn.words import counted, duration, milliseconds, percent, printable
 
 MEASURES = (
     "Accept queue: from the end of the TCP handshake to accept(). SYN_RECV: from the SYN to the final ACK of the "
@@ -48,14 +48,14 @@ def sentence(found: KernelResult) -> str:
         text = f"No listening socket was there to look at ({looked})"
         return text + (f"; the kernel turned away {found.overflows:,} packets." if found.overflows else ".")
     worst = found.sockets.row(0, named=True)
-    most = worst["limit"] + 1
+    socket, most = printable(worst["socket"], 60), worst["limit"] + 1
     if worst["full"]:
         share = percent(worst["full_share"])
-        text = f"The accept queue of {worst['socket']} was full, {most:,} connections, in {share} of {looked}"
+        text = f"The accept queue of {socket} was full, {most:,} connections, in {share} of {looked}"
         if found.overflows is None:
             return text + "; what was turned away meanwhile is not known."
         return text + f", and the kernel turned away {found.overflows:,} packets for a full queue."
-    deepest = f"the deepest, of {worst['socket']}, held {worst['deepest']:,} of at most {most:,} connections"
+    deepest = f"the deepest, of {socket}, held {worst['deepest']:,} of at most {most:,} connections"
     if found.overflows:
         return (
             f"The kernel turned away {found.overflows:,} packets for a full accept queue, though no sample saw one "
@@ -165,7 +165,8 @@ def reading(found: KernelResult) -> str:
     if not len(found.sockets):
         return f"No listening socket was seen in {found.samples:,} samples."
     worst = found.sockets.sort("deepest", descending=True).row(0, named=True)
-    text = f"The queue of {worst['socket']} was the deepest, {worst['deepest']:,} of at most {worst['limit'] + 1:,}"
+    socket = printable(worst["socket"], 60)
+    text = f"The queue of {socket} was the deepest, {worst['deepest']:,} of at most {worst['limit'] + 1:,}"
     if worst["deepest"] and worst["deepest_at"] is not None:
         text += f", at {worst['deepest_at']:%H:%M:%S} UTC"
     if found.overflows is None:

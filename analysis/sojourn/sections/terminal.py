@@ -46,7 +46,7 @@ def _parts(section: Section) -> Iterator[RenderableType]:
 
 def _table(table: Table) -> RichTable:
     made = RichTable(
-        title=printable(table.title, 200) or None,
+        title=Text(printable(table.title, 200)) if table.title else None,
         title_justify="left",
         title_style="dim",
         box=None,
@@ -55,9 +55,9 @@ def _table(table: Table) -> RichTable:
     )
     for number, heading in enumerate(table.headings):
         if number < table.text_columns:
-            made.add_column(printable(heading), max_width=CELL, overflow="fold")
+            made.add_column(Text(printable(heading)), max_width=CELL, overflow="fold")
         else:
-            made.add_column(printable(heading), justify="right", no_wrap=True)
+            made.add_column(Text(printable(heading)), justify="right", no_wrap=True)
     for row in table.rows[: table.shown]:
         made.add_row(*(Text(printable(cell, 2 * CELL)) for cell in row))
     hidden = table.more + max(len(table.rows) - table.shown, 0)

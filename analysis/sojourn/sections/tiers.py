@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.explain.tiers import Load, Tier, Tiers
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, duration, milliseconds, percent
+from sojourn.words import briefly, duration, milliseconds, percent, printable
 
 MEASURES = (
     "Queueing: from the stamp a service was sent to its start. Self: its span less the calls it waits for. "
@@ -59,7 +59,7 @@ def services_reading(found: Tiers) -> str:
     account = max(top.seconds, key=lambda name: top.seconds[name])
     words = {"queueing": "queueing for it", "self": "its own work", "network": "the network to it"}
     return (
-        f"{top.service} has {percent(spent(top) / found.total)} of the mean response of "
+        f"{printable(top.service, 60)} has {percent(spent(top) / found.total)} of the mean response of "
         f"{briefly(found.total / found.requests)}, most of it "
         f"{words.get(account, 'waiting or network')} ({briefly(top.seconds[account] / found.requests)})."
     )
@@ -72,8 +72,8 @@ def load_reading(found: Tiers) -> str:
         return "No callee has calls enough: 0 lines."
     top = max(known, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
     return (
-        f"{top.service} takes {briefly(top.low)} with few calls under way and {briefly(top.high)} with many: "
-        f"{_means(top)} (rank correlation {top.correlation:.2f})."
+        f"{printable(top.service, 60)} takes {briefly(top.low)} with few calls under way and {briefly(top.high)} with "
+        f"many: {_means(top)} (rank correlation {top.correlation:.2f})."
     )
 
 

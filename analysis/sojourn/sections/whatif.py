@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from sojourn.charts.whatif import p99_by_variant, responses
 from sojourn.explain.whatif.result import Variant, WhatIfResult
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, milliseconds, percent
+from sojourn.words import briefly, milliseconds, percent, printable
 
 WORDS = {
     "round_robin": "in turn",
@@ -110,7 +111,7 @@ def _in_plain_words(key: str, value: str) -> str:
         return f"{value[1:]} more worker{'' if value == '+1' else 's'} per backend"
     if kind != "service":
         return _said(key, value)
-    return f"{route or 'everything'} served in {percent(float(value.lstrip('x×')))} of its time"
+    return f"{printable(route or 'everything', 60)} served in {percent(float(value.lstrip('x×')))} of its time"
 
 
 def _helps(found: WhatIfResult) -> bool:
@@ -152,9 +153,9 @@ def _said(key: str, value: str) -> str:
     if kind == "workers":
         return f"{value} {'worker' if value.lstrip('+-x') == '1' else 'workers'} per backend"
     if kind == "pool":
-        return f"{route} in a pool of its own ({value} {'worker' if value == '1' else 'workers'})"
+        return f"{printable(route, 60)} in a pool of its own ({value} {'worker' if value == '1' else 'workers'})"
     if kind == "service":
-        return f"{route or 'every service'} × {value.lstrip('x×')}"
+        return f"{printable(route or 'every service', 60)} × {value.lstrip('x×')}"
     if kind == "load":
         return f"load × {value.lstrip('x×')}"
     return WORDS.get(value, f"{key} {value}")
@@ -165,9 +166,14 @@ def _fit(found: WhatIfResult) -> Table:
     rows = [
         ("measured", *(milliseconds(measured[name]) for name in ("mean", "p50", "p90", "p99"))),
         ("replayed as it is", *(milliseconds(again[name]) for name in ("mean", "p50", "p90", "p99"))),
-        ("error", *(f"{found.error[name]:+.1%}" for name in ("mean", "p50", "p90", "p99"))),
+        ("error", *(_off(found.error[name]) for name in ("mean", "p50", "p90", "p99"))),
     ]
     return Table(("response time, ms", "mean", "p50", "p90", "p99"), tuple(rows), "Does the replay fit?")
+
+
+def _off(error: float) -> str:
+    """How far a figure is off; – where what was measured is 0, for nothing can be said in parts of that."""
+    return "–" if math.isnan(error) else f"{error:+.1%}"
 
 
 def _variants(found: WhatIfResult) -> Table:

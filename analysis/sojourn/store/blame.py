@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from sojourn.errors import SojournError
-from sojourn.store.client import Store, connect, plainly, rows
+from sojourn.store.client import Store, connect, in_utc, plainly, rows
 from sojourn.store.statements import sql
 
 SLICE_ROWS = 250_000  # requests looked at at once: about 1 GB
@@ -85,7 +85,7 @@ def _due(store: Store, since: datetime | None, until: datetime, *, every: bool) 
         "until": int(until.timestamp()) // 60 * 60,
         "every": int(every),
     }
-    return [(minute.replace(tzinfo=UTC), count) for minute, count in rows(store, sql("blame_due"), bounds)]
+    return [(in_utc(minute), count) for minute, count in rows(store, sql("blame_due"), bounds)]
 
 
 def _slices(due: Sequence[tuple[datetime, int]], limit: int) -> Iterator[tuple[datetime, datetime]]:
@@ -112,10 +112,10 @@ def _explain(
     from sojourn.explain.waiting.by_minute import blame_by_minute  # noqa: PLC0415
 
     with plainly(store, "asking how far back its requests reach"):
-        version = rows(store, "SELECT now64(3, 'UTC')")[0][0].replace(tzinfo=UTC)
+        version = in_utc(rows(store, "SELECT now64(3, 'UTC')")[0][0])
         bounds = {"begin": int(begin.timestamp()), "end": int(end.timestamp())}
         reach = {**bounds, "reach": int((begin - WARM_UP).timestamp())}
-        first = rows(store, sql("blame_reach"), reach)[0][0].replace(tzinfo=UTC)
+        first = in_utc(rows(store, sql("blame_reach"), reach)[0][0])
     # Requests are read by arrival: all that were there at the beginning, and those they found there.
     result = split([dsn], by=(), since=first, until=end, columns=("request_id",))
     table = blame_by_minute(visits(result.rows, workers=workers), "route").filter(

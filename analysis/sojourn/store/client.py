@@ -6,21 +6,28 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sojourn.errors import SojournError
 from sojourn.store.dsn import Dsn, parse
+from sojourn.store.failures import broken, is_transport
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 CONNECT_SECONDS = 10
+# How long a server may say nothing, unless the DSN tells: to the first question, and to those that take work.
+OPEN_SECONDS, ANSWER_SECONDS = 30, 300
+QUERY = "query"  # what is being done where the question is a user's own
+_OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_TABLE|Unknown table expression")
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
-SETTINGS = {"do_not_merge_across_partitions_select_final": 1}
+# Instants are shown and cut in UTC, wherever the server or whoever asks is: the zone of the embedded engine is TZ's.
+SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
 
 
 @dataclass
@@ -78,7 +85,10 @@ def connect(dsn: str | Dsn, *, database: str | None = None) -> Store:
     if address.embedded and database is None and not Path(address.path).is_dir():
         raise SojournError(f"{address}: there is no store yet; `sojourn store init {address}` makes one")
     with _said(address):
-        return Store(_client(address, database or address.database), address)
+        client = _client(address, database or address.database)
+    # What has no zone of its own is in the session's; the client would take it for the server's, or for this machine's.
+    client.tz_source, client.server_tz = "server", UTC
+    return Store(client, address)
 
 
 def _client(address: Dsn, database: str) -> Client:
@@ -89,12 +99,16 @@ def _client(address: Dsn, database: str) -> Client:
     # What it would log, it raises as well, and that is what is shown.
     logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
     if address.embedded:
-        try:
-            import chdb  # noqa: F401, PLC0415
-        except ImportError:
-            raise SojournError("a chdb:// store needs one more package: pip install 'sojourn[store]'") from None
-        return clickhouse_connect.get_client(interface="chdb", path=address.path, database=database, settings=SETTINGS)
-    return clickhouse_connect.get_client(
+        path = os.path.realpath(address.path)
+        # Already when it is imported, the engine takes ./config.xml for its own: of a folder that may be anybody's. It
+        # says where logs are written and which programs are run.
+        with chdir("/"):
+            try:
+                import chdb  # noqa: F401, PLC0415
+            except ImportError:
+                raise SojournError("a chdb:// store needs one more package: pip install 'sojourn[store]'") from None
+            return clickhouse_connect.get_client(interface="chdb", path=path, database=database, settings=SETTINGS)
+    client = clickhouse_connect.get_client(
         host=address.host,
         port=address.port,
         username=address.user or None,
@@ -104,9 +118,18 @@ def _client(address: Dsn, database: str) -> Client:
         ca_cert=address.ca or None,
         settings=SETTINGS,
         connect_timeout=CONNECT_SECONDS,
+        send_receive_timeout=address.timeout or OPEN_SECONDS,
         autogenerate_session_id=False,  # a session allows one query at a time
         client_name="sojourn",
     )
+    if not client.server_settings:  # a head that was cut off passes for an answer without a body
+        raise ConnectionError("RemoteDisconnected")
+    from clickhouse_connect.driver.httpclient import HttpClient  # noqa: PLC0415 - these two take their time to load
+    from urllib3 import Timeout  # noqa: PLC0415
+
+    if isinstance(client, HttpClient):
+        client.timeout = Timeout(connect=CONNECT_SECONDS, read=address.timeout or ANSWER_SECONDS)
+    return client
 
 
 @contextmanager
@@ -135,17 +158,17 @@ def _reason(address: Dsn, error: Exception) -> str:
     ):
         if re.search(words, text):
             return reason
-    cause = re.search(r"\[Errno [^\]]*\] ([^'\")]*)|(timed out)|(certificate verify failed[^)]*)", text)
-    if cause:
-        return f"cannot be reached ({next(part for part in cause.groups() if part)})"
-    return f"cannot be opened ({plain(error)})"
+    why = broken(error)
+    if why:
+        return f"cannot be reached ({address.without_password(why)})"
+    return f"cannot be opened ({address.without_password(plain(error))})"
 
 
 def plain(error: Exception) -> str:
     """What the engine has to say, in one line: without its class, code, version and stack."""
     if "deserialization not supported" in str(error):
         return "a column holds the state of an aggregate; ask for it through its function, such as quantilesDDMerge"
-    text = re.split(r"Stack trace|\(version ", str(error))[0]
+    text = re.split(r"Stack trace|\(version |\(for url ", str(error))[0]
     text = re.sub(r"^.*?Code: \d+\. ?", "", text, flags=re.DOTALL)
     text = re.sub(r"DB::Exception: ", "", text)
     return " ".join(text.split())[:600].strip().rstrip(".") or type(error).__name__
@@ -162,8 +185,20 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
 
     try:
         yield
-    except ClickHouseError as error:
-        raise SojournError(f"{store.dsn}: {doing}: {plain(error)}") from None
+    except SojournError:
+        raise
+    except Exception as error:
+        if not isinstance(error, ClickHouseError | ConnectionError) and not is_transport(error):
+            raise
+        said = store.address.without_password((None if store.embedded else broken(error)) or plain(error))
+        if doing != QUERY and _OTHER_TABLES.search(said):  # of a question of ours: what is asked is this version's
+            said = f"its tables are not those of this version; `sojourn store init {store.dsn}` brings them up to date"
+        raise SojournError(f"{store.dsn}: {doing}: {said}") from None
+
+
+def in_utc(instant: datetime) -> datetime:
+    """An instant of a store's answer, which is in UTC where it names no zone."""
+    return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 
 def rows(store: Store, sql: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:

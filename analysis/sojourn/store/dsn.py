@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from sojourn.errors import SojournError
 SCHEMES = ("chdb", "clickhouse", "clickhouses")
 DEFAULT_DATABASE = "sojourn"
 PASSWORD = "SOJOURN_STORE_PASSWORD"  # noqa: S105 - the name of the variable
+QUOTED = "in a password, / is written %2F, ? %3F, # %23 and @ %40"
 SHAPES = "chdb:///path, clickhouse://host[:port][/database] or clickhouses://host[:port][/database]"
 
 
@@ -26,6 +28,7 @@ class Dsn:
         path: folder of the embedded engine; empty for a server.
         host, port, user, password: of a server.
         ca: a file with certificates to trust, for a server with one of its own; empty: those the system trusts.
+        timeout: s a server may say nothing before it is given up; 0: 30 when it is opened, 300 while it works.
     """
 
     scheme: str
@@ -36,11 +39,19 @@ class Dsn:
     user: str = ""
     password: str = field(default="", repr=False)
     ca: str = ""
+    timeout: int = 0
 
     @property
     def embedded(self) -> bool:
         """The engine runs in this process."""
         return self.scheme == "chdb"
+
+    def without_password(self, text: str) -> str:
+        """``text``, what a server answered, without the password and without the header that carried it."""
+        if not self.password:
+            return text
+        header = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+        return text.replace(header, "…").replace(self.password, "…")
 
     def __str__(self) -> str:
         """The DSN without its password, fit for messages and titles."""
@@ -67,26 +78,28 @@ def parse(text: str) -> Dsn:
     """
     scheme, _, _ = text.partition("://")
     if not is_store(text):
-        raise SojournError(f"{_hidden(text)}: not a store (a store is {SHAPES})")
+        raise SojournError(f"{hidden(text)}: not a store (a store is {SHAPES})")
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError as error:
-        raise SojournError(f"{_hidden(text)}: not a store's address ({_hidden(str(error))})") from None
+    except ValueError:  # it quotes what it takes for the port, which may be half of a password with a / in it
+        raise SojournError(f"{hidden(text)}: not a store's address (is its port a number? {QUOTED})") from None
+    if scheme != "chdb" and "@" in parts.path + parts.query + parts.fragment:
+        raise SojournError(f"{hidden(text)}: not a store's address ({QUOTED})")
     if parts.fragment:
-        raise SojournError(f"{_hidden(text)}: a # in a DSN is written %23")
+        raise SojournError(f"{hidden(text)}: a # in a DSN is written %23")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    known = {"database"} if scheme == "chdb" else {"database", "ca"}
+    known = {"database"} if scheme == "chdb" else {"database", "ca", "timeout"}
     for name in options:
         if name not in known:
-            raise SojournError(f"{_hidden(text)}: {name!r} is not an option of it ({' and '.join(sorted(known))} are)")
+            raise SojournError(f"{hidden(text)}: {name!r} is not an option of it (known: {', '.join(sorted(known))})")
     if scheme == "chdb":
         path = unquote(parts.netloc + parts.path)
         if not path.strip("/"):
             raise SojournError(f"{text}: name the folder the store is to be in, as in chdb:///var/lib/sojourn")
         return Dsn(scheme, _database(text, options.get("database", "")), path=path)
     if not parts.hostname:
-        raise SojournError(f"{_hidden(text)}: names no host")
+        raise SojournError(f"{hidden(text)}: names no host")
     return Dsn(
         scheme,
         _database(text, options.get("database", "") or unquote(parts.path.strip("/"))),
@@ -95,13 +108,20 @@ def parse(text: str) -> Dsn:
         user=unquote(parts.username or ""),
         password=unquote(parts.password or "") or _password(),
         ca=options.get("ca", ""),
+        timeout=_seconds(text, options.get("timeout", "0")),
     )
+
+
+def _seconds(text: str, timeout: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", timeout):
+        raise SojournError(f"{hidden(text)}: {timeout!r} is not a timeout (give whole seconds)")
+    return int(timeout)
 
 
 def _database(text: str, name: str) -> str:
     name = name or DEFAULT_DATABASE
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
-        raise SojournError(f"{_hidden(text)}: {name!r} is not a database's name (letters, digits and _)")
+        raise SojournError(f"{hidden(text)}: {name!r} is not a database's name (letters, digits and _)")
     return name
 
 
@@ -125,5 +145,6 @@ def secret(file: str) -> str:
     return password
 
 
-def _hidden(text: str) -> str:
-    return re.sub(r"://([^/@]*?):[^/]*@", r"://\1:…@", text)
+def hidden(text: str) -> str:
+    """Up to the last @: a password that is not written as it should be may hold any character."""
+    return re.sub(r":(/*[^:@]*):.*@", r":\1:…@", text, flags=re.DOTALL)

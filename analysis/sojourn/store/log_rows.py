@@ -7,11 +7,14 @@ ClickHouse keeps, and no float is involved.
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sojourn.readers.record import EXPRESSIONS, LIST_KEYS, NAME_KEYS, TEXT_KEYS, WHOLE_KEYS, records_query
+from sojourn.redaction import network_of, redacting
 
 MICROSECONDS = pa.decimal128(18, 0)
 SECONDS = pa.decimal128(18, 6)
+OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 
 _ATTEMPTS = EXPRESSIONS["attempts"]
 
@@ -26,7 +29,7 @@ def _times(name: str) -> str:
     return f"""CASE WHEN {_ATTEMPTS} = 1 AND n_{name} IS NOT NULL THEN [{_decimal(f"n_{name}")}]
         WHEN {_ATTEMPTS} = 0 THEN []::DECIMAL(18, 0)[]
         WHEN blank({x}) THEN list_resize([]::DECIMAL(18, 0)[], {_ATTEMPTS})
-        ELSE last_ones(list_transform(times_of({x}), lambda e: {_decimal("micros(e)")}), {_ATTEMPTS}) END"""
+        ELSE last_ones(list_transform(times_of({x}), lambda e: {_decimal("duration(e)")}), {_ATTEMPTS}) END"""
 
 
 MACROS = (
@@ -68,11 +71,24 @@ def rows_query() -> str:
 
 
 def request_rows(accepted: pa.Table, source: str) -> pa.Table:
-    """Parsed records as Arrow for ``requests``: decimals in seconds, and where they came from."""
+    """Parsed records as Arrow for ``requests``: decimals in seconds, and where they came from; redacted."""
     table = accepted.drop_columns(["number"]).combine_chunks()
+    if redacting():
+        table = redacted_rows(table)
     columns = [in_seconds(column.chunk(0)) if column.num_chunks else column for column in table.columns]
     table = pa.table(columns, names=table.column_names)
     return table.append_column("source", pa.repeat(pa.scalar(source, pa.string()), len(table)))
+
+
+def redacted_rows(rows: pa.Table) -> pa.Table:
+    """The rows with queries taken off ``uri`` and ``remote_addr`` cut to its network; texts without nulls."""
+    paths = pc.replace_substring_regex(rows["uri"], "(?s)[?#].*", "")
+    rows = rows.set_column(rows.schema.get_field_index("uri"), "uri", paths)
+    # IPv4 at once, nearly all there is; the networks left are few, and are looked at one by one.
+    cut = pc.replace_substring_regex(rows["remote_addr"], rf"^((?:::ffff:)?(?:{OCTET}\.){{3}}){OCTET}$", r"\10")
+    given = pc.dictionary_encode(cut.combine_chunks())
+    networks = pa.array([network_of(each) for each in given.dictionary.to_pylist()], pa.string())
+    return rows.set_column(rows.schema.get_field_index("remote_addr"), "remote_addr", networks.take(given.indices))
 
 
 def in_seconds(array: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -20,7 +20,7 @@ from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
 from sojourn.frame import Selection
 from sojourn.store import statements as sql
 from sojourn.store.chart_measures import ChartMeasures
-from sojourn.store.client import Store, connect, plainly
+from sojourn.store.client import Store, connect, in_utc, plainly
 
 # Up to so many requests quantiles are exact, which takes about 250 bytes of the store's memory a request.
 EXACT_ROWS = 5_000_000
@@ -229,7 +229,7 @@ def _known(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return in_utc(value)
     if isinstance(value, list | tuple):
         return [_known(inner) for inner in value]
     return value

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, TextIO
 
 from sojourn.errors import SojournError
-from sojourn.store.client import Store, plainly
+from sojourn.store.client import QUERY, Store, plainly
 
 Row = tuple[Any, ...]
 
@@ -51,7 +51,7 @@ def answer(store: Store, sql: str, parameters: dict[str, str] | None = None) -> 
     if not text:
         raise SojournError("there is no query: give one as SQL, or a file with --file")
     client = store.client
-    with plainly(store, "query"):
+    with plainly(store, QUERY):
         client.set_client_setting("readonly", 2)
         if _SHOWING.match(text):
             if _TO_A_FILE.search(text):

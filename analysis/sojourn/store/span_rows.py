@@ -13,7 +13,8 @@ import pyarrow as pa
 from sojourn.readers.blocks import Reject
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.sources import LogInput
-from sojourn.readers.spans import Export, Span, first_value, span_bounds, values_of
+from sojourn.readers.spans import NOT_AN_EXPORT, Export, Span, first_value, span_bounds, values_of
+from sojourn.redaction import redacted_attributes, redacting
 
 KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 ERROR = (2, "STATUS_CODE_ERROR")
@@ -56,7 +57,7 @@ def span_rows(logs: Sequence[LogInput]) -> Iterator[tuple[str, list[dict[str, An
             for number, line in zip(block.numbers.to_pylist(), block.lines.to_pylist(), strict=True):
                 try:
                     bad = _take(decoder.decode(line), rows)
-                except (msgspec.MsgspecError, UnicodeError):
+                except NOT_AN_EXPORT:
                     bad = "not_an_export" if line.strip() else "empty_line"
                 if bad:
                     rejects.append(Reject(number, block.position(number), bad, line.rstrip("\r\n")))
@@ -94,6 +95,8 @@ def _row(span: Span, bounds: tuple[int, int], service: str, resource: list[tuple
         row[column] = as_text(values.pop(key, ""))
     for column, key in DURATIONS.items():
         row[column] = _seconds(values, key)
+    if redacting():
+        values = redacted_attributes(values)
     row["attributes"] = [(key, as_text(value)) for key, value in values.items()]
     return row
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from string import Template
 
 import polars as pl
@@ -11,7 +11,7 @@ from sojourn.explain.capacity.windows import RAW, LoadWindows, extent, finished,
 from sojourn.explain.statistics import QUANTILES
 from sojourn.frame import Selection
 from sojourn.store import statements as sql
-from sojourn.store.client import connect, plainly
+from sojourn.store.client import connect, in_utc, plainly
 from sojourn.store.measures import EXACT_ROWS
 
 
@@ -70,6 +70,4 @@ def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:
 
 
 def _utc(value: object) -> object:
-    if not isinstance(value, datetime):
-        return value
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return in_utc(value) if isinstance(value, datetime) else value

@@ -35,6 +35,8 @@ def opened(logs: Sequence[str], *, from_start: bool = False, slo: float = SLO) -
     known: set[tuple[int, int]] = set()
     for name in _names(logs):
         if name == "-":
+            if sys.stdin is None:
+                raise SojournError("-: standard input is closed")
             followers.append(StreamFollower("-", os.dup(sys.stdin.fileno())))
             continue
         tail = Tail(time.time(), SPAN, MOST)
@@ -75,7 +77,9 @@ def _names(logs: Sequence[str]) -> list[str]:
     found: list[str] = []
     for log in logs:
         if "://" in log:
-            raise SojournError(f"{log}: a store is not watched; watch the log that it is loaded from")
+            from sojourn.store.dsn import hidden  # noqa: PLC0415 - it may hold a password
+
+            raise SojournError(f"{hidden(log)}: a store is not watched; watch the log that it is loaded from")
         if os.path.isdir(log):
             found.append(os.path.join(log, "access.jsonl"))
         elif glob.has_magic(log) and not os.path.exists(log):

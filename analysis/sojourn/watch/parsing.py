@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from types import TracebackType
 
 import polars as pl
 
@@ -39,17 +38,9 @@ class Parser:
         for block in blocks_of_lines(LogInput("", io.BytesIO(lines), None, None, None)):
             parsed = parsed_block(self._engine, "", block, self._query)
             records.read += parsed.lines
-            for reject in parsed.rejects:
-                records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
+            for reason, count in parsed.reasons().items():
+                records.reasons[reason] = records.reasons.get(reason, 0) + count
             if parsed.accepted is not None and len(parsed.accepted):
                 rows = pl.DataFrame(parsed.accepted.select((*COLUMNS, RECORD)))
                 found.append(rows.with_columns(self._units))
         return found, records
-
-    def __enter__(self) -> Parser:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._engine.close()

@@ -10,15 +10,14 @@ import contextlib
 import curses
 import locale
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from types import FrameType
 
 from rich.cells import cell_len
 
+from sojourn.endings import ended_in_order
 from sojourn.errors import SojournError
 from sojourn.watch.cells import BAD, BOLD, DIM, GOOD, QUEUEING, REVERSE, SERVICE, Line, Part
 from sojourn.watch.follow import READ_BYTES
@@ -107,7 +106,7 @@ def watch_terminal(watcher: Watcher, looking: Looking) -> None:
     reading = Reading(watcher, looking.choice, looking.looks.every)
     _keys_from_terminal()
     try:
-        with _signals(), _terminal() as window:
+        with ended_in_order(), _terminal() as window:
             reading.start()
             _draw_until_left(window, reading, looking)
     finally:
@@ -236,18 +235,3 @@ def _terminal() -> Iterator[curses.window]:
         curses.echo()
         curses.endwin()
         sys.stdout.flush()
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """A request to end ends as Ctrl-C does: with the terminal in order."""
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from sojourn.cli.common import pairs
 from sojourn.cli.sources import Quiet, Since, Sources, Spans, Until, Where, WorkersOption, split_of, workers_of
 from sojourn.errors import SojournError
+from sojourn.files import written_whole
 
 from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
 from sojourn_lab.errors import LabError
@@ -92,13 +94,13 @@ def replay(
 
 
 def _write_new(path: Path, text: str) -> None:
+    if os.path.lexists(path):
+        raise LabError(f"{path} already exists")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise LabError(f"{path} already exists") from None
-    except OSError as error:
-        raise LabError(f"{path}: cannot be written: {error.strerror}") from None
+        with written_whole(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except SojournError as error:
+        raise LabError(str(error)) from None
 
 
 def _print(made: Replay, file: Path | None, as_json: bool) -> None:

@@ -103,7 +103,7 @@ def _lack(raw: Any) -> str | None:
 def selected(text: str, runs: Path) -> Recorded:
     """Return the run that `text` names: its number, its name below `runs`, or its folder; LabError if there is none."""
     archive = archive_of(runs) if runs.is_dir() else Archive(runs, [], {})
-    if text.isdecimal():
+    if text.isdecimal() and len(text) < 10:
         found = [each for each in archive.runs if each.number == int(text)]
         if found:
             return found[0]

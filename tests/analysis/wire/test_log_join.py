@@ -248,3 +248,24 @@ def test_stamps_go_by_magnitude() -> None:
     }
     found = pl.DataFrame({"stamp": list(texts)}).select(stamp_us("stamp")).to_series()
     assert found.to_list() == list(texts.values())
+
+
+def test_a_log_that_is_redacted_joins_as_one_that_is_whole() -> None:
+    """nginx logs a path without its query and 127.0.0.0: the packets have both whole."""
+    wire = made_wire(Made())
+    cut = wire.rows.with_columns(
+        pl.col("remote_addr").str.replace(r"\.\d+$", ".0"), pl.col("uri").str.replace(r"\?.*", "")
+    )
+    whole_found, _ = joined(wire)
+    found, rows = joined(Wire(wire.tracked, cut, wire.truth, wire.backends))
+    assert wrong(rows, "client") == wrong(rows, "backend") == 0
+    assert found.joined.both == whole_found.joined.both
+    assert not found.frame["path"].str.contains("?", literal=True).any()
+
+
+def test_a_log_that_keeps_no_address_joins_by_the_rest() -> None:
+    wire = made_wire(Made())
+    none = wire.rows.with_columns(remote_addr=pl.lit(None, pl.String))
+    found, rows = joined(Wire(wire.tracked, none, wire.truth, wire.backends))
+    assert wrong(rows, "client") == 0
+    assert found.joined.both >= 1_990

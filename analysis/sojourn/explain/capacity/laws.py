@@ -24,7 +24,7 @@ from sojourn.explain.capacity.station import BACKEND, Station, stations
 from sojourn.explain.visits import SEEN, Visits
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
 from sojourn.shown import Shown
-from sojourn.words import milliseconds
+from sojourn.words import milliseconds, printable
 
 LEAST = 200  # requests of a station; fewer tell no moments
 NEAR = 0.2  # a squared coefficient of variation so near to 1 is that of an exponential
@@ -90,8 +90,8 @@ class StationLaws:
         """The station's name for people: an upstream is its backends."""
         station = self.station
         if station.kind == BACKEND:
-            return station.name or "–"
-        return f"all {station.backends} backends of {(station.name or '–').split(',')[0]}"
+            return printable(station.name or "–", 60)
+        return f"all {station.backends} backends of {printable((station.name or '–').split(',')[0], 60)}"
 
     @property
     def sentence(self) -> str:
@@ -179,8 +179,8 @@ class Laws(Shown):
         fast = [s for s in seen if s.arrival_rate * TICK * GAPS_OF_TICKS > 1]
         if fast:
             found.append(
-                f"Arrivals at {fast[0].name or '–'} are less than {GAPS_OF_TICKS} ms apart on average, and nginx's "
-                "clock has steps of 1 ms: c_a² is of rounded times."
+                f"Arrivals at {printable(fast[0].name or '–', 60)} are less than {GAPS_OF_TICKS} ms apart on average, "
+                "and nginx's clock has steps of 1 ms: c_a² is of rounded times."
             )
         if any(s.kind != BACKEND for s in seen):
             found.append(

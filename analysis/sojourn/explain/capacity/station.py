@@ -83,8 +83,9 @@ def stations(found: Visits, *, least: int) -> list[Station]:
 
 
 def _station(found: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
-    here = np.isin(found.backend, members)
-    arrival, wait, held = found.arrival[here], found.wait[here], found.held[here]
+    here = np.sort(np.concatenate([found.at_backend[member] for member in members]))
+    arrival = found.arrival[here]
+    wait, held = found.wait_end[here] - arrival, found.busy_end[here] - found.busy_start[here]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
         return None
     known = np.isfinite(held)
@@ -173,7 +174,8 @@ def loop_of_requests(arrival: Floats, ended: Floats) -> Loop:
     same = out[1:] // micros == out[:-1] // micros
 
     def summed(windows: npt.NDArray[np.int64], weights: Floats | npt.NDArray[np.int64] | None = None) -> Floats:
-        return np.bincount(windows, weights, minlength=count)[:count].astype(np.float64)
+        # Who leaves long after the last arrival leaves behind the last window: such are counted together, and cut.
+        return np.bincount(np.minimum(windows, count), weights, minlength=count)[:count].astype(np.float64)
 
     leaving = until // micros
     table = pl.DataFrame(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from sojourn.explain.kernel.result import Finding, KernelResult
-from sojourn.words import counted, percent
+from sojourn.words import counted, percent, printable
 
 WEIGHTS = ("lost", "risk", "note")
 CURE = (
@@ -45,8 +45,9 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
         yield Finding("overflowed", "lost", sentence, CURE)
         yield from _steps(found)
     for row in full.iter_rows(named=True):
+        socket = printable(row["socket"], 60)
         sentence = (
-            f"The accept queue of {row['socket']} was full ({row['limit'] + 1:,} connections) in {row['full']:,} of "
+            f"The accept queue of {socket} was full ({row['limit'] + 1:,} connections) in {row['full']:,} of "
             f"{counted(row['samples'], 'sample')} ({percent(row['full_share'])})"
         )
         if overflows == 0:
@@ -92,7 +93,7 @@ def _backlogs(found: KernelResult) -> Iterator[Finding]:
     for row in found.sockets.iter_rows(named=True):
         socket, limit, asked = row["socket"], row["limit"], row["asked"]
         if asked is not None and limit < asked:
-            sentence = f"{socket} asked for a backlog of {asked:,} and has {limit:,}"
+            sentence = f"{printable(socket, 60)} asked for a backlog of {asked:,} and has {limit:,}"
             mend = "Listen again after that: the limit is set when listen() is called, so restart the server."
             if somaxconn is not None and limit == somaxconn:
                 sentence += f": net.core.somaxconn is {somaxconn:,} in this network namespace and cut it."
@@ -111,8 +112,8 @@ def _backlogs(found: KernelResult) -> Iterator[Finding]:
             yield Finding(
                 "probably_cut",
                 "note",
-                f"The limit of {socket} is net.core.somaxconn, {somaxconn:,}: probably more was asked for and cut "
-                "(though some, programs in Go among them, ask for just that).",
+                f"The limit of {printable(socket, 60)} is net.core.somaxconn, {somaxconn:,}: probably more was asked "
+                "for and cut (though some, programs in Go among them, ask for just that).",
                 f"Say what was asked for: --backlog {row['port']}=N, or --nginx CONF.",
                 socket,
             )

@@ -127,7 +127,7 @@ def chain_of(found: Visits, services: Services, blamed: Floats, culprit: Ints, n
 def _periods(
     found: Visits, services: Services, blamed: Floats, culprit: Ints, classes: int, backend: int, span: float
 ) -> _Periods | None:
-    here = np.flatnonzero(found.backend == backend)
+    here = found.at_backend[backend]
     victims = here[found.wait_end[here] > found.arrival[here]]
     if not len(victims) or span <= 0:
         return None
@@ -157,18 +157,18 @@ def _periods(
     members = np.concatenate([here[arrived], found_there])
     periods = np.concatenate([inside[arrived], period_of])
 
-    held = np.where(np.isnan(services.end), np.nan, services.end - services.begin)
     count = np.bincount(culprit[here], minlength=classes)
     rate = count / span
-    told = here[~np.isnan(held[here])]
-    seconds = summed(culprit[told], held[told], classes)
+    told = kept
+    seconds = summed(culprit[told], services.end[told] - services.begin[told], classes)
     usual = seconds / np.maximum(np.bincount(culprit[told], minlength=classes), 1)
-    service = np.where(np.isnan(held), usual[culprit], held)
+    held = services.end[members] - services.begin[members]
+    service = np.where(np.isnan(services.end[members]), usual[culprit[members]], held)
     # Only the classes that are there: one that is absent can only have brought less than usual.
     cells, cell_of = np.unique(periods * classes + culprit[members], return_inverse=True)
     period, kind = cells // classes, cells % classes
     number = np.bincount(cell_of, minlength=len(cells))
-    work = summed(cell_of, service[members], len(cells))
+    work = summed(cell_of, service, len(cells))
     length = end - onset
     by_arrivals = np.maximum((number - rate[kind] * (length[period] + usual[kind])) * usual[kind], 0.0)
     by_service = np.maximum(work - number * usual[kind], 0.0)

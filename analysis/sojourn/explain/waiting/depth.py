@@ -139,17 +139,17 @@ def depth_of(found: Visits, *, width: float | None = None) -> DepthResult:
     last = float(max(found.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(found) else 0.0
     windows = Windows.over(found.base, first, last, seconds=width)
     seen_waiting, seen_serving = seen_on_arrival(found, taken, services)
-    backends, tables = [], []
+    backends, tables, wait = [], [], found.wait
     for code, name in [*enumerate(found.backends), (-1, ALL)]:
-        here = np.flatnonzero((found.backend == code) | (code < 0))
+        here = np.arange(len(found)) if code < 0 else found.at_backend[code]
         steps = {key: Steps.of(begin[here], end[here]) for key, (begin, end) in intervals.items()}
         count = int(found.workers.count.sum() if code < 0 else found.workers.count[code])
         figures = _figures(steps, first, last, count)
         figures |= {
             "arrivals": len(here),
-            "mean_wait": float(found.wait[here].mean()) if len(here) else 0.0,
+            "mean_wait": float(wait[here].mean()) if len(here) else 0.0,
             "seen_waiting": float(seen_waiting[here].mean()) if len(here) else 0.0,
-            "seen_in_system": float((seen_waiting + seen_serving)[here].mean()) if len(here) else 0.0,
+            "seen_in_system": float((seen_waiting[here] + seen_serving[here]).mean()) if len(here) else 0.0,
             "workers": count,
         }
         backends.append({"upstream": name, **figures})
@@ -212,8 +212,7 @@ def seen_on_arrival(found: Visits, taken: Floats, services: Services) -> tuple[I
     """Per request: how many waited (given up on or not) and were in service at its backend when it arrived."""
     waiting, serving = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
     begin, end = services.begin, services.end
-    for code in range(len(found.backends)):
-        here = np.flatnonzero(found.backend == code)
+    for here in found.at_backend:
         now = found.arrival[here]
         sound = taken[here] >= now
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
@@ -250,8 +249,7 @@ def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
 
 def _peak(found: Visits) -> dict[str, Any] | None:
     deepest: dict[str, Any] | None = None
-    for code, name in enumerate(found.backends):
-        here = found.backend == code
+    for here, name in zip(found.at_backend, found.backends, strict=True):
         steps = Steps.of(found.arrival[here], found.wait_end[here])
         if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
             k = int(steps.level.argmax())

@@ -56,8 +56,8 @@ def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
     leave = np.where(np.isnan(found.wait_end), found.ended, found.wait_end)
     if one_backend and len(found.backends) > 1:
         codes = range(len(found.backends))
-        deepest = max(codes, key=lambda code: _most(found.arrival, leave, found.backend == code))
-        here = np.flatnonzero(found.backend == deepest)
+        deepest = max(codes, key=lambda code: _most(found.arrival, leave, found.at_backend[code]))
+        here = found.at_backend[deepest]
         found, leave = _some(found, here), leave[here]
     gone = np.fmax(leave, found.busy_end)
     kept, first = _around(found.arrival, leave, gone, most)
@@ -75,7 +75,7 @@ def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
     )
 
 
-def _most(begin: Floats, end: Floats, which: npt.NDArray[np.bool_]) -> int:
+def _most(begin: Floats, end: Floats, which: Ints) -> int:
     """The most of some intervals that hold at one time."""
     return int(Steps.of(begin[which], end[which]).level.max(initial=0))
 

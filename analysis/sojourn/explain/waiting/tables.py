@@ -15,6 +15,7 @@ from sojourn.explain.waiting.charge import Accounts, Services
 from sojourn.explain.waiting.classes import summed
 from sojourn.explain.waiting.windows import Windows
 from sojourn.frame import INSTANT
+from sojourn.redaction import shown_uri
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -110,7 +111,7 @@ def costliest_requests(
     return [
         {
             "request_id": frame["request_id"][i] if "request_id" in frame.columns else None,
-            "uri": frame["uri"][i] if "uri" in frame.columns else None,
+            "uri": shown_uri(frame["uri"][i]) if "uri" in frame.columns else None,
             "culprit": names[whom[i]],
             "upstream": found.backends[found.backend[i]],
             "arrival": found.base + timedelta(seconds=float(found.arrival[i])),

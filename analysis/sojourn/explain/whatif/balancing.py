@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.compiled import compiled
 from sojourn.explain.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -32,16 +33,29 @@ def balancers_seen(found: Visits, end: Floats) -> tuple[str, ...]:
 
 def _share_to_fewest(found: Visits, end: Floats, rows: npt.NDArray[np.int64]) -> float:
     """Of the arrivals that had a choice, the share that went where the fewest connections were; 0 where few had."""
-    arrival, backend = found.arrival[rows], found.backend[rows]
-    chosen = np.zeros(len(rows), np.int64)
-    fewest = np.full(len(rows), np.iinfo(np.int64).max)
-    most = np.zeros(len(rows), np.int64)
-    for code in np.unique(backend):
-        here = backend == code
-        come = np.cumsum(here) - here
-        gone = np.searchsorted(np.sort(end[rows][here]), arrival, side="right")
-        present = come - gone
-        chosen[here] = present[here]
-        fewest, most = np.minimum(fewest, present), np.maximum(most, present)
+    codes, backend = np.unique(found.backend[rows], return_inverse=True)
+    leave = end[rows]
+    chosen, fewest, most = _present(found.arrival[rows], backend, leave, np.argsort(leave), len(codes))
     choice = most > fewest
     return float((chosen[choice] == fewest[choice]).mean()) if choice.sum() >= TELLING else 0.0
+
+
+@compiled
+def _present(arrival, backend, leave, order, backends):  # type: ignore[no-untyped-def]
+    """Connections at each arrival, which come in order: at the backend chosen, the fewest at any, and the most.
+
+    One pass over arrivals and departures: sorting those of each backend anew would cost a pass for every backend.
+    """
+    count = len(arrival)
+    present = np.zeros(backends, np.int64)
+    chosen, fewest, most = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    gone = 0
+    for i in range(count):
+        while gone < count and leave[order[gone]] <= arrival[i]:
+            present[backend[order[gone]]] -= 1
+            gone += 1
+        chosen[i] = present[backend[i]]
+        fewest[i] = present.min()
+        most[i] = max(present.max(), 0)
+        present[backend[i]] += 1
+    return chosen, fewest, most

@@ -7,6 +7,7 @@ import numpy as np
 from sojourn.explain.visits import TOLD, most_at_once
 from sojourn.explain.waiting.charge import accounts, services_of
 from sojourn.explain.whatif.workload import Workload
+from sojourn.words import printable
 
 MANY = 0.01  # share of requests
 MUCH = 0.30  # share of the wait
@@ -16,13 +17,15 @@ def suspicion(workload: Workload, error: float) -> str:
     """The likeliest reason, in words; ``error``: of the mean, replayed / measured - 1."""
     found = workload.found
     for code, name in enumerate(found.backends):
-        here = (found.backend == code) & ~np.isnan(found.busy_end) & ~np.isnan(found.busy_start)
+        here = found.at_backend[code]
+        here = here[~np.isnan(found.busy_end[here]) & ~np.isnan(found.busy_start[here])]
         at_once = most_at_once(found.busy_start[here], found.busy_end[here])
         count = int(found.workers.count[code])
         if at_once > count:
             told = "--workers tells" if found.workers.source[code] == TOLD else "its worker values tell"
+            where = printable(name or "a backend", 60)
             return (
-                f"up to {at_once} requests were in service at once at {name or 'a backend'}, where {told} of {count} "
+                f"up to {at_once} requests were in service at once at {where}, where {told} of {count} "
                 "workers; an async or threaded app serves several in one worker: give --workers"
             )
     if workload.imputed > MANY * len(workload):

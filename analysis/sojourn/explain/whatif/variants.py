@@ -14,7 +14,8 @@ KEYS = (
     "workers", "backends", "discipline", "balancer", "timeout", "retries", "backoff", "capacity", "load", "service",
     "service:ROUTE", "pool:ROUTE",
 )  # fmt: skip
-_AMOUNT = re.compile(r"([+\-x×]?)\s*(\d+(?:\.\d+)?)")
+_AMOUNT = re.compile(r"([+\-x×]?)\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)")
+_WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,10 @@ def _positive(key: str, text: str, *, zero: bool = False) -> float:
 
 
 def _whole(key: str, text: str, *, at_least: int) -> int:
-    if not text.strip().isdecimal() or int(text) < at_least:
+    number = text.strip()
+    if not _WHOLE.fullmatch(number) or int(number) < at_least:
         raise SojournError(f"{key}={text}: give a whole number of at least {at_least}")
-    return int(text)
+    return int(number)
 
 
 def _one_of(key: str, text: str, allowed: tuple[str, ...]) -> str:

@@ -76,6 +76,8 @@ def whatif(
         "response_time": figures_of(workload.response[counted]),
         "queueing_delay": figures_of(workload.wait[counted]),
     }
+    if not measured["response_time"]["p99"]:
+        raise SojournError("there is nothing to change: no answer took as much as a millisecond, or none was counted")
     again = {"response_time": figures_of(as_is.response[counted]), "queueing_delay": figures_of(as_is.wait[counted])}
     error = _errors(measured["response_time"], again["response_time"])
     seems = None if closed_loop else loop_of_requests(workload.found.arrival, _answered(workload))

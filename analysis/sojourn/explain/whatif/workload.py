@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.errors import SojournError
-from sojourn.explain.visits import Visits, visits
+from sojourn.explain.visits import Visits, places_of, visits
 from sojourn.explain.whatif.balancing import balancers_seen
 
 Floats = npt.NDArray[np.float64]
@@ -130,24 +130,24 @@ def _drawn(services: Floats, drawn: Bools, route: pl.Series, seed: int) -> Float
     known = np.flatnonzero(~drawn)
     wanted = np.flatnonzero(drawn)
     made = services[rng.choice(known, len(wanted))] if len(wanted) else np.empty(0)
-    for code in np.unique(codes[wanted]):
-        same = known[codes[known] == code]
-        if len(same):
-            here = codes[wanted] == code
-            made[here] = services[rng.choice(same, int(here.sum()))]
+    routes = int(codes.max(initial=-1)) + 1
+    of_route = places_of(codes[known], routes)
+    for code, here in enumerate(places_of(codes[wanted], routes)):
+        same = known[of_route[code]]
+        if len(same) and len(here):
+            made[here] = services[rng.choice(same, len(here))]
     return made
 
 
 def _way(found: Visits) -> Floats:
     """Per request: what even those pay who find a worker free, the median of their waits at its backend."""
-    typical = np.zeros(len(found.backends))
-    for code in range(len(found.backends)):
-        here = np.flatnonzero(found.backend == code)
+    typical, wait = np.zeros(len(found.backends)), found.wait
+    for code, here in enumerate(found.at_backend):
         arrival, told = found.arrival[here], ~np.isnan(found.busy_end[here])
         left = np.sort(found.busy_end[here][told])
         # Those that nobody tells the end of are not counted: they would seem to stay for ever.
         present = np.cumsum(told) - told - np.searchsorted(left, arrival, side="right")
-        waits = found.wait[here][present < found.workers.count[code]]
+        waits = wait[here][present < found.workers.count[code]]
         waits = waits[~np.isnan(waits)]
         if len(waits) >= ENOUGH_FREE:
             typical[code] = float(np.median(waits))  # below 0 where the clocks make it so

@@ -218,7 +218,8 @@ def client_join(
         records = records.with_columns(group="connection", number="connection_requests")
         left = left.with_columns(group="connection")
     seen = client["client"].unique().to_list()
-    hidden = ~pl.col("client").is_in(seen)  # nginx was told of another address by a balancer (real_ip_header)
+    # nginx was told of another address by a balancer (real_ip_header), or its log keeps none.
+    hidden = ~pl.col("client").is_in(seen).fill_null(value=False)
     found, several = [by_id.with_columns(by=pl.lit("request_id"))], [ambiguous]
     passes: tuple[tuple[tuple[str, ...], pl.Expr, pl.Expr], ...] = (
         (("client", "method", "path"), pl.col("method").is_not_null(), pl.lit(value=True)),

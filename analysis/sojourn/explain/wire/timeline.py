@@ -11,6 +11,7 @@ from sojourn.explain.wire.bounds import with_app_instants, with_queues
 from sojourn.explain.wire.frames import TIMELINE
 from sojourn.explain.wire.legs import address_and_port, of_connections, upstreams, with_legs
 from sojourn.explain.wire.log_join import TOLERANCE, backend_join, client_join, log_table, sides_join
+from sojourn.explain.wire.redacted import as_logged, shown_path
 from sojourn.explain.wire.result import PROXY_COLUMNS, Joined
 from sojourn.explain.wire.stamps import duration, stamp_us
 from sojourn.explain.wire.tracked import Tracked
@@ -136,6 +137,7 @@ def _without_log(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float) 
 def _with_log(
     client: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame, connections: pl.DataFrame, tolerance: float
 ) -> tuple[pl.DataFrame, Joined]:
+    client, backend = as_logged(client, log), as_logged(backend, log)
     found = backend_join(backend, log, tolerance)
     offset = found.clock_offset or 0.0
     known = found.attempts.filter(pl.col("attempts") == 1).join(
@@ -219,7 +221,7 @@ def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ah
     frame = frame.with_columns(
         request_id=pl.coalesce("back_request_id", "front_request_id", "log_request_id"),
         method=pl.coalesce("front_method", "log_method", "back_method"),
-        path=pl.coalesce("front_path", "log_uri", "back_path"),
+        path=shown_path(pl.coalesce("front_path", "log_uri", "back_path")),
         status=pl.coalesce("front_status", "log_status", "back_status").cast(pl.Int16),
         attempts=pl.when(pl.col("backend_exchange").is_not_null()).then("attempts").otherwise(0),
     )

@@ -131,7 +131,8 @@ def checked_backend(name: str) -> str:
         SojournError: it is neither.
     """
     host, _, port = name.rpartition(":")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536) or (host.count(":") and host[:1] != "["):
+    sound = port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65_536
+    if not sound or (host.count(":") and host[:1] != "["):
         raise SojournError(f"{name!r} is not a backend: give 10.0.0.1:8080, [::1]:8080, or a port")
     return f"{host}:{int(port)}"
 

@@ -3,7 +3,7 @@ SELECT
     $group AS value,
     count() AS requests,
     sum(request_time) AS seconds,
-    sum(ifNull(queueing_delay, 0)) / seconds AS share,
+    sum(ifNull(queueing_delay, 0)) / nullIf(seconds, 0) AS share,
     $figures,
     count() OVER () AS groups
 FROM split

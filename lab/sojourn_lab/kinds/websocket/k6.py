@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from pathlib import Path
@@ -28,6 +27,24 @@ class Line(msgspec.Struct):
     lost: float | None = None
     error: str | None = None
     server: ServerTimes | None = None
+
+
+class Count(msgspec.Struct):
+    """What k6 counted; a metric that did not occur is not there."""
+
+    count: int = 0
+
+
+class Metrics(msgspec.Struct):
+    """Of those in k6's summary, the one that is read: connections it could not begin for want of a user."""
+
+    dropped_iterations: Count = msgspec.field(default_factory=Count)
+
+
+class Summary(msgspec.Struct):
+    """What k6 writes at its end."""
+
+    metrics: Metrics
 
 
 def why_k6_unavailable() -> str | None:
@@ -100,10 +117,9 @@ def k6_summary(plan: ConnectionPlan, hold: float, made: list[Connection], summar
     if not made:
         raise LabError("k6 made no connection")
     try:
-        metrics = json.loads(summary.read_bytes())["metrics"]
-    except (OSError, ValueError, KeyError) as error:
+        dropped = msgspec.json.decode(summary.read_bytes(), type=Summary).metrics.dropped_iterations.count
+    except (OSError, ValueError) as error:
         raise LabError(f"k6 left no summary: {error}") from None
-    dropped = int(metrics.get("dropped_iterations", {}).get("count", 0))
     first = made[0]
     # From the intended instant of one connection back to the start of the ramp.
     since = first.intended - math.sqrt(2.0 * (first.number + 1) * plan.ramp / plan.rate)

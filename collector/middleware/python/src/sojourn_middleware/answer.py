@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import quote
 
 from .timing import Timing
@@ -14,6 +15,9 @@ ROUTE = "X-Route"
 # What stays readable in a route template; a control character or a letter outside ASCII would break the
 # header.
 _ROUTE_SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%") + "%"
+
+_MEASURED = frozenset(name.lower() for name in (QUEUEING_DELAY, SERVICE_TIME, WORKER))
+_NAMED = _MEASURED | {ROUTE.lower()}
 
 
 def seconds(value: float) -> str:
@@ -31,8 +35,14 @@ def answer_headers(timing: Timing, worker: str, route: str | None) -> list[tuple
         headers.append((SERVICE_TIME, seconds(service)))
     headers.append((WORKER, worker))
     if route:
-        headers.append((ROUTE, quote(route, safe=_ROUTE_SAFE)))
+        headers.append((ROUTE, _printable(route)))
     return headers
+
+
+# The routes of an app are few; one that answers a name of its own to every request fills this and no more.
+@lru_cache(maxsize=256)
+def _printable(route: str) -> str:
+    return quote(route, safe=_ROUTE_SAFE, errors="replace")
 
 
 def replaced_names(route: str | None) -> frozenset[str]:
@@ -40,5 +50,4 @@ def replaced_names(route: str | None) -> frozenset[str]:
 
     An ``X-Route`` set by the app stays when nothing better is known.
     """
-    names = {QUEUEING_DELAY.lower(), SERVICE_TIME.lower(), WORKER.lower()}
-    return frozenset(names | {ROUTE.lower()} if route else names)
+    return _NAMED if route else _MEASURED

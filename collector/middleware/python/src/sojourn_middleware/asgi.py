@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from .answer import QUEUEING_DELAY, ROUTE, SERVICE_TIME, WORKER, replaced_names
 from .exchange import Exchange, Measurement, Options
 from .request import ScopeRequest
 from .timing import current_timing
@@ -24,6 +25,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# Names of headers that the answer may supersede: the only ones of the app's own that have to be looked at.
+_OURS = frozenset(name.encode("ascii") for name in replaced_names("any"))
+_BYTES = {name: name.encode("ascii").lower() for name in (QUEUEING_DELAY, SERVICE_TIME, WORKER, ROUTE)}
 
 # What ends an HTTP response: its last body message, or one that leaves the rest to the server.
 _LAST = frozenset(("http.response.body", "http.response.pathsend", "http.response.zerocopysend"))
@@ -88,14 +93,20 @@ def _measured_send(exchange: Exchange, send: Send) -> Send:
 
 def _with_answer(exchange: Exchange, message: Message, status: int | None) -> Message:
     """A copy of the message with our headers in it; the app keeps its own message as it was."""
+    others: list[tuple[bytes, bytes]] = []
+    texts: list[tuple[str, str]] = []
     try:
-        headers = [(bytes(name), bytes(value)) for name, value in message.get("headers") or ()]
+        for name, value in message.get("headers") or ():
+            # ASGI wants header names in lower case.
+            lowered = bytes(name).lower()
+            if lowered in _OURS:
+                texts.append((lowered.decode("ascii"), bytes(value).decode("latin-1")))
+            else:
+                others.append((lowered, bytes(value)))
     except (TypeError, ValueError):
         # Not what ASGI asks for; whether that will do is for the server to say.
         exchange.headers_left(status, [])
         return message
-    texts = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
-    answered = exchange.headers_left(status, texts)
-    # ASGI wants header names in lower case.
-    encoded = [(name.encode("latin-1").lower(), value.encode("latin-1")) for name, value in answered]
-    return {**message, "headers": encoded}
+    for title, text in exchange.headers_left(status, texts):
+        others.append((_BYTES.get(title) or title.encode("ascii").lower(), text.encode("latin-1")))
+    return {**message, "headers": others}

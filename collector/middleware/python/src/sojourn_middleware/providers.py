@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from .spanfile import AppendingStream
 
@@ -22,6 +22,19 @@ SPANS_FILE = "SOJOURN_SPANS"
 
 _logger = logging.getLogger("sojourn_middleware")
 _made: dict[str, Any] = {}
+
+
+class Wishes(NamedTuple):
+    """What the environment asks for: the file of the spans, an OTLP exporter of spans, one of measurements."""
+
+    file: str | None
+    traces: bool
+    metrics: bool
+
+
+def wishes() -> Wishes:
+    """Of this process now. Each look into the environment takes half a microsecond: not for every request."""
+    return Wishes(os.environ.get(SPANS_FILE) or None, _otlp_wanted("TRACES"), _otlp_wanted("METRICS"))
 
 
 def forget() -> None:
@@ -35,10 +48,11 @@ def preload() -> None:
     Imports take tenths of a second, which the first request of every worker would otherwise spend. They are
     safe before a fork; making a provider is not.
     """
-    wanted = ["opentelemetry.exporter.otlp.json.file"] if os.environ.get(SPANS_FILE) else []
-    if _otlp_wanted("TRACES"):
+    asked = wishes()
+    wanted = ["opentelemetry.exporter.otlp.json.file"] if asked.file else []
+    if asked.traces:
         wanted.append("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    if _otlp_wanted("METRICS"):
+    if asked.metrics:
         wanted.append("opentelemetry.exporter.otlp.proto.http.metric_exporter")
     for module in wanted:
         # What is missing or broken is reported when it is missed.
@@ -46,21 +60,23 @@ def preload() -> None:
             import_module(module)
 
 
-def automatic_tracer_provider() -> Any:
-    """A TracerProvider by the rules above, or None."""
-    path = os.environ.get(SPANS_FILE)
+def automatic_tracer_provider(asked: Wishes | None = None) -> Any:
+    """A TracerProvider by the rules above, or None; `asked` is what the environment asked for."""
+    asked = asked or wishes()
+    path = asked.file
     if path:
         return _once("file", lambda: _file_provider(path), "otel-file", f"no spans are written to {path}")
     found = _global_provider("trace", "ProxyTracerProvider")
-    if found is None and _otlp_wanted("TRACES"):
+    if found is None and asked.traces:
         found = _once("traces", _otlp_tracer_provider, "otel-otlp", "no spans are sent")
     return found
 
 
-def automatic_meter_provider() -> Any:
-    """A MeterProvider by the rules above, or None."""
+def automatic_meter_provider(asked: Wishes | None = None) -> Any:
+    """A MeterProvider by the rules above, or None; `asked` is what the environment asked for."""
+    asked = asked or wishes()
     found = _global_provider("metrics", "_ProxyMeterProvider")
-    if found is None and _otlp_wanted("METRICS"):
+    if found is None and asked.metrics:
         found = _once("metrics", _otlp_meter_provider, "otel-otlp", "no measurements are sent")
     return found
 

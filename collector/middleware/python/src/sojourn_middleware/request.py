@@ -10,7 +10,8 @@ from .route import route_of_environ, route_of_scope
 from .stamp import STAMP_HEADERS
 
 _ENVIRON_KEYS = tuple("HTTP_" + name.upper().replace("-", "_") for name in STAMP_HEADERS)
-_SCOPE_NAMES = tuple(name.lower().encode("ascii") for name in STAMP_HEADERS)
+_SCOPE_NAMES = {name.lower().encode("ascii"): number for number, name in enumerate(STAMP_HEADERS)}
+_LENGTHS = frozenset(map(len, STAMP_HEADERS))
 # What a path may hold unescaped (RFC 3986, section 3.3), and the escapes of one that still is as it was sent.
 _PATH_SAFE = "/!$&'()*+,;=:@-._~"
 
@@ -122,10 +123,11 @@ class ScopeRequest:
         """See `Request`. Repeated headers arrive as separate entries."""
         found: tuple[list[str], ...] = tuple([] for _ in _SCOPE_NAMES)
         for name, value in self.scope.get("headers", ()):
-            lowered = name.lower()
-            for values, wanted in zip(found, _SCOPE_NAMES):  # noqa: B905  (zip has no strict before Python 3.10)
-                if lowered == wanted:
-                    values.append(value.decode("latin-1"))
+            # Most names are told apart by their length, which costs the least.
+            if len(name) in _LENGTHS:
+                number = _SCOPE_NAMES.get(name.lower())
+                if number is not None:
+                    found[number].append(value.decode("latin-1"))
         return found
 
     def header(self, name: str) -> str | None:
@@ -152,7 +154,7 @@ class ScopeRequest:
         raw = self.scope.get("raw_path")
         if raw:
             return quote(raw.partition(b"?")[0], safe=_PATH_SAFE + "%")
-        return quote(str(self.scope.get("path", "")), safe=_PATH_SAFE) or "/"
+        return quote(str(self.scope.get("path", "")), safe=_PATH_SAFE, errors="replace") or "/"
 
     @property
     def scheme(self) -> str:

@@ -89,6 +89,8 @@ class StampReader:
         earliest: int | None = None
         refused: str | None = None
         for values in values_by_header:
+            if not values:
+                continue
             found = self._judge(values, now_us)
             if isinstance(found, int):
                 if earliest is None or found < earliest:
@@ -100,8 +102,6 @@ class StampReader:
         return Stamp(None, refused or "missing")
 
     def _judge(self, values: Sequence[str], now_us: int) -> int | str:
-        if not values:
-            return "missing"
         if len(values) > 1:
             return "list"
         found = parse_stamp(values[0])

@@ -51,6 +51,7 @@ class Telemetry:
         # After a fork the exporting threads of the parent are gone and its lock may be held for ever.
         self._lock = threading.Lock()
         self._instruments: _Instruments | None = None
+        self._wishes: providers.Wishes | None = None
         self._warned: set[str] = set()
 
     def start(self, exchange: Exchange) -> TelemetrySpan | None:
@@ -68,8 +69,10 @@ class Telemetry:
                 tracer_provider, meter_provider = self._given
                 if tracer_provider is None and meter_provider is None:
                     # Nothing found is asked again with the next request: an app may configure itself late.
-                    tracer_provider = providers.automatic_tracer_provider()
-                    meter_provider = providers.automatic_meter_provider()
+                    # The environment is looked at once: a process is told by it when it starts.
+                    self._wishes = self._wishes or providers.wishes()
+                    tracer_provider = providers.automatic_tracer_provider(self._wishes)
+                    meter_provider = providers.automatic_meter_provider(self._wishes)
                 if tracer_provider is not None or meter_provider is not None:
                     self._instruments = _Instruments(tracer_provider, meter_provider)
             return self._instruments

@@ -7,7 +7,6 @@ the response headers leave, which for a generator is its first chunk, not its ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .exchange import Exchange, Measurement, Options
@@ -206,17 +205,23 @@ def _server_file_test(environ: Environ) -> Callable[[object], bool]:
     return lambda body: any(body is one for one in made)
 
 
-@contextmanager
-def _current(exchange: Exchange) -> Iterator[None]:
+class _current:  # noqa: N801  (used as a function; a generator's context manager takes a microsecond longer)
     """Make the request the current one, for `mark_started` and for the spans of the app."""
-    token = current_timing.set(exchange.timing)
-    attached = exchange.span.attach() if exchange.span is not None else None
-    try:
-        yield
-    finally:
-        if attached is not None:
-            attached()
-        current_timing.reset(token)
+
+    __slots__ = ("_detach", "_exchange", "_token")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def __enter__(self) -> None:
+        self._token = current_timing.set(self._exchange.timing)
+        span = self._exchange.span
+        self._detach = span.attach() if span is not None else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._detach is not None:
+            self._detach()
+        current_timing.reset(self._token)
 
 
 def _close(body: object) -> None:

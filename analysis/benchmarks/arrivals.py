@@ -1,0 +1,59 @@
+"""A tiny server that notes when requests arrive: the same yardstick for every load generator.
+
+    python arrivals.py PORT FILE
+
+answers every request at once with three bytes and keeps connections open for who wants that. SIGTERM ends it; FILE then
+holds the arrivals, in nanoseconds of the monotonic clock, as binary int64. An arrival is when its first bytes are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import socket
+import sys
+import time
+from array import array
+from pathlib import Path
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
+BACKLOG = 4096
+
+
+def serve(port: int, file: Path) -> None:
+    """Until SIGTERM."""
+    ended: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: ended.append(number))
+    arrivals = array("q")
+    listener = socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
+    listener.setblocking(False)
+    poll = select.epoll()
+    poll.register(listener, select.EPOLLIN)
+    known: dict[int, socket.socket] = {}
+    while not ended:
+        for number, _ in poll.poll(0.1):
+            if number == listener.fileno():
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        connection, _address = listener.accept()
+                        connection.setblocking(False)
+                        known[connection.fileno()] = connection
+                        poll.register(connection, select.EPOLLIN)
+                continue
+            now = time.monotonic_ns()
+            try:
+                data = known[number].recv(8192)
+                if data:
+                    arrivals.append(now)
+                    known[number].sendall(ANSWER)
+                    continue
+            except OSError:
+                pass
+            poll.unregister(number)
+            known.pop(number).close()
+    file.write_bytes(arrivals.tobytes())
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,135 @@
+"""A log of made requests, and the same requests in the combined format, as many as wanted: seconds for a million.
+
+    python -m benchmarks.made_log LINES > access.jsonl
+
+Their waits and service times are exponential, and every request has an id of its own. Referers and user agents of the
+combined log are of a few hundred kinds, as browsers send them: telling them apart is what an analyser of web logs does.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+RATE = 1000  # requests/s
+BEGIN = 1_767_225_600  # unix s
+AGENTS = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{}.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/{}.1 Safari/605.1.15",
+    "Mozilla/5.0 (X11; Ubuntu; Linux x86_64; rv:{}.0) Gecko/20100101 Firefox/{}.0",
+    "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{}.0.0.0 Mobile Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS {}_2 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{}.0.0.0 Edg/{}.0.0.0",
+    "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html) {}",
+    "curl/8.{}.0",
+)
+VERSIONS = 50
+STRETCH = 1_000_000  # lines written at once
+REFERERS = (
+    "-",
+    "https://www.example.com/products?page={}",
+    "https://www.google.com/search?q=shop+{}",
+    "https://news.example.org/{}/story",
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """How many lines, and of how many kinds; ``first``: the number of the first, for a log in several files."""
+
+    lines: int
+    routes: int = 20
+    backends: int = 8
+    workers: int = 800
+    first: int = 0
+
+
+def write_log(made: Made, path: Path) -> None:
+    """Our format."""
+    fields = {
+        "time": "(begun + taken)::DECIMAL(16, 3)",
+        "request_id": "md5(i::VARCHAR)",
+        "trace_id": "md5('t' || i)",
+        "span_id": "format('{:016x}', hash(i))",
+        "service": "'shop'",
+        "route": "'/r' || route",
+        "method": "'GET'",
+        "uri": "'/r' || route || '/items/' || i",
+        "status": "'200'",
+        "protocol": "'HTTP/1.1'",
+        "host": "'example.com'",
+        "remote_addr": "'10.0.0.' || (i % 250)",
+        "bytes_sent": "'1234'",
+        "request_length": "'321'",
+        "request_time": "taken::DECIMAL(16, 3)",
+        "request_start": "begun::DECIMAL(16, 3)",
+        "connection": "i",
+        "connection_requests": "'1'",
+        "upstream_addr": "'10.1.' || (backend // 250) || '.' || (backend % 250) || ':8080'",
+        "upstream_status": "'200'",
+        "upstream_connect_time": "'0.000'",
+        "upstream_header_time": "taken::DECIMAL(16, 3)",
+        "upstream_response_time": "taken::DECIMAL(16, 3)",
+        "queueing_delay": "waited::DECIMAL(16, 6)",
+        "service_time": "served::DECIMAL(16, 6)",
+        "worker": f"1000 + i % {made.workers}",
+        "proxy": "'edge'",
+        "stamp": "'own'",
+        "proxy_start": "begun::DECIMAL(16, 3)",
+    }
+    parts = " || ".join(
+        f"""'{"{" if not number else '",'}"{key}":"' || ({sql})""" for number, (key, sql) in enumerate(fields.items())
+    )
+    _write(made, parts + " || '\"}'", path)
+
+
+def write_combined(made: Made, path: Path) -> None:
+    """The combined format."""
+    agents = ", ".join(f"'{each.replace('{}', '@')}'" for each in AGENTS)
+    referers = ", ".join(f"'{each.replace('{}', '@')}'" for each in REFERERS)
+    version = f"({_drawn(4)} % {VERSIONS} + 70)::VARCHAR"
+    agent = f"replace([{agents}][({_drawn(5)} % {len(AGENTS)} + 1)::BIGINT], '@', {version})"
+    referer = f"replace([{referers}][({_drawn(6)} % {len(REFERERS)} + 1)::BIGINT], '@', ({_drawn(7)} % 100)::VARCHAR)"
+    moment = "strftime(make_timestamp(((begun + taken) * 1000000)::BIGINT), '%d/%b/%Y:%H:%M:%S +0000')"
+    line = (
+        f"""'10.0.0.' || (i % 250) || ' - - [' || {moment} || '] "GET /r' || route || '/items/' || i """
+        f"""|| ' HTTP/1.1" 200 1234 "' || {referer} || '" "' || {agent} || '"'"""
+    )
+    _write(made, line, path)
+
+
+def _drawn(number: int) -> str:
+    """SQL of 64 bits, drawn anew for every line and ``number``; the same in every query."""
+    return f"hash(xor(hash(i), hash({number})))"
+
+
+def _write(made: Made, line: str, path: Path) -> None:
+    def exponential(number: int) -> str:
+        return f"(-ln(1 - ({_drawn(number)} >> 11) / 9007199254740992.0))"
+
+    engine = duckdb.connect()
+    engine.execute("SET enable_progress_bar = false")
+    engine.execute(f"""
+        COPY (
+            SELECT {line} FROM (
+                SELECT i, {BEGIN} + i / {RATE}.0 AS begun, {exponential(1)} / 10 AS waited,
+                       0.05 + {exponential(2)} / 20 AS served, waited + served + 0.002 AS taken,
+                       {_drawn(8)} % {made.routes} AS route, {_drawn(9)} % {made.backends} AS backend
+                FROM range({made.first}, {made.first + made.lines}) AS lines(i)
+            )
+        ) TO '{path}' (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\\t')
+    """)  # noqa: S608 - nothing in it comes from outside
+
+
+def main() -> None:
+    """Write so many lines of our format to standard output, a stretch at a time."""
+    lines = int(sys.argv[1])
+    for first in range(0, lines, STRETCH):
+        write_log(Made(min(STRETCH, lines - first), first=first), Path("/dev/stdout"))
+
+
+if __name__ == "__main__":
+    main()

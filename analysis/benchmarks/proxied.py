@@ -1,0 +1,201 @@
+"""nginx in front of an upstream that does nothing, under a load that keeps its one worker busy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.house import house_file
+from sojourn_lab.nginx import build_text, js_module_line, nginx_program
+from sojourn_lab.process import Process, free_ports, wait_for_port
+
+HOST = "127.0.0.1"
+PATH = "/items/12345?color=red"
+BUFFERED = "buffer=64k flush=1s"
+_TEMP_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What distinguishes one proxy from another.
+
+    Attributes:
+        http: its text at http level. location: in its location.
+        log: the format of its log. buffer: how that is buffered. trusted: the text of trusted.conf.
+    """
+
+    http: str = ""
+    location: str = ""
+    log: str = "combined"
+    buffer: str = BUFFERED
+    trusted: str = ""
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy that runs: where it answers, its worker, its log."""
+
+    url: str
+    worker: int
+    log: Path
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a client got and what it cost the proxy's worker.
+
+    Attributes:
+        rate: answers a second.
+        cpu: seconds of the worker a request.
+        busy: part of the time the worker worked.
+        latency: seconds, by mean, p50, p99.
+    """
+
+    rate: float
+    cpu: float
+    busy: float
+    latency: dict[str, float] = field(default_factory=dict)
+
+
+def why_not() -> str | None:
+    """What is missing for these measurements; None where nothing is."""
+    program = nginx_program()
+    if program is None or js_module_line(build_text(program)) is None:
+        return "nginx with its njs module is not installed"
+    return None if shutil.which("wrk") else "wrk is not installed"
+
+
+def _core(number: int) -> int:
+    """The core that the proxy's worker (0) or everybody else (1) runs on."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[min(number, len(cores) - 1)]
+
+
+def _config(folder: Path, http: str, server: str, core: int) -> str:
+    program = nginx_program()
+    module = js_module_line(build_text(program)) if program else ""
+    user = "user root;" if os.geteuid() == 0 else ""
+    temp = " ".join(f'{name}_temp_path "{folder}/{name}";' for name in _TEMP_FOLDERS)
+    return f"""\
+{module or ""}
+{user}
+daemon off; worker_processes 1; worker_cpu_affinity {1 << core:b};
+pid "{folder}/nginx.pid"; error_log "{folder}/error.log" warn;
+events {{ use epoll; worker_connections 4096; }}
+http {{
+    server_tokens off; keepalive_requests 100000000; access_log off;
+    {temp}
+{http}
+    server {{
+{server}
+    }}
+}}
+"""
+
+
+def _started(folder: Path, text: str, port: int, stack: contextlib.ExitStack) -> int:
+    """The worker's process id of an nginx that answers."""
+    (folder / "nginx.conf").write_text(text)
+    program = nginx_program()
+    command = [str(program), "-p", f"{folder}/", "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
+    process = stack.enter_context(Process(command, name="nginx", folder=folder))
+    wait_for_port(HOST, port, 15, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    process.wait_until(lambda: bool(children.read_text().split()), 15, "a worker")
+    return int(children.read_text().split()[0])
+
+
+@contextlib.contextmanager
+def proxies(folder: Path, setups: dict[str, Setup]) -> Iterator[dict[str, Proxy]]:
+    """All of them in front of one upstream; idle ones cost nothing. SystemExit where one does not start."""
+    ports = free_ports(len(setups) + 1)
+    with contextlib.ExitStack() as stack:
+        try:
+            upstream = folder / "upstream"
+            upstream.mkdir()
+            answer = f'listen {HOST}:{ports[0]}; location / {{ return 200 "ok\\n"; }}'
+            _started(upstream, _config(upstream, "", answer, _core(1)), ports[0], stack)
+            found = {}
+            for number, (name, setup) in enumerate(setups.items(), start=1):
+                place = folder / f"proxy{number}"
+                shutil.copytree(house_file("nginx"), place / "sojourn", ignore=shutil.ignore_patterns("*.md"))
+                if setup.trusted:
+                    (place / "sojourn" / "trusted.conf").write_text(setup.trusted)
+                http = (
+                    f"{setup.http}\nupstream app {{ server {HOST}:{ports[0]}; keepalive 64;"
+                    " keepalive_requests 100000000; }"
+                )
+                log = place / "access.log"
+                server = (
+                    f'listen {HOST}:{ports[number]}; access_log "{log}" {setup.log} {setup.buffer};'
+                    ' location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection "";'
+                    f" proxy_set_header Host $host; {setup.location} }}"
+                )
+                worker = _started(place, _config(place, http, server, _core(0)), ports[number], stack)
+                found[name] = Proxy(f"http://{HOST}:{ports[number]}", worker, log)
+        except LabError as error:
+            raise SystemExit(f"bench: {error}") from None
+        yield found
+
+
+def offered(proxy: Proxy, seconds: float, connections: int = 32, think: float = 0.0) -> Load:
+    """What wrk got in so many seconds; with `think` each client waits so many seconds (exponential) between requests.
+
+    SystemExit where an answer was not 200, or none came.
+    """
+    script = proxy.log.with_name("think.lua")
+    script.write_text(
+        f"function delay() return math.floor(-{1000 * think:g} * math.log(1 - math.random()) + 0.5) end\n"
+    )
+    command = ["taskset", "-c", str(_core(1))] if shutil.which("taskset") else []
+    command += ["wrk", "-t1", f"-c{connections}", "-d3600s", "--latency", *(["-s", str(script)] if think else [])]
+    before = _cpu_seconds(proxy.worker)
+    process = subprocess.Popen([*command, proxy.url + PATH], stdout=subprocess.PIPE, text=True)
+    try:
+        time.sleep(seconds)
+        # Told to stop it prints what it has.
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    os.truncate(proxy.log, 0)
+    counted = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s|m)", said)
+    if counted is None or int(counted[1]) == 0 or "Non-2xx" in said:
+        raise SystemExit(f"bench: wrk says: {said.strip() or 'nothing'}")
+    count, passed = int(counted[1]), float(counted[2]) * _UNITS[counted[3]]
+    spent = _cpu_seconds(proxy.worker) - before
+    return Load(count / passed, spent / count, spent / passed, _latencies(said))
+
+
+def _latencies(said: str) -> dict[str, float]:
+    found = {}
+    patterns = {"mean": r"Latency +([\d.]+)(us|ms|s|m)", "p50": r"50% +([\d.]+)(\w+)", "p99": r"99% +([\d.]+)(\w+)"}
+    for name, pattern in patterns.items():
+        if match := re.search(pattern, said):
+            found[name] = float(match[1]) * _UNITS[match[2]]
+    return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time of a process; in nanoseconds where the kernel keeps them so, else in its ticks."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def median_load(loads: list[Load], what: str) -> float:
+    """Median of `rate`, `cpu` or `busy`."""
+    return statistics.median(getattr(load, what) for load in loads)

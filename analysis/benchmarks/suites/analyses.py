@@ -1,0 +1,142 @@
+"""What blame, what-if and the replay cost, and how the cost of every analysis grows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.growth import SOJOURN, WORKERS, Command, slopes, written_log
+from benchmarks.kernels import kernels
+from benchmarks.measure import command_cost, in_turns, median_of, ratio_of
+from benchmarks.rows import Found, Row, Settings
+
+REQUESTS = 1_000_000
+JOINED = 50_000
+SPLIT = "`sojourn split` of the same log"
+JOIN = "the same by an interval join in DuckDB"
+
+# Both get the same visits and give blamed seconds by culprit; what is not timed is read and made before.
+BLAME_OF = """
+import sys, time
+import numpy as np
+from sojourn import split
+from sojourn.explain.visits import visits
+from sojourn.explain.waiting.blame import blame_of
+rows = split(sys.argv[1], columns=("request_id",)).rows
+found = visits(rows, workers=int(sys.argv[2]))
+"""
+OURS = """
+blame_of(found)
+begin = time.process_time()
+told = blame_of(found)
+print(time.process_time() - begin, told.blamed)
+"""
+# Backends are taken one by one: no balancer's fault, so all seconds without a free worker are somebody's.
+THEIRS = """
+import duckdb, polars as pl
+frame = pl.DataFrame({"id": np.arange(len(found)), "b": found.backend, "waited": found.arrival, "ended": found.wait_end,
+                      "begun": found.busy_start, "freed": found.busy_end, "route": found.frame["route"]})
+engine = duckdb.connect()
+engine.execute("SET threads = 1; SET enable_progress_bar = false")
+begin = time.process_time()
+told = engine.sql('''
+    WITH events AS (
+        SELECT b, waited AS t, 1 AS waits, 0 AS works FROM frame WHERE ended > waited
+        UNION ALL SELECT b, ended, -1, 0 FROM frame WHERE ended > waited
+        UNION ALL SELECT b, begun, 0, 1 FROM frame UNION ALL SELECT b, freed, 0, -1 FROM frame),
+    steps AS (SELECT b, t, sum(waits) AS waits, sum(works) AS works FROM events GROUP BY ALL),
+    levels AS (
+        SELECT b, t, lead(t) OVER line AS until, sum(waits) OVER line AS waits, sum(works) OVER line AS works
+        FROM steps WINDOW line AS (PARTITION BY b ORDER BY t)),
+    full_up AS (SELECT * FROM levels WHERE works >= $workers AND waits > 0 AND until > t)
+    SELECT route, sum((until - t) * waits / works) AS seconds
+    FROM full_up JOIN frame ON full_up.b = frame.b AND frame.begun < full_up.until AND frame.freed > full_up.t
+    GROUP BY route''', params={"workers": int(sys.argv[2])}).fetchall()
+print(time.process_time() - begin, sum(seconds for _, seconds in told))
+"""
+
+NOTES: dict[tuple[str, str], str] = {}
+
+
+def run(settings: Settings) -> Found:
+    """Rows of blame and what-if against the split, of blame's own work against SQL, of the replay; slopes of all."""
+    found = kernels(settings)
+    requests = settings.sized(REQUESTS, 1_000)
+    log = written_log(settings.folder, requests)
+    split = [*SOJOURN, "split", str(log), "--json"]
+    jobs = {
+        "split": split,
+        "blame": [*SOJOURN, "blame", str(log), "--workers", str(WORKERS), "--json"],
+        "whatif, one variant": [*SOJOURN, "whatif", str(log), *_whatif(), "--json"],
+    }
+    command_cost(jobs["blame"])  # compiles what is compiled, once
+    command_cost(jobs["whatif, one variant"])
+    costs = in_turns(
+        {name: lambda command=command: command_cost(command) for name, command in jobs.items()},  # type: ignore[misc]
+        settings.repeats,
+        settings.progress,
+    )
+    theirs = [cost.seconds for cost in costs["split"]]
+    for name in ("blame", "whatif, one variant"):
+        ours = [cost.seconds for cost in costs[name]]
+        ratio, low, high = ratio_of(ours, theirs)
+        found.rows.append(
+            Row(
+                f"`sojourn {name}`, {requests:,} requests", "s", median_of(costs[name]), SPLIT,
+                median_of(costs["split"]), ratio, low, high,
+                peak_mb=max(cost.peak_mb for cost in costs[name]),
+                peer_mb=max(cost.peak_mb for cost in costs["split"]),
+            )
+        )  # fmt: skip
+    found.rows.append(_against_sql(settings))
+    log.unlink()
+    found.slopes += slopes(settings, _commands(settings.folder), NOTES)
+    return found
+
+
+def _whatif() -> list[str]:
+    return ["--set", "workers=+1", "--workers", str(WORKERS), "--force"]
+
+
+def _commands(folder: Path) -> dict[str, Command]:
+    """Every analysis of a log; the split has a suite of its own."""
+    told = ["--workers", str(WORKERS)]
+    page, film, picture = folder / "page.html", folder / "film.html", folder / "chart.svg"
+    return {
+        "blame": lambda log: [*SOJOURN, "blame", str(log), *told, "--json"],
+        "whatif": lambda log: [*SOJOURN, "whatif", str(log), *_whatif(), "--json"],
+        "depth": lambda log: [*SOJOURN, "depth", str(log), *told, "--json"],
+        "goodput": lambda log: [*SOJOURN, "goodput", str(log), "--json"],
+        "capacity": lambda log: [*SOJOURN, "capacity", str(log), "--slo", "p99=0.5", "--window", "5", "--json"],
+        "compare": lambda log: [*SOJOURN, "compare", str(log), str(log), "--json"],
+        "report": lambda log: [*SOJOURN, "report", str(log), *told, "--html", str(page)],
+        "movie": lambda log: [*SOJOURN, "movie", str(log), *told, "--out", str(film)],
+        "plot heatmap": lambda log: [*SOJOURN, "plot", "heatmap", str(log), "--out", str(picture)],
+    }
+
+
+def _against_sql(settings: Settings) -> Row:
+    requests = settings.sized(JOINED, 1_000)
+    log = written_log(settings.folder, requests)
+    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for turn in range(settings.repeats):
+        for name, script in (("ours", OURS), ("theirs", THEIRS)):
+            settings.progress(f"{turn + 1}/{settings.repeats} blame of {requests:,} visits: {name}")
+            seconds[name].append(_said(script, log))
+    ratio, low, high = ratio_of(seconds["theirs"], seconds["ours"])
+    ours, theirs = (sorted(seconds[name])[len(seconds[name]) // 2] for name in ("ours", "theirs"))
+    return Row(
+        f"blame of {requests:,} visits in memory", "s", ours, JOIN, theirs, ratio, low, high, times=True,
+        note="the query knows no balancer, so blamed seconds by culprit only, of every backend on its own; blame tells "
+        "three accounts, the matrix, the chain and windows besides",
+    )  # fmt: skip
+
+
+def _said(script: str, log: Path) -> float:
+    done = subprocess.run(
+        [sys.executable, "-c", BLAME_OF + script, str(log), str(WORKERS)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"bench: blame against SQL: {done.stderr.strip().splitlines()[-1:]}")
+    return float(done.stdout.splitlines()[-1].split()[0])

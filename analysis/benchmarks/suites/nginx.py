@@ -1,0 +1,185 @@
+"""What our two includes cost nginx: requests a second, processor a request, latency at a moderate load.
+
+One worker on a core of its own; wrk, which the worker keeps waiting, and an upstream that does nothing share another.
+The peer is the same proxy with nginx's stock `combined` log, buffered alike. Costs of parts are the worker's processor
+time a request, which a busy machine disturbs less than a rate.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from sojourn_lab.house import house_file
+from sojourn_lab.nginx import nginx_program, nginx_version
+
+from benchmarks.proxied import Load, Proxy, Setup, median_load, offered, proxies, why_not
+from benchmarks.rows import Found, Row, Settings, Slope
+
+STOCK, OURS = "stock", "both includes"
+INCLUDE = "include sojourn/sojourn.conf;"
+PROXY = "include sojourn/sojourn_proxy.conf;"
+BARE_HEADERS = (
+    'proxy_set_header X-Request-Start t=$msec; proxy_set_header X-Queue-Start "";'
+    " proxy_set_header X-Request-ID $request_id;"
+    ' proxy_set_header traceparent "00-$request_id-50f0a4e250f0a4e2-01"; proxy_set_header tracestate "";'
+)
+# What nginx itself knows under another name than ours, for a record of the same keys without a map.
+BARE = {
+    "request_id": "$request_id", "trace_id": "$request_id", "span_id": "50f0a4e250f0a4e2", "service": "$server_name",
+    "route": "$upstream_http_x_route", "uri": "$request_uri", "remote_addr": "$remote_addr", "request_start": "$msec",
+    "queueing_delay": "$upstream_http_x_queueing_delay", "service_time": "$upstream_http_x_service_time",
+    "worker": "$upstream_http_x_worker", "stamp": "own", "proxy_start": "$msec",
+}  # fmt: skip
+
+SECONDS = 3.0
+SATURATED = 0.9
+"""The part of the time that a worker has to work for a rate to be its own."""
+CONNECTIONS = (8, 32, 128, 256)
+THINKING = 256
+"""Clients at a moderate load: many that seldom ask come close to an open load."""
+
+
+def bare_format() -> str:
+    """A log format with the keys of ours, from nginx's own variables."""
+    text = house_file("nginx", "sojourn.conf").read_text().partition("log_format sojourn")[2]
+    pairs = re.findall(r'"(\w+)":"(\$\w+)"', text)
+    fields = ",".join(f'"{key}":"{BARE.get(key, value)}"' for key, value in pairs)
+    return f"log_format bare escape=json '{{{fields}}}';"
+
+
+def header_lines(*names: str) -> str:
+    """Our lines for some of the headers sent to the app."""
+    lines = house_file("nginx", "sojourn_proxy.conf").read_text().splitlines()
+    return " ".join(line for line in lines if line.startswith("proxy_set_header") and line.split()[1] in names)
+
+
+def setups() -> dict[str, Setup]:
+    """The stock proxy, ours, and the parts in between."""
+    start, identity = ("X-Request-Start", "X-Queue-Start"), ("X-Request-ID",)
+    bare = bare_format()
+    return {
+        STOCK: Setup(),
+        OURS: Setup(INCLUDE, PROXY, "sojourn"),
+        "X-Request-Start": Setup(INCLUDE, header_lines(*start)),
+        "+ X-Request-ID": Setup(INCLUDE, header_lines(*start, *identity)),
+        "+ traceparent, tracestate": Setup(INCLUDE, header_lines(*start, *identity, "traceparent", "tracestate")),
+        "sojourn_proxy.conf, all of it": Setup(INCLUDE, PROXY),
+        "the JSON log alone": Setup(INCLUDE, "", "sojourn"),
+        "both includes, nothing redacted": Setup(
+            f'{INCLUDE} map "" $sojourn_redact {{ default off; }}', PROXY, "sojourn"
+        ),
+        "both includes, the log not buffered": Setup(INCLUDE, PROXY, "sojourn", buffer=""),
+        "both includes, the peer trusted": Setup(INCLUDE, PROXY, "sojourn", trusted="127.0.0.1 1;\n"),
+        "floor: the same headers without a map": Setup("", BARE_HEADERS),
+        "floor: the same record without a map": Setup(bare, "", "bare"),
+        "floor: both": Setup(bare, BARE_HEADERS, "bare"),
+    }
+
+
+def run(settings: Settings) -> Found:
+    """Throughput, processor time part by part, latency, and growth with connections."""
+    found = Found()
+    if reason := why_not():
+        found.skipped.append(reason)
+        return found
+    program = nginx_program()
+    found.versions["nginx"] = nginx_version(program) if program else ""
+    seconds = max(SECONDS * settings.scale, 0.1)
+    with proxies(settings.folder, setups()) as running:
+        offered(running[STOCK], seconds / 2)  # the upstream and its connections are warm for everybody
+        loads: dict[str, list[Load]] = {name: [] for name in running}
+        for turn in range(settings.repeats):
+            for name, proxy in running.items():
+                settings.progress(f"{turn + 1}/{settings.repeats} {name}")
+                loads[name].append(offered(proxy, seconds))
+        found.rows.append(_throughput(loads[OURS], loads[STOCK], found))
+        found.rows += [_part(name, each, loads[STOCK]) for name, each in loads.items() if name != STOCK]
+        found.rows += _latency(running, 0.7 * median_load(loads[OURS], "rate"), seconds, settings)
+        found.slopes += _growth(running, seconds, settings)
+    return found
+
+
+def _throughput(ours: list[Load], theirs: list[Load], found: Found) -> Row:
+    """Without its goal where the machine was too busy to keep the worker so: a rate is then not the worker's."""
+    ratios = [a.rate / b.rate for a, b in zip(ours, theirs, strict=True)]
+    saturated = min(median_load(ours, "busy"), median_load(theirs, "busy")) >= SATURATED
+    if not saturated:
+        found.skipped.append(f"throughput of a saturated worker: {_busy(ours, theirs)}, the machine had other work")
+    return Row(
+        "one worker saturated, 32 kept-alive clients",
+        "requests/s",
+        median_load(ours, "rate"),
+        "the same proxy, log combined",
+        median_load(theirs, "rate"),
+        statistics.median(ratios),
+        min(ratios),
+        max(ratios),
+        goal=0.90 if saturated else None,
+        note=f"{_busy(ours, theirs)}. The floor rows below, the same headers and record without a map of ours, say "
+        "how much of it nginx itself takes, most of that for a random request id and for 29 fields instead of 8.",
+    )
+
+
+def _busy(ours: list[Load], theirs: list[Load]) -> str:
+    return f"the worker was {median_load(ours, 'busy'):.0%} busy, the stock one {median_load(theirs, 'busy'):.0%}"
+
+
+def _part(name: str, ours: list[Load], theirs: list[Load]) -> Row:
+    ratios = [a.cpu / b.cpu for a, b in zip(ours, theirs, strict=True)]
+    rates = statistics.median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
+    return Row(
+        name,
+        "µs of the worker",
+        1e6 * median_load(ours, "cpu"),
+        STOCK,
+        1e6 * median_load(theirs, "cpu"),
+        statistics.median(ratios),
+        min(ratios),
+        max(ratios),
+        note=f"{rates:.2f} of the stock requests/s; {_busy(ours, theirs)}",
+    )
+
+
+def _latency(running: dict[str, Proxy], rate: float, seconds: float, settings: Settings) -> list[Row]:
+    """What is added to a response at 70 % of the rate that saturates ours, the same rate for both."""
+    loads: dict[str, list[Load]] = {OURS: [], STOCK: []}
+    for turn in range(settings.repeats):
+        for name, each in loads.items():
+            settings.progress(f"{turn + 1}/{settings.repeats} {name}, {rate:,.0f} requests/s")
+            each.append(offered(running[name], seconds, THINKING, THINKING / rate))
+    note = (
+        f"{THINKING} clients of wrk, each thinking an exponential time, together "
+        f"{median_load(loads[OURS], 'rate'):,.0f} requests/s; {_busy(loads[OURS], loads[STOCK])}; "
+        "1 % of a response of 10 ms"
+    )
+    rows = []
+    for what in ("mean", "p50", "p99"):
+        ours, theirs = ([1e3 * load.latency[what] for load in loads[name]] for name in (OURS, STOCK))
+        added = [a - b for a, b in zip(ours, theirs, strict=True)]
+        rows.append(
+            Row(
+                f"added at 70 % load, {what} ({statistics.median(ours):.3f} ms, "
+                f"stock {statistics.median(theirs):.3f} ms)",
+                "ms",
+                statistics.median(added),
+                low=min(added),
+                high=max(added),
+                goal=0.1,
+                at="most",
+                note=note,
+            )
+        )
+    return rows
+
+
+def _growth(running: dict[str, Proxy], seconds: float, settings: Settings) -> list[Slope]:
+    slopes = []
+    for name in (OURS, STOCK):
+        costs = []
+        for connections in CONNECTIONS:
+            settings.progress(f"{name}, {connections} connections")
+            costs.append(1e6 * offered(running[name], seconds, connections).cpu)
+        sizes = tuple(float(size) for size in CONNECTIONS)
+        slopes.append(Slope(f"a request, {name}", "kept-alive connections", sizes, tuple(costs), "µs"))
+    return slopes

@@ -1,0 +1,155 @@
+"""``sojourn split``: whole commands, from start to exit, beside GoAccess and a bare DuckDB scan; memory; slopes."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.made_log import Made, write_combined, write_log
+from benchmarks.measure import Cost, Job, command_cost, in_turns, median_of, ratio_of
+from benchmarks.rows import Found, Row, Settings, Slope
+
+MILLION = 1_000_000
+FASTER, SCANS, MEMORY = 8.0, 3.0, 1500.0  # times GoAccess; times the scan; MB
+GOACCESS_NOTE = "GoAccess reads the same requests in the combined format, with referers and some 400 user agents"
+# The keys that the split reads, each looked at, and the quantiles that it shows.
+SCAN = """
+import duckdb, sys
+text = ("request_id", "service", "proxy", "stamp", "upstream_addr", "worker")
+numbers = ("time", "status", "request_start", "proxy_start", "upstream_connect_time", "upstream_header_time",
+           "upstream_response_time", "connection", "connection_requests")
+shown = ("request_time", "queueing_delay", "service_time")
+columns = "{" + ", ".join(f"'{key}': 'VARCHAR'" for key in (*text, *numbers, *shown, "route", "uri")) + "}"
+parts = [f"max({key})" for key in (*text, *numbers, "uri")]
+parts += [f"quantile_cont({key}::DOUBLE, [0.5, 0.9, 0.99, 0.999])" for key in shown]
+duckdb.sql("SET enable_progress_bar = false")
+print(duckdb.sql(f"SELECT route, count(*), {', '.join(parts)} FROM read_json('{sys.argv[1]}', columns={columns}, "
+                 "format='newline_delimited') GROUP BY route"))
+"""
+OURS, SCANNED, GOACCESS = "sojourn split", "DuckDB, a bare scan of the same fields", "GoAccess"
+
+
+def run(settings: Settings) -> Found:
+    """Rows of 1 M and 10 M lines, plain and gzip; memory at 10 M and 50 M; slopes over what a log has more of."""
+    found = Found(versions=_versions())
+    if GOACCESS not in found.versions:
+        found.skipped.append("GoAccess is not installed")
+    ours, combined = settings.folder / "access.jsonl", settings.folder / "access.log"
+    seconds = {}
+    for millions in (0.1, 1, 10):
+        lines = settings.sized(int(millions * MILLION), 100)
+        settings.progress(f"writing {lines:,} lines")
+        write_log(Made(lines), ours)
+        if millions < 1:
+            seconds[lines] = _median(settings, ours)
+            continue
+        write_combined(Made(lines), combined)
+        costs = _compared(settings, ours, combined, GOACCESS in found.versions)
+        found.rows += _rows(f"split, {lines:,} lines", costs)
+        seconds[lines] = median_of(costs[OURS])
+    found.rows.append(_memory(lines, [cost.peak_mb for cost in costs[OURS]]))
+    for file in (ours, combined):
+        settings.progress(f"packing {file.name}")
+        subprocess.run(["gzip", "-1", "-f", file], check=True)
+    packed, packed_combined = (file.with_name(file.name + ".gz") for file in (ours, combined))
+    found.rows += _rows(
+        f"split, {lines:,} lines, gzip", _compared(settings, packed, packed_combined, GOACCESS in found.versions)
+    )
+    packed.unlink()
+    packed_combined.unlink()
+    found.rows.append(_fifty(settings))
+    found.slopes.append(Slope("split", "requests", tuple(map(float, seconds)), tuple(seconds.values())))
+    found.slopes += [
+        _slope(settings, "routes", (10, 100, 1_000, 10_000)),
+        _slope(settings, "backends", (1, 10, 100, 1_000)),
+    ]
+    return found
+
+
+def _split(*sources: Path | str) -> list[str]:
+    return [sys.executable, "-m", "sojourn", "split", *map(str, sources)]
+
+
+def _compared(settings: Settings, ours: Path, combined: Path, with_goaccess: bool) -> dict[str, list[Cost]]:
+    out = settings.folder / "goaccess.json"
+    read = ["zcat" if combined.suffix == ".gz" else "cat", str(combined)]
+    tell = ["goaccess", "-", "--log-format=COMBINED", "--no-progress", "-o", str(out)]
+    goaccess = f"{shlex.join(read)} | {shlex.join(tell)}"
+    jobs: dict[str, Job] = {
+        OURS: lambda: command_cost(_split(ours)),
+        SCANNED: lambda: command_cost([sys.executable, "-c", SCAN, str(ours)]),
+    }
+    if with_goaccess:
+        jobs[GOACCESS] = lambda: command_cost(["sh", "-c", goaccess])
+    return in_turns(jobs, settings.repeats, settings.progress)
+
+
+def _rows(what: str, costs: dict[str, list[Cost]]) -> list[Row]:
+    ours = [cost.seconds for cost in costs[OURS]]
+    rows = []
+    for peer, found in costs.items():
+        if peer == OURS:
+            continue
+        theirs = [cost.seconds for cost in found]
+        times = peer == GOACCESS
+        ratio, low, high = ratio_of(theirs, ours) if times else ratio_of(ours, theirs)
+        rows.append(
+            Row(
+                what=what,
+                unit="s",
+                ours=median_of(costs[OURS]),
+                peer=peer,
+                theirs=median_of(found),
+                ratio=ratio,
+                low=low,
+                high=high,
+                times=times,
+                goal=FASTER if times else SCANS,
+                at="least" if times else "most",
+                peak_mb=max(cost.peak_mb for cost in costs[OURS]),
+                peer_mb=max(cost.peak_mb for cost in found),
+                note=GOACCESS_NOTE if times else "",
+            )
+        )
+    return rows
+
+
+def _memory(lines: int, peaks: list[float], note: str = "") -> Row:
+    peak = max(peaks)
+    return Row(f"split, {lines:,} lines: memory", "MB", peak, goal=MEMORY, at="most", peak_mb=peak, note=note)
+
+
+def _fifty(settings: Settings) -> Row:
+    """Once: the lines come through a pipe, made on the way."""
+    lines = settings.sized(50 * MILLION, 100)
+    settings.progress(f"{lines:,} lines, once")
+    made = shlex.join([sys.executable, "-m", "benchmarks.made_log", str(lines)])
+    cost = command_cost(["sh", "-c", f"{made} | {shlex.join(_split('-'))}"])
+    return _memory(lines, [cost.peak_mb], "once, through a pipe from what makes the lines")
+
+
+def _median(settings: Settings, log: Path) -> float:
+    costs = in_turns({OURS: lambda: command_cost(_split(log))}, settings.repeats, settings.progress)
+    return median_of(costs[OURS])
+
+
+def _slope(settings: Settings, against: str, sizes: tuple[int, ...]) -> Slope:
+    log = settings.folder / "access.jsonl"
+    lines = settings.sized(MILLION, 100)
+    costs = []
+    for size in sizes:
+        write_log(Made(lines, routes=size) if against == "routes" else Made(lines, backends=size), log)
+        settings.progress(f"{size:,} {against}")
+        costs.append(_median(settings, log))
+    log.unlink()
+    return Slope(f"split, {lines:,} lines", against, tuple(map(float, sizes)), tuple(costs))
+
+
+def _versions() -> dict[str, str]:
+    if not shutil.which("goaccess"):
+        return {}
+    said = subprocess.run(["goaccess", "--version"], capture_output=True, text=True, check=False).stdout
+    return {GOACCESS: said.split(" - ")[-1].split("\n")[0].strip(" .") or "?"}

@@ -1,0 +1,167 @@
+"""What loading a log into the embedded store costs, what a request takes on disk, and what dashboards' questions take
+with rollups and without."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import shutil
+import statistics
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+from sojourn.store import connect
+from sojourn.store.client import rows as rows_of
+
+from benchmarks.growth import slopes, written_log
+from benchmarks.made_store import BEGIN, END, make_store, raw_queries
+from benchmarks.measure import command_cost, in_turns, median_of, ratio_of
+from benchmarks.rows import Found, Row, Settings
+
+LINES = 500_000
+STORED = (10_000_000, 100_000_000)
+ROUNDS = {10_000_000: 3}  # of the questions, by the size of the store; 1 of a larger one, where each takes minutes
+HOUSE = Path(__file__).parents[3]
+
+LOAD = """
+import sys, tempfile
+from sojourn.store import init, load
+with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
+    dsn = f"chdb://{folder}/store"
+    init(dsn)
+    load(dsn, [sys.argv[1]])
+"""
+# The keys of a line in the types that the engine reads by itself; lists of attempts stay text.
+BARE = """
+import sys, tempfile
+from chdb.session import Session
+with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
+    engine = Session(folder)
+    engine.query("CREATE DATABASE bare")
+    texts = ("request_id", "service", "route", "method", "uri", "protocol", "host", "remote_addr", "upstream_addr",
+             "upstream_status", "upstream_connect_time", "upstream_header_time", "upstream_response_time", "worker")
+    numbers = ("time", "request_time", "request_start", "queueing_delay", "service_time")
+    whole = ("status", "bytes_sent", "request_length", "connection", "connection_requests")
+    columns = ", ".join([*(f"{n} String" for n in texts), *(f"{n} Float64" for n in numbers),
+                         *(f"{n} Int64" for n in whole)])
+    engine.query(f"CREATE TABLE bare.requests ({columns}) ENGINE = MergeTree ORDER BY (service, route, time)")
+    engine.query(f"INSERT INTO bare.requests SELECT * FROM file('{sys.argv[1]}', 'JSONEachRow', '{columns}')")
+    engine.close()
+"""
+
+
+def run(settings: Settings) -> Found:
+    """Rows of loading, of disk, and of every question at two sizes of the store."""
+    found = Found()
+    lines = settings.sized(LINES, 2_000)
+    log = written_log(settings.folder, lines)
+    found.rows.append(_loading(settings, log, lines))
+    found.rows += _on_disk(settings, log, lines)
+    log.unlink()
+    found.slopes += slopes(
+        settings,
+        {"store load": lambda log: [sys.executable, "-c", LOAD, str(log), str(settings.folder)]},
+        {},
+    )
+    for rows in dict.fromkeys(settings.sized(size, 1_000) for size in STORED):
+        found.rows += _questions(settings, rows)
+    return found
+
+
+def _loading(settings: Settings, log: Path, lines: int) -> Row:
+    jobs = {
+        name: lambda script=script: command_cost([sys.executable, "-c", script, str(log), str(settings.folder)])
+        for name, script in (("store load", LOAD), ("bare INSERT", BARE))
+    }
+    costs = in_turns(jobs, settings.repeats, settings.progress)
+    rates = {name: [lines / cost.seconds for cost in spent] for name, spent in costs.items()}
+    ratio, low, high = ratio_of(rates["store load"], rates["bare INSERT"])
+    return Row(
+        f"`sojourn store load`, {lines:,} lines", "rows/s", statistics.median(rates["store load"]),
+        "bare INSERT of the same file, JSONEachRow into a plain MergeTree", statistics.median(rates["bare INSERT"]),
+        ratio, low, high, times=True,
+        peak_mb=max(cost.peak_mb for cost in costs["store load"]),
+        peer_mb=max(cost.peak_mb for cost in costs["bare INSERT"]),
+        note=f"ours makes the store, checks every line, keeps what it refuses and computes the rollups: "
+        f"{median_of(costs['store load'], 'cpu') / lines * 1e6:.1f} µs of processor a line, start included",
+    )  # fmt: skip
+
+
+def _on_disk(settings: Settings, log: Path, lines: int) -> list[Row]:
+    from sojourn.store import init, load  # noqa: PLC0415 - one embedded store at a time in a process
+
+    folder = settings.folder / "store"
+    dsn = f"chdb://{folder}"
+    init(dsn)
+    load(dsn, [log])
+    with connect(dsn) as store:
+        store.client.command("OPTIMIZE TABLE requests FINAL")
+        stored = rows_of(
+            store, "SELECT sum(bytes_on_disk) / sum(rows) FROM system.parts WHERE active AND table = 'requests'"
+        )[0][0]
+    shutil.rmtree(folder)
+    raw = log.stat().st_size / lines
+    zipped = len(gzip.compress(log.read_bytes(), 6)) / lines
+    return [
+        Row("a request in the store, merged", "bytes", stored, peer, theirs, stored / theirs)
+        for peer, theirs in (("its line of the log", raw), ("its part of the log, gzip -6", zipped))
+    ]
+
+
+def _questions(settings: Settings, rows: int) -> list[Row]:
+    """Every panel of ``raw_queries`` as Grafana asks it, beside the same from the requests themselves."""
+    folder = settings.folder / f"store-{rows}"
+    dsn = f"chdb://{folder}"
+    make_store(dsn, rows, settings.progress)
+    found: list[Row] = []
+    with connect(dsn) as store:
+        kept = rows_of(store, "SELECT count() FROM rollup_minute FINAL")[0][0]
+
+        def seconds(sql: str) -> float:
+            begin = time.perf_counter()
+            store.client.query(sql)
+            return time.perf_counter() - begin
+
+        for (board, panel), raw in raw_queries().items():
+            settings.progress(f"{panel}, {rows:,} rows")
+            asked = _as_grafana_asks(board, panel)
+            seconds(asked)  # what the disk gives for the first time is not the question
+            rounds = min(settings.repeats, next((many for size, many in ROUNDS.items() if rows <= size), 1))
+            taken = [(seconds(asked), seconds(raw)) for _ in range(rounds)]
+            ours, theirs = ([pair[i] * 1e3 for pair in taken] for i in (0, 1))
+            ratio, low, high = ratio_of(theirs, ours)
+            found.append(
+                Row(
+                    f"{panel}, a day of {rows:,} requests", "ms", statistics.median(ours),
+                    "the same from every request", statistics.median(theirs), ratio, low, high, times=True,
+                    note="" if found else f"rollups of {kept:,} rows; the whole day is asked for, warm; "
+                    f"median of {rounds}",
+                )
+            )  # fmt: skip
+    shutil.rmtree(folder)
+    return found
+
+
+def _as_grafana_asks(board: str, panel: str) -> str:
+    """The SQL of a panel with its macros and variables filled in, as the plugin would send it."""
+    expand = _module(HOUSE / "tests" / "dashboards" / "grafana_expand.py")
+    model = json.loads((HOUSE / "dashboards" / "grafana" / "dashboards" / f"{board}.json").read_text())
+    values = {each["name"]: each.get("current", {}).get("value", "") for each in model["templating"].get("list") or []}
+    text = next(
+        each["targets"][0]["rawSql"] for each in model["panels"] if each["title"] == panel and "targets" in each
+    )
+    return str(expand.expanded(text, expand.View(BEGIN, END, 60, values)))
+
+
+def _module(path: Path) -> ModuleType:
+    """A module of the tests, which know how Grafana fills in a query."""
+    if path.stem not in sys.modules:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None  # noqa: S101
+        assert spec.loader is not None  # noqa: S101
+        sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[path.stem]

@@ -1,0 +1,106 @@
+"""Blocks of a log into records: lines of one shape the short way, several blocks at once, the others by the SQL."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from sojourn.readers.blocks import ParsedBlock, parsed_block, prefetched, reading_engine
+from sojourn.readers.lines import Block, blocks_of_lines
+from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
+from sojourn.readers.sources import LogInput
+
+BLOCK_BYTES = 8 << 20
+# A smaller log is read before what reads it the short way is loaded.
+BYTES_WORTH, COMPRESSED_WORTH = 32 << 20, 2 << 20
+Scanned = tuple[pa.Table, np.ndarray] | None
+
+
+def log_blocks(
+    logs: Sequence[LogInput], columns: Sequence[str], on_progress: Callable[[int], None] | None = None
+) -> Iterator[ParsedBlock]:
+    """Every block of every log as ``columns``, in their order; ``record`` as a text (``IDENTITY_TEXT``).
+
+    ``on_progress`` is told the bytes read so far, after each block has been dealt with.
+    """
+    if not logs:
+        return
+    workers = max(min(os.cpu_count() or 1, 4), 1)
+    query = records_query(tuple(columns), "block", {**EXPRESSIONS, RECORD: IDENTITY_TEXT})
+    with reading_engine() as engine, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
+        done = 0
+        for log in logs:
+            pending: deque[tuple[Block, int, Future[Scanned] | None]] = deque()
+            blocks = _with_positions(log)
+            # Not for a pipe: an interrupted read of one cannot be waited for.
+            for block, position in prefetched(blocks) if log.size is not None else blocks:
+                long = _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
+                future = pool.submit(_scanned, block, columns) if long else None
+                pending.append((block, position, future))
+                if len(pending) > workers:
+                    yield _parsed(engine, log.name, query, pending, done, on_progress)
+            while pending:
+                yield _parsed(engine, log.name, query, pending, done, on_progress)
+            done += log.size or 0
+
+
+def _with_positions(log: LogInput) -> Iterator[tuple[Block, int]]:
+    for block in blocks_of_lines(log, BLOCK_BYTES):
+        yield block, log.raw.tell() if log.raw is not None and log.size is not None else 0
+
+
+def _is_large(log: LogInput) -> bool:
+    return log.size is None or log.size >= (COMPRESSED_WORTH if log.limit is None else BYTES_WORTH)
+
+
+def _scanned(block: Block, columns: Sequence[str]) -> Scanned:
+    from sojourn.readers.shape import scanned  # noqa: PLC0415 - numba takes its time to load
+
+    return scanned(block, columns)
+
+
+def _parsed(
+    engine: duckdb.DuckDBPyConnection,
+    source: str,
+    query: str,
+    pending: deque[tuple[Block, int, Future[Scanned] | None]],
+    done: int,
+    on_progress: Callable[[int], None] | None,
+) -> ParsedBlock:
+    """The block that was begun first, finished."""
+    block, position, future = pending.popleft()
+    found = None if future is None else future.result()
+    parsed = (
+        parsed_block(engine, source, block, query)
+        if found is None
+        else _completed(engine, source, block, query, *found)
+    )
+    if on_progress:
+        on_progress(done + position)
+    return parsed
+
+
+def _completed(
+    engine: duckdb.DuckDBPyConnection, source: str, block: Block, query: str, scanned: pa.Table, others: np.ndarray
+) -> ParsedBlock:
+    """A block of which some lines were read the short way, and ``others`` (positions) are not yet."""
+    if not len(others) and not block.refused:
+        return ParsedBlock(source, block.count, scanned, [])
+    at = pa.array(others)
+    last = len(others) > 0 and others[-1] == len(block.lines) - 1
+    rest = replace(
+        block, lines=block.lines.take(at), numbers=block.numbers.take(at), open_end=block.open_end and bool(last)
+    )
+    parsed = parsed_block(engine, source, rest, query)
+    accepted = scanned
+    if parsed.accepted is not None and len(parsed.accepted):
+        both = pa.concat_tables([scanned, parsed.accepted.select(scanned.column_names).cast(scanned.schema)])
+        accepted = both.take(pa.array(np.argsort(both["number"].to_numpy(), kind="stable")))
+    return ParsedBlock(source, block.count, accepted, parsed.rejects)

@@ -1,0 +1,181 @@
+"""Compiled: lines that are alike but for their values, taken apart at their quotes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sojourn.compiled import compiled, compiled_part
+
+TEXT, SECONDS, WHOLE, ADDRESS = 0, 1, 2, 3
+BLANK = -(1 << 63)  # nothing, or -
+ODD = BLANK + 1  # written in a way that is not read here
+SECONDS_DIGITS = 10  # before the point; a double holds these and six more exactly
+WHOLE_DIGITS = 18
+COMMA, DASH, POINT, COLON, SPACE, QUOTE, BACKSLASH = 44, 45, 46, 58, 32, 34, 92
+LINE_FEED, CARRIAGE_RETURN = 10, 13
+# Bytes that are not simply part of a text: a quote, a backslash, and what JSON does not allow there.
+ONE = np.uint64(1)  # an index without a sign needs no look at whether it counts from the end
+ENDS = np.array([byte < SPACE or byte in {QUOTE, BACKSLASH} for byte in range(256)])
+
+
+@compiled_part
+def _micros(data, begin, end):  # type: ignore[no-untyped-def] # numba
+    """Whole microseconds of a decimal number with at most six digits after its point; not of an empty text."""
+    at = begin
+    negative = data[at] == DASH
+    if negative:
+        at += 1
+    first = at
+    value = 0
+    while at < end and 48 <= data[at] <= 57:
+        value = value * 10 + (data[at] - 48)
+        at += 1
+    if at == first or at - first > SECONDS_DIGITS:
+        return ODD
+    digits = 0
+    if at < end:
+        if data[at] != POINT:
+            return ODD
+        at += 1
+        while at < end and 48 <= data[at] <= 57:
+            value = value * 10 + (data[at] - 48)
+            at += 1
+            digits += 1
+        if at < end or digits == 0 or digits > 6:
+            return ODD
+    for _ in range(6 - digits):
+        value *= 10
+    return -value if negative else value
+
+
+@compiled_part
+def _whole(data, begin, end):  # type: ignore[no-untyped-def] # numba
+    if end - begin > WHOLE_DIGITS:
+        return ODD
+    value = 0
+    for at in range(begin, end):
+        if not 48 <= data[at] <= 57:
+            return ODD
+        value = value * 10 + (data[at] - 48)
+    return value
+
+
+@compiled_part
+def _of_one_attempt(data, begin, end):  # type: ignore[no-untyped-def] # numba
+    for at in range(begin, end):
+        if data[at] == COMMA:
+            return False
+        if data[at] == COLON and begin < at < end - 1 and data[at - 1] == SPACE and data[at + 1] == SPACE:
+            return False
+    return True
+
+
+@compiled_part
+def _number(data, begin, end, kind):  # type: ignore[no-untyped-def] # numba
+    if begin == end or (end - begin == 1 and data[begin] == DASH):
+        return BLANK
+    if kind == SECONDS:
+        return _micros(data, begin, end)
+    if kind == WHOLE:
+        return _whole(data, begin, end)
+    if kind == ADDRESS and not _of_one_attempt(data, begin, end):
+        return ODD
+    return 0
+
+
+@compiled_part
+def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def] # numba
+    """Whether ``between[begin:stop]`` stands at ``at`` of a line that goes on until ``end``; never at -1."""
+    if at < 0 or at + stop - begin > end:
+        return False
+    here, there = np.uint64(at), np.uint64(begin)
+    for _ in range(stop - begin):
+        if data[here] != between[there]:
+            return False
+        here += ONE
+        there += ONE
+    return True
+
+
+@compiled_part
+def _closing_quote(data, at, end):  # type: ignore[no-untyped-def] # numba
+    """Where a value ends that begins at ``at``; -1 where it holds an escape or what JSON does not allow."""
+    here, last = np.uint64(at), np.uint64(end)
+    while here < last and not ENDS[data[here]]:
+        here += ONE
+    return np.int64(here) if here < last and data[here] == QUOTE else np.int64(-1)
+
+
+@compiled
+def scan(data, lines, between, between_ends, slots, kinds, spans, numbers):  # type: ignore[no-untyped-def] # numba
+    """Which lines are of the shape, and where their values are.
+
+    Args:
+        data: bytes of all lines; lines: where each begins, and where the last one ends.
+        between: what stands before the first value, between two, and after the last, one after another, and
+            ``between_ends`` where each ends.
+        slots: per value, where it goes in ``spans`` and ``numbers``; -1: nowhere. kinds: per value, what it is.
+        spans: filled: line, slot -> where the value begins and ends.
+        numbers: filled: slot, line -> whole microseconds (``SECONDS``), the number (``WHOLE``), ``BLANK``, or 0.
+    """
+    count = len(lines) - 1
+    found = np.zeros(count, np.bool_)
+    for line in range(count):
+        at, end = lines[line], lines[line + 1]
+        if end > at and data[end - 1] == LINE_FEED:
+            end -= 1
+            if end > at and data[end - 1] == CARRIAGE_RETURN:
+                end -= 1
+        begin = 0
+        for value in range(len(between_ends)):
+            stop = between_ends[value]
+            if not _stands(data, at, end, between, begin, stop):
+                at = -1
+                break
+            at += stop - begin
+            begin = stop
+            if value == len(slots):
+                break
+            first, at = at, _closing_quote(data, at, end)
+            slot = slots[value]
+            if at < 0 or slot < 0:
+                continue
+            spans[line, slot, 0], spans[line, slot, 1] = first, at
+            numbers[slot, line] = _number(data, first, at, kinds[value])
+            if numbers[slot, line] == ODD:
+                at = -1
+                break
+        found[line] = at == end
+    return found
+
+
+@compiled
+def gathered(data, spans, rows, slots, separator):  # type: ignore[no-untyped-def] # numba
+    """Values of some lines copied out: (offsets, bytes). Of several slots, one text a line with ``separator`` between.
+
+    ``slots``: -1 for a value that no line has.
+    """
+    offsets = np.empty(len(rows) + 1, np.int32)
+    total = 0
+    for k in range(len(rows)):
+        offsets[k] = total
+        for slot in slots:
+            if slot >= 0:
+                total += spans[rows[k], slot, 1] - spans[rows[k], slot, 0]
+        total += 2 * (len(slots) - 1)
+    offsets[len(rows)] = total
+    copied = np.empty(total, np.uint8)
+    to = np.uint64(0)
+    for k in range(len(rows)):
+        for part in range(len(slots)):
+            if part:
+                copied[to] = separator
+                copied[to + ONE] = 48 + (slots[part] >= 0)
+                to += ONE + ONE
+            if slots[part] >= 0:
+                here = np.uint64(spans[rows[k], slots[part], 0])
+                for _ in range(spans[rows[k], slots[part], 1] - spans[rows[k], slots[part], 0]):
+                    copied[to] = data[here]
+                    to += ONE
+                    here += ONE
+    return offsets, copied

@@ -1,0 +1,90 @@
+"""What is left of a URI and an address where nobody is to be told by them.
+
+The same rules stand in nginx/sojourn.conf (for the log) and in collector/vector/vrl (for the store): a URI loses its
+query, an address all but its network, 24 bits of IPv4 and 48 of IPv6. A text that is no address stays as it is: it is
+what somebody made of one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from typing import Any
+
+SWITCH = "SOJOURN_REDACT"
+MAPPED = "::ffff:"  # how IPv4 is written on a socket for both versions (RFC 4291, section 2.5.5.2)
+
+_IPV4 = r"\b([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})\.[0-9]{1,3}\b"
+# Of a line that could not be read: whatever follows a question mark within its word, and what looks like an address.
+# In this order, also in dead_letters.vrl: the same line must be the same text, or it would be refused twice.
+_IN_TEXT = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r'\?(?:[^"\\ \t\r\n]|\\.)*', "?"),
+        (_IPV4, r"\1.0"),
+        (r'("remote_addr" ?: ?")((?:[0-9A-Fa-f]{1,4}:){1,3})[0-9A-Fa-f:.]+', r"\1\2:"),
+        (r'("url\.query" ?[:,] ?(?:"value" ?: ?\{ ?"stringValue" ?: ?)?")(?:[^"\\]|\\.)*', r"\1"),
+    )
+)
+
+# Attributes of spans that OpenTelemetry's instrumentations set, by its names of today and of before.
+_NEVER = frozenset({
+    "url.query", "user_agent.original", "http.user_agent",
+    *(f"http.request.header.{name}" for name in ("authorization", "cookie", "proxy-authorization")),
+    "http.response.header.set-cookie",
+})  # fmt: skip
+_URIS = frozenset({"url.full", "url.path", "url.original", "http.url", "http.target"})
+_ADDRESSES = frozenset({
+    "client.address", "network.peer.address", "http.client_ip", "net.peer.ip", "net.sock.peer.addr", "source.address",
+})  # fmt: skip
+
+
+def redacting() -> bool:
+    """Whether what is stored and shown is redacted: unless ``SOJOURN_REDACT`` is ``off``."""
+    return os.environ.get(SWITCH, "on").lower() != "off"
+
+
+def path_of(uri: str) -> str:
+    """``/login?token=x`` as ``/login``."""
+    return re.split(r"[?#]", uri, maxsplit=1)[0]
+
+
+def network_of(address: str) -> str:
+    """``192.0.2.7`` as ``192.0.2.0``, ``2001:db8:1:2::3`` as ``2001:db8:1::``; anything else as it is."""
+    prefix = MAPPED if address.startswith(MAPPED) and "." in address else ""
+    try:
+        found = ipaddress.ip_address(address[len(prefix) :])
+    except ValueError:
+        return address
+    if (prefix and found.version == 6) or "%" in address:
+        return address
+    length = 24 if found.version == 4 else 48
+    return prefix + str(ipaddress.ip_network((found, length), strict=False).network_address)
+
+
+def redacted_text(line: str) -> str:
+    """A line that could not be read, without queries and with addresses cut, as far as they can be told."""
+    for pattern, replacement in _IN_TEXT:
+        line = pattern.sub(replacement, line)
+    return line
+
+
+def shown_uri(uri: str | None) -> str | None:
+    """A URI as results show it."""
+    return path_of(uri) if uri is not None and redacting() else uri
+
+
+def shown_line(line: object) -> str:
+    """A refused line as reports and messages show it."""
+    return redacted_text(str(line)) if redacting() else str(line)
+
+
+def redacted_attributes(values: dict[str, Any]) -> dict[str, Any]:
+    """A span's attributes without what tells who asked: dropped, or cut as the log's are."""
+    found = {key: value for key, value in values.items() if key not in _NEVER}
+    for key in _URIS & found.keys():
+        found[key] = path_of(str(found[key]))
+    for key in _ADDRESSES & found.keys():
+        found[key] = network_of(str(found[key]))
+    return found

@@ -1,0 +1,37 @@
+"""What the way to a server had to say when it broke, in words."""
+
+from __future__ import annotations
+
+import re
+
+_CLOSED = "the connection was closed before the answer was whole"
+# What HTTP clients say -> what it means. The first that is found; {} is what its brackets hold.
+_SAID = (
+    (r"connect timeout=([\d.]+)", "no connection within {} s"),
+    (r"read timeout=([\d.]+)", "no answer within {} s; ?timeout=SECONDS after its address waits longer"),
+    (r"NameResolutionError|getaddrinfo failed", "its name is not known"),
+    (r"certificate verify failed([^)]*)", "its certificate is not trusted{}"),
+    (r"WRONG_VERSION_NUMBER|HTTPS_PROXY|UNEXPECTED_EOF|record layer failure", "what answers there speaks no TLS"),
+    (r"BadStatusLine|Unexpected response to server version", "what answers there is no ClickHouse"),
+    (r"IncompleteRead|RemoteDisconnected|Stream failed during read|ConnectionReset|Broken ?[Pp]ipe", _CLOSED),
+    (r"\[Errno [^\]]*\] ([^'\")]*)", "{}"),
+    (r"HTTP status (\d+), server response: (?:<|$)", "it answered {} and no reason"),
+    (r"HTTP status (\d+), server response: (.*?) ?(?:\(for url [^)]*\))?$", "it answered {}: {}"),
+)
+
+
+def broken(error: BaseException) -> str | None:
+    """Why no whole answer came, as far as ``error`` is about the way to a server and not about the question."""
+    text = " ".join(str(error).split())
+    if "DB::Exception" in text:  # the engine itself has spoken
+        return None
+    for pattern, words in _SAID:
+        found = re.search(pattern, text)
+        if found:
+            return words.format(*(part[:200] for part in found.groups()))
+    return None
+
+
+def is_transport(error: BaseException) -> bool:
+    """Whether ``error`` came out of the libraries that fetch answers: cut off in the middle, it comes as theirs."""
+    return type(error).__module__.partition(".")[0] in {"urllib3", "http", "pyarrow", "zstandard"}

@@ -1,0 +1,79 @@
+"""Figures of frames on disk, a column at a time, are those of frames in memory."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import sojourn
+from simulator import Settings, as_lines, simulated_log
+from sojourn.explain import large
+from sojourn.explain.groups import GROUPS
+from sojourn.explain.statistics import summaries
+from sojourn.readers import spool
+
+
+def same(found: object, wanted: object, where: str = "") -> None:
+    if isinstance(wanted, dict):
+        assert isinstance(found, dict)
+        assert list(found) == list(wanted), where
+        for key, value in wanted.items():
+            same(found[key], value, f"{where}/{key}")
+    elif isinstance(wanted, list):
+        assert isinstance(found, list)
+        assert len(found) == len(wanted), where
+        for number, value in enumerate(wanted):
+            same(found[number], value, f"{where}/{number}")
+    elif isinstance(wanted, float) and isinstance(found, float):
+        assert math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-12), where
+    else:
+        assert found == wanted, where
+
+
+def test_a_split_on_disk_is_the_split_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "access.jsonl"
+    log.write_bytes(b"".join(as_lines(simulated_log(Settings(requests=2_000))[0])))
+    held = sojourn.split(log, by=GROUPS)
+    monkeypatch.setattr(spool, "ROWS_IN_MEMORY", 600)
+    monkeypatch.setattr(spool, "ROWS_PER_FILE", 500)
+    monkeypatch.setattr(large, "BATCH", 300)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    kept = sojourn.split(log, by=GROUPS)
+    (folder,) = tmp_path.glob("sojourn-*")  # what was read is gone: the split has rows of its own
+    assert [file.name for file in folder.iterdir()] == ["rows.parquet"]
+    same(kept.to_dict(), held.to_dict())
+    assert kept.rows.collect().shape == held.rows.collect().shape
+    del kept
+    assert not list(tmp_path.glob("sojourn-*"))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 999])
+def test_figures_of_values_are_polars(count: int) -> None:
+    values = np.random.default_rng(count).exponential(size=count)
+    wanted = summaries(pl.LazyFrame({"x": values}, schema={"x": pl.Float64}), ["x"])["x"]
+    same(large.summary(values.copy()), wanted)
+
+
+@pytest.mark.parametrize("limit", [3, 70_000])
+def test_figures_of_groups_are_polars(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "BATCH", 7_000)
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(0, 80_000 if limit > 3 else 5, 100_000)
+    rows = pl.DataFrame(
+        {
+            "name": [None if n == 1 else str(n) for n in drawn],
+            "x": rng.normal(size=100_000),
+            "counts": rng.random(100_000) < 0.9,
+        }
+    ).with_columns(x=pl.when(rng.random(100_000) < 0.8).then("x"))
+    groups = rows.group_by("name").agg(requests=pl.len()).sort("name", nulls_last=False).head(limit)
+    found = large.Grouped.of(rows.lazy(), 100_000, groups, pl.col("counts")).summaries("x")
+    assert len(found) == len(groups)
+    wanted = {name: part for (name,), part in rows.filter("counts").partition_by("name", as_dict=True).items()}
+    for name, figures in list(zip(groups["name"], found, strict=True))[:40]:
+        values = wanted.get(name, rows.head(0)).lazy()
+        same(figures, summaries(values, ["x"])["x"])

@@ -1,0 +1,158 @@
+"""Lines of one shape are read the short way, and every figure is what the SQL makes of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from simulator import Settings, as_lines, simulated_log
+from sojourn.frame import COLUMNS, Records
+from sojourn.readers import log_blocks
+from sojourn.readers.lines import blocks_of_lines
+from sojourn.readers.record import RECORD, keys_needed
+from sojourn.readers.requests import read
+from sojourn.readers.shape import Shape, scanned
+from sojourn.readers.sources import opened_inputs
+
+LINES = as_lines(simulated_log(Settings(requests=300))[0])
+VALUES = (
+    "", "-", "0", "-0", "007", "1", "-1", "1.5", "1.", ".5", "1.1234567", "1e3", "NaN", "inf", "+1", " 1", "0x10",
+    "12345678901", "999999999.999999", "1000000000", "1e300", "1767225600.123", "1767225600", "9999999999.999999",
+    "200", "99", "1000", "0.001, 0.002", "0.1 : 0.2", "10.0.0.1:80, 10.0.0.2:80", "10.0.0.1:80 : 10.0.0.2:80",
+    "[::1]:80", "unix:/run/a.sock", "/a/123/b?c=1#d", "/#x?y", "é", "\x1f", '"', "\\", "a\nb", "\x7f", "/Straße/αβγ",
+    "123456789012345678", "12345678901234567890",
+)  # fmt: skip
+KEYS = list(json.loads(LINES[0]))
+
+
+def both(
+    monkeypatch: pytest.MonkeyPatch, log: Path, columns: Sequence[str] = COLUMNS
+) -> list[tuple[pl.DataFrame, int, Records]]:
+    """Rows, duplicates, reasons and refused lines: read the short way, and by the SQL alone."""
+    found: list[tuple[pl.DataFrame, int, Records]] = []
+    for worth in (0, 1 << 60):
+        monkeypatch.setattr(log_blocks, "BYTES_WORTH", worth)
+        got = read(log, columns=columns)
+        found.append((got.rows.collect(), got.duplicates, got.records))
+    return found
+
+
+def check(log: Path, columns: Sequence[str] = COLUMNS) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 150_000)
+        (rows, twice, records), (by_sql, twice_by_sql, records_by_sql) = both(monkeypatch, log, columns)
+    assert_frame_equal(rows, by_sql)
+    assert (twice, records) == (twice_by_sql, records_by_sql)
+
+
+def written(log: Path, records: list[dict[str, str] | bytes]) -> Path:
+    lines = (
+        r if isinstance(r, bytes) else json.dumps(r, separators=(",", ":"), ensure_ascii=False).encode()
+        for r in records
+    )
+    log.write_bytes(b"\n".join(lines) + b"\n")
+    return log
+
+
+def test_every_value_in_every_key(tmp_path: Path) -> None:
+    records: list[dict[str, str] | bytes] = [json.loads(line) for line in LINES]
+    for key in KEYS:
+        records += [{**json.loads(LINES[number % len(LINES)]), key: value} for number, value in enumerate(VALUES)]
+    random.Random(1).shuffle(records)
+    check(written(tmp_path / "access.jsonl", records))
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 299), st.sampled_from(KEYS), st.sampled_from(VALUES)), max_size=40),
+    copies=st.lists(st.integers(0, 299), max_size=20),
+    other=st.lists(
+        st.tuples(
+            st.integers(0, 299), st.sampled_from([b"", b"{}", b"[1]", b"null", b'{"time":1}', b"\xff\xfe", b"{" * 9])
+        ),
+        max_size=10,
+    ),
+    reverse=st.sets(st.integers(0, 299), max_size=9),
+)
+def test_lines_of_another_kind_among_them(
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: list[tuple[int, str, str]],
+    copies: list[int],
+    other: list[tuple[int, bytes]],
+    reverse: set[int],
+) -> None:
+    records: list[dict[str, str] | bytes] = [json.loads(line) for line in LINES]
+    for number, key, value in changes:
+        records[number][key] = value  # type: ignore[index]
+    for number in reverse:
+        records[number] = dict(reversed(records[number].items()))  # type: ignore[union-attr]
+    records += [records[number] for number in copies]
+    for number, line in other:
+        records.insert(number, line)
+    check(written(tmp_path_factory.mktemp("log") / "access.jsonl", records))
+
+
+@pytest.mark.parametrize("missing", ["upstream_addr", "upstream_response_time", "uri", "route", "request_id", "stamp"])
+def test_a_log_without_a_key(tmp_path: Path, missing: str) -> None:
+    records = [{k: v for k, v in json.loads(line).items() if k != missing} for line in LINES]
+    check(written(tmp_path / "access.jsonl", [*records]))
+
+
+def test_routes_made_of_paths(tmp_path: Path) -> None:
+    paths = [value for value in VALUES if value.startswith("/")] + [
+        "/a/b1c",
+        "/a/b123",
+        "/deadbeef01/x",
+        "/" + "y" * 30,
+    ]
+    records: list[dict[str, str] | bytes] = [
+        {**json.loads(LINES[k]), "route": "-", "uri": path} for k, path in enumerate(paths * 20)
+    ]
+    check(written(tmp_path / "access.jsonl", records))
+
+
+def test_a_key_of_ones_own(tmp_path: Path) -> None:
+    records = [{**json.loads(line), "tenant": str(k % 7)} for k, line in enumerate(LINES)]
+    check(written(tmp_path / "access.jsonl", [*records]), ("time", "tenant"))
+
+
+def test_nearly_all_lines_go_the_short_way(tmp_path: Path) -> None:
+    inputs = opened_inputs([written(tmp_path / "access.jsonl", [json.loads(line) for line in LINES])])
+    (block,) = blocks_of_lines(inputs.logs[0])
+    found = scanned(block, (*COLUMNS, RECORD))
+    inputs.close()
+    assert found is not None
+    assert len(found[0]) > 0.7 * len(LINES)
+    assert len(found[0]) + len(found[1]) == len(LINES)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}", "[]", "", "{", '{"time":1,"request_time":"1","status":"200"}',
+        '{"time": "1","request_time":"1","status":"1"}', '{"time":"1","time":"1","request_time":"1","status":"200"}',
+        '{"time":"1","Time":"1","request_time":"1","status":"2"}', '{"TIME":"1","request_time":"1","status":"2"}',
+        '{"time":"1","request_time":"1","Status":"200"}', '{"time":"1","request_time":"1","status":"\\u0031"}',
+    ],
+)  # fmt: skip
+def test_lines_that_have_no_shape(line: str) -> None:
+    assert Shape.of(line, keys_needed(COLUMNS)) is None
+
+
+def test_rows_keep_their_order(tmp_path: Path) -> None:
+    records: list[dict[str, str] | bytes] = [json.loads(line) for line in LINES]
+    for number in range(0, 300, 3):
+        records[number]["uri"] = '"'  # type: ignore[index]
+    log = written(tmp_path / "access.jsonl", records)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(log_blocks, "BYTES_WORTH", 0)
+        monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 1 << 20)
+        ids = read(log).rows.select(pl.col("request_id")).collect().to_series().to_list()
+    assert ids == [r["request_id"] for r in records if isinstance(r, dict)][: len(ids)]

@@ -1,0 +1,28 @@
+"""The trend test and the slope, beside scipy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau, theilslopes
+from sojourn.explain.statistics import slope, trend
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 19, 20])
+@pytest.mark.parametrize("kinds", [2, 5, 1_000_000])
+@pytest.mark.parametrize("drift", [0.0, 0.3, -2.0])
+def test_trend_and_slope_are_scipys(count: int, kinds: int, drift: float) -> None:
+    rng = np.random.default_rng(count * kinds)
+    positions = np.sort(rng.choice(40, count, replace=False)).astype(float)
+    for _ in range(20):
+        values = rng.integers(0, kinds, count) + np.round(drift * positions * kinds / 20)
+        if values.min() == values.max():
+            continue
+        assert trend(values) == pytest.approx(kendalltau(positions, values).pvalue, rel=1e-9, abs=1e-12)
+        assert slope(positions, values) == pytest.approx(theilslopes(values, positions).slope, rel=1e-12)
+
+
+def test_the_surest_trend_there_is() -> None:
+    values = np.arange(20.0)
+    assert trend(values) == pytest.approx(kendalltau(values, values).pvalue, rel=1e-9)
+    assert trend(-values) == trend(values)

@@ -1,0 +1,61 @@
+"""Pages made of nothing but hostile text, in a real browser: nothing runs, nothing is asked for, nothing breaks out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser_support import eventually, opened
+from playwright.sync_api import Browser, Page
+
+sys.path.append(str(Path(__file__).parents[1] / "hostile"))
+from hostile_house import built, every_command, ran
+from hostile_text import obeyed
+
+PAGES = {"report": "report.html", "pcap": "pcap.html", "movie": "movie.html"}
+# Vega puts an empty form of its own below each chart.
+THEIRS = "img, iframe, object, embed, form:not(.vega-bindings), link, base, textarea, [onerror], [onload], [onmouseover], [onfocus]"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("house")
+    (folder / "out").mkdir()
+    commands = every_command(built(folder), folder / "out")
+    for command in PAGES:
+        done = ran(*commands[command])
+        assert done.code == 0, done.err
+    return folder / "out"
+
+
+@pytest.fixture(params=PAGES)
+def page(request: pytest.FixtureRequest, browser: Browser, pages: Path) -> Iterator[Page]:
+    """Fails at the end where the page complained or asked for anything."""
+    dialogs: list[str] = []
+    with opened(browser, pages / PAGES[request.param], width=800) as made:
+        made.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        made.reload()
+        ready = (
+            "!document.getElementById('bar').hidden"
+            if request.param == "movie"
+            else "'ready' in document.documentElement.dataset"
+        )
+        eventually(made, ready, seconds=90)
+        yield made
+    assert dialogs == []
+
+
+def test_nothing_of_theirs_is_part_of_the_page(page: Page) -> None:
+    assert page.locator(THEIRS).count() == 0
+    assert (
+        page.evaluate("[...document.querySelectorAll('a[href]')].filter(a => a.getAttribute('href')[0] !== '#').length")
+        == 0
+    )
+    text = page.evaluate("document.body.innerText")
+    assert obeyed(text.replace("\t", " ")) == set()
+    assert "\\x1b" in text
+    # A table or a picture that is too wide scrolls by itself.
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+    assert page.evaluate("document.title").endswith("sojourn")

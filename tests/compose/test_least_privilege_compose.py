@@ -1,0 +1,103 @@
+"""Who may do what in the stack of docker-compose.yml and in Grafana: no more than their work takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+# Volumes a service may write to; everything else of it is read-only or in memory.
+WRITABLE = {
+    "prepare": {"secrets", "clickhouse-users", "clickhouse-secrets", "logs", "vector-data", "agent-data", "runs"}
+    | {"captures"},
+    "nginx": {"logs"},
+    "listen-nginx": {"logs"},
+    "listen-app1": {"logs"},
+    "listen-app2": {"logs"},
+    "clickhouse": {"clickhouse-data"},
+    "vector": {"vector-data"},
+    "agent": {"agent-data"},
+    "grafana": {"grafana-data"},
+    "lab": {"runs"},
+    "capture": {"captures"},
+    "kafka": {"kafka-data"},
+    "shard1": {"shard1-data"},
+    "shard2": {"shard2-data"},
+}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_writes_to_its_own_volumes_only(name: str) -> None:
+    mounts = [mount.split(":") for mount in SERVICES[name].get("volumes", [])]
+    writable = {source for source, *rest in mounts if rest[-1] != "ro"}
+    assert writable == WRITABLE.get(name, set())
+
+
+def test_only_two_services_publish_a_port_and_both_are_on_a_network_of_their_own() -> None:
+    published = {name: service["networks"] for name, service in SERVICES.items() if "ports" in service}
+    assert set(published) == {"nginx", "grafana"}
+    assert all("edge" in networks for networks in published.values())
+
+
+def test_spans_and_the_apps_cannot_leave_the_machine() -> None:
+    assert COMPOSE["networks"]["telemetry"]["internal"]
+    assert COMPOSE["networks"]["web"]["internal"]
+    for name in ("app1", "app2"):
+        assert set(SERVICES[name]["networks"]) == {"web", "telemetry"}
+
+
+def test_nobody_is_let_into_grafana_unasked() -> None:
+    said = SERVICES["grafana"]["environment"]
+    assert said["GF_AUTH_ANONYMOUS_ENABLED"] == said["GF_USERS_ALLOW_SIGN_UP"] == "false"
+    assert said["GF_USERS_VIEWERS_CAN_EDIT"] == said["GF_SNAPSHOTS_EXTERNAL_ENABLED"] == "false"
+    assert said["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana_admin"
+    assert "GF_SECURITY_ADMIN_PASSWORD" not in said
+
+
+def test_grafana_asks_as_the_reader_and_nobody_changes_that_in_the_browser() -> None:
+    provisioning = ROOT / "dashboards/grafana/provisioning"
+    (source,) = yaml.safe_load((provisioning / "datasources/sojourn.yaml").read_text())["datasources"]
+    assert source["editable"] is False
+    assert source["jsonData"]["username"] == "sojourn_reader"
+    assert re.fullmatch(r"\$__file\{/run/secrets/\w+\}", source["secureJsonData"]["password"])
+    (provider,) = yaml.safe_load((provisioning / "dashboards/sojourn.yaml").read_text())["providers"]
+    assert (provider["disableDeletion"], provider["allowUiUpdates"]) == (True, False)
+    boards = sorted((ROOT / "dashboards/grafana/dashboards").glob("*.json"))
+    assert boards
+    for board in boards:
+        assert not json.loads(board.read_text())["editable"], board.name
+
+
+def test_vector_redacts_unless_it_is_told_not_to() -> None:
+    for name in ("vector", "agent"):
+        assert SERVICES[name]["environment"]["SOJOURN_REDACT"] == "${SOJOURN_REDACT:-on}"
+
+
+def test_each_secret_is_readable_by_those_who_need_it() -> None:
+    made = re.findall(r"^secret (\w+) \S+ \S+ (\d+)$", (ROOT / "lab/images/prepare.sh").read_text(), re.M)
+    assert len(made) == 3
+    assert all(mode in {"0400", "0440"} for _, mode in made)
+
+
+def test_no_file_of_the_stack_holds_a_password() -> None:
+    """What looks like one in a configuration is a file's name, a reference to one, or a name of a variable."""
+    in_xml = re.compile(r"(?i)<\w*(?:password|secret)\w*>\s*([^<\s…]+)")
+    given = re.compile(r"(?i)\b[\w.]*(?:password|passwd|secret_key|api_key|token)\w*[\"']?\s*[:=]\s*(\S+)")
+    allowed = re.compile(r"^[\"']?(/run/secrets/|SECRET\[|\$__file\{|\$\{|\$hash|\$\(|os\.|environ)|_FILE")
+    files = [ROOT / "docker-compose.yml", *(ROOT / "collector").rglob("*.yaml"), *(ROOT / "collector").rglob("*.xml")]
+    files += [*(ROOT / "dashboards/grafana/provisioning").rglob("*.yaml")]
+    found = [
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for file in files
+        for line in file.read_text("utf-8").splitlines()
+        for value in (in_xml if file.suffix == ".xml" else given).findall(line.partition("# ")[0])
+        if not allowed.search(value)
+    ]
+    assert found == []

@@ -1,0 +1,111 @@
+"""Clocks that are set, run back or stand apart by an hour: durations hold, and what is off is said."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
+
+# The path comes first.
+from clock_logs import REQUESTS, one_worker, written
+from commands_run import ended
+from sojourn_lab.generator.clock import Clock
+from sojourn_middleware import WSGIMiddleware
+
+HOUR = 3_600.0
+MEAN_WAIT = sum(wait for _, wait, _ in one_worker()) / REQUESTS
+MEAN_SERVICE = sum(service for _, _, service in one_worker()) / REQUESTS
+MIDDLE = next(arrival + 0.05 for arrival, wait, _ in one_worker() if arrival > 25 and wait > 0.1)
+WAIT_P90 = sorted(wait for _, wait, _ in one_worker())[REQUESTS * 9 // 10]
+
+
+def split_of(log: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ended("split", str(log), "--json").out)
+    return found
+
+
+def as_measured(found: dict[str, Any], within: float = 0.003) -> None:
+    """The figures are those of the truth, and every request counts."""
+    assert found["records"]["accepted"] == REQUESTS
+    assert found["components"]["queue"]["mean"] == pytest.approx(MEAN_WAIT, abs=within)
+    assert found["components"]["service_time"]["mean"] == pytest.approx(MEAN_SERVICE, abs=0.001)
+    assert found["audit"]["identity_max_error"] < 1e-6
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR, -1.0])
+def test_one_clock_for_both_that_is_set_in_the_middle(tmp_path: Path, step: float) -> None:
+    """Forward and back by an hour, and back by a second: those that were under way are off by it, and nobody else."""
+    log = written(tmp_path / "a.jsonl", lambda at: step if at >= MIDDLE else 0.0)
+    found = split_of(log)
+    off = sum(arrival < MIDDLE <= arrival + wait for arrival, wait, _ in one_worker())
+    assert off > 0
+    assert found["records"]["accepted"] == REQUESTS
+    assert found["components"]["queue"]["mean"] == pytest.approx(MEAN_WAIT + off * step / REQUESTS, abs=0.003)
+    assert found["components"]["queue"]["p90"] == pytest.approx(WAIT_P90, abs=0.02)
+    assert found["components"]["service_time"]["mean"] == pytest.approx(MEAN_SERVICE, abs=0.001)
+    assert found["audit"]["negative_queue"] == (off if step < 0 else 0)
+    assert found["audit"]["identity_max_error"] < 1e-6
+    if abs(step) == HOUR:
+        assert found["verdict"]["cause"] == "unknown"
+        assert "a clock was set while requests were under way" in found["verdict"]["sentence"]
+    for arguments in (["depth"], ["watch", "--once"]):
+        done = ended(arguments[0], str(log), *arguments[1:])
+        assert (done.code, "nan" in done.out) == (0, False), done
+    svg = tmp_path / "o.svg"
+    assert ended("plot", "over_time", str(log), "--out", str(svg)).code == 0
+    assert svg.stat().st_size < 300_000  # an hour without requests is no hour of empty bars
+
+
+@pytest.mark.parametrize("offset", [HOUR, -HOUR])
+def test_an_app_an_hour_away_from_nginx(tmp_path: Path, offset: float) -> None:
+    log = written(tmp_path / "a.jsonl", app=lambda _: offset)
+    found = split_of(log)
+    as_measured(found)
+    (clock,) = found["clock"]
+    assert clock["offset"] == pytest.approx(offset, abs=0.005)
+    assert clock["uncertainty"] < 0.01
+    assert "Clocks (app less nginx, corrected for)" in ended("split", str(log)).out
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_nginx_s_clock_alone_is_set_in_the_middle(tmp_path: Path, step: float) -> None:
+    log = written(tmp_path / "a.jsonl", lambda at: step if at >= MIDDLE else 0.0, lambda _: 0.0)
+    as_measured(split_of(log), within=0.005)
+    told = json.loads(ended("clock", str(log), "--json").out)
+    steps = [step for clock in told["clocks"] for step in clock["steps"]] if "clocks" in told else told
+    assert str(round(abs(step))) in json.dumps(steps) or "3600" in json.dumps(steps) or "3599" in json.dumps(steps)
+
+
+def test_the_middleware_measures_service_on_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time_ns
+    headers: dict[str, str] = {}
+
+    def app(_environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        monkeypatch.setattr(time, "time_ns", lambda: real() - int(HOUR * 1e9))  # set back while it is served
+        time.sleep(0.02)
+        start_response("200 OK", [])
+        return [b""]
+
+    def start_response(_status: str, given: list[tuple[str, str]], _exc: object = None) -> None:
+        headers.update(given)
+
+    stamp = f"t={time.time() - 0.5:.3f}"
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "HTTP_X_REQUEST_START": stamp}
+    list(WSGIMiddleware(app)(environ, start_response))  # type: ignore[arg-type]
+    assert 0.02 <= float(headers["X-Service-Time"]) < 1.0
+    assert float(headers["X-Queueing-Delay"]) == pytest.approx(0.5, abs=0.2)
+
+
+def test_the_generator_s_instants_run_on_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    before, began = clock.now(), clock.unix(clock.now())
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + HOUR)
+    assert clock.unix(clock.now()) - began == pytest.approx(clock.now() - before, abs=0.1)

@@ -1,0 +1,216 @@
+"""Results that others write at the same time, links, pipes and devices; and sources that are none."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sojourn
+from sojourn.errors import SojournError
+from sojourn.files import reason_of, written_whole
+from sojourn.readers import lines as lines_module
+from sojourn.readers import sources
+from sojourn.readers.sources import LogInput
+
+BASE = 1_767_225_600
+
+
+def line(number: int) -> str:
+    return f'{{"time":"{BASE + number}.000","request_id":"r{number}","request_time":"0.100","status":"200"}}\n'
+
+
+def text(numbers: range) -> str:
+    return "".join(map(line, numbers))
+
+
+# --- results
+
+
+def test_of_two_that_write_one_file_the_last_has_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f.html"
+    with written_whole(path) as first, first.open("w") as one:
+        one.write("1" * 100_000)
+        with written_whole(path) as second:
+            second.write_text("2" * 50_000)
+        assert path.read_text() == "2" * 50_000
+        one.write("1" * 100_000)
+    assert path.read_text() == "1" * 200_000
+    assert os.listdir(tmp_path) == ["f.html"]
+
+
+def test_a_link_stays_a_link_and_a_mode_a_mode(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    real = tmp_path / "there" / "real.html"
+    real.write_text("old")
+    real.chmod(0o600)
+    link = tmp_path / "f.html"
+    link.symlink_to(real)
+    with written_whole(link) as partial:
+        partial.write_text("new")
+    assert link.is_symlink()
+    assert (real.read_text(), stat.S_IMODE(real.stat().st_mode)) == ("new", 0o600)
+    assert os.listdir(tmp_path / "there") == ["real.html"]
+
+
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(path.read_text()), daemon=True)
+    reader.start()
+    with written_whole(path) as partial:
+        partial.write_text("all of it")
+    reader.join(20)
+    assert read == ["all of it"]
+    assert path.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_device_that_is_full_is_still_a_device_afterwards(tmp_path: Path) -> None:
+    device = tmp_path / "full"  # one of our own, as /dev/full is
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+        device.open("wb").close()
+    except OSError as error:
+        pytest.skip(f"no device can be made: {error}")
+    said = pytest.raises(SojournError, match=r"/full: cannot be written \(No space left on device\)$")
+    with said, written_whole(device) as partial:
+        partial.write_text("x")
+    assert device.is_char_device()
+    assert os.listdir(tmp_path) == ["full"]
+
+
+def test_an_engines_words_become_the_systems() -> None:
+    told = OSError("parquet: File out of specification: underlying IO error: No space (os error 28)")
+    assert reason_of(told) == "No space left on device"
+    assert reason_of(ValueError("first\nsecond")) == "first"
+    assert reason_of(ValueError("")) == "ValueError"
+
+
+# --- sources
+
+
+def test_a_name_that_is_no_log_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "folder").mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        for name, words in (
+            ("loop", "no such file or folder"),
+            ("folder", "not a run's folder"),
+            ("socket", "No such device or address"),
+            ("gone-*.jsonl", "no file matches"),
+        ):
+            with pytest.raises(SojournError, match=f"{name.replace('*', '.')}: {words}"):
+                sojourn.read(tmp_path / name)
+
+
+def test_a_log_one_may_not_read_is_named() -> None:
+    own = os.geteuid()
+    with tempfile.TemporaryDirectory() as folder:  # one that somebody else may enter
+        Path(folder).chmod(0o755)
+        log = Path(folder) / "a.jsonl"
+        log.write_text(line(1))
+        log.chmod(0)
+        if own == 0:
+            os.seteuid(65_534)
+        try:
+            with pytest.raises(SojournError, match=r"a\.jsonl: Permission denied"):
+                sojourn.read(log)
+        finally:
+            os.seteuid(own)
+
+
+def test_a_log_that_goes_between_the_glob_and_the_opening_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.jsonl.1", "a.jsonl.2"):
+        (tmp_path / name).write_text(line(1))
+    found = sources.glob.glob
+
+    def rotated(*given: object, **more: object) -> list[str]:
+        names = found(*given, **more)  # type: ignore[arg-type]
+        (tmp_path / "a.jsonl.2").unlink()
+        return names
+
+    monkeypatch.setattr(sources.glob, "glob", rotated)
+    with pytest.raises(SojournError, match=r"a\.jsonl\.2: No such file or directory"):
+        sojourn.read(tmp_path / "a.jsonl*")
+
+
+# --- rotation while it is read
+
+
+@pytest.fixture
+def read_while(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Callable[[], object]], sojourn.Requests]:
+    """Reads a log, a little at a time; something happens when its beginning has been read."""
+    chunks = lines_module._chunks
+
+    def read(log: Path, happens: Callable[[], object]) -> sojourn.Requests:
+        def watched(opened: LogInput, _size: int) -> Iterator[Any]:
+            for number, chunk in enumerate(chunks(opened, 20_000)):
+                yield chunk
+                if number == 0:
+                    happens()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(lines_module, "_chunks", watched)
+            return sojourn.read(log, columns=["request_id"])
+
+    return read
+
+
+def ids(found: sojourn.Requests) -> list[int]:
+    return sorted(int(each[1:]) for each in found.rows.collect()["request_id"].to_list())
+
+
+def test_renamed_and_begun_anew_while_it_is_read(tmp_path: Path, read_while: Any) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_text(text(range(5_000)))
+
+    def rotate() -> None:
+        log.rename(tmp_path / "a.jsonl.1")
+        log.write_text(text(range(5_000, 6_000)))
+
+    found = read_while(log, rotate)
+    assert ids(found) == list(range(5_000))
+    assert found.records.rejected == 0
+    assert ids(sojourn.read(tmp_path / "a.jsonl*", columns=["request_id"])) == list(range(6_000))
+
+
+def test_a_log_that_is_cut_while_it_is_read_says_so(tmp_path: Path, read_while: Any) -> None:
+    """logrotate's copytruncate: what was not read yet is in the copy, and reading both counts each once."""
+    log = tmp_path / "a.jsonl"
+    log.write_text(text(range(5_000)))
+
+    def copytruncate() -> None:
+        (tmp_path / "a.jsonl.1").write_bytes(log.read_bytes())
+        os.truncate(log, 0)
+
+    found = read_while(log, copytruncate)
+    assert found.records.reasons["cut_while_read"] == 1
+    assert set(found.records.reasons) <= {"cut_while_read", "incomplete_line"}
+    (told,) = [each for each in found.records.rejects if each["reason"] == "cut_while_read"]
+    assert "longer when it was opened" in str(told["raw"])
+    assert 0 < len(ids(found)) < 5_000
+    assert ids(sojourn.read(tmp_path / "a.jsonl*", columns=["request_id"])) == list(range(5_000))
+
+
+def test_the_archive_that_appears_beside_its_log_doubles_nothing(tmp_path: Path) -> None:
+    """gzip writes a.jsonl.1.gz before it removes a.jsonl.1: for a moment both are there, the first one cut off."""
+    (tmp_path / "a.jsonl.1").write_text(text(range(5_000)))
+    whole = gzip.compress(text(range(5_000)).encode(), mtime=0)
+    (tmp_path / "a.jsonl.1.gz").write_bytes(whole[: len(whole) // 2])
+    half = sojourn.read(tmp_path / "a.jsonl.*", columns=["request_id"])
+    assert ids(half) == list(range(5_000))
+    assert half.records.reasons["damaged_compression"] == 1
+    (tmp_path / "a.jsonl.1.gz").write_bytes(whole)
+    assert ids(sojourn.read(tmp_path / "a.jsonl.*", columns=["request_id"])) == list(range(5_000))

@@ -1,0 +1,105 @@
+"""The same inputs through the other languages: one process a batch; None where the tool is missing."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+Headers = Sequence[tuple[str, str]]
+
+_RUBY = """
+require "json"
+require_relative ARGV[0]
+JSON.parse(File.read(ARGV[1])).each do |headers|
+  env = headers.each_with_object({}) do |(name, value), found|
+    key = "HTTP_#{name.upcase.tr("-", "_")}"
+    found[key] = found.key?(key) ? "#{found[key]},#{value}" : value
+  end
+  env.transform_values! { |value| value.encode("ISO-8859-1").b }
+  puts JSON.generate(Sojourn::Stamp.read(env, Integer(ARGV[2]), 3_600_000_000, 10_000_000))
+end
+"""
+_NJS = """
+import sojourn from 'sojourn.js';
+import fs from 'fs';
+JSON.parse(fs.readFileSync('CASES', 'utf8')).forEach(function (headers) {
+    const found = sojourn.judge(headers, NOW, 3600, 10);
+    console.log(JSON.stringify(found.reason || found.us));
+});
+"""
+
+
+def stamps_by_ruby(cases: Sequence[Headers], now_us: int) -> list[Any] | None:
+    """What the Rack middleware makes of each request's headers: microseconds, or a reason."""
+    if shutil.which("ruby") is None:
+        return None
+    middleware = ROOT / "collector/middleware/ruby/sojourn"
+    with tempfile.TemporaryDirectory() as folder:
+        script = _written(folder, "stamps.rb", _RUBY)
+        table = _written(folder, "cases.json", json.dumps(cases))
+        return _said("ruby", "-w", script, str(middleware), table, str(now_us))
+
+
+def stamps_by_njs(cases: Sequence[Headers], now_us: int) -> list[Any] | None:
+    """What nginx/sojourn.js makes of them."""
+    if shutil.which("njs") is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(ROOT / "nginx/sojourn.js", folder)
+        table = _written(folder, "cases.json", json.dumps(cases))
+        script = _written(folder, "driver.js", _NJS.replace("CASES", table).replace("NOW", str(now_us)))
+        return _said("njs", "-p", folder, script)
+
+
+def rows_by_vrl(lines: Sequence[str]) -> list[Any] | None:
+    """What Vector's program makes of log lines: a row, or the reason it was refused with."""
+    vrl = shutil.which("vrl") or shutil.which("vrl", path=str(ROOT / ".tools/bin"))
+    if vrl is None:
+        return None
+    vector = ROOT / "collector/vector"
+    config = yaml.safe_load((vector / "config/requests.yaml").read_text("utf-8"))
+    files = [vector / Path(name).relative_to("/etc/vector") for name in config["transforms"]["requests"]["files"]]
+    program = "".join(file.read_text("utf-8") + "\n" for file in files)
+    source = f"the_number = .the_number\n{program}\n"
+    source += 'encode_base64(encode_json({ "number": the_number, "made": . }))\n'
+    events = (
+        json.dumps({"message": line, "file": "/a.jsonl", "host": "h", "the_number": n}) for n, line in enumerate(lines)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        command = [vrl, "--input", _written(folder, "events.jsonl", "\n".join(events) + "\n")]
+        command += ["--program", _written(folder, "program.vrl", source)]
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)
+    return _results(done.stdout, done.stderr, len(lines))
+
+
+def _results(out: str, said: str, count: int) -> list[Any]:
+    made = {}
+    for line in out.splitlines():
+        one = json.loads(base64.b64decode(line.strip('"')))
+        made[one["number"]] = one["made"]
+    refusals = iter(said.splitlines())
+    found = [made[number] if number in made else next(refusals, "nothing was said") for number in range(count)]
+    left = list(refusals)
+    assert not left, left[:5]
+    return found
+
+
+def _written(folder: str, name: str, text: str) -> str:
+    path = Path(folder, name)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def _said(*command: str) -> list[Any]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[:2000]
+    return [json.loads(line) for line in done.stdout.splitlines()]

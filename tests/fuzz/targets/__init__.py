@@ -1,0 +1,1 @@
+"""One file, one parser: ``check(data)`` raises for bytes that break a promise; ``made(rng)`` makes likely bytes."""

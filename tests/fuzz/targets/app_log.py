@@ -1,0 +1,57 @@
+"""The app's own late log: every line is taken or refused for a reason, and what is taken has sound figures."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sojourn.readers.app_log import REASONS, read_app_log
+from sojourn.readers.record import REASONS as OF_ANY_LINE
+
+from fuzz import nasty
+
+PACKAGES: tuple[str, ...] = ("sojourn",)
+JOINED = True
+_FOLDER = tempfile.TemporaryDirectory(prefix="fuzz")
+_KEYS = ("request_id", "service_time", "start", "route", "worker")
+
+
+def check(data: bytes) -> None:
+    """Whatever the file holds."""
+    path = Path(_FOLDER.name, "app.jsonl")
+    path.write_bytes(data)
+    if data[:2] == b"\x1f\x8b" or data[:4] in (b"PAR1", b"\x28\xb5\x2f\xfd"):
+        return
+    told, records = read_app_log([path])
+    assert records.read == data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    assert records.accepted == len(told)
+    assert set(records.reasons) <= {*REASONS, *OF_ANY_LINE}
+    for row in told.to_dicts():
+        assert 0 <= row["span_seconds"] < 1e9, row
+        assert math.isfinite(row["span_service_time"]), row
+        assert row["span_start"] is None or row["span_start"] <= row["span_end"], row
+        assert row["request_id"], row
+
+
+def made(rng: Random) -> bytes:
+    """Some lines."""
+    return b"\n".join(_line(rng) for _ in range(rng.randrange(1, 4)))
+
+
+def _line(rng: Random) -> bytes:
+    record: dict[str, Any] = {
+        "request_id": "5f0c",
+        "service_time": 1.25,
+        "start": 1767225600.123,
+        "route": "/a",
+        "worker": "1",
+    }
+    for _ in range(rng.randrange(3)):
+        key = rng.choice(_KEYS)
+        record[key] = rng.choice((nasty.number(rng), nasty.value(rng), nasty.text(rng)))
+    if rng.random() < 0.2:
+        record.pop(rng.choice(_KEYS))
+    return nasty.dumped(record, rng).replace(b"\n", b" ")

@@ -1,0 +1,49 @@
+"""What was found once is found no more: every kept input of every target, and a few fresh ones."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from fuzz.corpus import NAMES, inputs, target
+from fuzz.nasty import damaged
+
+FRESH = 12
+MOST_FILES, MOST_BYTES = 200, 300_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kept_inputs(name: str) -> None:
+    module = target(name)
+    files = inputs(name)
+    assert files, "a target has a corpus"
+    data = [path.read_bytes() for path in files]
+    assert len(data) <= MOST_FILES
+    assert sum(map(len, data)) <= MOST_BYTES
+    if getattr(module, "JOINED", False):
+        module.check(b"\n".join(data))
+    else:
+        for path, each in zip(files, data, strict=True):
+            try:
+                module.check(each)
+            except BaseException as error:
+                error.add_note(str(path))
+                raise
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fresh_inputs(name: str) -> None:
+    """The same ones each time; ``make fuzz`` draws others."""
+    module, rng = target(name), Random(name)
+    fresh = [module.made(rng) for _ in range(getattr(module, "FRESH", FRESH))]
+    fresh += [damaged(data, rng) for data in fresh]
+    for data in [b"\n".join(fresh)] if getattr(module, "JOINED", False) else fresh:
+        module.check(data)
+
+
+@pytest.mark.parametrize("name", ["log_lines", "stamp"])
+def test_other_languages(name: str) -> None:
+    """njs, Ruby and Vector's program say the same of every kept input, and of fresh ones."""
+    module, rng = target(name), Random(name)
+    module.compare([*(path.read_bytes() for path in inputs(name)), *(module.made(rng) for _ in range(200))])

@@ -1,0 +1,146 @@
+"""Data that would take the machine with it, or have it run something: bombs, depth, code in a document."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostile_house import ran
+from sojourn.readers.requests import read
+
+HOUSE = Path(__file__).parents[2]
+MIB = 1 << 20
+LINE = json.dumps({"time": "1767225600.100", "request_time": "0.100", "status": "200", "uri": "/"}).encode() + b"\n"
+DEEP = 100_000
+
+
+def _gzip(chunks: Iterator[bytes]) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join(packer.compress(chunk) for chunk in chunks) + packer.flush()
+
+
+# --- bombs: what is in a few kilobytes, bounded in memory and proportional in time
+
+
+@pytest.mark.parametrize(
+    ("chunk", "times", "reasons"),
+    [
+        pytest.param(b"x" * MIB, 64, {"line_too_long": 1}, id="one line of 64 MB"),
+        pytest.param(b"\n" * MIB, 1, {"empty_line": MIB}, id="a million line ends"),
+        pytest.param(b"no JSON at all\n" * 20_000, 10, {"invalid_json": 200_000}, id="lines of another format"),
+        pytest.param(b"[" * (MIB - 1) + b"\n", 4, {"invalid_json": 4}, id="a million brackets"),
+        pytest.param(b'{"time":' * 100_000 + b"1" + b"}" * 100_000 + b"\n", 4, None, id="a thousand thousands deep"),
+        pytest.param(
+            b"{" + b",".join(b'"k%d":1' % i for i in range(70_000)) + b"}\n", 2, {"missing_time": 2}, id="keys"
+        ),
+    ],
+)
+def test_a_bomb_costs_no_request(tmp_path: Path, chunk: bytes, times: int, reasons: dict[str, int] | None) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(_gzip(iter([chunk] * times)) + _gzip(iter([b"\n" if times == 64 else b"", LINE * 3])))
+    found = read(path)
+    if reasons is not None:
+        assert found.records.reasons == reasons
+    assert found.records.accepted == 3
+    assert len(found.records.rejects) <= 1_000
+
+
+def test_a_bomb_s_memory_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(_gzip(iter([b"\n" * MIB] * 2 + [b"x" * MIB] * 200)))
+    code = (
+        "import resource, sys; from sojourn.readers.requests import read; found = read(sys.argv[1]).records; "
+        "print(found.rejected, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    told = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True, timeout=200)
+    rejected, kilobytes = map(int, told.stdout.split())
+    assert rejected == 2 * MIB + 1
+    assert kilobytes < 1_000_000
+
+
+# --- depth
+
+
+def test_brackets_by_the_thousand_in_spans_cost_only_their_line(tmp_path: Path) -> None:
+    log, spans = tmp_path / "a.jsonl", tmp_path / "spans.jsonl"
+    log.write_bytes(LINE * 3)
+    nested = '{"values":[{"arrayValue":' * 5_000 + "1" + "}]}" * 5_000
+    few = '{"values":[{"arrayValue":' * 60 + "{}" + "}]}" * 60
+    attribute = (
+        '{"resourceSpans":[{"resource":{"attributes":[{"key":"a","value":{"arrayValue":%s}}]},"scopeSpans":[]}]}\n'
+    )
+    spans.write_text(
+        attribute % nested + attribute % few + '{"x":' + "[" * DEEP + "]" * DEEP + "}\n" + "[" * DEEP + "\n"
+    )
+    done = ran("split", log, "--spans", spans)
+    assert (done.code, done.err) == (0, "")
+    assert ran("tiers", spans).err.startswith("sojourn: no span")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[split]\nby = " + "[" * 5_000, "[split]\nslo = " + "9" * 100_000, "a." * 5_000 + "b = 1", "\x00", "a = 1\na = 2"],
+    ids=["deep", "long", "dotted", "NUL", "twice"],
+)
+def test_a_hostile_toml_file_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    for arguments in (("--config", path, "config"), ("lab", "run", path), ("lab", "playbook", path)):
+        done = ran(*arguments)
+        assert done.code in (1, 2), arguments
+        assert done.err.count("\n") == 1, arguments
+        assert "fault of sojourn's own" not in done.err, arguments
+
+
+# --- code in data
+
+
+SHIPPED = [
+    file
+    for folder in (
+        "analysis/sojourn",
+        "lab/sojourn_lab",
+        "lab/backend",
+        "collector/middleware/python/src",
+        "dashboards",
+    )
+    for file in sorted((HOUSE / folder).rglob("*.py"))
+]
+RUNS_CODE = {"eval", "exec", "compile", "__import__"}
+MODULES = {"pickle", "marshal", "shelve", "dill", "yaml"}
+
+
+@pytest.mark.parametrize("folder", ["analysis/sojourn", "lab", "collector", "dashboards"])
+def test_nothing_shipped_runs_or_unpickles_what_it_reads(folder: str) -> None:
+    """No eval, no pickle, no YAML, no shell: of what is read, nothing is ever a program."""
+    found = []
+    for file in (each for each in SHIPPED if each.is_relative_to(HOUSE / folder)):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+                found += [(file.name, name) for name in names if name.partition(".")[0] in MODULES]
+            if isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Name) and node.func.id in RUNS_CODE:
+                    found.append((file.name, node.func.id))
+                if any(each.arg == "shell" for each in node.keywords):
+                    found.append((file.name, "shell="))
+                if isinstance(node.func, ast.Attribute) and node.func.attr in ("extractall", "mktemp", "from_string"):
+                    found.append((file.name, node.func.attr))
+    assert found == []
+
+
+def test_templates_escape_and_nobody_s_text_is_one() -> None:
+    """What is marked as safe is drawn by Vega or made by ``script_json``; there is no other."""
+    safe = set()
+    for file in (*HOUSE.glob("analysis/sojourn/*/templates/*.html"),):
+        safe |= {
+            line.split("{{")[-1].split("|")[0].strip() for line in file.read_text().splitlines() if "| safe" in line
+        }
+    assert safe == {"figure.svg", "figure.spec", "data"}
+    assert "autoescape=True" in (HOUSE / "analysis/sojourn/templating.py").read_text()
