@@ -3,7 +3,7 @@
     python -m benchmarks.made_log LINES > access.jsonl
 
 Their waits and service times are exponential, and every request has an id of its own. Referers and user agents of the
-combined log are of a few hundred kinds, as browsers send them: telling them apart is what an analyser of web logs does.
+combined log are of a few hundred kinds, as browsers send them, and clients are many: telling them apart is what an analyser of web logs does.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ REFERERS = (
     "https://www.google.com/search?q=shop+{}",
     "https://news.example.org/{}/story",
 )
+CLIENTS = 50_000
+CLIENT = "'10.0.' || (client // 250) || '.' || (client % 250)"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def write_log(made: Made, path: Path) -> None:
         "status": "'200'",
         "protocol": "'HTTP/1.1'",
         "host": "'example.com'",
-        "remote_addr": "'10.0.0.' || (i % 250)",
+        "remote_addr": CLIENT,
         "bytes_sent": "'1234'",
         "request_length": "'321'",
         "request_time": "taken::DECIMAL(16, 3)",
@@ -95,7 +97,7 @@ def write_combined(made: Made, path: Path) -> None:
     referer = f"replace([{referers}][({_drawn(6)} % {len(REFERERS)} + 1)::BIGINT], '@', ({_drawn(7)} % 100)::VARCHAR)"
     moment = "strftime(make_timestamp(((begun + taken) * 1000000)::BIGINT), '%d/%b/%Y:%H:%M:%S +0000')"
     line = (
-        f"""'10.0.0.' || (i % 250) || ' - - [' || {moment} || '] "GET /r' || route || '/items/' || i """
+        f"""{CLIENT} || ' - - [' || {moment} || '] "GET /r' || route || '/items/' || i """
         f"""|| ' HTTP/1.1" 200 1234 "' || {referer} || '" "' || {agent} || '"'"""
     )
     _write(made, line, path)
@@ -117,7 +119,8 @@ def _write(made: Made, line: str, path: Path) -> None:
             SELECT {line} FROM (
                 SELECT i, {BEGIN} + i / {RATE}.0 AS begun, {exponential(1)} / 10 AS waited,
                        0.05 + {exponential(2)} / 20 AS served, waited + served + 0.002 AS taken,
-                       {_drawn(8)} % {made.routes} AS route, {_drawn(9)} % {made.backends} AS backend
+                       {_drawn(8)} % {made.routes} AS route, {_drawn(9)} % {made.backends} AS backend,
+                       {_drawn(10)} % {CLIENTS} AS client
                 FROM range({made.first}, {made.first + made.lines}) AS lines(i)
             )
         ) TO '{path}' (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\\t')

@@ -16,7 +16,17 @@ from sojourn.words import printable
 import sojourn_lab
 from sojourn_lab.articles import ARTICLES
 from sojourn_lab.asked import Asked, as_asked
-from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
+from sojourn_lab.cli_parts import (
+    FAILURE,
+    RUNS,
+    USAGE,
+    AsJson,
+    fail,
+    plainly,
+    print_json,
+    print_record,
+    run_in_good_order,
+)
 from sojourn_lab.document import Run, run_in, seconds_between
 from sojourn_lab.external import asked_target, external_runtime, external_scenario
 from sojourn_lab.interrupts import Interrupted, Interrupts
@@ -65,7 +75,7 @@ def list_scenarios(as_json: AsJson = False) -> None:
             }
             for each in scenarios
         ]
-        typer.echo(msgspec.json.encode(listed).decode())
+        print_json(listed)
         return
     console = Console()
     for number, article in ARTICLES.items():
@@ -244,7 +254,7 @@ def run_playbook(
     except Interrupted as interrupt:
         fail(f"stopped by {interrupt}; everything is down, what is known is in {folder.partial}", interrupt.exit_code)
     if as_json:
-        typer.echo(msgspec.json.encode({"folder": str(folder.final), **msgspec.to_builtins(record)}).decode())
+        print_json({"folder": str(folder.final), **msgspec.to_builtins(record)})
     else:
         print_playbook(Console(), record, str(folder.final))
     if not record.passed:
@@ -280,7 +290,7 @@ def _print_several(ended: list[tuple[Run, Path]], wanted: int, as_json: bool) ->
     if as_json:
         for run, folder in ended:
             record = {"run": str(folder), "scenario": run.scenario.name, "passed": run.passed, "void": run.void}
-            typer.echo(msgspec.json.encode(record).decode())
+            print_json(record)
         return
     passed = sum(run.passed for run, _ in ended)
     took = sum(seconds_between(run.started, run.finished) for run, _ in ended)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -31,6 +33,12 @@ RUNS = Path("runs")
 
 P = ParamSpec("P")
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON object, in ASCII: a text from a log or a file is exact in it, and no terminal obeys it."""
+    text = msgspec.json.encode(value, enc_hook=str).decode().replace("\x7f", "\\u007f")
+    typer.echo(re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text))
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -106,6 +114,6 @@ def print_record(run: Run, folder: Path, as_json: bool) -> None:
     """Print a run: its tables, or with `as_json` its record and where it is."""
     if as_json:
         record: dict[str, Any] = msgspec.json.decode(run_bytes(run))
-        typer.echo(msgspec.json.encode({"run": str(folder), **record}).decode())
+        print_json({"run": str(folder), **record})
     else:
         print_run(Console(), run, str(folder))

@@ -8,11 +8,10 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
-from sojourn_lab.cli_parts import FAILURE, USAGE, AsJson, fail, plainly
+from sojourn_lab.cli_parts import FAILURE, USAGE, AsJson, fail, plainly, print_json
 from sojourn_lab.interrupts import Interrupted, Interrupts
 from sojourn_lab.listen import ListenSampler
 from sojourn_lab.offer import LONGEST, load_of, offer_table, offered
@@ -52,7 +51,7 @@ def offer_load(
         url, load, name=name, service_time=service_time, duration=duration, timeout=timeout, client_log=client_log
     )
     if as_json:
-        typer.echo(msgspec.json.encode(summary).decode())
+        print_json(summary)
     else:
         Console().print(offer_table(summary))
     if not summary.answered:

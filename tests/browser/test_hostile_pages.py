@@ -16,7 +16,10 @@ from hostile_text import obeyed
 
 PAGES = {"report": "report.html", "pcap": "pcap.html", "movie": "movie.html"}
 # Vega puts an empty form of its own below each chart.
-THEIRS = "img, iframe, object, embed, form:not(.vega-bindings), link, base, textarea, [onerror], [onload], [onmouseover], [onfocus]"
+THEIRS = (
+    "img, iframe, object, embed, form:not(.vega-bindings), link, base, textarea, "
+    "[onerror], [onload], [onmouseover], [onfocus]"
+)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from hostile_house import FIRST, House, Said, built, every_command, ran
 from hostile_text import PIECES, bare, name, obeyed, uncoloured
 from sojourn.cli.common import doing
 from sojourn.words import printable
+from sojourn_lab.cli_parts import print_json
 
 # The commands that show routes as rows, and those of them that say them in JSON.
 BY_ROUTE = ("split", "blame", "watch")
@@ -208,3 +209,11 @@ def test_a_long_name_leaves_room_for_the_finding(tmp_path: Path, house: House) -
     assert len(out) < 20_000
     assert "…" in out
     assert re.search(r"L… caused [\d.]+ %|own backend had a free worker", out)
+
+
+def test_the_lab_s_json_is_ascii_and_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"text": bare(0), "number": 0.1})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert obeyed(out) == set()
+    assert json.loads(out) == {"text": bare(0), "number": 0.1}

@@ -7,7 +7,7 @@ import polars as pl
 
 from sojourn.readers.record import RECORD
 
-RECORDS_AT_ONCE = 20_000_000  # numbers held in memory at once, 8 bytes each and as much again for finding them
+RECORDS_AT_ONCE = 10_000_000  # numbers held in memory at once, 8 bytes each and as much again for finding them
 ROW = "__row"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -276,10 +276,6 @@ def _identity(lines: Scanned, _: str) -> pa.Array:
     return lines.text(IDENTITY)
 
 
-def _each(names: Iterable[str], column: Callable[[Scanned, str], pa.Array]) -> dict[str, Callable[..., pa.Array]]:
-    return dict.fromkeys(names, column)
-
-
 # Canonical column -> what makes it of scanned lines, as ``EXPRESSIONS`` do; others are keys of the user's own.
 _COLUMNS: dict[str, Callable[[Scanned, str], pa.Array]] = {
     "time": _time,
@@ -297,8 +293,8 @@ _COLUMNS: dict[str, Callable[[Scanned, str], pa.Array]] = {
     "app_garbled": _false,
     "route": _route,
     RECORD: _identity,
-    **_each((key for key in NAME_KEYS if key != "route"), _named),
-    **_each(TEXT_KEYS, _verbatim),
-    **_each(WHOLE_KEYS, _whole),
-    **_each(LIST_KEYS, _verbatim),
+    **dict.fromkeys((key for key in NAME_KEYS if key != "route"), _named),
+    **dict.fromkeys(TEXT_KEYS, _verbatim),
+    **dict.fromkeys(WHOLE_KEYS, _whole),
+    **dict.fromkeys(LIST_KEYS, _verbatim),
 }

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from sojourn.cli.common import pairs
@@ -14,7 +13,17 @@ from sojourn.cli.sources import Quiet, Since, Sources, Spans, Until, Where, Work
 from sojourn.errors import SojournError
 from sojourn.files import written_whole
 
-from sojourn_lab.cli_parts import FAILURE, RUNS, USAGE, AsJson, fail, plainly, print_record, run_in_good_order
+from sojourn_lab.cli_parts import (
+    FAILURE,
+    RUNS,
+    USAGE,
+    AsJson,
+    fail,
+    plainly,
+    print_json,
+    print_record,
+    run_in_good_order,
+)
 from sojourn_lab.errors import LabError
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.scenario_files import scenario_from_text
@@ -120,7 +129,7 @@ def _print(made: Replay, file: Path | None, as_json: bool) -> None:
         "file": None if file is None else str(file),
     }
     if as_json:
-        typer.echo(msgspec.json.encode(about).decode())
+        print_json(about)
         return
     console = Console()
     tiers = ", ".join(f"{each.backends} × {each.workers} workers ({each.source})" for each in made.tiers)

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from sojourn.words import printable
 
-from sojourn_lab.cli_parts import RUNS, AsJson, plainly
+from sojourn_lab.cli_parts import RUNS, AsJson, plainly, print_json
 from sojourn_lab.runs.archive import Archive, archive_of, selected
 from sojourn_lab.runs.comparison import compared_runs
 from sojourn_lab.runs.tables import asked, run_rows
@@ -159,4 +158,4 @@ def _finite(value: Any) -> Any:
 
 
 def _echo(record: dict[str, Any]) -> None:
-    typer.echo(msgspec.json.encode(record, enc_hook=str).decode())
+    print_json(record)
