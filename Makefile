@@ -1,6 +1,6 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-tools demo test test-scenarios lab lint format dashboards reference docs bench clean requirements
+.PHONY: help setup setup-test setup-tools demo test test-scenarios lab lint format dashboards reference docs bench fuzz audit sbom clean requirements
 
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
@@ -55,6 +55,17 @@ docs: setup-test ## the documentation as a static site in site/, read without a 
 
 bench: setup-tools ## measure speed, as ratios against peers in the same run (about an hour; ONLY=split,startup for some)
 	@PYTHONPATH=analysis $(PY) -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(PUBLISH),--publish docs/reference)
+
+fuzz: setup-tools ## look for inputs that break a parser (TARGET=log_lines SECONDS=3600 for one, longer)
+	@PYTHONPATH=tests $(PY) -m fuzz $(TARGET) --seconds $(or $(SECONDS),60)
+
+audit: setup-tools ## known vulnerabilities of every pinned dependency, by the Python advisory database
+	@for file in run app dev tools; do .venv/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \
+		-r requirements/$$file.txt || { echo "requirements/$$file.txt: a vulnerability, or no verdict" >&2; exit 1; }; done
+
+sbom: setup-tools ## what an installation brings, as CycloneDX in dist/sojourn.cdx.json
+	@mkdir -p dist && .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library \
+		--output-reproducible --of JSON --sv 1.6 -o dist/sojourn.cdx.json requirements/run.txt && echo dist/sojourn.cdx.json
 
 clean: ## remove what was made here, the runs and the virtual environment included
 	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis runs site dist build

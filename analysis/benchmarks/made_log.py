@@ -2,8 +2,9 @@
 
     python -m benchmarks.made_log LINES > access.jsonl
 
-Their waits and service times are exponential, and every request has an id of its own. Referers and user agents of the
-combined log are of a few hundred kinds, as browsers send them, and clients are many: telling them apart is what an analyser of web logs does.
+Their waits and service times are exponential, and every request has an id of its own. Clients are many, and referers
+and user agents of the combined log are of a few hundred kinds, as browsers send them: telling them apart is what an
+analyser of web logs does.
 """
 
 from __future__ import annotations

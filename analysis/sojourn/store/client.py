@@ -188,7 +188,7 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
     except SojournError:
         raise
     except Exception as error:
-        if not isinstance(error, ClickHouseError | ConnectionError) and not is_transport(error):
+        if not isinstance(error, ClickHouseError) and not is_transport(error):
             raise
         said = store.address.without_password((None if store.embedded else broken(error)) or plain(error))
         if doing != QUERY and _OTHER_TABLES.search(said):  # of a question of ours: what is asked is this version's
