@@ -1,6 +1,6 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-tools demo test test-scenarios lab lint format dashboards reference docs bench fuzz audit sbom clean requirements
+.PHONY: help setup setup-test setup-tools demo test test-scenarios lab lint format dashboards reference docs bench fuzz soak audit sbom clean requirements
 
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
@@ -58,6 +58,9 @@ bench: setup-tools ## measure speed, as ratios against peers in the same run (ab
 
 fuzz: setup-tools ## look for inputs that break a parser (TARGET=log_lines SECONDS=3600 for one, longer)
 	@PYTHONPATH=tests $(PY) -m fuzz $(TARGET) --seconds $(or $(SECONDS),60)
+
+soak: setup ## half an hour of the whole stack: is memory flat, is nothing missing (MINUTES=30)
+	@$(PY) -m sojourn_lab.endurance --minutes $(or $(MINUTES),30)
 
 audit: setup-tools ## known vulnerabilities of every pinned dependency, by the Python advisory database
 	@for file in run app dev tools; do .venv/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \
