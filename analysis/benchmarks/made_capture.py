@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
 from benchmarks.made_traffic import (
     BACKEND_PORT,
     CLIENTS,

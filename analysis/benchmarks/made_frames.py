@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from benchmarks.made_capture import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
-from benchmarks.made_traffic import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISECOND, PROXY, PROXY_PORT, Ints, Traffic
 from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
 from sojourn.explain.wire.tracked import Tracked
+
+from benchmarks.made_capture import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
+from benchmarks.made_traffic import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISECOND, PROXY, PROXY_PORT, Ints, Traffic
 
 TOLD_TO_BACKENDS = ("request_id", "stamp", "queueing_delay", "service_time", "worker")  # and to nobody else
 
