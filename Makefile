@@ -23,11 +23,11 @@ demo: setup ## the benchmark, short: real nginx, real app servers, a table and a
 # What real servers time has the machine to itself; the rest is run three at a time, for much of it is waiting.
 test: setup-test ## everything this machine can run; what it skips it names
 	@status=0; export PATH="$(CURDIR)/.tools/bin:$$PATH"; \
-	$(PY) -m pytest -n 3 --dist loadfile -m "not scenario and not alone" || status=1; \
-	$(PY) -m pytest -m "alone and not scenario" tests/lab tests/compose || status=1; exit $$status
+	$(PY) -m pytest -n 3 --dist loadfile -m "not scenario and not thorough and not alone" || status=1; \
+	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
 
-test-scenarios: setup-test ## the scenarios that `make test` leaves out, on real servers (about 9 minutes)
-	@$(PY) -m pytest tests/lab -m scenario
+test-scenarios: setup-test ## what `make test` leaves out: scenarios on real servers, and more thorough tests (about 13 minutes)
+	@$(PY) -m pytest -m "scenario or thorough"
 
 lab: setup ## every scenario of the lab in its short form, one after the other (under 14 minutes)
 	@.venv/bin/sojourn lab run --all --quick

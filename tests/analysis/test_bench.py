@@ -18,6 +18,7 @@ from benchmarks.suites import split, startup
 HOUSE = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 def test_every_goal_is_there_and_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = set()
 

@@ -103,6 +103,7 @@ print(json.dumps(found.to_dict()))
 """
 
 
+@pytest.mark.thorough
 def test_loading_and_every_question_stand_beside_the_bare_way(tmp_path: Path) -> None:
     """In a process of its own: one holds one embedded store at a time."""
     done = subprocess.run(

@@ -140,6 +140,7 @@ def test_the_same_twice_is_no_change(sides: Sides) -> None:
     assert found.sentence.startswith("Nothing changed")
 
 
+@pytest.mark.thorough
 def test_chance_alone_is_called_a_change_as_seldom_as_it_says(sides: Sides) -> None:
     """Pairs of one system under other draws, with queues: a 95 % interval hardly ever leaves 0 out."""
     light = dataclasses.replace(USUAL, requests=3_000)

@@ -58,7 +58,7 @@ def test_figures_of_values_are_polars(count: int) -> None:
     same(large.summary(values.copy()), wanted)
 
 
-@pytest.mark.parametrize("limit", [3, 70_000])
+@pytest.mark.parametrize("limit", [3, pytest.param(70_000, marks=pytest.mark.thorough)])
 def test_figures_of_groups_are_polars(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "BATCH", 7_000)
     rng = np.random.default_rng(1)

@@ -92,6 +92,7 @@ def test_what_is_timed_reads_every_packet(
     assert capsys.readouterr().out.strip() == str({"READER": packets, "TRACKER": 40, "SCAPY": packets}[script])
 
 
+@pytest.mark.thorough
 def test_it_gives_a_row_against_every_peer_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {"reader"} | ({"tshark"} if shutil.which("tshark") else set())  # the others take seconds to start
     all_commands = wire.commands

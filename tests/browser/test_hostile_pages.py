@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,19 +23,19 @@ THEIRS = (
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sequence[object]]:
     folder = tmp_path_factory.mktemp("house")
     (folder / "out").mkdir()
-    commands = every_command(built(folder), folder / "out")
-    for command in PAGES:
-        done = ran(*commands[command])
-        assert done.code == 0, done.err
-    return folder / "out"
+    return {**every_command(built(folder), folder / "out"), "out": (folder / "out",)}
 
 
-@pytest.fixture(params=PAGES)
-def page(request: pytest.FixtureRequest, browser: Browser, pages: Path) -> Iterator[Page]:
+@pytest.fixture(params=[pytest.param(n, marks=() if n == "report" else pytest.mark.thorough) for n in PAGES])
+def page(request: pytest.FixtureRequest, browser: Browser, commands: dict[str, Sequence[object]]) -> Iterator[Page]:
     """Fails at the end where the page complained or asked for anything."""
+    (pages,) = commands["out"]
+    assert isinstance(pages, Path)
+    done = ran(*commands[request.param])
+    assert done.code == 0, done.err
     dialogs: list[str] = []
     with opened(browser, pages / PAGES[request.param], width=800) as made:
         made.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))

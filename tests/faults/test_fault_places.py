@@ -67,6 +67,7 @@ def test_figures_are_the_same_everywhere(log: Path, monkeypatch: pytest.MonkeyPa
     assert [code for code, _ in there] == [0, 0, 0]
 
 
+@pytest.mark.thorough
 def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, store_dsn: str) -> None:
     """An embedded engine takes its zone from TZ: minutes are cut, asked for and shown in UTC all the same."""
     away = f"chdb://{tmp_path / 'store'}"

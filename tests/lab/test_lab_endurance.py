@@ -66,6 +66,7 @@ def test_usage_counts_children_in_sessions_of_their_own(tmp_path: Path) -> None:
     assert usage_of(os.getpid()).files > 2
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_nothing_is_missing_after_a_short_one(tmp_path: Path) -> None:
     pytest.importorskip("chdb")

@@ -83,7 +83,7 @@ def test_every_value_as_the_reader_reads_it(store_dsn: str, tmp_path: Path) -> N
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.integers(-(10**15), 10**15), min_size=1, max_size=40))
+@given(st.lists(st.integers(1 - 10**15, 10**15 - 1), min_size=1, max_size=40))
 def test_decimals_are_exact(make_store_once: str, tmp_path: Path, micros: list[int]) -> None:
     values = {f"d{n}": Decimal(m).scaleb(-6) for n, m in enumerate(micros)}
     log = write_log(tmp_path / "a.jsonl", *(record(request_id=k, queueing_delay=str(v)) for k, v in values.items()))
@@ -217,7 +217,7 @@ def test_a_load_that_breaks_off_is_completed_by_loading_again(
 
 def test_a_store_that_fails_is_one_sentence(store_dsn: str, tmp_path: Path) -> None:
     tell(store_dsn, "DROP TABLE dead_letters SYNC")
-    with pytest.raises(SojournError, match=r"loading into dead_letters .*loading again is safe.*dead_letters"):
+    with pytest.raises(SojournError, match=r"into dead_letters .*loading again is safe.*tables are not those of this"):
         load(store_dsn, write_log(tmp_path / "a.jsonl", b"bad\n"))
 
 

@@ -39,7 +39,9 @@ def loaded(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFacto
     log.write_bytes(b"".join(as_lines(records)) + b"".join(raw for raw, _ in BAD_LINES))
     told.write_bytes(export(records[0]["request_id"], 1.0, 0.25, service_time=0.125, route="/told", worker="w"))
     dsn = make_store()
-    load(dsn, log, spans=[told])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOJOURN_REDACT", "off")  # what is stored is what the log holds
+        load(dsn, log, spans=[told])
     return log, dsn
 
 
