@@ -67,8 +67,8 @@ def test_things_as_they_are_come_out_as_measured(predicted: WhatIfResult) -> Non
     ("settings", "change"),
     [
         ({"workers": "+1"}, {"workers": 3}),
-        ({"balancer": "least_conn"}, {"balancer": "least_conn"}),
-        ({"discipline": "lifo"}, {"discipline": "lifo"}),
+        pytest.param({"balancer": "least_conn"}, {"balancer": "least_conn"}, marks=pytest.mark.thorough),
+        pytest.param({"discipline": "lifo"}, {"discipline": "lifo"}, marks=pytest.mark.thorough),
     ],
 )
 def test_a_change_comes_out_as_the_simulator_has_it_within_5_percent(

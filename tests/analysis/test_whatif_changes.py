@@ -50,6 +50,7 @@ def test_an_answer_that_has_begun_may_stream_on_beyond_the_timeout(tmp_path: Pat
     assert response["p99"] == pytest.approx(np.quantile(truth, 0.99), rel=0.05)
 
 
+@pytest.mark.thorough
 def test_least_connections_choose_anew_when_there_are_more_workers(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, LEAST)
     assert workload_of(rows).balancers == ("least_conn",)
@@ -66,6 +67,7 @@ def test_least_connections_choose_anew_when_there_are_more_workers(tmp_path: Pat
     assert any("least connections was assumed" in note for note in found.notes)
 
 
+@pytest.mark.thorough
 def test_more_load_in_turn_comes_out_as_the_simulator_has_it(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, IN_TURN)
     assert workload_of(rows).balancers == ("round_robin",)

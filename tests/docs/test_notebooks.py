@@ -81,6 +81,7 @@ def test_lab_study() -> None:
     assert "28 of 28 criteria passed" in "".join(shown)
 
 
+@pytest.mark.thorough
 def test_a_notebook_is_a_script_too_and_marimo_finds_nothing_to_mend() -> None:
     """One of them as its own process; given a run of one's own by its option."""
     run = HOUSE / "docs/examples/benchmark-run"

@@ -237,6 +237,7 @@ def finished(folder: Path, cases: str) -> dict[str, Any]:
     pytest.fail(f"every run was void: {record['void_reasons']}")
 
 
+@pytest.mark.scenario
 def test_more_consumers_lift_the_ceiling_and_nothing_accepted_is_lost(tmp_path: Path) -> None:
     cases = [("one", "consumers = 1"), ("three", "consumers = 3"), ("batches", "consumers = 1, batch = 20")]
     run = finished(tmp_path, "".join(CASE.format(name=name, more=more) for name, more in cases))
