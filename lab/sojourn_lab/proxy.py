@@ -73,6 +73,11 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
         default $http_x_lab_case;
     }}
 
+    # Nobody's visit is in this log, and the generator's queries are read from it: which attempts are of one request.
+    map "" $sojourn_redact {{
+        default off;
+    }}
+
     # No keep-alive: a connection a request, as to the article's app servers.
 {upstream(topology, "lab_backends", upstreams.own)}{pools}{pool_map(topology)}{mirror_map(topology, upstreams)}"""
 
