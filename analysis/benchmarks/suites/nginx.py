@@ -36,6 +36,8 @@ SECONDS = 3.0
 SATURATED = 0.9
 """The part of the time that a worker has to work for a rate to be its own."""
 CONNECTIONS = (8, 32, 128, 256)
+LOADED = 0.7
+"""The part of the time that our worker works at a moderate load."""
 THINKING = 256
 """Clients at a moderate load: many that seldom ask come close to an open load."""
 
@@ -142,7 +144,13 @@ def _part(name: str, ours: list[Load], theirs: list[Load]) -> Row:
 
 
 def _latency(running: dict[str, Proxy], rate: float, seconds: float, settings: Settings) -> list[Row]:
-    """What is added to a response at 70 % of the rate that saturates ours, the same rate for both."""
+    """What is added to a response at the rate at which our worker works 70 % of the time, the same rate for both.
+
+    Requests that come one by one cost more than those of a saturated worker, which come in bunches: the rate is found
+    by a trial.
+    """
+    trial = offered(running[OURS], seconds, THINKING, THINKING / rate)
+    rate = trial.rate * LOADED / trial.busy
     loads: dict[str, list[Load]] = {OURS: [], STOCK: []}
     for turn in range(settings.repeats):
         for name, each in loads.items():
