@@ -118,6 +118,7 @@ class CoDel:
         self._long_since: float | None = None
         self._in_spell = False
         self._next = 0.0
+        self._next_is_due = False
         self._count = 0
         self._count_at_begin = 0
 
@@ -139,10 +140,14 @@ class CoDel:
             self._long_since, self._in_spell = now + self._interval, False
             return False
         if self._in_spell:
+            if self._next_is_due:
+                self._next += self._interval / math.sqrt(self._count)
+                self._next_is_due = False
             if now < self._next:
                 return False
             self._count += 1
-            self._next += self._interval / math.sqrt(self._count)
+            # When the next one is due is settled only once it is seen that the spell goes on.
+            self._next_is_due = True
             return True
         if now < self._long_since:
             return False
@@ -151,7 +156,7 @@ class CoDel:
         self._count = fresh if fresh > 1 and now - self._next < 16 * self._interval else 1
         self._count_at_begin = self._count
         self._next = now + self._interval / math.sqrt(self._count)
-        self._in_spell = True
+        self._in_spell, self._next_is_due = True, False
         return True
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from queue_reference import Reference, drawn
 from sojourn.queueing import replay as replay_module
@@ -50,8 +50,24 @@ def loads(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, System, dict[str, np
     return arrivals, services, system, told
 
 
+# A spell of CoDel's that ends right after a drop: when its next one would have been due decides how the next begins.
+ENDS_WITH_A_DROP = (
+    np.array([
+        3, 21, 21, 23, 23, 36, 39, 40, 59, 60, 94, 94, 105, 108, 108, 111, 120, 150, 155, 166, 179, 205, 208, 210, 218,
+        222, 228, 230, 231, 246, 256, 258, 270, 275, 282,
+    ]) / 8,
+    np.array([
+        7, 2, 3, 13, 20, 20, 19, 10, 3, 8, 9, 1, 1, 2, 4, 3, 13, 13, 21, 2, 17, 2, 32, 18, 2, 26, 4, 13, 7, 1, 2, 3, 1,
+        11, 12,
+    ]) / 8,
+    System((1,), "codel", timeout=6.0, retries=2, backoff=0.5, codel_target=0.5, codel_interval=1.0),
+    {},
+)  # fmt: skip
+
+
 @settings(max_examples=250, deadline=None)
 @given(loads())
+@example(ENDS_WITH_A_DROP)
 def test_it_agrees_with_a_queue_in_plain_python(load: tuple) -> None:
     arrivals, services, system, told = load
     found = replay(arrivals, services, system, **told)

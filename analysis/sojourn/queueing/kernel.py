@@ -181,7 +181,8 @@ def codel_drops(queue, waited, now, rules):
     """codel: whether to drop whoever is next, by the control law of Nichols & Jacobson (2012; RFC 8289, §5).
 
     Waits that stay above the target for an interval begin a spell of drops, each sooner after the last by
-    interval / sqrt(drops); a wait below the target, or nobody behind, ends it.
+    interval / sqrt(drops); a wait below the target, or nobody behind, ends it. When the next drop is due is settled
+    only once it is seen that the spell goes on (``dropping`` is 2 until then).
     """
     if waited < rules.codel_target or queue.waiting == 0:
         queue.above = np.inf
@@ -191,11 +192,14 @@ def codel_drops(queue, waited, now, rules):
         queue.above = now + rules.codel_interval
         queue.dropping = 0
         return False
+    if queue.dropping == 2:
+        queue.drop_next += rules.codel_interval / math.sqrt(queue.drops)
+        queue.dropping = 1
     if queue.dropping:
         if now < queue.drop_next:
             return False
         queue.drops += 1
-        queue.drop_next += rules.codel_interval / math.sqrt(queue.drops)
+        queue.dropping = 2
         return True
     if now < queue.above:
         return False
