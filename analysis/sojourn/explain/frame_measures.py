@@ -121,7 +121,7 @@ class FrameMeasures:
                 *(
                     value.quantile(level, "linear").alias(name)
                     for name, (value, level) in ranked.items()
-                    if not self._count
+                    if self._count is None
                 ),
                 pl.col("start").min().alias("first"),
                 pl.col("start").max().alias("last"),
@@ -133,7 +133,7 @@ class FrameMeasures:
                 ),
             )
         )
-        for name, (value, level) in ranked.items() if self._count else ():
+        for name, (value, level) in ranked.items() if self._count is not None else ():
             row[name] = large.quantiles(self._column(value), [level])[0]
         return {**row, "duplicates": self._duplicates}
 

@@ -113,9 +113,7 @@ def parsed_blocks(
     with reading_engine(macros) as engine:
         done = 0
         for log in logs:
-            blocks = _with_positions(log)
-            # Not for a pipe: an interrupted read of one cannot be waited for.
-            for block, position in prefetched(blocks) if log.size is not None else blocks:
+            for block, position in blocks_ahead(log, blocks_of_lines(log)):
                 yield parsed_block(engine, log.name, block, query)
                 if on_progress:
                     on_progress(done + position)
@@ -154,8 +152,15 @@ def prefetched(items: Iterator[Item]) -> Iterator[Item]:
             yield item  # type: ignore[misc]
 
 
-def _with_positions(log: LogInput) -> Iterator[tuple[Block, int]]:
-    for block in blocks_of_lines(log):
+def blocks_ahead(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
+    """The blocks of a log and the bytes read up to each; a file's next one is read while one is looked at."""
+    placed = _with_positions(log, blocks)
+    # Not for a pipe: an interrupted read of one cannot be waited for.
+    return prefetched(placed) if log.size is not None else placed
+
+
+def _with_positions(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
+    for block in blocks:
         yield block, log.raw.tell() if log.raw is not None and log.size is not None else 0
 
 

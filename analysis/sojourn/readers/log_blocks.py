@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sojourn.readers.blocks import ParsedBlock, parsed_block, prefetched, reading_engine
+from sojourn.readers.blocks import ParsedBlock, blocks_ahead, parsed_block, reading_engine
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
 from sojourn.readers.sources import LogInput
@@ -38,9 +38,7 @@ def log_blocks(
         done = 0
         for log in logs:
             pending: deque[tuple[Block, int, Future[Scanned] | None]] = deque()
-            blocks = _with_positions(log)
-            # Not for a pipe: an interrupted read of one cannot be waited for.
-            for block, position in prefetched(blocks) if log.size is not None else blocks:
+            for block, position in blocks_ahead(log, blocks_of_lines(log, BLOCK_BYTES)):
                 long = _is_large(log) and block.ends[-1] > BLOCK_BYTES // 2
                 future = pool.submit(_scanned, block, columns) if long else None
                 pending.append((block, position, future))
@@ -49,11 +47,6 @@ def log_blocks(
             while pending:
                 yield _parsed(engine, log.name, query, pending, done, on_progress)
             done += log.size or 0
-
-
-def _with_positions(log: LogInput) -> Iterator[tuple[Block, int]]:
-    for block in blocks_of_lines(log, BLOCK_BYTES):
-        yield block, log.raw.tell() if log.raw is not None and log.size is not None else 0
 
 
 def _is_large(log: LogInput) -> bool:

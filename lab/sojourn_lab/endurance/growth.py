@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from sojourn.explain.statistics import slope
 
 SETTLED = 1 / 3
 """The first part of the time, which does not count: caches fill, pools open."""
@@ -47,8 +48,6 @@ def growth_of(instants: Sequence[float], values: Sequence[float], allowed: float
     time, kept = time[late], value[late]
     if len(time) < 4:
         return None
-    first, second = np.triu_indices(len(time), k=1)
-    slope = float(np.median((kept[second] - kept[first]) / (time[second] - time[first])))
-    level = float(np.median(kept))
-    growth = slope * float(time[-1] - time[0])
-    return Growth(level, float(value.max()), slope, growth, growth < SHARE * level or growth < allowed)
+    level, steep = float(np.median(kept)), slope(time, kept)
+    growth = steep * float(time[-1] - time[0])
+    return Growth(level, float(value.max()), steep, growth, growth < SHARE * level or growth < allowed)
