@@ -13,7 +13,8 @@ from benchmarks.rows import Settings, Slope
 
 WORKERS, BACKENDS, ROUTES = 5, 8, 20
 SERVICE, BUSY = 0.1, 0.8  # s; share of the workers' time
-LEAST = 0.01  # s: less than this cannot be told from a start
+LEAST = 0.01  # s
+TOLD = 0.2  # of what a start costs: less cannot be told from one
 SOJOURN = [sys.executable, "-m", "sojourn"]
 
 REQUESTS_GROW = (100_000, 400_000, 1_600_000)
@@ -65,7 +66,8 @@ def slopes(settings: Settings, commands: dict[str, Command], notes: dict[tuple[s
             log.unlink()
         for name, spent in costs.items():
             if len(sizes) > 1:
-                found.append(Slope(name, against, tuple(sizes), tuple(spent), note=notes.get((name, against), "")))
+                told = _told(sizes, spent, starts[name])
+                found.append(Slope(name, against, *told, note=notes.get((name, against), "")))
     return found
 
 
@@ -79,7 +81,14 @@ def grown(
     for size in sizes:
         settings.progress(f"{what}, {size:,} {against}")
         costs[size] = max(_cpu(command(size), 1) - start, LEAST)
-    return Slope(what, against, tuple(costs), tuple(costs.values()))
+    return Slope(what, against, *_told(tuple(costs), tuple(costs.values()), start))
+
+
+def _told(sizes: Sequence[int], costs: Sequence[float], start: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Sizes and costs without the smallest sizes whose cost is lost in that of a start; two at least."""
+    first = next((place for place, cost in enumerate(costs) if cost >= TOLD * start), len(costs))
+    first = min(first, max(len(costs) - 2, 0))
+    return tuple(sizes[first:]), tuple(costs[first:])
 
 
 def _cpu(command: list[str], repeats: int) -> float:

@@ -15,6 +15,11 @@ OWN = "sojourn_sent"
 _MAP = f'map "" ${OWN} {{ default $msec; }}'
 _HEADER = f"proxy_set_header X-Request-Start t=${OWN};"
 _OWN_STAMP = re.compile(r"\$\{?(\w+)")
+# Variables that hold the query or a credential.
+_URL = re.compile(r"\$\{?(?:request_uri|request)\b")
+_PRIVATE = re.compile(
+    r"\$\{?(?:args|query_string|arg_\w+|cookie_\w+|http_(?:cookie|(?:proxy_)?authorization))\b"
+)
 
 
 def format_findings(conf: Conf, found: LogFormat) -> Iterator[Finding]:
@@ -71,6 +76,7 @@ def format_findings(conf: Conf, found: LogFormat) -> Iterator[Finding]:
             (_rewritten(conf, found, {key: f'"{found.keys[key][0]}"' for key in found.unquoted}),),
         )
     yield from _values(conf, found, sent, subject, place)
+    yield from _private(conf, found, subject, place)
 
 
 def _values(conf: Conf, found: LogFormat, sent: str, subject: str, place: str) -> Iterator[Finding]:
@@ -103,6 +109,26 @@ def _values(conf: Conf, found: LogFormat, sent: str, subject: str, place: str) -
             f"The format {printable(found.name)} logs {', '.join(stripped)} from the answer to the client.",
             "There proxy_hide_header has taken the app's headers out; $upstream_http_… is what the app answered.",
             "\n".join(f'"{key}":{text}' for key, text in better.items()),
+            place,
+            REPLACE,
+            (_rewritten(conf, found, better),),
+        )
+
+
+def _private(conf: Conf, found: LogFormat, subject: str, place: str) -> Iterator[Finding]:
+    path = "$sojourn_uri" if conf.house else "$uri"
+    told = {key: path for key, (text, _) in found.keys.items() if _URL.search(text)}
+    told |= {key: "" for key, (text, _) in found.keys.items() if _PRIVATE.search(text)}
+    if told:
+        better = {key: f'"{value}"' for key, value in told.items()}
+        yield Finding(
+            "log-private",
+            INFO,
+            subject,
+            f"The format {printable(found.name)} logs queries or credentials, in {', '.join(told)}.",
+            "Tokens and addresses of people are in queries and cookies, and whoever reads the log or the store reads "
+            "them. No part of the split is made of them.",
+            "\n".join(f'"{key}":{value}' for key, value in better.items()),
             place,
             REPLACE,
             (_rewritten(conf, found, better),),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sojourn_lab.compose.keeper import PROJECT_LABEL, removed
 from sojourn_lab.errors import LabError
+from sojourn_lab.proc import GONE, stat_of
 
 OWNER_LABEL = "sojourn.lab.owner"
 PATIENCE = 60.0
@@ -138,8 +139,8 @@ def _boot() -> str:
 
 def _start_of(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+        return str(stat_of(pid).start)
+    except GONE:
         return ""
 
 

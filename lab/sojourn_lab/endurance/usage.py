@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
+from sojourn_lab.proc import GONE, memory_of, stat_of
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,10 @@ def usage_of(first: int) -> Usage:
     processes = resident = files = 0
     cpu = 0.0
     for pid in family_of(first):
-        folder = Path("/proc", str(pid))
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            pages = folder.joinpath("statm").read_text().split()
-            fields = _fields(folder)
-            opened = len(os.listdir(folder / "fd"))
-            processes, files = processes + 1, files + opened
-            resident += (int(pages[1]) - int(pages[2])) * PAGE
-            # utime and stime are the 14th and 15th fields of the whole line.
-            cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        with contextlib.suppress(*GONE):
+            memory, used, opened = memory_of(pid), stat_of(pid).cpu, len(os.listdir(f"/proc/{pid}/fd"))
+            processes, files, cpu = processes + 1, files + opened, cpu + used
+            resident += memory.resident - memory.shared
     return Usage(processes, resident, files, cpu)
 
 
@@ -48,17 +43,12 @@ def family_of(first: int) -> list[int]:
     """Return a process and all its descendants, whatever sessions they made for themselves."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            children.setdefault(int(_fields(folder)[1]), []).append(int(folder.name))
+        with contextlib.suppress(*GONE):
+            children.setdefault(stat_of(int(folder.name)).parent, []).append(int(folder.name))
     family = [first]
     for pid in family:
         family += children.get(pid, [])
     return family
-
-
-def _fields(folder: Path) -> list[str]:
-    # The command's name is in parentheses and may hold anything.
-    return folder.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def disk_of(folder: Path) -> int:

@@ -62,7 +62,7 @@ http {{
 """
 OWN_LOG = """log_format own escape=json
         '{"time":"$msec","status":"$status","request_time":"$request_time","request_start":"$sojourn_logged_start",'
-        '"upstream_addr":"$upstream_addr","upstream_connect_time":"$upstream_connect_time","uri":"$request_uri",'
+        '"upstream_addr":"$upstream_addr","upstream_connect_time":"$upstream_connect_time","uri":"$sojourn_uri",'
         '"upstream_header_time":"$upstream_header_time","upstream_response_time":"$upstream_response_time",'
         '"queueing_delay":"$upstream_http_x_queueing_delay","service_time":"$upstream_http_x_service_time",'
         '"worker":"$upstream_http_x_worker","proxy":"$hostname","request_id":"$request_id"}';
@@ -221,6 +221,20 @@ LOGGING = [
         "log-stamp",
         own_log("$sojourn_logged_start", "$msec"),
         '"request_start":"$sojourn_logged_start"',
+    ),
+    Fault(
+        "queries logged",
+        "log-private",
+        own_log('"uri":"$sojourn_uri"', '"uri":"$request_uri"'),
+        '"uri":"$sojourn_uri"',
+        "info",
+    ),
+    Fault(
+        "credentials logged",
+        "log-private",
+        own_log('"status":', '"who":"$http_authorization","session":"$cookie_session","status":'),
+        '"session":""',
+        "info",
     ),
     Fault(
         "headers logged after they were hidden",

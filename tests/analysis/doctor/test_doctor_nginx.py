@@ -88,7 +88,12 @@ def test_a_stamp_and_a_log_of_ones_own(tmp_path: Path, old: str, new: str, code:
         text,
         flags=re.S,
     )
-    text = text.replace("include sojourn/sojourn.conf;", "").replace("map $uri $sojourn_route", "map $uri $own_route")
+    for ours, own in (
+        ("include sojourn/sojourn.conf;", ""),
+        ("map $uri $sojourn_route", "map $uri $own_route"),
+        ("$sojourn_uri", "$uri"),
+    ):
+        text = text.replace(ours, own)
     conf = laid(tmp_path / "own", text=text)
     assert conf.accepted() == ""
     (finding,) = conf.diagnosed().findings

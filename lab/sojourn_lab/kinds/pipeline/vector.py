@@ -25,6 +25,7 @@ from sojourn_lab.house import house_file
 from sojourn_lab.kinds.pipeline.records import log_lines
 from sojourn_lab.kinds.settings import Pipeline
 from sojourn_lab.kinds.stage import Outcome, Stage
+from sojourn_lab.proc import GONE, stat_of
 from sojourn_lab.process import Process
 
 LINES = 5_000
@@ -166,11 +167,9 @@ class _Counted:
 def processor_seconds(pid: int) -> float:
     """Return the processor time a process has used, all threads, s; LabError where it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
+        return stat_of(pid).cpu
+    except GONE:
         raise LabError(f"process {pid} ended while it was being measured") from None
-    # utime and stime are the 14th and 15th fields of the whole line.
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def figures_of(

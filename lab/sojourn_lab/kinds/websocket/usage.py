@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Self
+
+from sojourn_lab.proc import GONE, memory_of, stat_of
 
 PERIOD = 0.25
 """Seconds between two samples."""
@@ -26,16 +26,12 @@ class Sample(NamedTuple):
 
 def sample_of(pids: Sequence[int]) -> Sample | None:
     """Return what these processes together have used; None where there is no /proc or one of them is gone."""
-    ticks, pages = 0, 0
     try:
-        for pid in pids:
-            # The name is in parentheses and may hold anything: count from the last one. Fields 14 and 15, man proc.
-            fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
+        cpu = sum(stat_of(pid).cpu for pid in pids)
+        memory = sum(memory_of(pid).resident for pid in pids)
+    except GONE:
         return None
-    return Sample(time.time(), ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE"))
+    return Sample(time.time(), cpu, memory)
 
 
 def shares_of_a_core(samples: Sequence[Sample], since: float, until: float, span: float = SPAN) -> list[float]:
