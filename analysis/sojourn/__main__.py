@@ -1,5 +1,5 @@
 """``python -m sojourn``."""
 
-from sojourn.cli import main
+from sojourn.cli import program
 
-main()
+program()

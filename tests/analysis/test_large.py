@@ -12,7 +12,7 @@ import sojourn
 from simulator import Settings, as_lines, simulated_log
 from sojourn.explain import large
 from sojourn.explain.groups import GROUPS
-from sojourn.explain.statistics import summaries
+from sojourn.explain.statistics import Summary, summaries, summary_exprs, summary_of
 from sojourn.readers import spool
 
 
@@ -51,11 +51,17 @@ def test_a_split_on_disk_is_the_split_in_memory(tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.glob("sojourn-*"))
 
 
+def by_polars(rows: pl.DataFrame) -> Summary:
+    return summary_of(rows.select(summary_exprs("x")).row(0, named=True), "x")
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 999])
 def test_figures_of_values_are_polars(count: int) -> None:
-    values = np.random.default_rng(count).exponential(size=count)
-    wanted = summaries(pl.LazyFrame({"x": values}, schema={"x": pl.Float64}), ["x"])["x"]
-    same(large.summary(values.copy()), wanted)
+    rng = np.random.default_rng(count)
+    rows = pl.DataFrame({"x": rng.exponential(size=count)}, schema={"x": pl.Float64})
+    some = pl.Series(rng.random(count) < 0.8, dtype=pl.Boolean)
+    for each in (rows, rows.with_columns(x=pl.when(some).then("x")), rows.clear()):
+        same(summaries(each.lazy(), ["x"])["x"], by_polars(each))
 
 
 @pytest.mark.parametrize("limit", [3, pytest.param(70_000, marks=pytest.mark.thorough)])
@@ -75,5 +81,4 @@ def test_figures_of_groups_are_polars(limit: int, monkeypatch: pytest.MonkeyPatc
     assert len(found) == len(groups)
     wanted = {name: part for (name,), part in rows.filter("counts").partition_by("name", as_dict=True).items()}
     for name, figures in list(zip(groups["name"], found, strict=True))[:40]:
-        values = wanted.get(name, rows.head(0)).lazy()
-        same(figures, summaries(values, ["x"])["x"])
+        same(figures, by_polars(wanted.get(name, rows.head(0))))

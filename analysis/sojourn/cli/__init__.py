@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from pathlib import Path
@@ -101,6 +102,28 @@ def options(
         typer.echo(f"sojourn: {printable(error, 1_000)}", err=True)
         context.obj = Defaults()
     context.default_map = context.obj.map
+
+
+def program() -> None:
+    """``main``, and the process ends with it, at once.
+
+    Python would first take the frames of millions of requests and the engines apart, a tenth of the time of a split;
+    the system takes their memory back whole.
+    """
+    try:
+        main()
+        code = 0
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        code = end.code
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        raise SystemExit(code) from None  # Python says what there is to say
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 def main() -> None:

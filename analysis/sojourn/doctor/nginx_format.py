@@ -17,9 +17,7 @@ _HEADER = f"proxy_set_header X-Request-Start t=${OWN};"
 _OWN_STAMP = re.compile(r"\$\{?(\w+)")
 # Variables that hold the query or a credential.
 _URL = re.compile(r"\$\{?(?:request_uri|request)\b")
-_PRIVATE = re.compile(
-    r"\$\{?(?:args|query_string|arg_\w+|cookie_\w+|http_(?:cookie|(?:proxy_)?authorization))\b"
-)
+_PRIVATE = re.compile(r"\$\{?(?:args|query_string|arg_\w+|cookie_\w+|http_(?:cookie|(?:proxy_)?authorization))\b")
 
 
 def format_findings(conf: Conf, found: LogFormat) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ from sojourn.explain.measures import (
     exceeding_ranks,
     microseconds_between,
 )
-from sojourn.explain.statistics import Summary, summaries, summary_exprs
+from sojourn.explain.statistics import Summary, quantiles, summaries, summary, summary_exprs
 from sojourn.frame import INSTANT
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
@@ -79,7 +79,7 @@ class FrameMeasures:
         """See ``Measures``."""
         if self._count is None:
             return summaries(self._served, ["request_time", *SHOWN])
-        return {name: large.summary(self._column(pl.col(name))) for name in ("request_time", *SHOWN)}
+        return {name: summary(self._column(pl.col(name))) for name in ("request_time", *SHOWN)}
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
         """See ``Measures``."""
@@ -102,8 +102,8 @@ class FrameMeasures:
         if self._count is not None:
             groups = large.Grouped.of(self._rows, self._count, table.head(limit).select(group, "requests"), SERVED)
             for column in GROUP_SHOWN:
-                for row, summary in zip(found, groups.summaries(column), strict=True):
-                    row.update({f"{column}/{figure}": value for figure, value in summary.items()})
+                for row, figures in zip(found, groups.summaries(column), strict=True):
+                    row.update({f"{column}/{figure}": value for figure, value in figures.items()})
         return found, len(table)
 
     def checks(self) -> Row:
@@ -134,7 +134,7 @@ class FrameMeasures:
             )
         )
         for name, (value, level) in ranked.items() if self._count is not None else ():
-            row[name] = large.quantiles(self._column(value), [level])[0]
+            row[name] = quantiles(self._column(value), [level])[0]
         return {**row, "duplicates": self._duplicates}
 
     def _column(self, value: pl.Expr) -> npt.NDArray[np.float64]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain.statistics import QUANTILES, Summary
+from sojourn.explain.statistics import Summary, summary
 
 BATCH = 1_000_000  # rows; those of a part of the file they lie in
 
@@ -33,27 +32,6 @@ def column(rows: pl.LazyFrame, count: int, value: pl.Expr, where: pl.Expr) -> Fl
         found[size : size + len(values)] = values
         size += len(values)
     return found[:size]
-
-
-def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:
-    """Quantiles, linear between order statistics; None of no values. ``values`` are put into another order."""
-    if not len(values):
-        return [None for _ in levels]
-    places = [(len(values) - 1) * level for level in levels]
-    values.partition(sorted({rank for place in places for rank in (math.floor(place), math.ceil(place))}))
-    found: list[float | None] = []
-    for place in places:
-        below, above = values[math.floor(place)], values[math.ceil(place)]
-        found.append(float(below + (above - below) * (place - math.floor(place))))
-    return found
-
-
-def summary(values: Floats) -> Summary:
-    """Mean, quantiles and maximum. ``values`` are put into another order."""
-    if not len(values):
-        return {"mean": None, **dict.fromkeys(QUANTILES), "max": None}
-    mean, most = float(values.mean()), float(values.max())
-    return {"mean": mean, **dict(zip(QUANTILES, quantiles(values, list(QUANTILES.values())), strict=True)), "max": most}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import polars as pl
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 FIGURES = ("mean", *QUANTILES, "max")
 Summary = dict[str, float | None]
+Floats = npt.NDArray[np.float64]
 
 
 def summary_exprs(column: str) -> list[pl.Expr]:
@@ -28,12 +29,32 @@ def summary_of(row: dict[str, object], column: str) -> Summary:
 
 def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
     """Column -> its figures, nulls left out."""
-    exprs = [expr for column in columns for expr in summary_exprs(column)]
-    row = rows.select(exprs).collect(engine="streaming").row(0, named=True)
-    return {column: summary_of(row, column) for column in columns}
+    found = rows.select(pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
+    return {column: summary(found[column].drop_nulls().to_numpy(writable=True)) for column in columns}
 
 
-def trend(values: npt.NDArray[np.float64]) -> float:
+def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:
+    """Quantiles, linear between order statistics; None of no values. ``values`` are put into another order."""
+    if not len(values):
+        return [None for _ in levels]
+    places = [(len(values) - 1) * level for level in levels]
+    values.partition(sorted({rank for place in places for rank in (math.floor(place), math.ceil(place))}))
+    found: list[float | None] = []
+    for place in places:
+        below, above = values[math.floor(place)], values[math.ceil(place)]
+        found.append(float(below + (above - below) * (place - math.floor(place))))
+    return found
+
+
+def summary(values: Floats) -> Summary:
+    """Mean, quantiles and maximum. ``values`` are put into another order."""
+    if not len(values):
+        return {"mean": None, **dict.fromkeys(QUANTILES), "max": None}
+    mean, most = float(values.mean()), float(values.max())
+    return {"mean": mean, **dict(zip(QUANTILES, quantiles(values, list(QUANTILES.values())), strict=True)), "max": most}
+
+
+def trend(values: Floats) -> float:
     """p value (two-sided) of Mann's test for a trend (Mann 1945, Kendall's tau against the position).
 
     Exact without ties (Kendall 1970, the distribution of inversions), otherwise by the normal approximation with the
@@ -64,7 +85,7 @@ def _with_inversions(count: int, most: int) -> list[int]:
     return found
 
 
-def slope(positions: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> float:
+def slope(positions: Floats, values: Floats) -> float:
     """The median of the slopes between all pairs of points (Theil 1950; Sen 1968); no position is there twice."""
     first, second = np.triu_indices(len(values), 1)
     return float(np.median((values[second] - values[first]) / (positions[second] - positions[first])))

@@ -17,6 +17,7 @@ from sojourn.readers.sources import LogInput
 
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 BLOCK_SCHEMA = pa.schema([("line", pa.string()), ("number", pa.int64())])
+REFUSED_SCHEMA = pa.schema([("number", pa.int64()), ("reason", pa.string()), ("raw", pa.string())])
 
 Item = TypeVar("Item")
 
@@ -130,7 +131,7 @@ def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
 
 def parsed_block(engine: duckdb.DuckDBPyConnection, source: str, block: Block, query: str) -> ParsedBlock:
     """One block, parsed by ``query`` (as for ``parsed_blocks``); ``source``: the input's name."""
-    refused = pa.table({"number": pa.array([], pa.int64()), "reason": pa.array([], pa.string()), "raw": []})
+    refused = pa.Table.from_batches([], REFUSED_SCHEMA)
     accepted = None
     if len(block.lines):
         engine.register("block", _table(block))

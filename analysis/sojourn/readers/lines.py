@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sojourn.readers.arrow import arrow, texts
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.sources import LogInput
 
@@ -137,12 +138,18 @@ def _chunks(log: LogInput, size: int) -> Iterator[tuple[bytes, tuple[str, str] |
 
 def _parts(data: bytes, end: int) -> Iterator[memoryview]:
     """The whole lines up to ``end``, in parts of not much more than ``LINES`` lines."""
-    parts = data.count(b"\n", 0, end) // LINES + 1
+    parts = _line_ends(data, end) // LINES + 1
     view, begin = memoryview(data), 0
     while begin < end:
         cut = end if parts == 1 else min(data.find(b"\n", min(begin + end // parts, end - 1)) + 1, end)
         yield view[begin:cut]
         begin = cut
+
+
+def _line_ends(data: bytes, end: int) -> int:
+    """How many there are before ``end``; many times as fast as ``bytes.count``, and other threads go on meanwhile."""
+    bytes_ = np.frombuffer(data, np.uint8, end)
+    return sum(int(np.count_nonzero(bytes_[i : i + STRETCH] == NEWLINE)) for i in range(0, end, STRETCH))
 
 
 def _block(data: memoryview, first: int, start: int, line_limit: int) -> Block:
@@ -153,7 +160,7 @@ def _block(data: memoryview, first: int, start: int, line_limit: int) -> Block:
     offsets = np.empty(len(ends) + 1, np.int32)
     offsets[0] = 0
     offsets[1:] = ends + 1
-    lines = pa.Array.from_buffers(pa.string(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    lines = texts(offsets, data)
     try:
         lines.validate(full=True)
     except pa.ArrowInvalid:
@@ -163,10 +170,10 @@ def _block(data: memoryview, first: int, start: int, line_limit: int) -> Block:
     numbers = np.arange(first, first + len(ends))
     too_long = np.diff(offsets) > line_limit
     if not too_long.any():
-        return Block(lines, pa.array(numbers), first=first, start=start, ends=offsets)
+        return Block(lines, arrow(numbers), first=first, start=start, ends=offsets)
     refused = [(first + int(i), "line_too_long", lines[int(i)].as_py()[:200]) for i in np.flatnonzero(too_long)]
-    kept = lines.filter(pa.array(~too_long))
-    return Block(kept, pa.array(numbers[~too_long]), refused=refused, first=first, start=start, ends=offsets)
+    kept = lines.filter(arrow(~too_long))
+    return Block(kept, arrow(numbers[~too_long]), refused=refused, first=first, start=start, ends=offsets)
 
 
 def _text(raw: bytes) -> str:

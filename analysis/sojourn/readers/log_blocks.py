@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from sojourn.readers.arrow import arrow
 from sojourn.readers.blocks import ParsedBlock, blocks_ahead, parsed_block, reading_engine
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
@@ -86,7 +87,7 @@ def _completed(
     """A block of which some lines were read the short way, and ``others`` (positions) are not yet."""
     if not len(others) and not block.refused:
         return ParsedBlock(source, block.count, scanned, [])
-    at = pa.array(others)
+    at = arrow(others)
     last = len(others) > 0 and others[-1] == len(block.lines) - 1
     rest = replace(
         block, lines=block.lines.take(at), numbers=block.numbers.take(at), open_end=block.open_end and bool(last)
@@ -95,5 +96,5 @@ def _completed(
     accepted = scanned
     if parsed.accepted is not None and len(parsed.accepted):
         both = pa.concat_tables([scanned, parsed.accepted.select(scanned.column_names).cast(scanned.schema)])
-        accepted = both.take(pa.array(np.argsort(both["number"].to_numpy(), kind="stable")))
+        accepted = both.sort_by("number")
     return ParsedBlock(source, block.count, accepted, parsed.rejects)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sojourn.readers.arrow import arrow, texts
 from sojourn.readers.lines import Block
 from sojourn.readers.record import (
     EARLIEST_INSTANT,
@@ -128,9 +129,7 @@ class Scanned:
         if len(keys) == 1 and slots[0] < 0:
             return pa.nulls(len(self.rows), pa.string())
         offsets, copied = gathered(self.data, self.spans, self.rows, slots, ord(SEPARATOR))
-        valid = None if null is None or not null.any() else pa.py_buffer(np.packbits(~null, bitorder="little"))
-        buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(copied)]
-        return pa.Array.from_buffers(pa.string(), len(self.rows), buffers)
+        return texts(offsets, copied, null)
 
 
 def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.int64]] | None:
@@ -153,8 +152,8 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     like[every[~sound]] = False
     found = Scanned(shape, bytes_, spans, numbers, every[sound])
     arrays = [_COLUMNS.get(name, _named)(found, name) for name in columns]
-    numbered = block.numbers.to_numpy()[found.rows]
-    return pa.table([*arrays, pa.array(numbered)], [*columns, "number"]), np.flatnonzero(~like)
+    numbered = np.from_dlpack(block.numbers)[found.rows]
+    return pa.table([*arrays, arrow(numbered)], [*columns, "number"]), np.flatnonzero(~like)
 
 
 _kept = threading.local()
@@ -195,7 +194,7 @@ def _sound(lines: Scanned, with_identity: bool) -> Bools:
 
 
 def _instant(micros: Ints, null: Bools) -> pa.Array:
-    return pa.array(micros, pa.int64(), mask=null).cast(pa.timestamp("us"))
+    return arrow(micros, null).cast(pa.timestamp("us"))
 
 
 def _time(lines: Scanned, _: str) -> pa.Array:
@@ -219,31 +218,31 @@ def _proxy_start(lines: Scanned, _: str) -> pa.Array:
 
 def _attempts(lines: Scanned, _: str) -> pa.Array:
     if "upstream_addr" in lines.shape.slot_of:
-        return pa.array((~lines.blank("upstream_addr")).astype(np.int16))
+        return arrow((~lines.blank("upstream_addr")).astype(np.int16))
     if "upstream_response_time" not in lines.shape.slot_of:
-        return pa.array(np.zeros(len(lines.rows), np.int16))
+        return arrow(np.zeros(len(lines.rows), np.int16))
     begin, end = lines.spans[:, lines.shape.slot_of["upstream_response_time"], :][lines.rows].T
-    return pa.array((end > begin).astype(np.int16))
+    return arrow((end > begin).astype(np.int16))
 
 
 def _micros_of(key: str) -> Callable[[Scanned, str], pa.Array]:
     def column(lines: Scanned, _: str) -> pa.Array:
         value, null = lines.number(key)
-        return pa.array(value, pa.int64(), mask=null)
+        return arrow(value, null)
 
     return column
 
 
 def _status(lines: Scanned, _: str) -> pa.Array:
-    return pa.array(lines.number("status")[0].astype(np.int16))
+    return arrow(lines.number("status")[0].astype(np.int16))
 
 
 def _zero(lines: Scanned, _: str) -> pa.Array:
-    return pa.array(np.zeros(len(lines.rows), np.int64))
+    return arrow(np.zeros(len(lines.rows), np.int64))
 
 
 def _false(lines: Scanned, _: str) -> pa.Array:
-    return pa.array(np.zeros(len(lines.rows), np.bool_))
+    return arrow(np.zeros(len(lines.rows), np.bool_))
 
 
 def _upstream(lines: Scanned, _: str) -> pa.Array:
@@ -256,12 +255,12 @@ def _route(lines: Scanned, _: str) -> pa.Array:
     if not blank.any():
         return route
     path = pc.replace_substring_regex(lines.text(["uri"]), "[?#](?s:.*)$", "")
-    return pc.if_else(pa.array(blank), pc.replace_substring_regex(path, ROUTE_PART, "/:id"), route)
+    return pc.if_else(arrow(blank), pc.replace_substring_regex(path, ROUTE_PART, "/:id"), route)
 
 
 def _whole(lines: Scanned, name: str) -> pa.Array:
     value, null = lines.number(name)
-    return pa.array(value, pa.int64(), mask=null)
+    return arrow(value, null)
 
 
 def _named(lines: Scanned, name: str) -> pa.Array:
