@@ -155,8 +155,8 @@ def read_while(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Callable[[], 
     chunks = lines_module._chunks
 
     def read(log: Path, happens: Callable[[], object]) -> sojourn.Requests:
-        def watched(opened: LogInput, _size: int) -> Iterator[Any]:
-            for number, chunk in enumerate(chunks(opened, 20_000)):
+        def watched(opened: LogInput, _size: int, room: int) -> Iterator[Any]:
+            for number, chunk in enumerate(chunks(opened, 20_000, room)):
                 yield chunk
                 if number == 0:
                     happens()

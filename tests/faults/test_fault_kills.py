@@ -155,7 +155,7 @@ def some(sender):
 Sender.flush = some
 import sojourn.readers.lines as lines
 chunks = lines._chunks
-lines._chunks = lambda log, size: chunks(log, 20_000)
+lines._chunks = lambda log, size, room: chunks(log, 20_000, room)
 load(dsn, log)
 """
 LOADED_AGAIN = """

@@ -16,6 +16,8 @@ from sojourn.readers.sources import LogInput
 BLOCK_BYTES = 32 << 20
 LINE_LIMIT = 1 << 20
 NEWLINE = 10
+Bytes = NDArray[np.uint8]
+Ends = NDArray[np.int32]
 STRETCH = 1 << 18
 LINES = 1 << 20  # of a block, about: of lines this short, what is known of each takes more room than they do
 
@@ -40,7 +42,7 @@ class Block:
     refused: list[tuple[int, str, str]] = field(default_factory=list)
     first: int = 1
     start: int = 0
-    ends: NDArray[np.int32] = field(default_factory=lambda: np.zeros(2, np.int32))
+    ends: Ends = field(default_factory=lambda: np.zeros(2, np.int32))
 
     @property
     def count(self) -> int:
@@ -66,107 +68,100 @@ def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: i
     """
     number = 1
     start = 0  # bytes before ``rest``
-    rest = b""
+    rest = np.empty(0, np.uint8)
     skipping = False  # inside a line over the limit, whose beginning has been refused already
-    for chunk, damage in _chunks(log, block_bytes):
+    for chunk, damage in _chunks(log, block_bytes, line_limit):
         if damage is not None:
-            if rest:
+            if len(rest):
                 yield _refusal(number, "incomplete_line", _text(rest), start)
                 number += 1
             reason, words = damage
             yield _refusal(number, reason, words, start + len(rest))
             return
+        data = chunk[line_limit - len(rest) :]
+        data[: len(rest)] = rest
+        ends = _line_ends(data)
         if skipping:
-            end = chunk.find(b"\n")
-            if end < 0:
-                start += len(chunk)
+            if not len(ends):
+                start += len(data)
                 continue
-            start += end + 1
-            chunk, skipping = chunk[end + 1 :], False  # noqa: PLW2901
-        data = rest + chunk if rest else chunk
-        cut = data.rfind(b"\n") + 1
-        rest = data[cut:]
-        if cut:
-            for part in _parts(data, cut):
-                block = _block(part, number, start, line_limit)
-                number += block.count
-                start += len(part)
-                yield block
+            cut = ends[0]
+            start += int(cut)
+            data, ends, skipping = data[cut:], ends[1:] - cut, False
+        begin = 0
+        # A part has not much more than LINES lines.
+        for part in np.array_split(ends, len(ends) // LINES + 1) if len(ends) else ():
+            block = _block(data[begin : part[-1]], part - begin, number, start, line_limit)
+            number += block.count
+            start += int(part[-1]) - begin
+            begin = int(part[-1])
+            yield block
+        rest = data[begin:].copy()
         if len(rest) > line_limit:
             yield _refusal(number, "line_too_long", _text(rest), start)
             number += 1
             start += len(rest)
-            rest, skipping = b"", True
-    if rest:
-        block = _block(memoryview(rest + b"\n"), number, start, line_limit)
+            rest, skipping = rest[:0], True
+    if len(rest):
+        last = np.append(rest, np.uint8(NEWLINE))
+        block = _block(last, _line_ends(last), number, start, line_limit)
         block.open_end = True
         yield block
 
 
-def _chunks(log: LogInput, size: int) -> Iterator[tuple[bytes, tuple[str, str] | None]]:
-    """Chunks of about ``size`` bytes, then perhaps ``b""`` and what broke the stream: a reason, and words."""
+def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[str, str] | None]]:
+    """Chunks of about ``size`` bytes, then perhaps what broke the stream: a reason, and words.
+
+    Each has ``room`` bytes before its own, for what was left of the one before.
+    """
     left = log.limit
-    parts: list[bytes] = []
-    gathered = 0
-    last = b"\n"
     damage: tuple[str, str] | None = None
-    while left is None or left > 0:
-        try:
-            part = log.stream.read1(size if left is None else min(size, left))  # type: ignore[attr-defined]
-        except DAMAGE as error:
-            damage = ("damaged_compression", str(error))
-            break
-        if not part:
-            if left:
+    over = False
+    while not over and damage is None and left != 0:
+        # numpy's memory: the kernel gives it in large pages, where new bytes would come in thousands of small ones.
+        chunk = np.empty(room + (size if left is None else min(size, left)), np.uint8)
+        end = room
+        while end < len(chunk) and not over:
+            try:
+                read = log.stream.readinto1(chunk[end:])  # type: ignore[attr-defined]
+            except DAMAGE as error:
+                damage = ("damaged_compression", str(error))
+                break
+            end += read
+            over = not read
+        if left is not None:
+            left -= end - room
+            if over:
                 damage = ("cut_while_read", f"the file was {left:,} bytes longer when it was opened")
-            break
-        parts.append(part)
-        last = part[-1:]
-        gathered += len(part)
-        left = None if left is None else left - len(part)
-        if gathered >= size:
-            yield b"".join(parts), None
-            parts, gathered = [], 0
-    if left == 0 and last != b"\n":
-        # The last line was half written when the file was opened, and may be whole by now.
-        parts.append(log.stream.readline(LINE_LIMIT))
-    if parts:
-        yield b"".join(parts), None
+            elif left == 0 and end > room and chunk[end - 1] != NEWLINE:
+                # The last line was half written when the file was opened, and may be whole by now.
+                line = np.frombuffer(log.stream.readline(LINE_LIMIT), np.uint8)
+                chunk, end = np.concatenate([chunk[:end], line]), end + len(line)
+        if end > room:
+            yield chunk[:end], None
     if damage is not None:
-        yield b"", damage
+        yield np.empty(0, np.uint8), damage
 
 
-def _parts(data: bytes, end: int) -> Iterator[memoryview]:
-    """The whole lines up to ``end``, in parts of not much more than ``LINES`` lines."""
-    parts = _line_ends(data, end) // LINES + 1
-    view, begin = memoryview(data), 0
-    while begin < end:
-        cut = end if parts == 1 else min(data.find(b"\n", min(begin + end // parts, end - 1)) + 1, end)
-        yield view[begin:cut]
-        begin = cut
-
-
-def _line_ends(data: bytes, end: int) -> int:
-    """How many there are before ``end``; many times as fast as ``bytes.count``, and other threads go on meanwhile."""
-    bytes_ = np.frombuffer(data, np.uint8, end)
-    return sum(int(np.count_nonzero(bytes_[i : i + STRETCH] == NEWLINE)) for i in range(0, end, STRETCH))
-
-
-def _block(data: memoryview, first: int, start: int, line_limit: int) -> Block:
-    bytes_ = np.frombuffer(data, dtype=np.uint8)
+def _line_ends(data: Bytes) -> Ends:
+    """The position behind every line end."""
     # A stretch at a time, so that what is found by the way stays in the processor's cache.
-    starts = range(0, len(bytes_), STRETCH)
-    ends = np.concatenate([np.flatnonzero(bytes_[i : i + STRETCH] == NEWLINE) + i for i in starts])
-    offsets = np.empty(len(ends) + 1, np.int32)
-    offsets[0] = 0
-    offsets[1:] = ends + 1
+    found = [
+        (np.flatnonzero(data[begin : begin + STRETCH] == NEWLINE) + (begin + 1)).astype(np.int32)
+        for begin in range(0, len(data), STRETCH)
+    ]
+    return np.concatenate(found) if found else np.empty(0, np.int32)
+
+
+def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> Block:
+    """The lines of ``data``, which end before each of ``ends``."""
+    offsets = np.concatenate([np.zeros(1, np.int32), ends])
     lines = texts(offsets, data)
     try:
         lines.validate(full=True)
     except pa.ArrowInvalid:
         # nginx passes bytes above 0x7F through as they came, so one client's 0xFF makes the block invalid UTF-8.
-        text = bytes(data).decode("utf-8", "replace")
-        lines = pa.array(text.split("\n")[:-1], pa.string())
+        lines = pa.array(data.tobytes().decode("utf-8", "replace").split("\n")[:-1], pa.string())
     numbers = np.arange(first, first + len(ends))
     too_long = np.diff(offsets) > line_limit
     if not too_long.any():
@@ -176,5 +171,5 @@ def _block(data: memoryview, first: int, start: int, line_limit: int) -> Block:
     return Block(kept, arrow(numbers[~too_long]), refused=refused, first=first, start=start, ends=offsets)
 
 
-def _text(raw: bytes) -> str:
-    return raw[:200].decode("utf-8", "replace")
+def _text(raw: Bytes) -> str:
+    return raw[:200].tobytes().decode("utf-8", "replace")
