@@ -60,8 +60,12 @@ def test_figures_of_values_are_polars(count: int) -> None:
     rng = np.random.default_rng(count)
     rows = pl.DataFrame({"x": rng.exponential(size=count)}, schema={"x": pl.Float64})
     some = pl.Series(rng.random(count) < 0.8, dtype=pl.Boolean)
-    for each in (rows, rows.with_columns(x=pl.when(some).then("x")), rows.clear()):
+    first = pl.Series(np.arange(count) < count // 2, dtype=pl.Boolean)
+    gaps = [rows.with_columns(x=pl.when(there).then("x")) for there in (some, first)]
+    for each in (rows, *gaps, rows.clear()):
+        kept = each["x"].to_list()
         same(summaries(each.lazy(), ["x"])["x"], by_polars(each))
+        assert each["x"].to_list() == kept
 
 
 @pytest.mark.parametrize("limit", [3, pytest.param(70_000, marks=pytest.mark.thorough)])

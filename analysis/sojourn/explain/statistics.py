@@ -30,7 +30,8 @@ def summary_of(row: dict[str, object], column: str) -> Summary:
 def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
     """Column -> its figures, nulls left out."""
     found = rows.select(pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
-    return {column: summary(found[column].drop_nulls().to_numpy(writable=True)) for column in columns}
+    # A copy of one's own: what polars calls writable may share its memory with the frame.
+    return {column: summary(found[column].drop_nulls().to_numpy().copy()) for column in columns}
 
 
 def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:

@@ -123,7 +123,7 @@ def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[
         end = room
         while end < len(chunk) and not over:
             try:
-                read = log.stream.readinto1(chunk[end:])  # type: ignore[attr-defined]
+                read = log.stream.readinto1(chunk[end:]) or 0  # type: ignore[attr-defined]
             except DAMAGE as error:
                 damage = ("damaged_compression", str(error))
                 break
