@@ -263,6 +263,7 @@ sojourn.depth(42)
 """
 
 
+@pytest.mark.thorough
 def test_a_program_of_the_users_is_checked_against_the_types(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(SNIPPET)

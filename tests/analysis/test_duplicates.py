@@ -35,7 +35,7 @@ def shown(*logs: list[bytes]) -> dict[str, object]:
 WANTED = shown(LINES)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     copies=st.lists(st.integers(0, len(LINES) - 1), max_size=600), seed=st.integers(0, 10_000), cut=st.integers(0, 400)
 )

@@ -231,6 +231,7 @@ def test_two_runs_at_once_share_nothing(tmp_path: Path) -> None:
         assert sum(case["client"]["failed"] for case in record["cases"]) == 0
 
 
+@pytest.mark.thorough
 @needs_nginx
 def test_progress_is_shown_at_a_terminal_only_and_not_on_stdout(tmp_path: Path) -> None:
     command = [*COMMAND, "run", str(small_scenario(tmp_path, duration=0.2)), "--json", "--out"]

@@ -108,7 +108,7 @@ def test_samples_are_appended_rotated_and_end_with_a_signal(tmp_path: Path) -> N
         listener.bind(("127.0.0.1", 0))
         listener.listen(6)
         port = listener.getsockname()[1]
-        command = [*COMMAND, "listen", f"app={port}", "--out", out, "--every", "0.05", "--max-bytes", "10000"]
+        command = [*COMMAND, "listen", f"app={port}", "--out", out, "--every", "0.01", "--max-bytes", "10000"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sampler:
             rotated = tmp_path / "listen.jsonl.1"
             eventually(rotated.exists, 60, "the file to be rotated")

@@ -70,6 +70,7 @@ def test_slices_look_back_as_far_as_their_waits_reach(store_dsn: str, tmp_path: 
     assert_equal(stored(store_dsn), blame_of(log))
 
 
+@pytest.mark.thorough
 def test_slices_differ_by_the_clock_s_offset_only(loaded: str, truth: pl.DataFrame) -> None:
     explained(loaded, slice_rows=400)
     assert stored(loaded)["seconds"].sum() == pytest.approx(truth["seconds"].sum(), rel=0.001)
