@@ -14,7 +14,7 @@ GONE = (OSError, ValueError, IndexError)
 
 
 class Stat(NamedTuple):
-    """A process: that of its parent, processor time so far (all threads, s), and its start (ticks since boot)."""
+    """Of a process: its parent, processor time so far (all threads, s), and its start (ticks since boot)."""
 
     parent: int
     cpu: float
