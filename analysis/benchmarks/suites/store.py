@@ -137,12 +137,18 @@ def _questions(settings: Settings, rows: int) -> list[Row]:
                 Row(
                     f"{panel}, a day of {rows:,} requests", "ms", statistics.median(ours),
                     "the same from every request", statistics.median(theirs), ratio, low, high, times=True,
-                    note="" if found else f"rollups of {kept:,} rows; the whole day is asked for, warm; "
-                    f"median of {rounds}",
+                    note=_note(ratio, kept, rounds, first=not found),
                 )
             )  # fmt: skip
     shutil.rmtree(folder)
     return found
+
+
+def _note(ratio: float, kept: int, rounds: int, *, first: bool) -> str:
+    words = [f"rollups of {kept:,} rows; the whole day is asked for, warm; median of {rounds}"] if first else []
+    if ratio < 1:
+        words.append("sketches of quantiles cost what they cost, however few the requests they stand for")
+    return "; ".join(words)
 
 
 def _as_grafana_asks(board: str, panel: str) -> str:
