@@ -103,12 +103,13 @@ def test_what_cannot_be_done_is_said(arguments: list[str], code: int, words: str
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux netlink is not available")
 def test_samples_are_appended_rotated_and_end_with_a_signal(tmp_path: Path) -> None:
     out = tmp_path / "listen.jsonl"
-    out.write_text('{"time":1.0,"socket":"app","port":1,"depth":0,"limit":1}\n')
+    before = 150
+    out.write_text('{"time":1.0,"socket":"app","port":1,"depth":0,"limit":1}\n' * before)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(6)
         port = listener.getsockname()[1]
-        command = [*COMMAND, "listen", f"app={port}", "--out", out, "--every", "0.01", "--max-bytes", "10000"]
+        command = [*COMMAND, "listen", f"app={port}", "--out", out, "--every", "0.05", "--max-bytes", "10000"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sampler:
             rotated = tmp_path / "listen.jsonl.1"
             eventually(rotated.exists, 60, "the file to be rotated")
@@ -117,8 +118,8 @@ def test_samples_are_appended_rotated_and_end_with_a_signal(tmp_path: Path) -> N
             assert sampler.stderr is not None
             assert sampler.stderr.read() == ""
     lines = [json.loads(line) for path in (rotated, out) for line in path.read_text().splitlines()]
-    assert lines[0]["time"] == 1.0
-    assert {(line["depth"], line["limit"]) for line in lines[1:]} == {(0, 6)}
+    assert {line["time"] for line in lines[:before]} == {1.0}
+    assert {(line["depth"], line["limit"]) for line in lines[before:]} == {(0, 6)}
     assert rotated.stat().st_size > 10_000
 
 
