@@ -297,8 +297,8 @@ def check(record: dict[str, Any]) -> None:
     # 101 rows are counted, and left out of every distribution.
     assert flooded["log"]["upgraded"] >= flooded["connections"]["made"]
     # The split holds what reached nginx within the ramp; of the last begun, some come after it on a busy machine.
-    audit = record["cases"][1]["split"]["audit"]
-    assert audit["requests"] == audit["upgraded"] >= 0.9 * flooded["connections"]["made"]
+    split = record["cases"][1]["split"]
+    assert split["requests"] == split["audit"]["upgraded"] >= 0.9 * flooded["connections"]["made"]
     rows = [json.loads(line) for line in (Path(record["run"]) / "client.jsonl").read_bytes().splitlines()]
     assert len(rows) == calm["connections"]["offered"] + flooded["connections"]["offered"]
 
