@@ -143,6 +143,7 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_command(tmp_path: Path) -> None:
     """In processes of their own: the embedded engine of this one holds its folder."""
     dsn, log = f"chdb://{tmp_path}/store", tmp_path / "a.jsonl"
