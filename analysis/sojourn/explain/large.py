@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain.statistics import Summary, summary
+from sojourn.explain.statistics import Floats, Summary, summary
 
 BATCH = 1_000_000  # rows; those of a part of the file they lie in
-
-Floats = npt.NDArray[np.float64]
 
 
 def batches(rows: pl.LazyFrame, count: int, *exprs: pl.Expr | str) -> Iterator[pl.DataFrame]:
