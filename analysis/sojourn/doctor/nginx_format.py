@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sojourn.capture.nginx_syntax import Directive
-from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, Edit, Finding
+from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.log_format import ESSENTIAL, USEFUL, LogFormat, key_lines, why_keys
 from sojourn.doctor.nginx_levels import Conf, at_top, instead_of, place_of, written
 from sojourn.words import printable
@@ -121,7 +121,7 @@ def _private(conf: Conf, found: LogFormat, subject: str, place: str) -> Iterator
         better = {key: f'"{value}"' for key, value in told.items()}
         yield Finding(
             "log-private",
-            INFO,
+            WARNING,
             subject,
             f"The format {printable(found.name)} logs queries or credentials, in {', '.join(told)}.",
             "Tokens and addresses of people are in queries and cookies, and whoever reads the log or the store reads "

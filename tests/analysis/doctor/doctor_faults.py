@@ -227,14 +227,14 @@ LOGGING = [
         "log-private",
         own_log('"uri":"$sojourn_uri"', '"uri":"$request_uri"'),
         '"uri":"$sojourn_uri"',
-        "info",
+        "warning",
     ),
     Fault(
         "credentials logged",
         "log-private",
         own_log('"status":', '"who":"$http_authorization","session":"$cookie_session","status":'),
         '"session":""',
-        "info",
+        "warning",
     ),
     Fault(
         "headers logged after they were hidden",
