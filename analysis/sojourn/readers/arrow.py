@@ -14,20 +14,20 @@ import pyarrow as pa
 
 def arrow(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """One-dimensional numbers or booleans as an Arrow array of their type, null where ``null``."""
-    validity = None if null is None or not null.any() else bitmap(~null)
-    if values.dtype == np.bool_:
-        return pa.Array.from_buffers(pa.bool_(), len(values), [validity, bitmap(values)])
-    data = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, data])
+    data = bitmap(values) if values.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [_validity(null), data])
 
 
 def texts(offsets: npt.NDArray[np.int32], data: Any, null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Texts: from where to where each is in the bytes ``data``; null where ``null``."""
-    validity = None if null is None or not null.any() else bitmap(~null)
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+    buffers = [_validity(null), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
 
 
 def bitmap(true: npt.NDArray[np.bool_]) -> pa.Buffer:
     """Booleans as bits, the first in the lowest."""
     return pa.py_buffer(np.packbits(true, bitorder="little"))
+
+
+def _validity(null: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    return None if null is None or not null.any() else bitmap(~null)

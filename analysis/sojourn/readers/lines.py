@@ -144,13 +144,13 @@ def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[
 
 
 def _line_ends(data: Bytes) -> Ends:
-    """The position behind every line end."""
+    """The position behind every line end of some bytes."""
     # A stretch at a time, so that what is found by the way stays in the processor's cache.
     found = [
         (np.flatnonzero(data[begin : begin + STRETCH] == NEWLINE) + (begin + 1)).astype(np.int32)
         for begin in range(0, len(data), STRETCH)
     ]
-    return np.concatenate(found) if found else np.empty(0, np.int32)
+    return np.concatenate(found)
 
 
 def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> Block:

@@ -24,6 +24,7 @@ from sojourn.explain.wire.tracking.states import (
     UPGRADED,
     Tables,
 )
+from sojourn.readers.arrow import bitmap
 
 Array = npt.NDArray[Any]
 
@@ -136,7 +137,7 @@ def _texts(tables: Tables, starts: Array, lengths: Array) -> pl.Series:
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     octets = np.empty(offsets[-1], np.uint8)
     gather(tables.texts, np.ascontiguousarray(starts), sizes, octets)
-    buffers = [pa.py_buffer(part) for part in (np.packbits(there, bitorder="little"), offsets, octets)]
+    buffers = [bitmap(there), pa.py_buffer(offsets), pa.py_buffer(octets)]
     raw = pl.Series(pl.from_arrow(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(starts), buffers)))
     try:
         return raw.cast(pl.String)
