@@ -4,7 +4,7 @@
 // Times are whole microseconds since the epoch, as numbers: 16 digits fit below 2^53. Nanoseconds (19 digits) would
 // not, so they are cut to microseconds while they still are a string.
 
-// In this order: when all are refused, the first one's reason is given.
+// The first one decides; the next one is read only where it is missing.
 const HEADERS = ['x-request-start', 'x-queue-start'];
 
 const DEFAULT_MAX_AGE = 3600;
@@ -71,26 +71,19 @@ function valuesOf(headers, name) {
         .map(function (header) { return trimmed(header[1]); });
 }
 
-// The verdict on a request's headers [[name, value], ...]: {us: the earliest valid stamp} or {reason: of the first
-// one refused, or "missing"}. `now` in microseconds, the limits in seconds.
+// The verdict on a request's headers [[name, value], ...] by the first of HEADERS that is neither absent nor blank:
+// {us: its stamp} or {reason: why it was refused, or "missing"}. `now` in microseconds, the limits in seconds.
 function judge(headers, now, maxAge, maxFuture) {
-    let earliest = null;
-    let firstRefused = null;
-
-    HEADERS.forEach(function (name) {
-        const values = valuesOf(headers, name);
-        if (values.length < 2 && values.join('') === '') {
-            return;
+    for (let number = 0; number < HEADERS.length; number += 1) {
+        const values = valuesOf(headers, HEADERS[number]);
+        if (values.length > 1) {
+            return refused('list');
         }
-        const stamp = values.length > 1 ? refused('list') : within(parsed(values[0]), now, maxAge, maxFuture);
-        if (stamp.reason) {
-            firstRefused = firstRefused || stamp;
-        } else if (!earliest || stamp.us < earliest.us) {
-            earliest = stamp;
+        if (values.join('') !== '') {
+            return within(parsed(values[0]), now, maxAge, maxFuture);
         }
-    });
-
-    return earliest || firstRefused || refused('missing');
+    }
+    return refused('missing');
 }
 
 // Seconds with milliseconds, or with microseconds when there are any: 1767225599.877

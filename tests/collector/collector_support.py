@@ -174,6 +174,16 @@ def fetch(port: int, path: str = "/", headers: Mapping[str, str] | None = None, 
         connection.close()
 
 
+def assert_x_request_start_decides(port: int) -> None:
+    """A client's X-Queue-Start, 500 s old, is not read beside the proxy's X-Request-Start, valid or refused."""
+    forged = f"t={time.time() - 500:.3f}"
+    assert -0.01 < fetch(port, headers={"X-Queue-Start": forged}).queueing_delay < SLACK_S
+    refused = fetch(port, headers={"X-Request-Start": "junk", "X-Queue-Start": forged})
+    assert "x-queueing-delay" not in refused.headers
+    alone = fetch(port, headers={"X-Request-Start": "", "X-Queue-Start": forged})
+    assert 499 < alone.queueing_delay < 500 + SLACK_S
+
+
 def fetch_parallel(port: int, path: str, count: int) -> list[Answer]:
     """`count` requests sent together, ordered by the queueing delay the app reported.
 

@@ -16,6 +16,7 @@ from collector_support import (
     NOW_US,
     SLACK_S,
     assert_queued,
+    assert_x_request_start_decides,
     eventually,
     fetch,
     fetch_parallel,
@@ -140,6 +141,10 @@ def test_unicorn_answers(unicorn: tuple[int, Process]) -> None:
     unstamped = fetch(port, headers={"X-Request-Start": "junk"})
     assert "x-queueing-delay" not in unstamped.headers
     assert "LintError" not in process.last_lines(1000)
+
+
+def test_x_request_start_decides_under_unicorn(unicorn: tuple[int, Process]) -> None:
+    assert_x_request_start_decides(unicorn[0])
 
 
 def test_unicorn_refuses_the_header_twice(unicorn: tuple[int, Process]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from collector_support import (
     SLACK_S,
     assert_queued,
+    assert_x_request_start_decides,
     eventually,
     fetch,
     fetch_parallel,
@@ -92,6 +93,12 @@ def test_duplicate_headers_are_refused_on_the_wire(tmp_path: Path) -> None:
                 answer = b"".join(iter(lambda client=client: client.recv(65536), b"")).lower()
             assert b"x-service-time" in answer
             assert b"x-queueing-delay" not in answer
+
+
+def test_x_request_start_decides_on_the_wire(tmp_path: Path) -> None:
+    for command in (gunicorn("bare_app:application"), uvicorn("fastapi_app:wrapped")):
+        with served(command, tmp_path) as (port, _):
+            assert_x_request_start_decides(port)
 
 
 def test_preloaded_workers_have_names_of_their_own(tmp_path: Path) -> None:

@@ -142,16 +142,21 @@ def test_refused_stamp_leaves_our_own_and_says_why(
     assert app.requests[0].values("x-request-start") == [f"t={row['proxy_start']}"]
 
 
-def test_the_earliest_of_several_is_taken(shop: Callable[..., Nginx], app: Upstream) -> None:
+def test_x_request_start_decides_and_x_queue_start_counts_only_without_it(
+    shop: Callable[..., Nginx], app: Upstream
+) -> None:
     nginx = shop(trusted=TRUSTED)
     early, late = stamp(3.0, "us"), stamp(1.0)
     get(nginx, headers=[("X-Request-Start", late), ("X-Queue-Start", early)])
-    get(nginx, headers=[("X-Request-Start", early), ("X-Queue-Start", late)])
+    get(nginx, headers=[("X-Queue-Start", late), ("X-Request-Start", early)])
+    get(nginx, headers=[("X-Queue-Start", early)])
     get(nginx, headers=[("X-Request-Start", "junk"), ("X-Queue-Start", late)])
-    rows = logged(nginx, 3)
-    assert [row["stamp"] for row in rows] == ["inbound"] * 3
-    starts = [microseconds(row["request_start"]) for row in rows]
-    assert starts == [int(early[2:]), int(early[2:]), microseconds(late)]
+    rows = logged(nginx, 4)
+    assert [row["stamp"] for row in rows] == ["inbound"] * 3 + ["refused:not_a_number"]
+    starts = [microseconds(row["request_start"]) for row in rows[:3]]
+    assert starts == [microseconds(late), int(early[2:]), int(early[2:])]
+    assert rows[3]["request_start"] == rows[3]["proxy_start"]
+    assert [request.values("x-queue-start") for request in app.requests] == [[]] * 4
 
 
 def test_a_header_sent_twice_is_refused(shop: Callable[..., Nginx], app: Upstream) -> None:
@@ -224,7 +229,7 @@ def test_njs_runs_only_for_what_directives_cannot_take(
     get(nginx, "/file", headers=[("X-Request-Start", stamp(0.1, "us"))])
     get(nginx)
     away_from_the_border_of_ten_seconds()
-    get(nginx, headers=[("X-Request-Start", stamp(0.0)), *SPOOFED[2:]])
+    get(nginx, headers=[("X-Request-Start", stamp(0.0)), *SPOOFED[1:]])  # X-Queue-Start is not read beside it
     logged(nginx, 3)
     assert "NJS RAN" not in nginx.error_log_text()
 

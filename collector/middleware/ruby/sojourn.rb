@@ -41,18 +41,19 @@ module Sojourn
       places.negative? ? whole[0...places].to_i : (whole + fraction[0, places].ljust(places, "0")).to_i
     end
 
-    # The earliest valid stamp of a request in microseconds, or the reason of the first refused one. Limits in
-    # microseconds; a stamp exactly at a limit is valid. Servers join repeated headers with a comma.
+    # The stamp of the first header that is neither absent nor blank, in microseconds, or the reason why that one was
+    # refused. A later header never replaces a refused one: whatever the proxy does not overwrite, a client can send.
+    # Limits in microseconds; a stamp exactly at a limit is valid. Servers join repeated headers with a comma.
     def read(env, now_us, max_age_us, max_future_us)
-      found = ENV_KEYS.map do |key|
-        value = env[key]
-        stamp = value.nil? ? :missing : parse(value)
-        next stamp unless stamp.is_a?(Integer)
-        next :future if stamp > now_us + max_future_us
-
-        stamp < now_us - max_age_us ? :stale : stamp
+      stamp = :missing
+      ENV_KEYS.each do |key|
+        stamp = parse(env[key] || "")
+        break if stamp != :missing
       end
-      found.grep(Integer).min || found.find { |reason| reason != :missing } || :missing
+      return stamp unless stamp.is_a?(Integer)
+      return :future if stamp > now_us + max_future_us
+
+      stamp < now_us - max_age_us ? :stale : stamp
     end
   end
 

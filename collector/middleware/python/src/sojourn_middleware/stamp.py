@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: The headers that may carry a stamp, in the order in which their reasons for refusal are reported.
+#: The headers that may carry a stamp: the first one decides, and the next one is read only where it is missing.
 STAMP_HEADERS = ("X-Request-Start", "X-Queue-Start")
 
 #: Why a stamp was not accepted.
@@ -32,7 +32,7 @@ class Stamp(NamedTuple):
     """What the headers said: exactly one of the two fields is None."""
 
     start_us: int | None
-    """The earliest valid stamp, whole microseconds since the Unix epoch."""
+    """The stamp, whole microseconds since the Unix epoch."""
 
     reason: str | None
     """One of `REASONS` when there was no valid stamp."""
@@ -82,26 +82,24 @@ class StampReader:
         self.max_future_us = _limit_us("max_future", max_future)
 
     def read(self, values_by_header: Sequence[Sequence[str]], now_us: int) -> Stamp:
-        """The earliest valid stamp, or the reason of the first refused one.
+        """Return the stamp of the first header that is not missing, or the reason why that one was refused.
 
-        values_by_header holds, for each of `STAMP_HEADERS` in that order, every value the request had for it.
+        A later header never replaces a refused one: whatever the proxy does not overwrite, a client can send.
+
+        Args:
+            values_by_header: For each of `STAMP_HEADERS` in that order, every value the request had for it. No value
+                and a blank one are both missing.
+            now_us: The app's clock, microseconds since the Unix epoch.
         """
-        earliest: int | None = None
-        refused: str | None = None
         for values in values_by_header:
-            if not values:
-                continue
-            found = self._judge(values, now_us)
-            if isinstance(found, int):
-                if earliest is None or found < earliest:
-                    earliest = found
-            elif found != "missing" and refused is None:
-                refused = found
-        if earliest is not None:
-            return Stamp(earliest, None)
-        return Stamp(None, refused or "missing")
+            stamp = self._judge(values, now_us)
+            if stamp != "missing":
+                return Stamp(stamp, None) if isinstance(stamp, int) else Stamp(None, stamp)
+        return Stamp(None, "missing")
 
     def _judge(self, values: Sequence[str], now_us: int) -> int | str:
+        if not values:
+            return "missing"
         if len(values) > 1:
             return "list"
         found = parse_stamp(values[0])
