@@ -7,21 +7,12 @@ from pathlib import Path, PurePath
 
 from sojourn.capture.nginx_syntax import Directive, parsed
 from sojourn.doctor.log_format import ESSENTIAL, USEFUL
+from sojourn.doctor.nginx_headers import include_lines
 
 _KEYS = ",".join(f'"{key}":"{variable}"' for key, variable in {**ESSENTIAL, **USEFUL}.items())
 # The lines that matter to the checks here; a test holds them against the files themselves.
 HOUSE = {
-    "sojourn_proxy.conf": """
-        proxy_set_header X-Request-Start $sojourn_stamp_sent;
-        proxy_set_header X-Queue-Start "";
-        proxy_set_header X-Request-ID $sojourn_request_id;
-        proxy_set_header traceparent $sojourn_traceparent;
-        proxy_set_header tracestate $sojourn_tracestate;
-        proxy_hide_header X-Queueing-Delay;
-        proxy_hide_header X-Service-Time;
-        proxy_hide_header X-Worker;
-        proxy_hide_header X-Route;
-    """,
+    "sojourn_proxy.conf": "\n".join(include_lines("proxy")),
     "sojourn.conf": """
         map "" $sojourn_route { default $upstream_http_x_route; }
         map $sojourn_inbound $sojourn_stamp_sent { default $sojourn_inbound; }

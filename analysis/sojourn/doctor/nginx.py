@@ -10,6 +10,7 @@ from sojourn.capture.errors import CaptureError
 from sojourn.capture.nginx_syntax import Directive, Reading, reading
 from sojourn.doctor.findings import ADD, ERROR, RUN, WARNING, Diagnosis, Edit, Finding
 from sojourn.doctor.house import with_house
+from sojourn.doctor.nginx_clients import client_findings
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_log import Logs, log_findings
 from sojourn.doctor.nginx_machine import machine_findings
@@ -81,7 +82,10 @@ def _look(conf: Conf, found: Diagnosis) -> None:
     for findings, fine in (
         (list(stamp_findings(conf)), _stamped(conf) if conf.passes else ""),
         (list(log_findings(conf)), _logged(conf)),
-        (list(trust_findings(conf)), "stamps are believed from listed addresses only" if conf.judges else ""),
+        (
+            [*trust_findings(conf), *client_findings(conf)],
+            "stamps are believed from listed addresses only" if conf.judges else "",
+        ),
         (list(header_findings(conf)), _told(conf)),
         (
             list(upstream_findings(conf)),

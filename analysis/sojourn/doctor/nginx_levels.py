@@ -14,13 +14,13 @@ from pathlib import Path
 
 from sojourn.capture.nginx_syntax import Directive, Reading
 from sojourn.doctor.findings import Edit
+from sojourn.doctor.nginx_headers import STAMPS, header_name, setter
 from sojourn.words import printable
 
 CONDITIONS = ("if", "limit_except")
 LEVELS = ("server", "location", *CONDITIONS)
 PASSES = ("proxy_pass", "grpc_pass", "uwsgi_pass", "fastcgi_pass", "scgi_pass")
 SUBREQUESTS = ("auth_request", "mirror")
-STAMPS = ("x-request-start", "x-queue-start")
 HOUSE_FOLDER = "sojourn"
 INDENT = "    "
 
@@ -96,7 +96,7 @@ class Pass:
     @property
     def setter(self) -> str:
         """The directive that sends the app a header."""
-        return f"{self.family}_set_header" if self.family in ("proxy", "grpc") else f"{self.family}_param"
+        return setter(self.family)
 
     @property
     def target(self) -> str:
@@ -110,7 +110,7 @@ class Pass:
     def sent(self) -> list[tuple[str, str, Directive]]:
         """(name in small letters with dashes, value, directive) of the headers that are sent to the app."""
         return [
-            (_header(each.args[0]), each.args[1], each)
+            (header_name(each.args[0]), each.args[1], each)
             for each in self.level.effective(self.setter)
             if len(each.args) > 1
         ]
@@ -119,12 +119,6 @@ class Pass:
     def stamped(self) -> bool:
         """Whether a stamp is sent to the app."""
         return any(name in STAMPS and value for name, value, _ in self.sent())
-
-
-def _header(name: str) -> str:
-    """X-Request-Start, or HTTP_X_REQUEST_START as CGI's relatives call it."""
-    small = name.lower()
-    return small.removeprefix("http_").replace("_", "-") if small.startswith("http_") else small
 
 
 @dataclass
@@ -273,9 +267,10 @@ def without(directive: Directive) -> Edit:
 
 def written(directive: Directive) -> str:
     """A directive without a block as one would write it."""
-    return " ".join([directive.name, *(_word(each) for each in directive.args)]) + ";"
+    return " ".join([directive.name, *(word(each) for each in directive.args)]) + ";"
 
 
-def _word(text: str) -> str:
+def word(text: str) -> str:
+    """One argument of a directive, in quotes where it needs them."""
     plain = text and not any(c in text for c in " \t\n;{}\"'#\\")
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

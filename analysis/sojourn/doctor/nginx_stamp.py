@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
-from sojourn.doctor.nginx_levels import STAMPS, Conf, Level, Pass, after, instead_of, place_of, without, written
+from sojourn.doctor.nginx_clients import comes_from_client, is_no_instant, override_lines
+from sojourn.doctor.nginx_headers import ANSWER_HEADERS, OWN_STAMP, REQUEST_NAMES, STAMPS, header_name, hide_lines
+from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
 from sojourn.words import printable
 
 ONE_ONLY = ("x-request-start", "x-request-id", "traceparent")
-APP_HEADERS = ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route")
-OWN_STAMP = '"t=${msec}"'
-_FROM_CLIENT = re.compile(r"\$\{?(?:http_x_request_start|http_x_queue_start)\b")
-_NO_INSTANT = re.compile(r"\$\{?(?:time_iso8601|time_local|date_local|date_gmt|request_time)\b")
-_HOUSE_SENT = (
-    ("X-Request-Start", "$sojourn_stamp_sent"),
-    ("X-Request-ID", "$sojourn_request_id"),
-    ("traceparent", "$sojourn_traceparent"),
-)
 
 
 def stamp_findings(conf: Conf) -> Iterator[Finding]:
@@ -60,12 +52,13 @@ def _missing(conf: Conf, found: Pass) -> Finding:
 
 
 def _lost(conf: Conf, found: Pass, holder: Level, lost: Level) -> Finding:
-    lines = [written(each) for each in _stamps_of(lost, found)]
     brought = _stamps_of(lost, found)[0].via
     if brought is not None and brought.args and brought.args[0].endswith("sojourn_proxy.conf"):
         lines = [written(brought)]
     elif conf.house and found.family == "proxy":
         lines = [f"include {conf.folder}/sojourn_proxy.conf;"]
+    else:
+        lines = override_lines(conf, found, _set_at(holder, found), lost)
     text = "\n".join([*lines, *_said_again(holder, f"{found.family}_hide_header", lines)])
     own = holder.own(found.setter)
     return Finding(
@@ -82,24 +75,24 @@ def _lost(conf: Conf, found: Pass, holder: Level, lost: Level) -> Finding:
 
 
 def _stamps_of(level: Level, found: Pass) -> list[Directive]:
-    names = {*STAMPS, *(f"http_{name.replace('-', '_')}" for name in STAMPS)}
     own = [each for each in level.own(found.setter) if len(each.args) > 1 and each.args[1]]
-    return [each for each in own if each.args[0].lower() in names]
+    return [each for each in own if header_name(each.args[0]) in STAMPS]
+
+
+def _set_at(level: Level, found: Pass) -> set[str]:
+    """Headers that a level's own lines set. An empty stamp is none: another line may stand beside it."""
+    own = [each for each in level.own(found.setter) if len(each.args) > 1]
+    return {name for each in own if (name := header_name(each.args[0])) not in STAMPS[:1] or each.args[1]}
 
 
 def stamping_lines(conf: Conf, found: Pass) -> list[str]:
     """The lines that stamp the requests of a location, with what they would otherwise keep from it."""
     if found.family == "proxy" and (conf.house or conf.blank):
         lines = [f"include {conf.folder}/sojourn_proxy.conf;"]
-    elif not conf.house and not conf.blank:
-        name = "X-Request-Start" if found.family in ("proxy", "grpc") else "HTTP_X_REQUEST_START"
-        lines = [f"{found.setter} {name} {OWN_STAMP};"]
     else:
-        lines = [
-            f"{found.setter} {name if found.family == 'grpc' else 'HTTP_' + name.upper().replace('-', '_')} {value};"
-            for name, value in _HOUSE_SENT
-        ]
-        lines += [f"{found.family}_hide_header {name};" for name in APP_HEADERS]
+        lines = override_lines(conf, found, _set_at(found.level, found), found.level.holder(found.setter))
+        if conf.house or conf.blank:
+            lines += hide_lines(found.family)
     for name in (found.setter, f"{found.family}_hide_header"):
         lines += _said_again(found.level, name, lines)
     return list(dict.fromkeys(lines))
@@ -114,8 +107,8 @@ def _said_again(level: Level, name: str, lines: list[str]) -> list[str]:
 
 
 def _ours(directive: Directive) -> bool:
-    names = {*ONE_ONLY, "x-queue-start", "tracestate", *(name.lower() for name in APP_HEADERS)}
-    return bool(directive.args) and directive.args[0].lower() in names
+    names = {*REQUEST_NAMES, *(name.lower() for name in ANSWER_HEADERS)}
+    return bool(directive.args) and header_name(directive.args[0]) in names
 
 
 def _twice(found: Pass) -> Iterator[Finding]:
@@ -148,7 +141,7 @@ def _values(conf: Conf, found: Pass) -> Iterator[Finding]:
         text = " ".join([made.name, made.args[0], "$sojourn_stamp_sent" if conf.house else OWN_STAMP]) + ";"
         replaced: tuple[str, str, str, tuple[Edit, ...]]
         replaced = (text, place_of(made, holder), REPLACE, (instead_of(made, text),))
-        if _comes_from_client(conf, value):
+        if comes_from_client(conf, value):
             yield Finding(
                 "stamp-from-client",
                 ERROR,
@@ -157,7 +150,7 @@ def _values(conf: Conf, found: Pass) -> Iterator[Finding]:
                 "Whoever sends an old stamp makes a queue that is not there. Only addresses of trusted.conf may stamp.",
                 *replaced,
             )
-        elif _NO_INSTANT.search(value):
+        elif is_no_instant(value):
             yield Finding(
                 "stamp-unit",
                 ERROR,
@@ -166,18 +159,6 @@ def _values(conf: Conf, found: Pass) -> Iterator[Finding]:
                 "The middleware reads seconds, ms, us or ns since 1970 and refuses anything else.",
                 *replaced,
             )
-
-
-def _comes_from_client(conf: Conf, value: str) -> bool:
-    if _FROM_CLIENT.search(value):
-        return True
-    for name in re.findall(r"\$\{?(\w+)", value):
-        for each in conf.http.own("map"):
-            if len(each.args) == 2 and each.args[1] == f"${name}" and "trusted" not in each.args[0]:
-                values = [entry.args[0] for entry in each.block if entry.args]
-                if any(_FROM_CLIENT.search(text) for text in values):
-                    return True
-    return False
 
 
 def _in_subrequest(level: Level) -> Iterator[Finding]:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
+from sojourn.doctor.nginx_headers import ANSWER_HEADERS
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
-from sojourn.doctor.nginx_stamp import APP_HEADERS
 from sojourn.words import printable
 
 WIDEST = {4: 8, 6: 16}  # bits: a network wider than this is no proxy of one's own
+# Directive -> (the value with which names with underscores get through, the other one).
+_UNDERSCORES = {"underscores_in_headers": ("on", "off"), "ignore_invalid_headers": ("off", "on")}
 _LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "*", "[::]", "[::1]", "")  # noqa: S104 - names, nothing is bound
 
 
@@ -29,18 +31,20 @@ def trust_findings(conf: Conf) -> Iterator[Finding]:
             if not trusted:
                 yield from _nobody(conf, geo)
     for level in (conf.http, *conf.levels):
-        for each in level.own("underscores_in_headers"):
-            if each.args == ["on"]:
+        for each in level.own(*_UNDERSCORES):
+            lets_through, safe = _UNDERSCORES[each.name]
+            if each.args == [lets_through]:
                 yield Finding(
                     "underscores-in-headers",
                     WARNING,
                     level.title,
-                    "A client's X_Request_Start gets through to the app.",
-                    "Where header names are told as in CGI, it looks like X-Request-Start: anybody can stamp.",
-                    "underscores_in_headers off;",
+                    "A client's X_Request_Start and X_Queue_Start get through to the app.",
+                    "Where header names are told as in CGI, they look like X-Request-Start and X-Queue-Start: any client "
+                    "can stamp.",
+                    f"{each.name} {safe};",
                     place_of(each, level),
                     REPLACE,
-                    (instead_of(each, "underscores_in_headers off;"),),
+                    (instead_of(each, f"{each.name} {safe};"),),
                 )
 
 
@@ -113,10 +117,10 @@ def header_findings(conf: Conf) -> Iterator[Finding]:
     for each in conf.passes:
         if not each.stamped:
             continue
-        missing = [name for name in APP_HEADERS if name.lower() not in _hidden(each)]
+        missing = [name for name in ANSWER_HEADERS if name.lower() not in _hidden(each)]
         passed = {d.args[0].lower() for d in each.level.effective(f"{each.family}_pass_header") if d.args}
         if id(each.level.directive) in inner:
-            stripped = [name for name in APP_HEADERS if name not in missing and name.lower() not in passed]
+            stripped = [name for name in ANSWER_HEADERS if name not in missing and name.lower() not in passed]
             if stripped:
                 yield _stripped(each, stripped)
         elif missing := [name for name in missing if name.lower() not in passed]:

@@ -12,6 +12,13 @@ HOST = "proxy_set_header Host $host;"
 CONNECTION = 'proxy_set_header Connection "";'
 INCLUDE = "include sojourn/sojourn_proxy.conf;"
 PROXY = (PASS, VERSION, HOST, CONNECTION, INCLUDE)
+STAMP = "proxy_set_header X-Request-Start $sojourn_stamp_sent;"
+REST = (
+    'proxy_set_header X-Queue-Start "";',
+    "proxy_set_header X-Request-ID $sojourn_request_id;",
+    "proxy_set_header traceparent $sojourn_traceparent;",
+    "proxy_set_header tracestate $sojourn_tracestate;",
+)
 HIDES = tuple(f"proxy_hide_header {name};" for name in ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route"))
 
 
@@ -120,6 +127,21 @@ def server(*lines: str) -> tuple[str, str]:
     return SERVER, "\n        ".join([SERVER, *lines])
 
 
+def earlier_lines(family: str, scheme: str = "") -> tuple[str, str]:
+    """``location /`` with the lines that the doctor gave for a family before: X-Queue-Start and tracestate pass."""
+    cgi = family != "grpc"
+    setter = f"{family}_param HTTP_" if cgi else f"{family}_set_header "
+    names = [line.split()[1] for line in (STAMP, *REST[1:3])]
+    return root(
+        f"{family}_pass {scheme}app;",
+        *(
+            f"{setter}{name.upper().replace('-', '_') if cgi else name} {line.split()[2]}"
+            for name, line in zip(names, (STAMP, *REST[1:3]), strict=True)
+        ),
+        *(line.replace("proxy_", f"{family}_") for line in HIDES),
+    )
+
+
 def own_log(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """A log format of one's own, with another text in it."""
     assert old in OWN_LOG
@@ -144,13 +166,13 @@ STAMPING = [
     Fault(
         "the client's stamp sent on",
         "stamp-from-client",
-        (root(*PROXY[:-1], "proxy_set_header X-Request-Start $http_x_request_start;", *HIDES),),
+        (root(*PROXY[:-1], "proxy_set_header X-Request-Start $http_x_request_start;", *REST, *HIDES),),
         "proxy_set_header X-Request-Start $sojourn_stamp_sent;",
     ),
     Fault(
         "a date for a stamp",
         "stamp-unit",
-        (root(*PROXY[:-1], "proxy_set_header X-Request-Start $time_iso8601;", *HIDES),),
+        (root(*PROXY[:-1], "proxy_set_header X-Request-Start $time_iso8601;", *REST, *HIDES),),
         "proxy_set_header X-Request-Start $sojourn_stamp_sent;",
     ),
     Fault(
@@ -184,6 +206,64 @@ STAMPING = [
         "warning",
     ),
     Fault("everybody trusted", "trust-everybody", (), "0.0.0.0/0 1;", files=(("trusted.conf", "0.0.0.0/0 1;\n"),)),
+    Fault(
+        "a stamp without the other headers",
+        "headers-pass",
+        (root(*PROXY[:-1], STAMP, *HIDES),),
+        REST[0],
+        "warning",
+    ),
+    Fault(
+        "earlier lines for gRPC", "headers-pass", (earlier_lines("grpc", "grpc://"),), 'X-Queue-Start "";', "warning"
+    ),
+    Fault(
+        "earlier lines for FastCGI",
+        "headers-pass",
+        (earlier_lines("fastcgi"),),
+        "fastcgi_param HTTP_TRACESTATE $sojourn_tracestate if_not_empty;",
+        "warning",
+    ),
+    Fault(
+        "earlier lines for uwsgi",
+        "headers-pass",
+        (earlier_lines("uwsgi"),),
+        'uwsgi_param HTTP_X_QUEUE_START "";',
+        "warning",
+    ),
+    Fault(
+        "earlier lines for SCGI",
+        "headers-pass",
+        (earlier_lines("scgi"),),
+        'scgi_param HTTP_X_QUEUE_START "";',
+        "warning",
+    ),
+    Fault(
+        "the client's request id sent on",
+        "headers-pass",
+        (root(*PROXY[:-1], STAMP, "proxy_set_header X-Request-ID $http_x_request_id;", *REST[:1], *REST[2:], *HIDES),),
+        REST[1],
+        "warning",
+    ),
+    Fault(
+        "the client's request id sent on by a map",
+        "headers-pass",
+        (
+            (
+                UPSTREAM,
+                f"    map $http_x_request_id $id {{ default $http_x_request_id; '' $request_id; }}\n\n{UPSTREAM}",
+            ),
+            root(*PROXY[:-1], STAMP, "proxy_set_header X-Request-ID $id;", *REST[:1], *REST[2:], *HIDES),
+        ),
+        REST[1],
+        "warning",
+    ),
+    Fault(
+        "invalid header names not ignored",
+        "underscores-in-headers",
+        (server("ignore_invalid_headers off;"),),
+        "ignore_invalid_headers on;",
+        "warning",
+    ),
     Fault(
         "underscores in headers",
         "underscores-in-headers",
@@ -247,9 +327,7 @@ LOGGING = [
         "headers to hide not inherited",
         "headers-leak",
         (
-            root(
-                *PROXY[:-1], "proxy_set_header X-Request-Start $sojourn_stamp_sent;", "proxy_hide_header X-Powered-By;"
-            ),
+            root(*PROXY[:-1], STAMP, *REST, "proxy_hide_header X-Powered-By;"),
             server(INCLUDE),
         ),
         "proxy_hide_header X-Worker;",

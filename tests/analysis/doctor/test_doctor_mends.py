@@ -57,9 +57,25 @@ def believed(seen: Seen) -> bool:
     return seen.stamps() == ["t=1"]
 
 
+def passed_on(seen: Seen) -> bool:
+    seen.get(X_Queue_Start="t=1")
+    return seen.requests[-1].get("x-queue-start") == ["t=1"]
+
+
+def passed_on_with_an_underscore(seen: Seen) -> bool:
+    names = {"X_Queue_Start": "t=1"}
+    got(seen.conf.ports["PORT"], "/", names)
+    return seen.requests[-1].get("x_queue_start") == ["t=1"]
+
+
 def stamped_twice(seen: Seen) -> bool:
     seen.get()
     return len(seen.stamps()) == 2
+
+
+def sent_on(seen: Seen) -> bool:
+    seen.get(X_Request_ID="mine")
+    return seen.requests[-1].get("x-request-id") == ["mine"]
 
 
 def no_unix_time(seen: Seen) -> bool:
@@ -126,6 +142,11 @@ CASES: dict[str, Callable[[Seen], bool]] = {
     "a stamp of one's own beside the include": stamped_twice,
     "the client's stamp sent on": believed,
     "a date for a stamp": no_unix_time,
+    "a stamp without the other headers": passed_on,
+    "underscores in headers": passed_on_with_an_underscore,
+    "invalid header names not ignored": passed_on_with_an_underscore,
+    "the client's request id sent on": sent_on,
+    "the client's request id sent on by a map": sent_on,
     "another log in a location": unlogged,
     "access_log off in a location": unlogged,
     "headers to hide not inherited": told_to_clients,

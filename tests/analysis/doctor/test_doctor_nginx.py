@@ -26,6 +26,7 @@ from doctor_faults import (
 from doctor_support import laid
 from sojourn.capture import nginx_syntax
 from sojourn.doctor import diagnose
+from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_levels import Level, Pass
 from sojourn.doctor.nginx_upstream import _seconds
 from sojourn_lab.nginx import Nginx
@@ -69,7 +70,7 @@ def test_there_are_enough() -> None:
     assert len({fault.code for fault in FAULTS}) >= 25
 
 
-OWN_STAMP = 'proxy_set_header X-Request-Start "t=${msec}";'
+OWN_STAMP, *OWN_REST = bare_lines("proxy")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_stamp_and_a_log_of_ones_own(tmp_path: Path, old: str, new: str, code:
     text = re.sub(r"location /api/ \{.*?\}", "", GOOD, flags=re.S).replace(LOG, OWN_LOG.replace(old, new))
     text = re.sub(
         r"location / \{.*?\}",
-        " ".join(["location / {", PASS, VERSION, CONNECTION, OWN_STAMP, *HIDES, "}"]),
+        " ".join(["location / {", PASS, VERSION, CONNECTION, OWN_STAMP, *OWN_REST, *HIDES, "}"]),
         text,
         flags=re.S,
     )

@@ -1,0 +1,75 @@
+"""The headers that Sojourn reads of a request, and the nginx lines that set each of them on the way to an app.
+
+nginx passes on every header of a client that no line sets. So each way to an app (``proxy_pass``, ``grpc_pass``,
+``fastcgi_pass``, ``uwsgi_pass``, ``scgi_pass``) sets all of these; its lines come from this one table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STAMPS = ("x-request-start", "x-queue-start")
+HEADER_FAMILIES = ("proxy", "grpc")
+"""Families whose directive names a header as HTTP does; the others name a parameter of CGI, HTTP_X_REQUEST_START."""
+
+
+@dataclass(frozen=True)
+class RequestHeader:
+    """A header that Sojourn reads of a request.
+
+    Attributes:
+        name: as HTTP writes it.
+        value: what nginx sends, as its configuration writes it, where ``sojourn.conf`` is included.
+        bare: the same in a configuration without files of Sojourn. ``""``: the header is not sent at all.
+        optional: ``value`` may be empty at run time. An empty header is not sent; an empty parameter would be.
+    """
+
+    name: str
+    value: str
+    bare: str = '""'
+    optional: bool = False
+
+    def line(self, family: str, value: str) -> str:
+        """Return the line that sets this header to ``value`` in the words of a family: proxy, grpc, fastcgi, …"""
+        if family in HEADER_FAMILIES:
+            return f"{setter(family)} {self.name} {value};"
+        flag = " if_not_empty" if self.optional and value != '""' else ""
+        return f"{setter(family)} HTTP_{self.name.upper().replace('-', '_')} {value}{flag};"
+
+
+REQUEST_HEADERS = (
+    RequestHeader("X-Request-Start", "$sojourn_stamp_sent", '"t=${msec}"'),
+    RequestHeader("X-Queue-Start", '""'),
+    RequestHeader("X-Request-ID", "$sojourn_request_id", "$request_id"),
+    RequestHeader("traceparent", "$sojourn_traceparent"),
+    RequestHeader("tracestate", "$sojourn_tracestate", optional=True),
+)
+ANSWER_HEADERS = ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route")
+REQUEST_NAMES = tuple(header.name.lower() for header in REQUEST_HEADERS)
+OWN_STAMP = REQUEST_HEADERS[0].bare
+
+
+def setter(family: str) -> str:
+    """Return the directive of a family that sends the app a header."""
+    return f"{family}_set_header" if family in HEADER_FAMILIES else f"{family}_param"
+
+
+def header_name(name: str) -> str:
+    """Return the first argument of such a directive as HTTP writes it, in small letters."""
+    small = name.lower()
+    return small.removeprefix("http_").replace("_", "-") if small.startswith("http_") else small
+
+
+def include_lines(family: str) -> list[str]:
+    """Return what ``sojourn_proxy.conf`` says, in the words of a family; ``sojourn.conf`` has its variables."""
+    return [header.line(family, header.value) for header in REQUEST_HEADERS] + hide_lines(family)
+
+
+def bare_lines(family: str) -> list[str]:
+    """Return the lines that set every header of the table without any file of Sojourn."""
+    return [header.line(family, header.bare) for header in REQUEST_HEADERS]
+
+
+def hide_lines(family: str) -> list[str]:
+    """Return the lines that keep the app's measurements from the client."""
+    return [f"{family}_hide_header {name};" for name in ANSWER_HEADERS]

@@ -1,0 +1,123 @@
+"""Real servers behind nginx, one for each way to an app; each answers with the headers that reached it, as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+from sojourn_lab.house import house_file
+from sojourn_lab.process import Process, free_ports, wait_for_port
+
+DEADLINE_S = 20.0
+METHOD = "/shop.Cart/Show"
+WSGI_APP = """\
+import json
+from sojourn_middleware import WSGIMiddleware
+
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps({key: value for key, value in environ.items() if key.startswith("HTTP_")}).encode()]
+
+application = WSGIMiddleware(app, telemetry=False)
+"""
+PHP_APP = """\
+<?php
+header('X-Queueing-Delay: 0.001');
+echo json_encode(array_filter($_SERVER, fn($key) => str_starts_with($key, 'HTTP_'), ARRAY_FILTER_USE_KEY));
+"""
+CGI_NAMES = ("REQUEST_METHOD $request_method", "QUERY_STRING $query_string", "SERVER_PROTOCOL $server_protocol")
+WSGI_NAMES = (*CGI_NAMES, "PATH_INFO $uri", "SERVER_NAME $server_name", "SERVER_PORT $server_port")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way from nginx to an app: the lines that lead there, without a stamp."""
+
+    family: str
+    lines: tuple[str, ...]
+
+
+def _program(names: tuple[str, ...], package: str) -> str:
+    """The first of some programs that is installed, sbin searched as well."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
+    program = next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+    if program is None:
+        pytest.skip(f"{names[0]} is not installed (package {package})")
+    return program
+
+
+@contextmanager
+def way_to(family: str, folder: Path) -> Iterator[Way]:
+    """A server for a family of directives, as long as the block; skips the test where it is not installed."""
+    if family == "grpc":
+        with _grpc_server() as port:
+            yield Way(family, (f"grpc_pass grpc://127.0.0.1:{port};",))
+        return
+    (port,) = free_ports(1)
+    if family == "fastcgi":
+        (folder / "app.php").write_text(PHP_APP)
+        root = os.geteuid() == 0
+        user = "user = root\n" if root else ""
+        pool = f"[app]\n{user}listen = 127.0.0.1:{port}\npm = static\npm.max_children = 1\n"
+        (folder / "fpm.conf").write_text(f"[global]\nerror_log = {folder}/fpm.log\ndaemonize = no\n{pool}")
+        program = _program(("php-fpm", *(f"php-fpm8.{minor}" for minor in range(9, -1, -1))), "php-fpm")
+        command = [
+            program,
+            "--nodaemonize",
+            "--fpm-config",
+            str(folder / "fpm.conf"),
+            *(["--allow-to-run-as-root"] * root),
+        ]
+        lines = [f"fastcgi_param {each};" for each in (*CGI_NAMES, f"SCRIPT_FILENAME {folder}/app.php")]
+        target = f"127.0.0.1:{port}"
+    else:
+        (folder / "app.py").write_text(WSGI_APP)
+        program = _program(("uwsgi", "uwsgi-core"), "uwsgi-core")
+        if not any(Path("/usr/lib/uwsgi/plugins").glob("python3*_plugin.so")):
+            pytest.skip("uwsgi's plugin python3 is not installed (package uwsgi-plugin-python3)")
+        protocol = {"proxy": "--http-socket", "uwsgi": "--uwsgi-socket", "scgi": "--scgi-socket"}[family]
+        command = [
+            *(program, "--plugin", "python3", protocol, f"127.0.0.1:{port}", "--need-app", "--die-on-term"),
+            *(
+                "--wsgi-file",
+                str(folder / "app.py"),
+                "--pythonpath",
+                str(house_file("middleware", "python", "src")),
+            ),
+        ]
+        lines = [f"{family}_param {each};" for each in WSGI_NAMES] if family != "proxy" else []
+        target = f"http://127.0.0.1:{port}" if family == "proxy" else f"127.0.0.1:{port}"
+    with Process(command, name=family, folder=folder / "servers") as process:
+        wait_for_port("127.0.0.1", port, DEADLINE_S, process)
+        yield Way(family, (f"{family}_pass {target};", *lines))
+
+
+class _Show(grpc.GenericRpcHandler):
+    """Answers every call with its metadata, named as CGI names headers."""
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        """The handler of one call."""
+        names: dict[str, list[str]] = {}
+        for name, value in details.invocation_metadata:
+            names.setdefault("HTTP_" + name.upper().replace("-", "_"), []).append(str(value))
+        text = json.dumps({name: ",".join(values) for name, values in names.items()}).encode()
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: text)
+
+
+@contextmanager
+def _grpc_server() -> Iterator[int]:
+    server = grpc.server(ThreadPoolExecutor(1), handlers=(_Show(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield port
+    finally:
+        server.stop(None).wait(DEADLINE_S)

@@ -1,0 +1,167 @@
+"""A client forges every header that Sojourn reads; with the doctor's lines none of them reaches a real app."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+from apps_behind import METHOD, Way, way_to
+from doctor_support import DEADLINE_S, Laid, laid, running
+from sojourn.doctor.nginx_headers import HEADER_FAMILIES, header_name
+from sojourn_lab.nginx import Nginx
+
+NO_NGINX = Nginx.why_unavailable()
+pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
+
+FAMILIES = ("proxy", "fastcgi", "uwsgi", "scgi", "grpc")
+CONF = """\
+@MODULE@
+pid @FOLDER@/nginx.pid;
+error_log @FOLDER@/error.log notice;
+
+events {
+    worker_connections 4096;
+}
+
+http {
+    @TEMP@
+    LOG
+
+    server {
+        listen 127.0.0.1:@PORT@HTTP2;
+        server_name shop.example;
+        underscores_in_headers on;
+
+        location EARLIER_PATH {
+            PASS
+            EARLIER
+        }
+
+        location NONE_PATH {
+            PASS
+        }
+    }
+}
+"""
+LOGS = {
+    True: "include sojourn/sojourn.conf;\n    access_log @FOLDER@/access.jsonl sojourn;",
+    False: "access_log @FOLDER@/access.jsonl;",
+}
+# What the doctor said before: with Sojourn's files, and without them.
+EARLIER = {
+    True: (
+        ("X-Request-Start", "$sojourn_stamp_sent"),
+        ("X-Request-ID", "$sojourn_request_id"),
+        ("traceparent", "$sojourn_traceparent"),
+    ),
+    False: (("X-Request-Start", '"t=${msec}"'),),
+}
+
+
+def earlier_lines(family: str, included: bool) -> str:
+    """The lines of an earlier doctor for a location."""
+    if family in HEADER_FAMILIES:
+        return "\n".join(f"{family}_set_header {name} {value};" for name, value in EARLIER[included])
+    return "\n".join(
+        f"{family}_param HTTP_{name.upper().replace('-', '_')} {value};" for name, value in EARLIER[included]
+    )
+
+
+def conf_of(folder: Path, way: Way, included: bool) -> Laid:
+    """nginx in front of one app: one location with the lines of an earlier doctor, one without a stamp."""
+    paths = ("/shop.Cart/", "/shop.Other/") if way.family == "grpc" else ("/earlier", "/none")
+    values = {
+        "LOG": LOGS[included],
+        "HTTP2": " http2" if way.family == "grpc" else "",
+        "EARLIER_PATH": paths[0],
+        "NONE_PATH": paths[1],
+        "PASS": "\n            ".join(way.lines),
+        "EARLIER": earlier_lines(way.family, included),
+    }
+    text = CONF
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return laid(folder, text=text)
+
+
+def forged(family: str) -> list[tuple[str, str]]:
+    """Every header, as a client forges it: a stamp of 500 s ago, twice, and names of its own."""
+    old = [f"t={time.time() - age:.3f}" for age in (500, 501, 502)]
+    headers = [
+        ("X-Request-Start", old[0]),
+        ("X-Queue-Start", old[1]),
+        ("X-Queue-Start", old[2]),
+        ("X-Request-ID", "forged-id"),
+        ("traceparent", f"00-{'f0' * 16}-{'f0' * 8}-01"),
+        ("tracestate", "forged=1"),
+    ]
+    if family in HEADER_FAMILIES:
+        return headers
+    # Names with underscores become the same parameters of CGI.
+    return [*headers, *((name.replace("-", "_"), value) for name, value in headers if "-" in name)]
+
+
+def received(conf: Laid, family: str, path: str, headers: list[tuple[str, str]]) -> dict[str, str]:
+    """The headers that reach the app, by HTTP's names in small letters."""
+    port = conf.ports["PORT"]
+    if family == "grpc":
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            method = METHOD if path == "/earlier" else METHOD.replace("Cart", "Other")
+            metadata = tuple((name.lower(), value) for name, value in headers)
+            body = channel.unary_unary(method)(b"", timeout=DEADLINE_S, metadata=metadata)
+    else:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+        try:
+            connection.putrequest("GET", path)
+            for name, value in headers:
+                connection.putheader(name, value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            body = answer.read()
+            assert answer.status == 200, body
+        finally:
+            connection.close()
+    return {header_name(name): value for name, value in json.loads(body).items()}
+
+
+def assert_nothing_forged(headers: dict[str, str], sent: list[tuple[str, str]], included: bool) -> None:
+    values = {value for _, value in sent}
+    assert not {name: value for name, value in headers.items() if any(each in value for each in values)}
+    assert time.time() - 60 < float(headers["x-request-start"].removeprefix("t=")) < time.time() + 1
+    assert "x-queue-start" not in headers
+    assert "tracestate" not in headers
+    assert len(headers["x-request-id"]) == 32
+    assert ("traceparent" in headers) == included
+
+
+@pytest.mark.parametrize("included", [True, False], ids=["with the includes", "without the includes"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_forged_header_reaches_the_app(tmp_path: Path, family: str, included: bool) -> None:
+    with way_to(family, tmp_path) as way:
+        conf = conf_of(tmp_path / "nginx", way, included)
+        sent = forged(family)
+        with running(conf):
+            before = received(conf, family, "/earlier", sent)
+            assert any(value in before["x-queue-start"] for name, value in sent if name == "X-Queue-Start")
+            assert "forged" in before["tracestate"]
+        findings = [each for each in conf.diagnosed().findings if each.code in ("stamp-missing", "headers-pass")]
+        assert sorted(each.code for each in findings) == ["headers-pass", "stamp-missing"]
+        conf.apply(tuple(edit for each in findings for edit in each.edits))
+        codes = {each.code for each in conf.diagnosed().findings}
+        assert not {code for code in codes if code.startswith(("stamp-", "headers-pass"))}
+        with running(conf):
+            for path in ("/earlier", "/none"):
+                assert_nothing_forged(received(conf, family, path, sent), sent, included)
+        if included:
+            assert_logged_as_sent(conf)
+
+
+def assert_logged_as_sent(conf: Laid) -> None:
+    """The log of a stopped nginx: two requests with its own stamps, and no queue of 500 s."""
+    rows = [json.loads(line) for line in (conf.folder / "access.jsonl").read_text().splitlines()]
+    assert [row["stamp"] for row in rows] == ["own", "own"]
+    assert all(float(row["queueing_delay"] or 0) < 60 for row in rows)
