@@ -15,7 +15,7 @@ case $stage in
     # What the tests can do without is installed where the distribution has it; what is missing is named by a skip.
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
-            tmux libatomic1" ;;
+            tmux libatomic1 php-fpm uwsgi-core uwsgi-plugin-python3" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
         requirements=requirements/tools.txt needed="" wanted="wrk" ;;
@@ -51,6 +51,8 @@ provided() { # what another installation than the distribution's may provide as 
         njs | unicorn | siege | wrk | chromium | zstd | tshark | goaccess | jq | tmux | curl) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
+        php-fpm) command -v php-fpm > /dev/null ;;
+        uwsgi-core) command -v uwsgi > /dev/null || command -v uwsgi-core > /dev/null ;;
         *) return 1 ;;
     esac
 }
@@ -84,6 +86,9 @@ if [ -n "$missing" ]; then
     say "setup: apt-get install$available"
     case $available in
         *" nginx"*) say "setup: (Debian's package starts an nginx of its own on port 80; nothing here uses it)" ;;
+    esac
+    case $available in
+        *" php-fpm"*) say "setup: (Debian's package starts a php-fpm of its own on a Unix socket; nothing here uses it)" ;;
     esac
     # shellcheck disable=SC2086 # a list of words
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $available > /dev/null \

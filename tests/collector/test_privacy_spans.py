@@ -17,6 +17,7 @@ HEADERS = {
     "Referer": f"https://shop.example/?{SECRET}",
     "User-Agent": SECRET,
     "X-Forwarded-For": "203.0.113.77",
+    "Baggage": f"token={SECRET}",
 }
 
 

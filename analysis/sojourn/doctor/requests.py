@@ -7,6 +7,7 @@ from shlex import quote
 
 from sojourn.doctor.facts import SHOWN, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
+from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_machine import route_map
 from sojourn.words import percent, printable
 
@@ -16,23 +17,24 @@ SILENT = 0.1  # of a backend's answers
 MANY_ROUTES = 100
 MIDDLEWARE = "pip install sojourn-middleware\nfrom sojourn_middleware import WSGIMiddleware\napp = WSGIMiddleware(app)"
 PROXY_INCLUDE = "include sojourn/sojourn_proxy.conf;"
+_BARE = "\n".join(bare_lines("proxy"))
 
 # Reason -> (why it was refused, the line that mends it, what to do with it).
 _REFUSED = {
     "list": (
         "it came twice in one header: two proxies each added one",
-        'proxy_set_header X-Request-Start "t=${msec}";',
+        _BARE,
         "The proxy in front must set its stamp instead of adding one. In HAProxy: http-request set-header.",
     ),
     "not_a_number": (
         "it is no number",
-        'proxy_set_header X-Request-Start "t=${msec}";',
+        _BARE,
         "A stamp is t= and unix seconds, ms, us or ns. In HAProxy: http-request set-header X-Request-Start "
         "t=%[date(0,us)].",
     ),
     "unit": (
         "its number of digits fits none of seconds (10), ms (13), us (16) or ns (19)",
-        'proxy_set_header X-Request-Start "t=${msec}";',
+        _BARE,
         "A time since boot, or one cut short, is no unix time.",
     ),
     "future": (

@@ -30,7 +30,6 @@ application = WSGIMiddleware(app, telemetry=False)
 """
 PHP_APP = """\
 <?php
-header('X-Queueing-Delay: 0.001');
 echo json_encode(array_filter($_SERVER, fn($key) => str_starts_with($key, 'HTTP_'), ARRAY_FILTER_USE_KEY));
 """
 CGI_NAMES = ("REQUEST_METHOD $request_method", "QUERY_STRING $query_string", "SERVER_PROTOCOL $server_protocol")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sojourn.doctor.nginx_headers import include_lines
+
 from sojourn_lab.proxy import BALANCER_LINES, Upstreams
 from sojourn_lab.topology import Topology
 
@@ -34,15 +36,7 @@ def server_text(topology: Topology) -> str:
             grpc_read_timeout {max(1, round(topology.proxy_read_timeout * 1000))}ms;
             # A call that failed at one backend is not tried at another: that would be balancing, too.
             grpc_next_upstream off;
-            grpc_set_header X-Request-Start $sojourn_stamp_sent;
-            grpc_set_header X-Queue-Start   "";
-            grpc_set_header X-Request-ID    $sojourn_request_id;
-            grpc_set_header traceparent     $sojourn_traceparent;
-            grpc_set_header tracestate      $sojourn_tracestate;
-            grpc_hide_header X-Queueing-Delay;
-            grpc_hide_header X-Service-Time;
-            grpc_hide_header X-Worker;
-            grpc_hide_header X-Route;
+            {" ".join(include_lines("grpc"))}
             add_header X-Request-ID $sojourn_request_id always;
         }}
 """
