@@ -12,6 +12,7 @@ from sojourn.doctor.nginx_headers import (
     REQUEST_NAMES,
     STAMPS,
     RequestHeader,
+    blank_lines,
     header_name,
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, word, written
@@ -29,15 +30,17 @@ _NO_INSTANT = re.compile(r"\$\{?(?:time_iso8601|time_local|date_local|date_gmt|r
 def client_findings(conf: Conf) -> Iterator[Finding]:
     """Headers of clients that reach an app, beside the stamps themselves."""
     checked: set[tuple[int, str]] = set()
-    for each in conf.passes:
+    subrequests = [] if conf.blank else conf.subrequest_passes
+    for each in [*conf.passes, *subrequests]:
         holder = each.level.holder(each.setter) or each.level
         key = (id(holder.directive), each.family)
-        if key in checked:
-            continue
-        checked.add(key)
-        yield from _sent_on(conf, each, holder)
-        if each.stamped:
-            yield from _not_set(conf, each, holder)
+        if key not in checked:
+            checked.add(key)
+            yield from _sent_on(conf, each, holder)
+            if each.stamped and each not in subrequests:
+                yield from _not_set(conf, each, holder)
+        if each in subrequests:
+            yield from _not_set_in_subrequest(each)
 
 
 def _sent_on(conf: Conf, found: Pass, holder: Level) -> Iterator[Finding]:
@@ -60,33 +63,58 @@ def _sent_on(conf: Conf, found: Pass, holder: Level) -> Iterator[Finding]:
 
 
 def _not_set(conf: Conf, found: Pass, holder: Level) -> Iterator[Finding]:
-    present = {name for name, _, _ in found.sent()} | _cleared(found.level)
-    missing = [header.name for header in REQUEST_HEADERS if header.name.lower() not in present]
-    if not missing or found.level.value(f"{found.family}_pass_request_headers") == "off":
-        return
-    text = "\n".join(override_lines(conf, found, present))
-    last = holder.own(found.setter)[-1]
-    yield Finding(
-        CODE,
-        WARNING,
-        holder.title,
-        f"{holder.title} stamps, and lets {', '.join(missing)} of any client through to {printable(found.target)}.",
-        _WHY,
-        text,
-        place_of(last, holder),
-        ADD,
-        (after(last, text),),
-    )
+    present = _set_or_cleared(found)
+    if missing := _missing(present):
+        text = "\n".join(override_lines(conf, found, present))
+        last = holder.own(found.setter)[-1]
+        yield Finding(
+            CODE,
+            WARNING,
+            holder.title,
+            f"{holder.title} stamps, and lets {missing} of any client through to {printable(found.target)}.",
+            _WHY,
+            text,
+            place_of(last, holder),
+            ADD,
+            (after(last, text),),
+        )
 
 
-def _cleared(level: Level) -> set[str]:
-    """Headers that the module headers-more takes out of the request."""
-    return {
-        name.lower()
-        for each in level.effective("more_clear_input_headers")
-        for argument in each.args
-        for name in re.split(r"[\s,]+", argument)
-    }
+def _not_set_in_subrequest(found: Pass) -> Iterator[Finding]:
+    present = _set_or_cleared(found)
+    if missing := _missing(present):
+        own = found.level.own(found.setter)
+        # With lines of its own the location inherits none any more.
+        inherited = [] if own else [written(each) for each in found.level.effective(found.setter)]
+        text = "\n".join([*blank_lines(found.family, present), *inherited])
+        last = own[-1] if own else found.outermost
+        yield Finding(
+            CODE,
+            WARNING,
+            found.level.title,
+            f"{found.level.title}, which auth_request or mirror asks, lets {missing} of any client through to "
+            f"{printable(found.target)}.",
+            "A client can forge the queue that its app measures, and choose the request that a span of that app is "
+            "joined to.",
+            text,
+            place_of(last, found.level),
+            ADD,
+            (after(last, text),),
+        )
+
+
+def _missing(present: Collection[str]) -> str:
+    return ", ".join(header.name for header in REQUEST_HEADERS if header.name.lower() not in present)
+
+
+def _set_or_cleared(found: Pass) -> set[str]:
+    """Headers, in small letters, of which the app is not sent what the client sent."""
+    if found.level.value(f"{found.family}_pass_request_headers") == "off":
+        return set(REQUEST_NAMES)
+    # A directive of the module headers-more, which takes headers out of the request.
+    cleared = found.level.effective("more_clear_input_headers")
+    names = {name.lower() for each in cleared for text in each.args for name in re.split(r"[\s,]+", text)}
+    return names | {name for name, _, _ in found.sent()}
 
 
 def override_lines(conf: Conf, found: Pass, present: Collection[str], like: Level | None = None) -> list[str]:

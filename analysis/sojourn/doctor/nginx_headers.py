@@ -6,11 +6,14 @@ nginx passes on every header of a client that no line sets. So each way to an ap
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 STAMPS = ("x-request-start", "x-queue-start")
 HEADER_FAMILIES = ("proxy", "grpc")
 """Families whose directive names a header as HTTP does; the others name a parameter of CGI, HTTP_X_REQUEST_START."""
+NOT_SENT = '""'
+"""The value with which nginx sends no header, a client's neither."""
 
 
 @dataclass(frozen=True)
@@ -20,26 +23,26 @@ class RequestHeader:
     Attributes:
         name: as HTTP writes it.
         value: what nginx sends, as its configuration writes it, where ``sojourn.conf`` is included.
-        bare: the same in a configuration without files of Sojourn. ``""``: the header is not sent at all.
+        bare: the same in a configuration without files of Sojourn.
         optional: ``value`` may be empty at run time. An empty header is not sent; an empty parameter would be.
     """
 
     name: str
     value: str
-    bare: str = '""'
+    bare: str = NOT_SENT
     optional: bool = False
 
     def line(self, family: str, value: str) -> str:
         """Return the line that sets this header to ``value`` in the words of a family: proxy, grpc, fastcgi, …"""
         if family in HEADER_FAMILIES:
             return f"{setter(family)} {self.name} {value};"
-        flag = " if_not_empty" if self.optional and value != '""' else ""
+        flag = " if_not_empty" if self.optional and value != NOT_SENT else ""
         return f"{setter(family)} HTTP_{self.name.upper().replace('-', '_')} {value}{flag};"
 
 
 REQUEST_HEADERS = (
     RequestHeader("X-Request-Start", "$sojourn_stamp_sent", '"t=${msec}"'),
-    RequestHeader("X-Queue-Start", '""'),
+    RequestHeader("X-Queue-Start", NOT_SENT),
     RequestHeader("X-Request-ID", "$sojourn_request_id", "$request_id"),
     RequestHeader("traceparent", "$sojourn_traceparent"),
     RequestHeader("tracestate", "$sojourn_tracestate", optional=True),
@@ -68,6 +71,11 @@ def include_lines(family: str) -> list[str]:
 def bare_lines(family: str) -> list[str]:
     """Return the lines that set every header of the table without any file of Sojourn."""
     return [header.line(family, header.bare) for header in REQUEST_HEADERS]
+
+
+def blank_lines(family: str, present: Collection[str] = ()) -> list[str]:
+    """Return the lines that send no header of the table, for those that are not ``present``, in small letters."""
+    return [header.line(family, NOT_SENT) for header in REQUEST_HEADERS if header.name.lower() not in present]
 
 
 def hide_lines(family: str) -> list[str]:

@@ -162,6 +162,11 @@ class Conf:
         return [p for p in self._all_passes if p.level not in self.subrequests]
 
     @cached_property
+    def subrequest_passes(self) -> list[Pass]:
+        """Where auth_request and mirror hand subrequests to an app."""
+        return [p for p in self._all_passes if p.level in self.subrequests]
+
+    @cached_property
     def _all_passes(self) -> list[Pass]:
         return [
             Pass(_location(level), each, level) for level in self.levels for each in level.own(*PASSES) if each.args

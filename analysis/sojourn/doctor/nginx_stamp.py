@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.nginx_clients import comes_from_client, is_no_instant, override_lines
-from sojourn.doctor.nginx_headers import ANSWER_HEADERS, OWN_STAMP, REQUEST_NAMES, STAMPS, header_name, hide_lines
+from sojourn.doctor.nginx_headers import (
+    ANSWER_HEADERS,
+    OWN_STAMP,
+    REQUEST_NAMES,
+    STAMPS,
+    blank_lines,
+    header_name,
+    hide_lines,
+)
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
 from sojourn.words import printable
 
@@ -169,11 +177,14 @@ def _in_subrequest(level: Level) -> Iterator[Finding]:
             continue
         holder = level.holder("proxy_set_header") or level
         inherited = holder is not level
-        text = written(stamps[0].via or stamps[0])
+        line = stamps[0].via or stamps[0]
         if inherited:  # a line of its own, and so all the others again
-            others = [made for made in level.effective("proxy_set_header") if made.args[0].lower() not in STAMPS]
-            text = "\n".join(['proxy_set_header X-Request-Start "";', *map(written, others)])
-        edit = after(found, text) if inherited else without(stamps[0].via or stamps[0])
+            others = [written(made) for name, _, made in each.sent() if name not in STAMPS]
+            text = "\n".join([*blank_lines("proxy", REQUEST_NAMES[2:]), *others])
+        else:
+            brought = {name for name, _, made in each.sent() if line in (made, made.via)}
+            text = "\n".join(blank_lines("proxy", set(REQUEST_NAMES) - brought))
+        edit = after(found, text) if inherited else instead_of(line, text)
         yield Finding(
             "stamp-in-subrequest",
             WARNING,
@@ -182,7 +193,7 @@ def _in_subrequest(level: Level) -> Iterator[Finding]:
             "Subrequests share the variables of their request: its stamp would be the instant of the authentication, "
             "and that would count as waiting for the app.",
             text,
-            place_of(stamps[0].via or stamps[0] if not inherited else found, level),
-            ADD if inherited else REMOVE,
+            place_of(found if inherited else line, level),
+            ADD if inherited else REPLACE,
             (edit,),
         )

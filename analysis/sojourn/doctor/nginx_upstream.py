@@ -80,7 +80,9 @@ def _speaking(found: Pass) -> list[str]:
         lines.append('proxy_set_header Connection "";')
         if not found.level.own("proxy_set_header"):
             lines += [
-                written(d) for d in found.level.effective("proxy_set_header") if d.args[0].lower() != "connection"
+                written(d)
+                for d in found.level.effective("proxy_set_header")
+                if d.args and d.args[0].lower() != "connection"
             ]
     return lines
 

@@ -179,8 +179,36 @@ STAMPING = [
         "a stamp where auth_request asks",
         "stamp-in-subrequest",
         (server(location("= /auth", "internal;", *PROXY)), root("auth_request /auth;", *PROXY)),
-        INCLUDE,
+        'proxy_set_header X-Request-Start "";',
         "warning",
+    ),
+    Fault(
+        "headers of clients where auth_request asks",
+        "headers-pass",
+        (server(location("= /auth", "internal;", PASS)), root("auth_request /auth;", *PROXY)),
+        'proxy_set_header X-Request-Start "";',
+        "warning",
+    ),
+    Fault(
+        "headers of clients where auth_request asks, beside inherited ones",
+        "headers-pass",
+        (
+            server(HOST, VERSION, CONNECTION, location("= /auth", "internal;", PASS)),
+            root("auth_request /auth;", *PROXY),
+        ),
+        HOST,
+        "warning",
+    ),
+    Fault(
+        "a stamp of uwsgi lost in a location",
+        "stamp-not-inherited",
+        (
+            root(
+                "uwsgi_pass app;", "uwsgi_param PATH_INFO $uri;", *(line.replace("proxy_", "uwsgi_") for line in HIDES)
+            ),
+            server("uwsgi_param HTTP_X_REQUEST_START $sojourn_stamp_sent;", 'uwsgi_param HTTP_X_REQUEST_ID "";'),
+        ),
+        'uwsgi_param HTTP_X_REQUEST_ID "";',
     ),
     Fault(
         "a stamp inherited where auth_request asks",
