@@ -144,12 +144,8 @@ def _value(conf: Conf, found: Pass, header: RequestHeader) -> str:
     if header.bare != OWN_STAMP:
         return header.bare
     sent = [value for each in (found, *conf.passes) for name, value, _ in each.sent() if name in STAMPS and value]
-    return next((word(value) for value in sent if is_own_instant(conf, value)), OWN_STAMP)
-
-
-def is_own_instant(conf: Conf, value: str) -> bool:
-    """Return whether a stamp is neither a client's nor a date or a duration."""
-    return not comes_from_client(conf, value) and not is_no_instant(value)
+    own = [value for value in sent if not comes_from_client(conf, value) and not is_no_instant(value)]
+    return word(own[0]) if own else OWN_STAMP
 
 
 def is_no_instant(value: str) -> bool:

@@ -17,10 +17,15 @@ from doctor_faults import (
     LOG,
     OWN_LOG,
     PASS,
+    PROXY,
+    REST,
     SERVER,
     SOMAXCONN,
+    STAMP,
+    UPSTREAM,
     VERSION,
     Fault,
+    location,
     root,
 )
 from doctor_support import laid
@@ -102,6 +107,43 @@ def test_a_stamp_and_a_log_of_ones_own(tmp_path: Path, old: str, new: str, code:
     conf.apply(finding.edits)
     assert conf.accepted() == ""
     assert conf.diagnosed().findings == []
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (root(*PROXY[:-1], STAMP, "proxy_pass_request_headers off;", *HIDES),),
+        (
+            root(*PROXY[:-1], STAMP, *REST[:1], "proxy_set_header X-Request-ID $id;", *REST[2:], *HIDES),
+            (
+                UPSTREAM,
+                "    geo $realip_remote_addr $inside { default 0; 10.0.0.0/8 1; }\n"
+                f"    map $inside $id {{ default $request_id; 1 $http_x_request_id; }}\n\n{UPSTREAM}",
+            ),
+        ),
+    ],
+    ids=["no header of a client is sent on", "the id of an address of one's own"],
+)
+def test_headers_that_do_not_pass(tmp_path: Path, edits: tuple[tuple[str, str], ...]) -> None:
+    conf = laid(tmp_path / "fine", Fault("", "", edits, ""))
+    assert conf.accepted() == ""
+    assert conf.diagnosed().findings == []
+
+
+def test_a_stamp_of_ones_own_is_the_same_everywhere(tmp_path: Path) -> None:
+    """A location that stamps by X-Queue-Start, or not at all, gets the stamp that another one sends and logs."""
+    own_map = f'    map "" $mine {{ default $msec; }}\n\n{UPSTREAM}'
+    lines = ["proxy_set_header X-Queue-Start t=$mine;", *OWN_REST[1:], *HIDES]
+    edits = (root(*PROXY[:-1], *lines), (UPSTREAM, own_map), ("include sojourn/sojourn.conf;", ""), (LOG, ""))
+    text = GOOD.replace(location("/api/", "proxy_read_timeout 5s;", *PROXY), location("/api/", PASS))
+    text = text.replace("map $uri $sojourn_route", "map $uri $own_route")
+    conf = laid(tmp_path / "own", Fault("", "", edits, ""), text)
+    assert conf.accepted() == ""
+    findings = [each for each in conf.diagnosed().findings if each.code in ("headers-pass", "stamp-missing")]
+    assert {each.code: each.fix.splitlines()[0] for each in findings} == {
+        "headers-pass": "proxy_set_header X-Request-Start t=$mine;",
+        "stamp-missing": "proxy_set_header X-Request-Start t=$mine;",
+    }
 
 
 @pytest.mark.parametrize("around", [(PASS, VERSION, HOST, CONNECTION), ()], ids=["a pass beside it", "alone"])
