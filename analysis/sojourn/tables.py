@@ -13,7 +13,7 @@ from sojourn.explain.clock.at import plain_clocks
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES, Summary
-from sojourn.words import duration, milliseconds, percent, printable
+from sojourn.words import counted, duration, milliseconds, percent, printable
 
 ROWS_SHOWN = 10
 # In two lines each: the table of a group fits into 80 columns.
@@ -74,7 +74,11 @@ def audit_sentence(result: SplitResult) -> str:
     if audit.negative.get("queue"):
         parts.append(f"{audit.negative['queue']:,} negative queueing delays")
     if audit.app_known is not None:
-        parts.append(f"the app spoke for {percent(audit.app_known)} of its answers")
+        by_duration = audit.known.total.by_duration / audit.known.total.answered
+        alone = f" ({percent(by_duration)} by durations alone)" if by_duration else ""
+        parts.append(f"waiting and working known for {percent(audit.app_known)} of the answers{alone}")
+    if audit.known.total.impossible:
+        parts.append(f"{counted(audit.known.total.impossible, 'impossible queueing delay')} not used")
     if audit.duplicates:
         parts.append(f"{audit.duplicates:,} records delivered again count once")
     if audit.upgraded:

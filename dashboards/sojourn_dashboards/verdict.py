@@ -26,7 +26,7 @@ SENTENCES = {
     "mixed": ("No single cause", OTHER),
     "client": ("Neither: it is the client", OTHER),
     "retries": ("It is the retries", OTHER),
-    "unknown": ("It cannot be told", OTHER),
+    "unknown": ("Unknown", OTHER),
     "healthy": ("Healthy", "#009E73"),
 }
 

@@ -32,15 +32,16 @@ RESPONSE = f"{merged('response')} AS q_response"
 
 VERDICT = sql(
     """
-    SELECT if(p99 <= @slo@ AND shares[1] <= @healthy@ AND cause IN ('queueing', 'service', 'mixed'), 'healthy', cause)
-        AS verdict
+    SELECT if(p99 <= @slo@ AND shares[1] + shares[5] <= @healthy@ AND cause IN ('queueing', 'service', 'mixed'),
+        'healthy', cause) AS verdict
     FROM
     (
         SELECT
             q_response[3] AS p99,
             arrayMap(s -> s / s_response, [s_queueing, s_service, s_client, s_retries, s_unknown]) AS shares,
             if(arrayMax(shares) >= @share@,
-                ['queueing', 'service', 'client', 'retries', 'unknown'][indexOf(shares, arrayMax(shares))], 'mixed')
+                ['queueing', 'service', 'client', 'retries', 'unknown'][indexOf(shares, arrayMax(shares))],
+                if(shares[5] > @healthy@, 'unknown', 'mixed'))
                 AS cause
         FROM (@sums@) WHERE n > 0
     )

@@ -78,6 +78,7 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
     "clock_offset": ("s", "the app's clock less nginx's, as used for this request"),
     "queueing_delay": ("s", "`connect` + `queue`"),
     "queue_by_duration": ("s", "`header` - `connect` - `app_service`: the same wait without any clock"),
+    "impossible": ("", "the app's own delay is longer than the response: `queue` is `queue_by_duration`, or null"),
 }
 
 

@@ -9,7 +9,17 @@ import pytest
 import sojourn
 from clock_support import Seen, lines_of, requests_through
 
-NAMES = ("identity", "little", "stationarity", "utilisation", "headers", "resolution", "clock", "duplicates")
+NAMES = (
+    "identity",
+    "little",
+    "stationarity",
+    "utilisation",
+    "headers",
+    "impossible",
+    "resolution",
+    "clock",
+    "duplicates",
+)
 
 
 def audited(folder: Path, seen: list[Seen]) -> dict[str, dict[str, object]]:

@@ -26,7 +26,7 @@ def test_every_component_belongs_to_exactly_one_cause() -> None:
         ({"queue": 0.1, "service_time": 0.9}, "service", "code, not a queue"),
         ({"upload": 0.3, "send": 0.4, "transfer": 0.2, "queue": 0.1}, "client", "client"),
         ({"retries": 0.9, "queue": 0.1}, "retries", "retries"),
-        ({"unattributed": 0.9, "queue": 0.1}, "unknown", "cannot be told"),
+        ({"unattributed": 0.9, "queue": 0.1}, "unknown", "Unknown"),
         ({"queue": 0.5, "service_time": 0.5}, "mixed", "No single cause"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_log_without_the_apps_word_ranks_by_response_time_and_says_so(tmp_path
     assert view.queues is not None
     assert view.queues.kind == "response time"
     assert [row["culprit"] for row in view.queues.culprits] == ["/b", "/a"]
-    assert any("The app said nothing" in note for note in view.notes)
+    assert any("without the app's service time" in note for note in view.notes)
     assert view.windows["10m"].known == 0
 
 

@@ -70,3 +70,24 @@ def test_requests_nobody_waited_for_are_split_by_the_clock_of_their_time(store_d
     rows = sojourn.split(log, spans=[told]).rows.filter(status=504).sort("start").collect()
     assert rows["queueing_delay"].to_list() == pytest.approx([4.0, 4.0], abs=0.003)
     assert_same_split(log, store_dsn, spans=told)
+
+
+def test_impossible_delays_are_set_aside_as_in_the_log(store_dsn: str, tmp_path: Path) -> None:
+    """Forged stamps, with and without a service time beside them, and a proxy in front that queued for a minute."""
+    log = tmp_path / "access.jsonl"
+    seen = log_of(log, lambda t: 0.02 + (0.08 if t > 70 else 0.0))
+    for number, one in enumerate(seen):
+        if number % 50 == 7:
+            one.record["queueing_delay"] = "500.046797"
+        if number % 100 == 7:
+            one.record["service_time"] = "-"
+        if number % 50 == 8:
+            stamp, delay = float(one.record["request_start"]), float(one.record["queueing_delay"])
+            one.record.update(
+                stamp="inbound", proxy_start=f"{stamp:.6f}" if number % 100 == 8 else "",
+                request_start=f"{stamp - 60:.6f}", queueing_delay=f"{delay + 60:.6f}",
+            )  # fmt: skip
+    log.write_bytes(lines_of(seen))
+    load(store_dsn, log)
+    assert sojourn.split(store_dsn).audit.known.total.impossible == 30
+    assert_same_split(log, store_dsn)

@@ -143,11 +143,24 @@ def _clock(row: Mapping[str, object], name: str) -> Iterator[Finding]:
 
 def _audit(audit: Audit, name: str, requests: int) -> Iterator[Finding]:
     for check in audit.checks:
-        if check.verdict != FAIL or check.name in ("resolution", "clock", "headers"):
+        if check.verdict != FAIL or check.name in ("resolution", "clock", "headers", "impossible"):
             continue
         code, severity, why, fix = _AUDIT.get(check.name, _AUDIT["identity"])
         yield Finding(
             code, severity, name, f"{_capital(check.sentence)}.", why, fix.format(name=quote(name)), name, RUN
+        )
+    impossible = next(check for check in audit.checks if check.name == "impossible")
+    if impossible.value:
+        yield Finding(
+            "queue-impossible",
+            WARNING if impossible.verdict == FAIL else INFO,
+            name,
+            f"{_capital(impossible.sentence)}.",
+            "A stamp that nginx neither sets nor removes is the client's, whether in X-Request-Start or X-Queue-Start.",
+            "include sojourn/sojourn_proxy.conf;",
+            name,
+            ADD,
+            into="the location in nginx.conf, beside proxy_pass",
         )
     if audit.garbled:
         yield Finding(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import polars as pl
@@ -11,11 +10,12 @@ from sojourn.errors import SojournError
 from sojourn.explain.audit import audit
 from sojourn.explain.components import QUEUE_SOURCES
 from sojourn.explain.groups import GROUPS
-from sojourn.explain.measures import GROUP_SHOWN, Measures
+from sojourn.explain.known import Known
+from sojourn.explain.measures import GROUP_SHOWN, Measures, Row
 from sojourn.explain.notes import notes
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import summary_of
-from sojourn.explain.verdict import Verdict, verdict
+from sojourn.explain.verdict import Verdict, queueing_share, verdict
 from sojourn.frame import Records
 
 GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
@@ -55,6 +55,7 @@ def assembled(
     response = figures.pop("request_time")
     p99 = response["p99"] or 0.0
     slow, tail_means = measures.means(p99)
+    checked = audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
     result = SplitResult(
         measures=measures,
         records=records,
@@ -64,17 +65,17 @@ def assembled(
         response_time=response,
         components=figures,
         means=means,
-        queueing_share=_queueing_share(means),
+        queueing_share=queueing_share(means),
         tail={
             "p99": {
                 "threshold": response["p99"],
                 "requests": slow,
-                "queueing_share": _queueing_share(tail_means),
+                "queueing_share": queueing_share(tail_means),
                 "components": tail_means,
             }
         },
-        audit=audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"]),
-        verdict=_verdict(means, tail_means, p99, overall["requests"], overall["upgraded"], slo),
+        audit=checked,
+        verdict=_verdict(means, tail_means, p99, overall, checked.known, slo),
         by={},
         by_total={},
         sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
@@ -88,18 +89,14 @@ def assembled(
     return result
 
 
-def _queueing_share(means: dict[str, float]) -> float | None:
-    total = math.fsum(means.values())
-    return (means["connect"] + means["queue"]) / total if total > 0 else None
-
-
 def _verdict(
-    means: dict[str, float], tail: dict[str, float], p99: float, requests: int, upgraded: int, slo: float
+    means: dict[str, float], tail: dict[str, float], p99: float, overall: Row, known: Known, slo: float
 ) -> Verdict:
+    requests, upgraded = overall["requests"], overall["upgraded"]
     if requests <= upgraded:
         why = f"all {upgraded:,} requests were upgraded connections (101)" if upgraded else "no request was accepted"
         return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
-    return verdict(means, tail, p99, requests, slo)
+    return verdict(means, tail, p99, requests, slo, known)
 
 
 def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], int]:

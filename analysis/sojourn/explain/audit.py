@@ -17,6 +17,7 @@ import polars as pl
 from sojourn.explain.checks import FAIL, INSTANTS, TREND_SIGNIFICANCE, Check, checks_of
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.frame_measures import measured
+from sojourn.explain.known import Known
 from sojourn.explain.measures import EDGE, ROUNDING, TICKS, Measures, Row
 from sojourn.explain.statistics import slope, trend
 
@@ -38,7 +39,7 @@ class Audit:
         stationary: no trend in arrivals or response time; None when there is too little to tell.
         trend: what the trend test found, for people.
         utilisation: one row per backend: upstream, workers, busy (s), utilisation.
-        app_known: share of answered requests whose app said both its delay and its service time.
+        known: what is known of the requests of each backend.
         garbled: answers whose headers were not durations.
         upgraded: connections switched to another protocol (101), left out of the distributions.
         disagreement: median of (queue by stamp - queue by durations), s: network, and whatever the clocks hide.
@@ -60,7 +61,7 @@ class Audit:
     stationary: bool | None = None
     trend: str = "too few requests to tell"
     utilisation: list[dict[str, Any]] = field(default_factory=list)
-    app_known: float | None = None
+    known: Known = field(default_factory=lambda: Known(()))
     garbled: int = 0
     upgraded: int = 0
     disagreement: float | None = None
@@ -76,6 +77,11 @@ class Audit:
     def checks(self) -> list[Check]:
         """What was checked, in the order in which failures are told."""
         return [*checks_of(self), *self.wire]
+
+    @property
+    def app_known(self) -> float | None:
+        """Share of the answers whose waiting and working are both known."""
+        return self.known.determined
 
     def failures(self) -> list[str]:
         """Sentences for what failed; empty when everything held."""
@@ -97,6 +103,8 @@ class Audit:
             "stationarity": {"test": "Mann-Kendall", "significance": TREND_SIGNIFICANCE, "found": self.trend},
             "utilisation": self.utilisation,
             "app_known": self.app_known,
+            "known": self.known.to_dict(),
+            "impossible": self.known.total.impossible,
             "app_headers_garbled": self.garbled,
             "upgraded": self.upgraded,
             "stamp_less_duration": self.disagreement,
@@ -123,7 +131,8 @@ def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | No
     _agreement(measures.clock, result)
     result.identity_max_error = row["error"]
     result.negative = {name: row[f"negative/{name}"] for name in COMPONENTS if row[f"negative/{name}"]}
-    result.app_known, result.garbled, result.disagreement = row["known"], row["garbled"] or 0, row["differ"]
+    result.known = measures.known()
+    result.garbled, result.disagreement = row["garbled"] or 0, row["differ"]
     if row["first"] is not None and row["last"] > row["first"]:
         inner = _inner_window(row["first"], row["last"], row["p99"])
         _little(measures, inner, result)

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from sojourn.explain.clock.segments import NETWORK_GAP
-from sojourn.words import milliseconds, percent
+from sojourn.explain.known import MANY_IMPOSSIBLE
+from sojourn.words import counted, milliseconds, percent
 
 if TYPE_CHECKING:
     from sojourn.explain.audit import Audit
@@ -55,6 +56,7 @@ def checks_of(audit: Audit) -> list[Check]:
         _stationarity(audit),
         _utilisation(audit),
         _headers(audit),
+        _impossible(audit),
         _resolution(audit),
         _clock(audit),
         _duplicates(audit),
@@ -118,13 +120,31 @@ def _headers(audit: Audit) -> Check:
     if known is None:
         return Check("headers", None, HEADERS_SHARE, UNKNOWN, "no request was answered by an app")
     held = known >= HEADERS_SHARE
-    sentence = f"the app told its delay and its service time on {percent(known)} of its answers"
+    total = audit.known.total
+    sentence = f"waiting and working are known for {percent(known)} of the answers"
+    if total.by_duration:
+        sentence += f", for {percent(total.by_duration / total.answered)} by durations alone"
     if not held:
         sentence = (
-            f"{percent(1 - known)} of the answers came without the app's delay and service time: waiting and working "
-            "cannot be told apart there; see that every backend is wrapped in the middleware and the stamp reaches it"
+            f"{percent(1 - known)} of the answers came without the app's service time: waiting and working are unknown "
+            f"there ({audit.known.incomplete_backends()}); wrap every backend in the middleware"
         )
     return Check("headers", known, HEADERS_SHARE, _judged(held), sentence)
+
+
+def _impossible(audit: Audit) -> Check:
+    number, reported = audit.known.total.impossible, audit.known.reported
+    if not reported:
+        return Check("impossible", None, None, UNKNOWN, "no app reported a queueing delay")
+    sentence = "no queueing delay is longer than the response that contains it"
+    if number:
+        sentence = (
+            f"{number:,} of {counted(reported, 'queueing delay')} {'is' if number == 1 else 'are'} longer than the "
+            f"response that contains {'it' if number == 1 else 'them'} and {'is' if number == 1 else 'are'} not used: "
+            "the stamp was forged, or a clock was set meanwhile"
+        )
+    limit = MANY_IMPOSSIBLE * reported
+    return Check("impossible", number, limit, _judged(not audit.known.distrusted), sentence)
 
 
 def _resolution(audit: Audit) -> Check:

@@ -22,11 +22,15 @@ COMPONENTS = {
     "network": "what nobody claims between the app's clock and nginx's, signed",
     "transfer": "from the response headers to the end of the answer",
     "send": "writing the answer to the client",
-    "unattributed": "upstream time of requests whose app did not say what it did",
+    "unattributed": "upstream time of requests whose app did not report what it did",
 }
 
 # Where a request's queue comes from, best first.
 QUEUE_SOURCES = ("stamp", "span", "duration", "none")
+
+# A queue longer than the response that contains it, by more than clocks, their resolution and a busy nginx explain,
+# cannot have happened: the stamp was forged, or a clock was set meanwhile.
+IMPOSSIBLE = 0.1  # s
 
 # No upstream was asked, and the client is why: the time was spent reading the request.
 CLIENT_STATUSES = (400, 408, 413, 499)
@@ -106,8 +110,10 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     """The split of each request, all in seconds.
 
     ``rows`` carry the app facts and ``clock_offset`` (s, the app's clock less nginx's; null: unknown, taken as 0).
-    Adds the columns of ``COMPONENTS``, ``queueing_delay`` (connect + queue) and ``queue_by_duration`` (the estimate
-    that needs no clock: header time - connect - service time). A component is null where it is unknown.
+    Adds the columns of ``COMPONENTS``, ``queueing_delay`` (connect + queue), ``queue_by_duration`` (the estimate
+    that needs no clock: header time - connect - service time) and ``impossible`` (the app's start lies after the
+    response headers by more than ``IMPOSSIBLE``: the queue is that by durations). A component is null where it is
+    unknown.
     """
     proxied, answered = pl.col("proxied"), pl.col("answered")
     request_time, header = pl.col("request_time"), pl.col("header")
@@ -125,7 +131,12 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     # nginx may leave the last attempt without a time (the client left while it was connecting).
     attempt = pl.coalesce("response", request_time - pl.col("upload") - pl.col("retries"))
     waited = pl.col("app_start") - pl.col("retries") - connect - pl.col("clock_offset").fill_null(0.0)
-    rows = rows.with_columns(attempt=pl.when(proxied).then(attempt), waited=waited)
+    # A stamp of a proxy in front, where nginx logged no instant of its own, is older than this response.
+    elsewhere = (pl.col("stamp") == "inbound") & (pl.col("proxy_start") == pl.col("request_start"))
+    impossible = answered & (waited > header - connect + IMPOSSIBLE) & ~elsewhere.fill_null(False)
+    impossible = impossible.fill_null(False)
+    rows = rows.with_columns(attempt=pl.when(proxied).then(attempt), waited=waited, impossible=impossible)
+    rows = rows.with_columns(waited=pl.when(~pl.col("impossible")).then("waited"))
     # Until nginx gave up, the client waited first in the queue and then on the worker. Where the instants of the span
     # fall after that, the wait was all there was: this divides an interval, it does not correct a measurement.
     given = pl.col("attempt") - connect
@@ -135,6 +146,8 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
         queue_by_duration=by_duration,
         queue=pl.when(abandoned).then(pl.min_horizontal(pl.col("waited"), given))
         .when(answered).then(pl.coalesce("waited", by_duration)),
+        queue_source=pl.when(~pl.col("impossible")).then("queue_source")
+        .when(by_duration.is_not_null()).then(pl.lit("duration")).otherwise(pl.lit("none")),
     )  # fmt: skip
     worked = pl.min_horizontal(pl.col("waited") + pl.col("app_service").fill_null(0.0), given) - pl.col("queue")
     rows = rows.with_columns(

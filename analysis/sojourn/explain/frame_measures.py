@@ -12,6 +12,7 @@ import polars as pl
 from sojourn.explain import binned, large
 from sojourn.explain.binned import PART_SUMS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
+from sojourn.explain.known import Known, known_of_frame
 from sojourn.explain.measures import (
     EDGE,
     GROUP_SHOWN,
@@ -90,11 +91,9 @@ class FrameMeasures:
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
         exprs = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)] if self._count is None else []
-        seconds = pl.col("request_time").sum()
-        share = pl.when(seconds != 0).then(pl.col("queueing_delay").fill_null(0.0).sum() / seconds).alias("share")
         table = (
             self._served.group_by(group)
-            .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), share, *exprs)
+            .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), group_share(), *exprs)
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
@@ -108,7 +107,6 @@ class FrameMeasures:
 
     def checks(self) -> Row:
         """See ``Measures``."""
-        known = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
         error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
         differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
         ranked = {"differ": (differ, 0.5), "p99": (pl.col("request_time"), 0.99)}
@@ -116,7 +114,6 @@ class FrameMeasures:
             self._served.select(
                 error.alias("error"),
                 *((pl.col(name) < -ROUNDING).sum().alias(f"negative/{name}") for name in COMPONENTS),
-                known.filter(pl.col("answered")).mean().alias("known"),
                 pl.col("app_garbled").sum().alias("garbled"),
                 *(
                     value.quantile(level, "linear").alias(name)
@@ -140,6 +137,10 @@ class FrameMeasures:
     def _column(self, value: pl.Expr) -> npt.NDArray[np.float64]:
         """The values of a frame on disk."""
         return large.column(self._rows, self._count or 0, value, SERVED)
+
+    def known(self) -> Known:
+        """See ``Measures``."""
+        return known_of_frame(self._served)
 
     def phases(self, instant: str, tick: int) -> int:
         """See ``Measures``."""
@@ -270,6 +271,13 @@ class FrameMeasures:
     def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
         """See ``Measures``."""
         return binned.hexagons(self._served, lattice)
+
+
+def group_share() -> pl.Expr:
+    """The share of queueing of a group's seconds; null where its requests went to apps and no delay is known."""
+    delay, seconds = pl.col("queueing_delay"), pl.col("request_time").sum()
+    known = ~pl.col("proxied").any() | (delay.count() > 0)
+    return pl.when((seconds != 0) & known).then(delay.fill_null(0.0).sum() / seconds).alias("share")
 
 
 def _row(rows: pl.LazyFrame) -> Row:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.explain.components import COMPONENTS
+from sojourn.explain.known import Known
 from sojourn.explain.statistics import Summary
 
 Row = dict[str, Any]
@@ -81,18 +82,22 @@ class Measures(Protocol):
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """Rows of a group's values, most seconds first, and how many there are in all.
 
-        Columns: the group, requests, share (of queueing, of all seconds), and ``column/figure`` of ``GROUP_SHOWN``.
+        Columns: the group, requests, share (of queueing, of all seconds; None where no
+        delay is known), and ``column/figure`` of ``GROUP_SHOWN``.
         """
 
     def checks(self) -> Row:
         """For the audit.
 
-        error (largest miss of the identity, s), negative/<component> (requests below -``ROUNDING``), known (share of
-        the answered whose app spoke), garbled (requests), differ (median of queue by stamp less queue by durations, s),
-        first and last (arrival), p99 (s), duplicates (records that came again; None: a store had seen to it before).
+        error (largest miss of the identity, s), negative/<component> (requests below -``ROUNDING``), garbled
+        (requests), differ (median of queue by stamp less queue by durations, s), first and last (arrival), p99 (s),
+        duplicates (records that came again; None: a store had seen to it before).
         Of each instant of ``sojourn.explain.checks.INSTANTS``: <instant>/count, and <instant>/<tick> (whether all are
         multiples of that many us).
         """
+
+    def known(self) -> Known:
+        """What is known of the requests of each backend."""
 
     def phases(self, instant: str, tick: int) -> int:
         """How many of the ten last digits there are among an instant's multiples of ``tick`` (us)."""

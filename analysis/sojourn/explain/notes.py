@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from sojourn.explain.result import SplitResult
-from sojourn.words import printable
+from sojourn.words import counted, printable
+
+FEW = 0.01  # of the requests: fewer are not mentioned
 
 
 def notes(result: SplitResult) -> list[str]:
     """One sentence or two per finding, most important first."""
     found = []
-    none = result.sources.get("none", 0)
-    known = result.audit.app_known
-    if known is not None and known < 0.5:
+    known = result.audit.known
+    total = known.total
+    if total.incomplete > FEW * total.answered:
         found.append(
-            f"The app said nothing of its own on {1 - known:.0%} of its answers, so waiting and working cannot be told "
-            "apart there. To add it: wrap the app in the middleware (collector/middleware), which answers "
-            "X-Queueing-Delay and X-Service-Time, and include sojourn_proxy.conf where nginx proxies."
+            f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
+            f"({known.incomplete_backends()}): waiting and working are unknown there. To add it, wrap the app in the "
+            "middleware (collector/middleware), which answers X-Queueing-Delay and X-Service-Time, and include "
+            "sojourn_proxy.conf where nginx proxies."
         )
-    elif none and none > 0.01 * result.requests:
+    if known.unanswered > FEW * result.requests:
+        counts = {"504": total.timed_out, "499": total.left, "other": total.failed}
+        statuses = ", ".join(f"{status}: {count:,}" for status, count in counts.items() if count)
         found.append(
-            f"{none:,} requests have no answer from the app (504, 499, refused, or never proxied). "
-            "Give --spans to learn what its workers did for them."
+            f"{counted(known.unanswered, 'request')} to an app had no answer from it ({statuses}). Give --spans to "
+            "learn what its workers did for them."
         )
-    if result.sources.get("duration"):
+    if total.not_proxied > FEW * result.requests:
+        found.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
+    if total.by_duration > total.impossible:
         found.append(
-            f"{result.sources['duration']:,} queueing delays come from durations alone (header time - service time): "
-            "no valid stamp reached the app. Check that X-Request-Start is sent and passes every hop."
+            f"{counted(total.by_duration - total.impossible, 'queueing delay')} known by durations alone (header time "
+            "- service time), because no valid stamp reached the app. Check that X-Request-Start is sent and passes "
+            "every hop."
+        )
+    if total.impossible:
+        found.append(
+            f"{counted(total.impossible, 'queueing delay')} longer than the response, not used. A client can forge a "
+            "stamp that the app reads; a clock that was set while requests were under way looks the same."
         )
     if result.audit.garbled:
         found.append(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from sojourn.explain.clock.segments import NETWORK_GAP
+from sojourn.explain.known import Known
+from sojourn.words import counted
 
 SLO = 0.5  # s, p99, unless told otherwise
 CAUSE_SHARE = 0.6  # of all seconds: below this no single cause is named
 POSSIBLE = 1.5  # of all seconds: more than this in one cause, the others taking it away again, is no time that passed
-HEALTHY_QUEUEING = 0.2  # share of queueing that a fast service may have and still be called healthy
+HEALTHY_QUEUEING = 0.2  # share of queueing, and of unknown time, that a fast service may have and still be healthy
 
 CAUSES = {
     "queueing": ("connect", "queue"),
@@ -16,12 +21,13 @@ CAUSES = {
     "retries": ("retries",),
     "unknown": ("unattributed", "network"),
 }
+NOTHING_MORE = Known(())
 WORDS = {
     "queueing": "waiting for a worker",
     "service": "in the app's own code",
     "client": "on the way from and to the client",
     "retries": "in attempts that failed",
-    "unknown": "where the app did not say what it did",
+    "unknown": "where the app did not report what it did",
 }
 
 
@@ -48,7 +54,12 @@ def cause_shares(means: dict[str, float]) -> dict[str, float]:
 
 
 def verdict(
-    means: dict[str, float], tail_means: dict[str, float], p99: float, requests: int, slo: float = SLO
+    means: dict[str, float],
+    tail_means: dict[str, float],
+    p99: float,
+    requests: int,
+    slo: float = SLO,
+    known: Known = NOTHING_MORE,
 ) -> Verdict:
     """Judge a split.
 
@@ -56,19 +67,26 @@ def verdict(
         means: component -> seconds, averaged over all requests; tail_means: over those at and above p99.
         p99: of the response time, s.
         requests: how many.
-        slo: a p99 below this, with little queueing, is healthy, s.
+        slo: a p99 below this, with little queueing and little unknown time, is healthy, s.
+        known: what is known of the requests of each backend.
     """
     shares, tail = cause_shares(means), cause_shares(tail_means)
-    cause, tail_cause = _cause(shares), _cause(tail)
+    cause, tail_cause = _cause(means), _cause(tail_means)
     mean = sum(means.values())
+    if known.distrusted:
+        return Verdict("unknown", _distrusted(known), "unknown")
     most = max(shares, key=lambda each: abs(shares[each]))
     if abs(shares[most]) > POSSIBLE and mean > 0:
         return Verdict("unknown", _impossible(shares[most], mean, WORDS[most]), tail_cause)
-    if p99 <= slo and shares["queueing"] <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing"):
+    # Unknown time may be queueing.
+    queueing = shares["queueing"] + unknown_share(means)
+    if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing"):
         took = f"99 % of {requests:,} requests took at most" if requests > 1 else "the only request took"
         sentence = f"Healthy: {took} {_time(p99)}, and waiting for a worker was {_percent(shares['queueing'])} of it."
         return Verdict("healthy", sentence, tail_cause)
     sentence = _opening(cause, shares, mean, words_of(means))
+    if cause == "unknown":
+        return Verdict(cause, sentence + _what_is_known(means, known), tail_cause)
     if tail_cause not in {cause, "mixed"}:
         sentence += (
             f" The slowest 1 % are different: {_percent(tail[tail_cause])} of their time went "
@@ -79,9 +97,26 @@ def verdict(
     return Verdict(cause, sentence, tail_cause)
 
 
-def _cause(shares: dict[str, float]) -> str:
+def unknown_share(means: dict[str, float]) -> float:
+    """The share of the response time of which nothing is known: without what a network explains."""
+    unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0)
+    return unknown / (sum(means.values()) or 1.0)
+
+
+def queueing_share(means: dict[str, float]) -> float | None:
+    """The share of the response time that was queueing; None where nothing is known of any app, or no time passed."""
+    total = math.fsum(means.values())
+    silent = means["unattributed"] > 0 and not means["queue"] and not means["service_time"]
+    return (means["connect"] + means["queue"]) / total if total > 0 and not silent else None
+
+
+def _cause(means: dict[str, float]) -> str:
+    """The cause that most seconds are known to have; unknown where that depends on the time nothing is known of."""
+    shares = {**cause_shares(means), "unknown": unknown_share(means)}
     top = max(shares, key=lambda cause: shares[cause])
-    return top if shares[top] >= CAUSE_SHARE else "mixed"
+    if shares[top] >= CAUSE_SHARE:
+        return top
+    return "unknown" if shares["unknown"] > HEALTHY_QUEUEING else "mixed"
 
 
 def words_of(means: dict[str, float]) -> dict[str, str]:
@@ -93,10 +128,35 @@ def words_of(means: dict[str, float]) -> dict[str, str]:
 
 def _impossible(share: float, mean: float, words: str) -> str:
     return (
-        f"It cannot be told: of {_time(mean)} on average, {share * 100:,.0f} % would have gone {words}. Either a clock "
+        f"Unknown: of {_time(mean)} on average, {share * 100:,.0f} % would have gone {words}. Either a clock "
         "was set while requests were under way, or nginx's and the app's do not agree. Percentiles up to p90 may still "
         "hold."
     )
+
+
+def _distrusted(known: Known) -> str:
+    return (
+        f"Unknown: {known.total.impossible:,} of {known.reported:,} reported queueing delays are longer than the "
+        "responses that contain them. The stamps are forged, or a clock was set while requests were under way; the "
+        "other delays are not reliable either."
+    )
+
+
+def _what_is_known(means: dict[str, float], known: Known) -> str:
+    """Where the unknown time was spent, and what the rest of the time was."""
+    sentence = ""
+    if known.total.incomplete:
+        sentence += f" No timing headers came from {known.incomplete_backends()}."
+    if known.unanswered:
+        sentence += f" {counted(known.unanswered, 'request')} to an app had no answer."
+    rest = {name: value for name, value in means.items() if name not in CAUSES["unknown"]}
+    if rest.get("queue") or rest.get("service_time"):
+        shares = cause_shares(rest)
+        sentence += (
+            f" Of the known time, {_percent(shares['queueing'])} went {words_of(means)['queueing']} and "
+            f"{_percent(shares['service'])} {WORDS['service']}."
+        )
+    return sentence
 
 
 def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str, str]) -> str:
@@ -111,7 +171,7 @@ def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str,
         "service": "It is the code, not a queue",
         "client": "It is neither the queue nor the code, but the client",
         "retries": "It is the retries",
-        "unknown": "It cannot be told",
+        "unknown": "Unknown",
     }[cause]
     return f"{beginning}: of {_time(mean)} on average, {_percent(shares[cause])} went {words[cause]}."
 

@@ -15,6 +15,7 @@ from sojourn.explain.checks import INSTANTS
 from sojourn.explain.clock.at import Lines
 from sojourn.explain.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
+from sojourn.explain.known import Known, known_of
 from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row
 from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
 from sojourn.frame import Selection
@@ -108,7 +109,6 @@ class StoreMeasures(ChartMeasures):
         return {
             **{f"negative/{name}": row[f"negative/{name}"] for name in COMPONENTS},
             "error": row["error"] or 0.0,
-            "known": row["known_share"],
             "garbled": row["garbled"],
             "differ": row["differ"][0],
             "first": row["first_served"],
@@ -117,6 +117,10 @@ class StoreMeasures(ChartMeasures):
             "duplicates": None,
             **{name: value for name, value in row.items() if name.split("/")[0] in INSTANTS},
         }
+
+    def known(self) -> Known:
+        """See ``Measures``."""
+        return known_of(self._rows("known"))
 
     def phases(self, instant: str, tick: int) -> int:
         """See ``Measures``."""

@@ -14,7 +14,7 @@ from string import Template
 import polars as pl
 
 from sojourn.errors import SojournError
-from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
+from sojourn.explain.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES
 from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN, TICKS
 from sojourn.explain.statistics import QUANTILES
 from sojourn.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
@@ -199,6 +199,7 @@ def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = Fa
     """
     files = {step: sql(step) for step in STEPS if step not in ("told", "clocked")}
     files["chosen"] = _chosen(which.conditions)
+    files["queued"] = Template(files["queued"]).substitute(impossible=IMPOSSIBLE)
     files["told"] = sql("with_spans" if with_spans else "without_spans")
     files["clocked"] = sql("clock_changing" if changing else "clock_steady")
     if with_spans:

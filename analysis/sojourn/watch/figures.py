@@ -11,11 +11,12 @@ import polars as pl
 from sojourn.explain.clock.at import with_clock_offset
 from sojourn.explain.clock.offsets import clock_offsets
 from sojourn.explain.components import COMPONENTS, with_app_facts, with_components, with_spans
-from sojourn.explain.frame_measures import without_upgraded
+from sojourn.explain.frame_measures import group_share, without_upgraded
 from sojourn.explain.groups import GROUPS
+from sojourn.explain.known import KNOWN_COLUMNS, Known, known_of_frame
 from sojourn.explain.measures import GROUP_SHOWN
 from sojourn.explain.statistics import Summary, summary_exprs, summary_of
-from sojourn.explain.verdict import SLO, Verdict, verdict
+from sojourn.explain.verdict import SLO, Verdict, queueing_share, verdict
 
 BUCKET = 10.0  # s, of the history
 GROUPS_KEPT = 200
@@ -115,20 +116,18 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         where: a filter, as for ``fitting``; empty for none.
         slo: as for ``sojourn.split``.
     """
-    told = pl.col("queue_source").is_in(["stamp", "span"]) & pl.col("service_time").is_not_null()
-    wanted = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *COMPONENTS))
+    wanted = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *KNOWN_COLUMNS, *COMPONENTS))
     asked = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
-    served = asked.select(*wanted, told=pl.when("answered").then(told)).collect(engine="streaming")
+    served = asked.select(*wanted).collect(engine="streaming")
+    known = known_of_frame(served.lazy())
     distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
     row = served.select(
         *distributions,
         *(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS),
         errors=ERROR.sum(),
-        known=pl.col("told").mean(),
         **{f"status/{status}": (pl.col("status") == status).sum() for status in STATUSES},
     ).row(0, named=True)
     means = {name: row[name] or 0.0 for name in COMPONENTS}
-    total = sum(means.values())
     groups, values = _groups(served, by)
     return Figures(
         seconds=seconds,
@@ -138,9 +137,9 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         response=summary_of(row, "request_time"),
         queueing=summary_of(row, "queueing_delay"),
         service=summary_of(row, "service_time"),
-        share=(means["connect"] + means["queue"]) / total if total > 0 else None,
-        known=row["known"],
-        judged=_judged(served, means, row["request_time/p99"], slo),
+        share=queueing_share(means),
+        known=known.determined,
+        judged=_judged(served, means, row["request_time/p99"], slo, known),
         groups=groups,
         values=values,
         history=_history(served),
@@ -151,12 +150,14 @@ def _facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     return with_app_facts(with_spans(rows, None))
 
 
-def _judged(served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float) -> Verdict | None:
+def _judged(
+    served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float, known: Known
+) -> Verdict | None:
     if served.is_empty() or p99 is None:
         return None
     tail = served.filter(pl.col("request_time") >= p99)
     slowest = tail.select(pl.col(name).fill_null(0.0).mean() for name in COMPONENTS).row(0, named=True)
-    return verdict(dict(means), slowest, p99, len(served), slo)
+    return verdict(dict(means), slowest, p99, len(served), slo, known)
 
 
 def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
@@ -167,7 +168,7 @@ def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
             pl.len().alias("requests"),
             ERROR.sum().alias("errors"),
             pl.col("request_time").sum().alias("seconds"),
-            (pl.col("queueing_delay").fill_null(0.0).sum() / pl.col("request_time").sum()).alias("share"),
+            group_share(),
             *distributions,
         )
         .sort("seconds", by, descending=[True, False], nulls_last=True)

@@ -13,7 +13,7 @@ from sojourn.readers.record import RECORD, records_query
 from sojourn.readers.requests import in_seconds
 from sojourn.readers.sources import LogInput
 
-COLUMNS = tuple(name for name in SPLIT_COLUMNS if name not in {"stamp", "app_garbled"})
+COLUMNS = tuple(name for name in SPLIT_COLUMNS if name != "app_garbled")
 
 
 class Parser:

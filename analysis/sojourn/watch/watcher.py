@@ -201,8 +201,8 @@ class Watcher:
         known = windows["10m"].known
         if known is not None and known < SPEAKING:
             yield (
-                f"The app said nothing of its own on {percent(1 - known)} of its answers: waiting and working cannot "
-                "be told apart there."
+                f"{percent(1 - known)} of the answers came without the app's service time: waiting and working are "
+                "unknown there."
             )
         if self.recent.duplicates:
             yield f"{self.recent.duplicates:,} records that came again count once."

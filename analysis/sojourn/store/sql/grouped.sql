@@ -3,7 +3,8 @@ SELECT
     $group AS value,
     count() AS requests,
     sum(request_time) AS seconds,
-    sum(ifNull(queueing_delay, 0)) / nullIf(seconds, 0) AS share,
+    -- Unknown where the requests went to apps and no delay is known.
+    if(countIf(proxied) > 0 AND count(queueing_delay) = 0, NULL, sum(ifNull(queueing_delay, 0)) / nullIf(seconds, 0)) AS share,
     $figures,
     count() OVER () AS groups
 FROM split

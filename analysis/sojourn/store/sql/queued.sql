@@ -1,14 +1,28 @@
 -- Until nginx gave up, the client waited first in the queue and then on the worker: where a span begins after that, the
 -- wait was all there was (sojourn.explain.components.with_components).
 SELECT
-    *,
+    * REPLACE (multiIf(
+        NOT impossible, queue_source,
+        app_service IS NOT NULL, 'duration',
+        'none') AS queue_source),
     if(proxied, coalesce(response, request_time - upload - retries), NULL) AS attempt,
     attempt - connecting AS given,
-    app_start - retries - connecting - clock_offset AS waited,
+    if(impossible, NULL, since_connected) AS waited,
     proxied AND NOT answered AND waited IS NOT NULL AS abandoned,
     if(answered, header - connecting - app_service, NULL) AS queue_by_duration,
     multiIf(
         abandoned, least(waited, given),
         answered, coalesce(waited, queue_by_duration),
         NULL) AS queue
-FROM timed
+FROM
+(
+    -- A queue longer than the response that contains it; a stamp of a proxy in front is older than this response.
+    SELECT
+        *,
+        app_start - retries - connecting - clock_offset AS since_connected,
+        ifNull(
+            answered AND since_connected > header - connecting + $impossible
+                AND NOT ifNull(stamp = 'inbound' AND proxy_start = request_start, 0),
+            0) AS impossible
+    FROM timed
+)

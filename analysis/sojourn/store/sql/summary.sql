@@ -10,7 +10,6 @@ SELECT
     $means,
     maxIf(abs($component_sum - request_time), served) AS error,
     $negative,
-    avgIf(queue_source IN ('stamp', 'span') AND service_time IS NOT NULL, served AND answered) AS known_share,
     countIf(served AND app_garbled) AS garbled,
     $differ AS differ,
     $ticks,
