@@ -1,6 +1,6 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-tools demo test test-scenarios lab lint format dashboards reference docs bench fuzz soak audit sbom clean requirements
+.PHONY: help setup setup-test setup-tools demo test test-scenarios lab stacks lint format dashboards reference docs bench fuzz soak audit sbom clean requirements
 
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
@@ -31,6 +31,9 @@ test-scenarios: setup-test ## what `make test` leaves out: scenarios on real ser
 
 lab: setup ## every scenario of the lab in its short form, one after the other (under 14 minutes)
 	@.venv/bin/sojourn lab run --all --quick
+
+stacks: setup-test ## seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby), and what Sojourn says of each
+	@$(PY) -m sojourn_lab.stacks $(ARGS)
 
 lint: setup-test ## ruff, types, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)

@@ -15,7 +15,7 @@ case $stage in
     # What the tests can do without is installed where the distribution has it; what is missing is named by a skip.
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
-            tmux libatomic1 php-fpm uwsgi-core uwsgi-plugin-python3" ;;
+            tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
         requirements=requirements/tools.txt needed="" wanted="wrk" ;;
@@ -48,7 +48,7 @@ provided() { # what another installation than the distribution's may provide as 
             done
             return 1
             ;;
-        njs | unicorn | siege | wrk | chromium | zstd | tshark | goaccess | jq | tmux | curl) command -v "$1" > /dev/null ;;
+        njs | unicorn | siege | wrk | chromium | zstd | tshark | goaccess | jq | tmux | curl | puma) command -v "$1" > /dev/null ;;
         haproxy) command -v haproxy > /dev/null || [ -x /usr/sbin/haproxy ] ;;
         nodejs) command -v node > /dev/null ;;
         php-fpm) command -v php-fpm > /dev/null ;;

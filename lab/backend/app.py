@@ -9,7 +9,8 @@
         route=/NAME      the route to report, so that one app has several (default: /sleep/{seconds})
     Where LAB_DIFFERS is set, that share of the answers is another than usual, drawn by the request id. With LAB_ANSWERS
     every answer carries a digest of its body in X-Lab-Answer.
-    Where LAB_SLOWDOWN is set, every sleep takes that many times as long: a slower machine.
+    Where LAB_SLOWDOWN is set, every sleep takes that many times as long: a slower machine. LAB_SILENT=1: there is no
+    middleware around the app.
     /ready               answered outside the middleware: no sleep, no span, no trace in any result
 
 The sleep is a real one in a synchronous worker: nobody else is served meanwhile, which is the queue.
@@ -111,7 +112,7 @@ def _plain(start_response: StartResponse, status: int, text: str) -> Iterable[by
     return [body]
 
 
-measured = WSGIMiddleware(sleeper)
+measured = sleeper if os.environ.get("LAB_SILENT") == "1" else WSGIMiddleware(sleeper)
 
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -1,4 +1,4 @@
-# The lab's app for unicorn: the same as app.py, behind the Rack middleware.
+# The lab's app for unicorn and Puma: the same as app.py, behind the Rack middleware.
 #
 #   /sleep/<seconds>?bytes=N&stream=SECONDS&status=N&route=/NAME     holds the worker that long
 #   /ready                                               outside the middleware
@@ -76,6 +76,6 @@ end
 use Raindrops::Middleware if defined?(Raindrops::Middleware)
 map("/ready") { run ->(_env) { plain.call(200, "ready") } }
 map("/") do
-  use Sojourn::Middleware
+  use Sojourn::Middleware unless ENV["LAB_SILENT"] == "1"
   run sleeper
 end

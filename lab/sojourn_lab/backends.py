@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
-import math
-import os
-import shutil
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +10,9 @@ from pathlib import Path
 from sojourn_lab.errors import LabError
 from sojourn_lab.house import house_file
 from sojourn_lab.process import Process
+from sojourn_lab.servers.probe import ready
+from sojourn_lab.servers.start import Start
+from sojourn_lab.servers.table import SERVERS, Protocol, why_server_unavailable
 from sojourn_lab.topology import Topology
 
 HOST = "127.0.0.1"
@@ -23,44 +21,37 @@ START_DEADLINE = 30.0
 
 @dataclass(frozen=True)
 class Backend:
-    """A running app server: its process, its port, and where its spans go (None: it writes none)."""
+    """A running app server.
+
+    Attributes:
+        name: of the backend.
+        port: on the loopback; 0: it listens on a Unix socket.
+        process: its first process.
+        spans: where its spans go; None: it writes none.
+        path: of its Unix socket; None: it listens on a port.
+        protocol: what it speaks.
+    """
 
     name: str
     port: int
     process: Process
     spans: Path | None
+    path: Path | None = None
+    protocol: Protocol = "proxy"
 
     @property
     def address(self) -> str:
-        """Host and port, as nginx logs it in upstream_addr."""
-        return f"{HOST}:{self.port}"
+        """The address as nginx logs it in upstream_addr: host and port, or `unix:` and a path."""
+        return f"unix:{self.path}" if self.path is not None else f"{HOST}:{self.port}"
 
     def answers(self, timeout: float = 1.0) -> bool:
         """Return whether /ready is answered: on a one-worker server only once it is idle."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=timeout)
-        try:
-            connection.request("GET", "/ready")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        script = house_file("backend", "app.php")
+        return ready(self.path if self.path is not None else (HOST, self.port), self.protocol, script, timeout)
 
     def wait_until_ready(self, deadline: float = START_DEADLINE) -> None:
         """Return once /ready is answered; LabError with the server's last words if it is not."""
         self.process.wait_until(self.answers, deadline, f"{self.name} to answer /ready")
-
-
-def why_server_unavailable(server: str) -> str | None:
-    """Return why this kind of app server cannot be started here, None when it can."""
-    if server == "queue":
-        return None  # the lab's own
-    if server == "gunicorn":
-        # Not on PATH where the virtual environment is not activated: asked of Python instead.
-        from importlib.util import find_spec  # noqa: PLC0415 - needed for this one question only
-
-        return None if find_spec("gunicorn") else "gunicorn is not installed: pip install 'sojourn[lab]'"
-    return None if shutil.which("unicorn") else "unicorn is not installed"
 
 
 def listening_socket(backlog: int, defer_accept: int | None = None) -> socket.socket:
@@ -78,144 +69,55 @@ def listening_socket(backlog: int, defer_accept: int | None = None) -> socket.so
     return listener
 
 
+def listening_unix_socket(path: Path, backlog: int) -> socket.socket:
+    """Return a Unix socket that listens on a path; LabError for a path that is too long (man 7 unix) or taken."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+    except OSError as error:
+        listener.close()
+        raise LabError(f"no Unix socket can be made at {path}: {error}") from None
+    listener.listen(backlog)
+    return listener
+
+
 def started_backend(
-    name: str, topology: Topology, folder: Path, environment: Mapping[str, str] | None = None
+    name: str,
+    topology: Topology,
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    sockets: Path | None = None,
 ) -> Backend:
     """Return an app server, started but perhaps not ready yet; it logs into `folder`.
 
-    `environment` has more variables for the app, such as `LAB_SLOWDOWN`, a factor on its service times.
+    `environment` has more variables for the app, such as `LAB_SLOWDOWN`, a factor on its service times. `sockets`:
+    the folder for Unix sockets, whose path must be short; by default `folder`.
     """
     reason = why_server_unavailable(topology.server)
     if reason is not None:
         raise LabError(reason)
-    spans = None if topology.server == "unicorn" else folder / f"{name}.spans.jsonl"
-    with listening_socket(topology.backlog, topology.defer_accept) as listener:
-        port = listener.getsockname()[1]
-        process = _MAKERS[topology.server](name, listener, topology, folder, spans, environment or {})
+    kind = SERVERS[topology.server]
+    spans = folder / f"{name}.spans.jsonl" if kind.spans else None
+    path = (sockets or folder) / f"{name}.sock" if topology.unix else None
+    opened = (
+        listening_socket(topology.backlog, topology.defer_accept)
+        if path is None
+        else listening_unix_socket(path, topology.backlog)
+    )
+    with opened as listener:
+        start = Start(name, topology, folder, listener, spans, environment or {})
+        process = kind.make(start)
         process.start()
         # Leaving the block closes the lab's copy: were it kept, a dead backend would still accept.
-    return Backend(name, port, process, spans)
-
-
-def _environment(spans: Path | None, extra: Mapping[str, str]) -> dict[str, str]:
-    # Nothing that steers telemetry or a server from outside may change what a scenario says.
-    unwanted = ("OTEL_", "SOJOURN_", "GUNICORN_", "UNICORN_", "RACK_", "LISTEN_")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
-    if spans is not None:
-        environment["SOJOURN_SPANS"] = str(spans)
-    return {**environment, **extra}
-
-
-def gunicorn_settings(bind: str, topology: Topology) -> str:
-    """Return gunicorn's configuration file for a topology; `bind` is in gunicorn's words."""
-    return f"""\
-# Written by the lab: the article's settings, in gunicorn's words.
-bind = "{bind}"
-worker_class = "sync"
-workers = {topology.workers}
-backlog = {topology.backlog}
-timeout = {whole_seconds(topology.worker_timeout)}
-# The sync worker never keeps a connection alive; 0 says so to a reader.
-keepalive = 0
-# One control socket per home directory would be shared by all servers of this user.
-control_socket_disable = True
-"""
-
-
-def _gunicorn(
-    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
-) -> Process:
-    config = folder / f"{name}.gunicorn.py"
-    config.write_text(gunicorn_settings(f"fd://{listener.fileno()}", topology))
-    command = [sys.executable, "-m", "gunicorn", "--config", str(config), "app:application"]
-    return _python_process(name, command, listener, folder, spans, more)
-
-
-def _python_process(
-    name: str,
-    command: list[str],
-    listener: socket.socket,
-    folder: Path,
-    spans: Path | None,
-    more: Mapping[str, str],
-) -> Process:
-    return Process(
-        command,
-        name=name,
-        folder=folder,
-        env=_environment(spans, {"OTEL_SERVICE_NAME": name, "PYTHONDONTWRITEBYTECODE": "1", **more}),
-        cwd=house_file("backend"),
-        pass_fds=[listener.fileno()],
-    )
-
-
-def _unicorn(
-    name: str, listener: socket.socket, topology: Topology, folder: Path, _spans: Path | None, more: Mapping[str, str]
-) -> Process:
-    host, port = listener.getsockname()
-    config = folder / f"{name}.unicorn.rb"
-    config.write_text(f"""\
-# Written by the lab: the article's settings. The socket comes in UNICORN_FD; the address must
-# be named all the same, because unicorn closes inherited sockets that its configuration does not know.
-listen "{host}:{port}", backlog: {topology.backlog}
-worker_processes {topology.workers}
-timeout {whole_seconds(topology.worker_timeout)}
-""")
-    environment = _environment(
-        None,
-        {
-            "UNICORN_FD": str(listener.fileno()),
-            "SOJOURN_RUBY": str(house_file("middleware", "ruby", "sojourn.rb")),
-            "RACK_ENV": "none",
-            **more,
-        },
-    )
-    command = [
-        "unicorn",
-        "--config-file",
-        str(config),
-        "--env",
-        "none",
-        str(house_file("backend", "config.ru")),
-    ]
-    return Process(command, name=name, folder=folder, env=environment, pass_fds=[listener.fileno()])
-
-
-def queue_options(topology: Topology) -> list[str]:
-    """Return what the command line of queue_server.py says about a topology."""
-    rules = topology.rules
-    return [
-        *("--workers", str(topology.workers)),
-        *("--discipline", topology.discipline),
-        # settle() asks by /ready whether the queue has run empty.
-        *("--last", "/ready"),
-        *("--timeout", repr(topology.proxy_read_timeout)),
-        *("--deadline-margin", repr(rules.deadline_margin)),
-        *("--codel-target", repr(rules.codel_target)),
-        *("--codel-interval", repr(rules.codel_interval)),
-        *("--lifo-threshold", str(rules.lifo_threshold)),
-        *("--calm-timeout", repr(rules.calm_timeout)),
-        *("--busy-timeout", repr(rules.busy_timeout)),
-        *(() if rules.capacity is None else ("--capacity", str(rules.capacity))),
-    ]
-
-
-def _queue(
-    name: str, listener: socket.socket, topology: Topology, folder: Path, spans: Path | None, more: Mapping[str, str]
-) -> Process:
-    command = [
-        sys.executable,
-        str(house_file("backend", "queue_server.py")),
-        "app:application",
-        *("--fd", str(listener.fileno())),
-        *queue_options(topology),
-    ]
-    return _python_process(name, command, listener, folder, spans, more)
-
-
-_MAKERS = {"gunicorn": _gunicorn, "unicorn": _unicorn, "queue": _queue}
-
-
-def whole_seconds(timeout: float) -> int:
-    """Return the timeout as app servers take it, whole seconds, rounded up."""
-    return max(1, math.ceil(timeout))
+        if path is not None:
+            port = 0
+        elif kind.own_port is None:
+            port = listener.getsockname()[1]
+        else:
+            try:
+                port = kind.own_port(start, process)
+            except BaseException:
+                process.stop()
+                raise
+    return Backend(name, port, process, spans, path, kind.protocol)

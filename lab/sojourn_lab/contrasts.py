@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from sojourn_lab.criteria import by_base, median_at, number_at
+from sojourn_lab.criteria import by_base, median_at, number_at, skipped
 from sojourn_lab.document import CaseResult, ContrastResult
 from sojourn_lab.scenario import Contrast
 
@@ -24,7 +24,8 @@ def contrast_results(contrasts: Sequence[Contrast], cases: Sequence[CaseResult])
         whole = len(ratios) == len(pairs) and bool(pairs)
         ratio, low, high = ratio_with_interval(ratios) if whole else (None, None, None)
         a, b = median_at(each.metric, ours), median_at(each.metric, theirs)
-        found.append(ContrastResult(each.name, each.metric, a, b, ratio, low, high, len(pairs)))
+        why = skipped(ours) or skipped(theirs)
+        found.append(ContrastResult(each.name, each.metric, a, b, ratio, low, high, len(pairs), why))
     return found
 
 

@@ -65,8 +65,8 @@ def judged_criteria(
 ) -> list[CriterionResult]:
     """Return every criterion in every case, prediction or contrast it is meant for.
 
-    One that none matches has failed: it was written down and nothing could show it. Cases that say they were skipped
-    are not judged; `lessons_of` tells of them.
+    One that none matches has failed: it was written down and nothing could show it. Cases that say they were skipped,
+    and contrasts with one of them, are not judged; `lessons_of` tells of them.
     """
     of_cases = by_base(cases)
     of_predictions = {each.change: [msgspec.to_builtins(each)] for each in predictions}
@@ -88,8 +88,8 @@ def judged_criteria(
 
 
 def skipped(rounds: Sequence[Any]) -> str:
-    """Return why a case was not measured in any round, for want of a program it needs; empty when it was."""
-    reasons = [value_at("figures.skipped", each) for each in rounds]
+    """Return why a case, or one of a contrast, was not measured in any round; empty when it was."""
+    reasons = [value_at("figures.skipped", each) or value_at("skipped", each) or None for each in rounds]
     return str(reasons[0]) if reasons and all(isinstance(reason, str) for reason in reasons) else ""
 
 

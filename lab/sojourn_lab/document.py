@@ -68,7 +68,8 @@ class ContrastResult(msgspec.Struct):
     """A figure of two cases compared over the rounds.
 
     `a` and `b` are medians, `ratio` the geometric mean of a / b over the rounds, `low` and `high` its 95 % interval
-    (Student's t of the logarithms), None with fewer than three rounds or where a figure is not above 0.
+    (Student's t of the logarithms), None with fewer than three rounds or where a figure is not above 0. `skipped`: why
+    one of the cases was not measured; empty when both were.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ContrastResult(msgspec.Struct):
     low: float | None
     high: float | None
     rounds: int
+    skipped: str = ""
 
 
 class Predicted(msgspec.Struct):

@@ -16,6 +16,7 @@ _IN_CHECKOUT = {
     "backend": _PACKAGE.parent / "backend",
     "playbooks": _PACKAGE.parent / "playbooks",
     "k6": _PACKAGE.parent / "k6",
+    "recipes": _PACKAGE.parents[1] / "docs" / "how-to",
     "middleware": _PACKAGE.parents[1] / "collector" / "middleware",
     "vector": _PACKAGE.parents[1] / "collector" / "vector",
 }
@@ -24,8 +25,8 @@ _IN_CHECKOUT = {
 def house_file(folder: str, *parts: str) -> Path:
     """Path of one of the house's files or folders: `house_file("nginx", "sojourn.conf")`.
 
-    `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `vector` (of which a wheel has requests.yaml and its
-    programs) or (in a checkout only) `middleware`.
+    `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `recipes` (how-to pages with code that the lab
+    runs), `vector` (of which a wheel has requests.yaml and its programs) or (in a checkout only) `middleware`.
     Raises LabError, naming both places, when neither holds it.
     """
     packaged = _PACKAGE.joinpath(folder, *parts)

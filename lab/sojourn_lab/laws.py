@@ -40,7 +40,7 @@ def law_of(case: Case, topology: Topology) -> Law | None:
     """Return the law for a case, None where the load is open: no operational law gives its wait."""
     if not isinstance(case.load, ClosedLoad) or case.load.from_concurrency is not None:
         return None
-    workers = topology.backends * topology.workers
+    workers = topology.served_at_once
     return closed_loop_law(case.load.concurrency, case.mean_service_time, workers, case.load.think_time)
 
 

@@ -10,7 +10,7 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -78,6 +78,7 @@ class Nginx:
     `server` is the inside of a server block without its `listen`; `http` is extra text at http level, after the
     house's include (upstreams, maps, more servers). The log goes to `access_log` in the format `sojourn`. A worker
     holds at most `connections`, those to the apps included.
+    `edit` changes nginx.conf in the folder each time it is written, before nginx reads it.
     `files` replaces the text of house files by name; `trusted.conf` is the one users edit. Requests under way may take
     `drain_s` seconds to finish once it is stopped. With `http2` it speaks HTTP/2 without TLS, and nothing else.
     LabError from `start()` carries the words of `nginx -t`.
@@ -97,6 +98,7 @@ class Nginx:
         workers: int = 1,
         connections: int = _CONNECTIONS,
         http2: bool = False,
+        edit: Callable[[Path], None] | None = None,
     ) -> None:
         self.folder = folder.resolve() / "nginx"
         self.access_log = access_log.resolve()
@@ -112,6 +114,7 @@ class Nginx:
         self._connections = connections
         # As a word of `listen`: newer versions warn of it, but older ones know no other way.
         self._protocol = " http2" if http2 else ""
+        self._edit = edit
         self._process: Process | None = None
 
     @staticmethod
@@ -210,6 +213,8 @@ http {{
     }}
 }}
 """)
+        if self._edit is not None:
+            self._edit(self.folder / "nginx.conf")
 
     def _command(self, program: Path) -> list[str | os.PathLike[str]]:
         return [program, "-p", f"{self.folder}/", "-e", self.error_log, "-c", self.folder / "nginx.conf"]

@@ -50,7 +50,7 @@ def case_rows(requests: Requests, case: CaseResult) -> pl.LazyFrame:
 
 def _workers(case: CaseResult) -> int | None:
     """Return the workers of each of a case's backends, where it says."""
-    return case.topology.workers if case.topology else None
+    return case.topology.workers * case.topology.threads if case.topology else None
 
 
 def write_sequence(stays: pl.DataFrame, path: Path, *, title: str) -> None:

@@ -19,7 +19,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `local_ports` bounds the ports the generator may send from, `started` is a file that gets the instant (unix s) at
     which the measured window begins, as soon as that is known.
     `path` (with its query) is asked for as it is, whatever the service time: the URL is not the lab's app. The users of
-    a closed loop together ask at most `most_a_second` times.
+    a closed loop together ask at most `most_a_second` times, and end early after `most_requests`.
     """
 
     case: str
@@ -41,6 +41,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     started: str | None = None
     path: str | None = None
     most_a_second: Positive | None = None
+    most_requests: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class ClientRecord(msgspec.Struct, gc=False):

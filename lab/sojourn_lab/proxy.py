@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from sojourn_lab.case import Action
 from sojourn_lab.errors import LabError
+from sojourn_lab.servers.location import pass_lines, sojourn_lines
+from sojourn_lab.servers.table import SERVERS
 from sojourn_lab.topology import Balancer, Topology
 
 BALANCER_LINES: dict[Balancer, str] = {
@@ -77,8 +79,6 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
     map "" $sojourn_redact {{
         default off;
     }}
-
-    # No keep-alive: a connection a request, as to the article's app servers.
 {upstream(topology, "lab_backends", upstreams.own)}{pools}{pool_map(topology)}{mirror_map(topology, upstreams)}"""
 
 
@@ -136,7 +136,11 @@ def upstream_name(topology: Topology) -> str:
 
 
 def upstream(topology: Topology, name: str, members: list[str]) -> str:
-    """Return an upstream block. What workers of nginx must agree on, connections under way, is kept in a zone."""
+    """Return an upstream block. What workers of nginx must agree on, connections under way, is kept in a zone.
+
+    Without `keepalive` every request has a connection of its own, as to the article's app servers.
+    """
+    keepalive = f"keepalive {topology.keepalive};" if topology.keepalive is not None else ""
     cap = f" max_conns={topology.connection_cap}" if topology.connection_cap is not None else ""
     servers = "\n        ".join(f"server {address}{cap};" for address in members)
     return f"""
@@ -144,20 +148,23 @@ def upstream(topology: Topology, name: str, members: list[str]) -> str:
         zone {name} 256k;
         {BALANCER_LINES[topology.balancer]}
         {servers}
+        {keepalive}
     }}
 """
 
 
 def server_text(topology: Topology, upstreams: Upstreams) -> str:
     """Return the inside of the lab's server block; the times are nginx's, in milliseconds."""
+    protocol = SERVERS[topology.server].protocol
+    handed = pass_lines(protocol, upstream_name(topology), keepalive=topology.keepalive is not None)
+    lines = "\n            ".join([*sojourn_lines(protocol), *handed])
     mirror = "mirror /lab-dark;" if topology.mirror is not None and upstreams.mirror is not None else ""
     return f"""
         location / {{
             {mirror}
-            include sojourn/sojourn_proxy.conf;
             # Lets client.jsonl name the row of the log, also for what never reached an app.
             add_header X-Request-ID $sojourn_request_id always;
-            proxy_pass http://{upstream_name(topology)};
-            proxy_read_timeout {max(1, round(topology.proxy_read_timeout * 1000))}ms;
+            {lines}
+            {protocol}_read_timeout {max(1, round(topology.proxy_read_timeout * 1000))}ms;
         }}
 {mirror_location(topology, upstreams)}"""

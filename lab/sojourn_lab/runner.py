@@ -31,6 +31,7 @@ from sojourn_lab.recording import recorded
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runtime import Runtime, RuntimeMaker, process_runtime
 from sojourn_lab.scenario import Scenario
+from sojourn_lab.servers.table import why_server_unavailable
 from sojourn_lab.topology import Topology
 
 GENERATOR_MARGIN = 30.0
@@ -58,9 +59,10 @@ def finished_run(
     # and so does a case that changes its topology while it runs.
     for _, group in groupby(planned_cases(scenario), key=lambda each: servers_of(scenario, each)):
         members = list(group)
-        if (reason := why_skipped(scenario.topology_of(members[0].case))) is not None:
+        case = members[0].case
+        if (reason := why_server_missing(case) or why_skipped(scenario.topology_of(case))) is not None:
             parts.measured += [_skipped(each, reason) for each in members]
-        elif members[0].case.kind == "http":
+        elif case.kind == "http":
             _measure_together(parts, members)
         else:
             parts.measured += [_other_kind(parts, each) for each in members]
@@ -90,6 +92,14 @@ def servers_of(scenario: Scenario, planned: Planned) -> tuple[Any, ...]:
 def why_skipped(topology: Topology) -> str | None:
     """Return what this kernel lacks for a topology, None when nothing: no right or program would help."""
     return None if topology.namespace is None else why_sysctls_missing(topology.namespace.told)
+
+
+def why_server_missing(case: Case) -> str | None:
+    """Return why the app server of a case is not available, None when it is, or when it is the whole scenario's.
+
+    A scenario that compares servers goes without one; a scenario whose only server is missing is an error.
+    """
+    return None if case.topology.server is None else why_server_unavailable(case.topology.server)
 
 
 def _skipped(planned: Planned, reason: str) -> Measured:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, Protocol, Self
 
 from sojourn_lab.backends import HOST, Backend, started_backend
@@ -16,6 +17,8 @@ from sojourn_lab.namespace import network_namespace, own_namespace
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
 from sojourn_lab.proxy import Upstreams, http_text, server_text
+from sojourn_lab.servers.location import stamp_by_doctor
+from sojourn_lab.servers.table import SERVERS
 from sojourn_lab.standing import Standing
 from sojourn_lab.tier import Tier, dependency_tier, mirror_tier, service_names
 from sojourn_lab.topology import Dependency, Mirror, Pool, Topology, changed
@@ -120,6 +123,7 @@ class ProcessRuntime(Standing):
         self.nginx: Nginx | None = None
         self.listen: ListenSampler | None = None
         self._half_open: HalfOpen | None = None
+        self._sockets: Path | None = None
         self.versions: dict[str, str] = {}
 
     @property
@@ -129,6 +133,9 @@ class ProcessRuntime(Standing):
 
     def _start_all(self) -> None:
         topology = self._topology
+        if topology.unix:
+            # Apart from the run's folder, whose path may be longer than that of a socket can be.
+            self._sockets = Path(self._stack.enter_context(TemporaryDirectory(prefix="lab-")))
         if topology.namespace is not None:
             # First, so that everything is started inside, and it is left when everything is down.
             outside = own_namespace()
@@ -162,16 +169,17 @@ class ProcessRuntime(Standing):
                 access_log=self.access_log,
                 http=http_text(topology, self.upstreams),
                 workers=topology.nginx_workers,
+                edit=None if SERVERS[topology.server].protocol == "proxy" else stamp_by_doctor,
             )
             nginx.start()
             self._stack.callback(nginx.stop)
             self.nginx = nginx
-        ports = {"nginx": nginx.port, **{backend.name: backend.port for backend in self.backends}}
+        ports = {"nginx": nginx.port, **{each.name: each.port for each in self.backends if each.port}}
         self.listen = self._stack.enter_context(ListenSampler(self.listen_log, ports, keep=True))
 
     def _started(self, name: str, topology: Topology, environment: Mapping[str, str] | None = None) -> Backend:
         with self._interrupts.shielded():
-            backend = started_backend(name, topology, self._logs, environment)
+            backend = started_backend(name, topology, self._logs, environment, sockets=self._sockets)
             self._stack.callback(backend.process.stop)
             self.backends.append(backend)
         return backend
@@ -210,9 +218,10 @@ class ProcessRuntime(Standing):
             return
         self.upstreams = self.upstreams.after(action)
         if self.nginx is not None:
-            self.nginx.reconfigure(
-                server_text(self._topology, self.upstreams), http_text(self._topology, self.upstreams)
-            )
+            self._reconfigure(self.nginx)
+
+    def _reconfigure(self, nginx: Nginx) -> None:
+        nginx.reconfigure(server_text(self._topology, self.upstreams), http_text(self._topology, self.upstreams))
 
     def _begin_half_open(self, count: int) -> None:
         if self._half_open is None:
@@ -227,5 +236,8 @@ class ProcessRuntime(Standing):
         """
         if self.nginx is not None and (code := self.nginx.process.exit_code()) is not None:
             raise LabError(f"nginx ended ({code}) while it was under load")
+        if self.nginx is not None and self._topology.keepalive is not None:
+            # An idle connection that nginx keeps may hold a worker, which then answers nobody else.
+            self._reconfigure(self.nginx)
         for backend in self.backends:
             backend.wait_until_ready(deadline)

@@ -8,7 +8,7 @@ import msgspec
 
 from sojourn_lab.load import Name, NotNegative, Positive, RouteName, scaled_seconds
 
-Server = Literal["gunicorn", "unicorn", "queue"]
+Server = Literal["gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi", "node", "go", "java"]
 Balancer = Literal["round_robin", "least_conn", "random_two"]
 Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout"]
 
@@ -16,8 +16,16 @@ Backends = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Workers = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Backlog = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 DeferAccept = Annotated[int, msgspec.Meta(ge=1, le=60)]
+Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
+Keepalive = Annotated[int, msgspec.Meta(ge=1, le=1_024)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
+
+
+THREADED: tuple[Server, ...] = ("gunicorn", "puma")
+"""Servers whose workers may have several threads."""
+ASKING: tuple[Server, ...] = ("gunicorn", "queue")
+"""Servers whose app can be a copy's or ask a tier behind it."""
 
 
 class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,9 +97,13 @@ class Namespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """nginx in front of `backends` app servers; times in seconds.
 
-    `server`: gunicorn and unicorn take connections from the kernel's accept queue, first in, first out; `queue` is the
-    lab's own, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot
-    be killed.
+    `server`: real app servers take requests first in, first out (`servers/table.py` lists them); `queue` is the lab's
+    own, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot be
+    killed. `workers` is the number of requests that a backend serves at once: processes, threads or places. Workers of
+    gunicorn and Puma have `threads`; with more than one, gunicorn's are of the class gthread. Node has one event loop.
+
+    `unix`: the app servers listen on Unix sockets. `keepalive`: how many idle connections to the app servers each
+    worker of nginx keeps open (for FastCGI with `fastcgi_keep_conn`); None: it opens one for every request.
 
     `slowdown` has a factor on the service time for each backend (those not listed: 1). `standby` more backends are
     started but get nothing until an action adds them. `connection_cap`: nginx holds at most so many connections to each
@@ -105,7 +117,10 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     backends: Backends = 2
     server: Server = "gunicorn"
     workers: Workers = 1
+    threads: Threads = 1
     backlog: Backlog = 64
+    unix: bool = False
+    keepalive: Keepalive | None = None
     worker_timeout: Positive = 60.0
     proxy_read_timeout: Positive = 60.0
     balancer: Balancer = "round_robin"
@@ -132,6 +147,27 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"{self.server} takes connections from the kernel, first in, first out: "
                 'a discipline and rules need server = "queue"'
             )
+        self._check_server()
+
+    def _check_server(self) -> None:
+        """Raise ValueError for settings that this kind of app server does not have."""
+        if self.threads > 1 and self.server not in THREADED:
+            raise ValueError(f"{self.server} has no threads in its workers: only {' and '.join(THREADED)} have")
+        if self.server == "node" and self.workers > 1:
+            raise ValueError("node has one event loop: use more backends in place of workers")
+        if self.keepalive is not None and self.server == "uwsgi":
+            raise ValueError("the uwsgi protocol has one request a connection: it knows no `keepalive`")
+        if self.unix and self.server in ("queue", "java"):
+            raise ValueError(f"{self.server} cannot listen on a Unix socket")
+        if self.unix and self.defer_accept is not None:
+            raise ValueError("`defer_accept` is an option of TCP, and `unix` sockets do not have it")
+        if (self.dependency is not None or self.mirror is not None) and self.server not in ASKING:
+            raise ValueError(f"the app of {self.server} has no `dependency` and no `mirror`: use {' or '.join(ASKING)}")
+
+    @property
+    def served_at_once(self) -> int:
+        """The number of requests that all backends together serve at once."""
+        return self.backends * self.workers * self.threads
 
 
 class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -140,7 +176,10 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     backends: Backends | None = None
     server: Server | None = None
     workers: Workers | None = None
+    threads: Threads | None = None
     backlog: Backlog | None = None
+    unix: bool | None = None
+    keepalive: Keepalive | None = None
     balancer: Balancer | None = None
     discipline: Discipline | None = None
     rules: QueueRules | None = None

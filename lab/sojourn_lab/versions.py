@@ -14,6 +14,16 @@ from sojourn_lab.nginx import nginx_program, nginx_version
 
 DISTRIBUTIONS = ("sojourn", "sojourn-middleware", "gunicorn", "aiohttp", "opentelemetry-sdk", "numpy")
 UNKNOWN = "unknown"
+_COMMANDS = {
+    "unicorn": [["unicorn", "--version"], ["ruby", "--version"]],
+    "puma": [["puma", "--version"], ["ruby", "--version"]],
+    "php-fpm": [["php", "--version"]],
+    "uwsgi": [["uwsgi", "--version"]],
+    "node": [["node", "--version"]],
+    "go": [["go", "version"]],
+    "java": [["java", "-version"]],
+}
+"""Commands that print a version, by the kind of app server that they are of."""
 
 
 def versions_here(servers: Collection[str]) -> dict[str, str]:
@@ -34,9 +44,9 @@ def versions_here(servers: Collection[str]) -> dict[str, str]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "not installed"
-    if "unicorn" in servers:
-        versions["unicorn"] = _first_version(["unicorn", "--version"])
-        versions["ruby"] = _first_version(["ruby", "--version"])
+    for server, commands in _COMMANDS.items():
+        if server in servers:
+            versions |= {command[0]: _first_version(command) for command in commands}
     return versions
 
 

@@ -54,7 +54,7 @@ def test_list_lists() -> None:
         (["run", "benchmark", "--duration", "-1"], "--duration"),
         (["run", "benchmark", "--duration", "5", "--full"], "give one of them"),
         (["run", "small.toml", "--full"], "small has no full_duration"),
-        (["run", "benchmark", "--server", "puma"], "--server"),
+        (["run", "benchmark", "--server", "apache"], "--server"),
         (["run", "benchmark", "--runtime", "cloud"], "--runtime"),
         (["run"], "which scenario?"),
         (["show", "nothing"], "there is no run nothing"),

@@ -89,7 +89,7 @@ MATRIX = '[[cases]]\nname = "{name}"\nservice_time = 0.1\n{matrix}\n[cases.load]
         (HEAD + "cases = 3", "Expected `array`, got `int` - at `$.cases`"),
         (HEAD + 'cases = ["one"]', "Expected `object`, got `str` - at `$.cases[0]`"),
         (HEAD + "durations = 3.0\n" + CLOSED, "unknown field `durations`"),
-        (HEAD + CLOSED + "[topology]\nserver = 'puma'", "'puma' - at `$.topology.server`"),
+        (HEAD + CLOSED + "[topology]\nserver = 'apache'", "'apache' - at `$.topology.server`"),
         (HEAD + CLOSED + "[topology]\nworker = 2", "unknown field `worker` - at `$.topology`"),
         (HEAD + CLOSED + "[topology]\nworkers = '2'", "got `str` - at `$.topology.workers`"),
         (HEAD + CLOSED + "[topology]\nbackends = 0", "`int` >= 1 - at `$.topology.backends`"),

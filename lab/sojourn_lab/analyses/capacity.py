@@ -48,7 +48,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     load = data.case.load
     if not isinstance(load, ClosedLoad) or load.from_concurrency is None:
         raise LabError("the analysis `capacity` needs a closed load whose users join one after the other")
-    workers = data.topology.backends * data.topology.workers
+    workers = data.topology.served_at_once
     service = data.case.mean_service_time
     duration = data.until - data.since
     done = answered_after(

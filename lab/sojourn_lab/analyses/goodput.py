@@ -54,4 +54,4 @@ def capacity_of(topology: Topology, case: Case) -> float | None:
     factors = [*topology.slowdown, *[1.0] * topology.backends][: topology.backends]
     if not case.mean_service_time:
         return None
-    return sum(topology.workers / (case.mean_service_time * factor) for factor in factors)
+    return sum(topology.workers * topology.threads / (case.mean_service_time * factor) for factor in factors)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sojourn_lab.backends import queue_options
 from sojourn_lab.compose.engine import OWNER_LABEL, image_named
 from sojourn_lab.compose.parts import APP_PORT, CONTROL_PORT, HTTP_PORT, LOGS, MAIN, SPANS, AppService, Front, Parts
 from sojourn_lab.listen import PERIOD
+from sojourn_lab.servers.python import queue_options
 
 STOP_S = 7
 """Seconds a container gets to end by itself: nginx lets requests under way finish for four."""

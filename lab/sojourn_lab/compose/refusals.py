@@ -31,8 +31,10 @@ def why_not_in_containers(scenario: Scenario) -> str | None:
 
 def why_topology_refused(topology: Topology) -> str | None:
     """Return which part of a topology has no container yet; None when each has one."""
-    if topology.server == "unicorn":
-        return "unicorn is in no image here (gunicorn and queue are)"
+    if topology.server not in ("gunicorn", "queue"):
+        return f"{topology.server} is in no image here (gunicorn and queue are)"
+    if topology.unix:
+        return "containers reach each other by ports, and not by Unix sockets"
     if topology.namespace is not None:
         return "every container has a network namespace of its own already, and no right to change its sysctls"
     if topology.defer_accept is not None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from sojourn_lab.backends import gunicorn_settings
 from sojourn_lab.compose.nginx_conf import TRUSTED
 from sojourn_lab.compose.parts import APP_PORT, MAIN, AppService, Front, Parts
 from sojourn_lab.compose.project import sampler_name, settings_file
 from sojourn_lab.house import house_file
+from sojourn_lab.servers.python import gunicorn_settings
 
 NO_SAMPLERS = "unavailable: the accept queues in containers are read by {}, an image the engine does not have"
 

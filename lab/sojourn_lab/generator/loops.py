@@ -138,13 +138,14 @@ async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, wri
     load = plan.load
     end = start + plan.warmup + plan.duration
     numbers = itertools.count()
+    left = itertools.repeat(True) if plan.most_requests is None else itertools.repeat(True, plan.most_requests)
     pace = Pace(plan.most_a_second)
 
     async def user(index: int) -> None:
         # A generator of their own each: what one user draws does not hang on the others' timing.
         rng = np.random.default_rng([*plan.seed, index])
         intended = pace.turn(start + joins_after(load, index, plan.warmup, plan.duration))
-        while intended < end:
+        while intended < end and next(left, False):
             await sleep_until(clock, intended)
             services = service_times(plan.service_time, plan.distribution, 1, rng)
             services, routes, behind = drawn_requests(plan, 1, services, rng)
