@@ -43,12 +43,12 @@ def client_findings(conf: Conf) -> Iterator[Finding]:
             yield from _not_set_in_subrequest(each)
 
 
-def _sent_on(conf: Conf, found: Pass, holder: Level) -> Iterator[Finding]:
+def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
     headers = {header.name.lower(): header for header in REQUEST_HEADERS}
-    for name, value, made in found.sent():
+    for name, value, made in handover.sent():
         if name not in headers or name in STAMPS or not comes_from_client(conf, value):
             continue
-        text = headers[name].line(found.family, headers[name].value if conf.house else headers[name].bare)
+        text = headers[name].line(handover.family, headers[name].value if conf.house else headers[name].bare)
         yield Finding(
             CODE,
             WARNING,
@@ -62,16 +62,16 @@ def _sent_on(conf: Conf, found: Pass, holder: Level) -> Iterator[Finding]:
         )
 
 
-def _not_set(conf: Conf, found: Pass, holder: Level) -> Iterator[Finding]:
-    present = _set_or_cleared(found)
+def _not_set(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
+    present = _set_or_cleared(handover)
     if missing := _missing(present):
-        text = "\n".join(override_lines(conf, found, present))
-        last = holder.own(found.setter)[-1]
+        text = "\n".join(override_lines(conf, handover, present))
+        last = holder.own(handover.setter)[-1]
         yield Finding(
             CODE,
             WARNING,
             holder.title,
-            f"{holder.title} stamps, and lets {missing} of any client through to {printable(found.target)}.",
+            f"{holder.title} stamps, and lets {missing} of any client through to {printable(handover.target)}.",
             _WHY,
             text,
             place_of(last, holder),
@@ -80,24 +80,24 @@ def _not_set(conf: Conf, found: Pass, holder: Level) -> Iterator[Finding]:
         )
 
 
-def _not_set_in_subrequest(found: Pass) -> Iterator[Finding]:
-    present = _set_or_cleared(found)
+def _not_set_in_subrequest(handover: Pass) -> Iterator[Finding]:
+    present = _set_or_cleared(handover)
     if missing := _missing(present):
-        own = found.level.own(found.setter)
+        own = handover.level.own(handover.setter)
         # With lines of its own the location inherits none any more.
-        inherited = [] if own else [written(each) for each in found.level.effective(found.setter)]
-        text = "\n".join([*blank_lines(found.family, present), *inherited])
-        last = own[-1] if own else found.outermost
+        inherited = [] if own else [written(each) for each in handover.level.effective(handover.setter)]
+        text = "\n".join([*blank_lines(handover.family, present), *inherited])
+        last = own[-1] if own else handover.outermost
         yield Finding(
             CODE,
             WARNING,
-            found.level.title,
-            f"{found.level.title}, which auth_request or mirror asks, lets {missing} of any client through to "
-            f"{printable(found.target)}.",
+            handover.level.title,
+            f"{handover.level.title}, which auth_request or mirror asks, lets {missing} of any client through to "
+            f"{printable(handover.target)}.",
             "A client can forge the queue that its app measures, and choose the request that a span of that app is "
             "joined to.",
             text,
-            place_of(last, found.level),
+            place_of(last, handover.level),
             ADD,
             (after(last, text),),
         )
@@ -107,43 +107,43 @@ def _missing(present: Collection[str]) -> str:
     return ", ".join(header.name for header in REQUEST_HEADERS if header.name.lower() not in present)
 
 
-def _set_or_cleared(found: Pass) -> set[str]:
-    """Headers, in small letters, of which the app is not sent what the client sent."""
-    if found.level.value(f"{found.family}_pass_request_headers") == "off":
+def _set_or_cleared(handover: Pass) -> set[str]:
+    """Headers, in small letters, that nginx sets or drops, so that a client's do not reach the app."""
+    if handover.level.value(f"{handover.family}_pass_request_headers") == "off":
         return set(REQUEST_NAMES)
     # A directive of the module headers-more, which takes headers out of the request.
-    cleared = found.level.effective("more_clear_input_headers")
+    cleared = handover.level.effective("more_clear_input_headers")
     names = {name.lower() for each in cleared for text in each.args for name in re.split(r"[\s,]+", text)}
-    return names | {name for name, _, _ in found.sent()}
+    return names | {name for name, _, _ in handover.sent()}
 
 
-def override_lines(conf: Conf, found: Pass, present: Collection[str], like: Level | None = None) -> list[str]:
-    """Return the lines that set the headers that a pass does not set yet.
+def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: Level | None = None) -> list[str]:
+    """Return the lines that set the headers that are not set yet on the way to an app.
 
     Args:
         conf: The configuration.
-        found: The pass.
+        handover: Where requests are handed to an app.
         present: Headers that are set already, in small letters.
-        like: A level whose own lines are taken where they do not send on what a client sent.
+        like: A level whose lines are kept where they do not send on a client's value.
     """
     kept: dict[str, str] = {}
-    for each in like.own(found.setter) if like else []:
+    for each in like.own(handover.setter) if like else []:
         if len(each.args) > 1 and not comes_from_client(conf, each.args[1]):
             kept[header_name(each.args[0])] = written(each)
     return [
-        kept.get(header.name.lower()) or header.line(found.family, _value(conf, found, header))
+        kept.get(header.name.lower()) or header.line(handover.family, _value(conf, handover, header))
         for header in REQUEST_HEADERS
         if header.name.lower() not in present
     ]
 
 
-def _value(conf: Conf, found: Pass, header: RequestHeader) -> str:
+def _value(conf: Conf, handover: Pass, header: RequestHeader) -> str:
     """Return the value to send. A stamp without Sojourn's files is the one that the configuration sends already."""
     if conf.house or conf.blank:
         return header.value
     if header.bare != OWN_STAMP:
         return header.bare
-    sent = [value for each in (found, *conf.passes) for name, value, _ in each.sent() if name in STAMPS and value]
+    sent = [value for each in (handover, *conf.passes) for name, value, _ in each.sent() if name in STAMPS and value]
     own = [value for value in sent if not comes_from_client(conf, value) and not is_no_instant(value)]
     return word(own[0]) if own else OWN_STAMP
 
@@ -154,7 +154,7 @@ def is_no_instant(value: str) -> bool:
 
 
 def comes_from_client(conf: Conf, value: str) -> bool:
-    """Return whether a value is what any client sent, by itself or by a map that does not look at the peer."""
+    """Return whether a value is a client's, as it is or through a map that does not depend on the peer."""
     if _OF_CLIENT.search(value):
         return True
     peers = {f"${each.args[-1].lstrip('$')}" for each in conf.http.own("geo") if each.args}

@@ -39,8 +39,8 @@ def trust_findings(conf: Conf) -> Iterator[Finding]:
                     WARNING,
                     level.title,
                     "A client's X_Request_Start and X_Queue_Start get through to the app.",
-                    "Where header names are told as in CGI, they look like X-Request-Start and X-Queue-Start: any "
-                    "client can stamp.",
+                    "An app that reads headers by their CGI names reads them as X-Request-Start and X-Queue-Start, so "
+                    "that any client can stamp.",
                     f"{each.name} {safe};",
                     place_of(each, level),
                     REPLACE,

@@ -51,7 +51,7 @@ LOGS = {
     True: "include sojourn/sojourn.conf;\n    access_log @FOLDER@/access.jsonl sojourn;",
     False: "access_log @FOLDER@/access.jsonl;",
 }
-# What the doctor said before: with Sojourn's files, and without them.
+# The lines of an earlier doctor: with Sojourn's files, and without them.
 EARLIER = {
     True: (
         ("X-Request-Start", "$sojourn_stamp_sent"),
