@@ -17,7 +17,7 @@ setup-test:
 setup-tools:
 	@sh lab/setup.sh tools
 
-demo: setup ## the benchmark, short: real nginx, real app servers, a table and a report (under 3 minutes)
+demo: setup ## the benchmark, short: real nginx, real app servers, a table and a report (under 3 minutes; a busy machine repeats it)
 	@.venv/bin/sojourn lab run benchmark
 
 # What real servers time has the machine to itself; the rest is run three at a time, for much of it is waiting.
@@ -26,10 +26,10 @@ test: setup-test ## everything this machine can run; what it skips it names
 	$(PY) -m pytest -n 3 --dist loadfile -m "not scenario and not thorough and not alone" || status=1; \
 	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
 
-test-scenarios: setup-test ## what `make test` leaves out: scenarios on real servers, and more thorough tests (about 13 minutes)
+test-scenarios: setup-test ## what `make test` leaves out: scenarios on real servers, and more thorough tests (about 20 minutes)
 	@$(PY) -m pytest -m "scenario or thorough"
 
-lab: setup ## every scenario of the lab in its short form, one after the other (under 14 minutes)
+lab: setup ## every scenario of the lab in its short form, one after the other (under 25 minutes)
 	@.venv/bin/sojourn lab run --all --quick
 
 stacks: setup-test ## seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby), and what Sojourn says of each

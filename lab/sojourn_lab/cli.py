@@ -161,10 +161,11 @@ def run_scenario(
     capture: Annotated[
         bool, typer.Option("--capture", help="Record the packets of nginx and its app servers: capture.pcap.")
     ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Do not repeat a void run.")] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
-    """Run scenarios, each into a folder; exits 1 if a run is void or a criterion failed."""
+    """Run scenarios, each into a folder; repeats a void run once, exits 1 if it is void again or a criterion failed."""
     asked = Asked(
         quick=quick, scale=scale, duration=duration, full=full, seed=seed, settings=tuple(settings or ()),
         server=server, capture=capture,
@@ -197,7 +198,10 @@ def run_scenario(
     for scenario, used in wanted:
         folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, scenario.name)
         try:
-            run = run_in_good_order(scenario, used, folder, quiet, runtime=maker, changes=changes)
+            # A void run does not double the load on servers that are not the lab's.
+            run = run_in_good_order(
+                scenario, used, folder, quiet, runtime=maker, changes=changes, once=once or target is not None
+            )
         except typer.Exit as end:
             # One that could not be made has said why, and takes nothing from the others; a signal ends them all.
             if len(wanted) == 1 or end.exit_code != FAILURE:

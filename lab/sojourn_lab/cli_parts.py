@@ -25,6 +25,7 @@ from sojourn_lab.progress import watched
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run
 from sojourn_lab.runtime import RuntimeMaker, runtime_maker
+from sojourn_lab.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario import Scenario
 from sojourn_lab.tables import print_run
 
@@ -84,13 +85,45 @@ def run_in_good_order(
     *,
     runtime: Literal["process", "compose"] | RuntimeMaker = "process",
     changes: dict[str, Any] | None = None,
+    once: bool = False,
+) -> Run:
+    """Return the finished run; a void one is repeated, unless `once`, with the lower load that the scenario allows.
+
+    The first run is then in `<folder>.void`, and stderr says so.
+    """
+    run = _run_once(scenario, scale, folder, quiet, runtime, changes)
+    if not run.void or once:
+        return run
+    lower = scenario.repeat_scale
+    aside = folder.set_aside()
+    load = f"with every duration times {lower:g}" if lower > 1.0 else "with the same load"
+    sys.stderr.write(
+        f"sojourn lab: {scenario.name}: void: {printable('; '.join(run.void_reasons), 1_000)}\n"
+        f"sojourn lab: {scenario.name} is measured once more, {load}; the void run is in {aside}\n"
+    )
+    if lower > 1.0:
+        scenario = scenario_with_time_scaled(scenario, lower)
+    again = RunFolder.claimed(folder.final)
+    return _run_once(scenario, scale * lower, again, quiet, runtime, changes, run.void_reasons)
+
+
+def _run_once(
+    scenario: Scenario,
+    scale: float,
+    folder: RunFolder,
+    quiet: bool,
+    runtime: Literal["process", "compose"] | RuntimeMaker,
+    changes: dict[str, Any] | None,
+    first_try: list[str] | None = None,
 ) -> Run:
     """Return the finished run; an interrupt or an error ends it with a message and leaves the logs."""
     interrupts = Interrupts()
     try:
         with interrupts.caught(), watched(quiet) as watcher:
             maker = runtime_maker(runtime) if isinstance(runtime, str) else runtime
-            return finished_run(scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes)
+            return finished_run(
+                scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes, first_try=first_try
+            )
     except Interrupted as interrupt:
         fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
     except LabError as error:

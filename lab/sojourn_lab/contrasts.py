@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 from sojourn_lab.criteria import by_base, median_at, number_at, skipped
 from sojourn_lab.document import CaseResult, ContrastResult
-from sojourn_lab.scenario import Contrast
-
-LEAST_ROUNDS = 3
+from sojourn_lab.scenario import LEAST_ROUNDS, Contrast
 
 
 def contrast_results(contrasts: Sequence[Contrast], cases: Sequence[CaseResult]) -> list[ContrastResult]:
@@ -30,17 +28,18 @@ def contrast_results(contrasts: Sequence[Contrast], cases: Sequence[CaseResult])
 
 
 def ratio_with_interval(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """Return the geometric mean of ratios (at least one, all above 0), and the ends of its 95 % interval.
+    """Return the median of ratios (at least one, all above 0), and the ends of the 95 % interval of their mean.
 
-    With y = ln(ratio): mean(y) ± t(0.975, n - 1) · s(y) / √n, and back. Machines change from one minute to the next;
-    pairing what followed one another takes most of that out of the ratio. None for the ends with fewer than three.
+    With y = ln(ratio): median(y), and mean(y) ± t(0.975, n - 1) · s(y) / √n, and back. Machines change from one minute
+    to the next; pairing what followed one another takes most of that out of the ratio, and the median does not follow
+    one round in which something else was going on. None for the ends with fewer than three.
     """
     logs = [math.log(ratio) for ratio in ratios]
-    mean = statistics.fmean(logs)
+    median, mean = math.exp(statistics.median(logs)), statistics.fmean(logs)
     if len(logs) < LEAST_ROUNDS:
-        return math.exp(mean), None, None
+        return median, None, None
     # Late, because it brings SciPy.
     from scipy.stats import t  # noqa: PLC0415
 
     half = float(t.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+    return median, math.exp(mean - half), math.exp(mean + half)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from sojourn_lab.disturbance import Disturbance
 from sojourn_lab.errors import LabError
 from sojourn_lab.laws import Law
 from sojourn_lab.load import AnyLoad
@@ -43,7 +44,8 @@ class CaseResult(msgspec.Struct):
     `name` is what the log calls it, `base` the scenario's case and `round` which repetition it was, from 1. `split` is
     the JSON of `sojourn split --json`; None where the case has no log, or, with the reason in the run's faults, if it
     failed. `figures` has what the scenario's `analyses` found, or an experiment of another kind measured; `client`
-    and `load` are None for those.
+    and `load` are None for those. `void`: why the figures cannot be trusted; `disturbance`: what other programs took
+    from the servers, None for a case that was skipped.
     """
 
     name: str
@@ -62,14 +64,15 @@ class CaseResult(msgspec.Struct):
     round: int = 1
     figures: dict[str, Any] = {}
     void: list[str] = []
+    disturbance: Disturbance | None = None
 
 
 class ContrastResult(msgspec.Struct):
     """A figure of two cases compared over the rounds.
 
-    `a` and `b` are medians, `ratio` the geometric mean of a / b over the rounds, `low` and `high` its 95 % interval
-    (Student's t of the logarithms), None with fewer than three rounds or where a figure is not above 0. `skipped`: why
-    one of the cases was not measured; empty when both were.
+    `a` and `b` are medians, `ratio` the median of a / b over the rounds, `low` and `high` the 95 % interval of its
+    geometric mean (Student's t of the logarithms), None with fewer than three rounds or where a figure is not above 0.
+    `skipped`: why one of the cases was not measured; empty when both were.
     """
 
     name: str
@@ -151,9 +154,10 @@ class Rows(msgspec.Struct):
 class Run(msgspec.Struct):
     """A whole run, as run.json holds it.
 
-    `void`: the generator was the bottleneck, so the figures are not the system's. `faults`: what went wrong
-    after the measuring, such as a split that could not be made. `passed`: neither, and every criterion kept. `changes`
-    is what was set otherwise than in the scenario's file.
+    `void`: the generator was the bottleneck or the servers were disturbed, so the figures are not the system's;
+    `advice` is what to do about it. `first_try`: why a first run was void, of which this is the repetition. `faults`:
+    what went wrong after the measuring, such as a split that could not be made. `passed`: neither, and every criterion
+    kept. `changes` is what was set otherwise than in the scenario's file.
     """
 
     scenario: Scenario
@@ -176,6 +180,8 @@ class Run(msgspec.Struct):
     changes: dict[str, Any] = {}
     captures: list[Captured] = []
     runtime: Literal["process", "compose", "external"] = "process"
+    advice: str = ""
+    first_try: list[str] = []
     format: int = FORMAT
 
 

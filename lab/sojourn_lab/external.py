@@ -169,7 +169,7 @@ def _refuse_beyond(scenario: Scenario, limits: Limits) -> None:
                 f"{scenario.name}: the case {case.name} asks up to {rate:.4g} times a second, more than"
                 f" {limits.rate:g}: --max-rate {rate:.4g} allows it"
             )
-    seconds = scenario.repeats * sum(scenario.warmup + scenario.duration_of(case) for case in scenario.cases)
+    seconds = sum(scenario.rounds_of(case) * (scenario.warmup + scenario.duration_of(case)) for case in scenario.cases)
     if seconds > limits.duration:
         raise ScenarioError(
             f"{scenario.name} offers load for {seconds:g} s in all, more than {limits.duration:g}:"

@@ -13,6 +13,7 @@ import msgspec
 from sojourn_lab.analyses.data import CaseData, case_figures
 from sojourn_lab.contrasts import contrast_results
 from sojourn_lab.criteria import expected_voids, judged_criteria
+from sojourn_lab.disturbance import what_to_do
 from sojourn_lab.document import (
     CaseResult,
     ListenDepth,
@@ -65,10 +66,11 @@ def worked_out(parts: Parts, *, scale: float, started: float, changes: dict[str,
     elif parts.runtimes and not parts.external:
         faults.append("nginx logged nothing: no request reached it")
     cases = [_case_result(parts, each, requests, span_files, faults) for each in measured]
-    predictions = prediction_results(scenario.predictions, requests, faults)
+    predictions = prediction_results(scenario, requests, faults)
     contrasts = contrast_results(scenario.contrasts, cases)
     expected = {case.name for case in scenario.cases if case.expect_void}
     void = [f"{case.name}: {reason}" for case in cases if case.base not in expected for reason in case.void]
+    disturbances = [case.disturbance for case in cases if case.void and case.disturbance is not None]
     judged = judged_criteria(scenario.criteria, cases, predictions, contrasts) + expected_voids(expected, cases)
     spent = [(each.spin_up, each.tear_down) for each in parts.runtimes]
     spent += [(each.spin_up, each.tear_down) for each in outcomes]
@@ -93,6 +95,8 @@ def worked_out(parts: Parts, *, scale: float, started: float, changes: dict[str,
         changes=changes,
         captures=parts.captures,
         runtime=parts.runtimes[0].kind if parts.runtimes else "process",
+        advice=what_to_do(disturbances) if void else "",
+        first_try=parts.first_try,
     )
     for write in (write_pictures, partial(write_report, name=folder.final.name, recorded=parts.recorded)):
         try:
@@ -141,6 +145,7 @@ def _case_result(
             parts.recorded,
         )
         figures |= _analysed(scenario, data, faults)
+    disturbed = [] if measured.disturbance is None else measured.disturbance.reasons()
     return CaseResult(
         name=planned.name,
         service_time=case.mean_service_time,
@@ -157,7 +162,12 @@ def _case_result(
         base=case.name,
         round=planned.round,
         figures=figures,
-        void=(summary.void if summary is not None else []) if outcome is None else outcome.void,
+        void=[
+            *(summary.void if summary is not None else []),
+            *(outcome.void if outcome is not None else []),
+            *disturbed,
+        ],
+        disturbance=measured.disturbance,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sojourn_lab.analyses.recorded import Recorded
 from sojourn_lab.case import Case
+from sojourn_lab.disturbance import Disturbance
 from sojourn_lab.document import Captured
 from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.kinds.stage import Outcome
@@ -36,7 +37,8 @@ class Planned:
 class Measured:
     """One case of one round as it was measured, before anything was worked out.
 
-    `plan` and `summary` are None, and `outcome` is not, for a case that is not requests through nginx.
+    `plan` and `summary` are None, and `outcome` is not, for a case that is not requests through nginx. `disturbance` is
+    None for a case that was skipped.
     """
 
     planned: Planned
@@ -44,6 +46,7 @@ class Measured:
     plan: Plan | None = None
     summary: Summary | None = None
     outcome: Outcome | None = None
+    disturbance: Disturbance | None = None
 
     @property
     def client_log(self) -> Path | None:
@@ -55,13 +58,14 @@ class Measured:
 
 @dataclass
 class Parts:
-    """What a run is made of while it goes on."""
+    """What a run is made of while it goes on; `first_try`: why a first one was void."""
 
     scenario: Scenario
     folder: RunFolder
     interrupts: Interrupts
     watcher: Watcher
     make_runtime: RuntimeMaker
+    first_try: list[str] = field(default_factory=list)
     runtimes: list[Runtime] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     captures: list[Captured] = field(default_factory=list)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn_lab.document import Predicted, PredictionResult
 from sojourn_lab.errors import LabError
 from sojourn_lab.results import case_response_time, case_what_if
-from sojourn_lab.scenario import Prediction
+from sojourn_lab.scenario import Prediction, Scenario
 
 if TYPE_CHECKING:
     from sojourn import Requests
@@ -16,18 +15,20 @@ if TYPE_CHECKING:
 FIGURES = ("mean", "p50", "p99")
 
 
-def prediction_results(
-    predictions: Sequence[Prediction], requests: Requests | None, faults: list[str]
-) -> list[PredictionResult]:
-    """Return what became of every prediction that could be made at all; the others are named in `faults`."""
+def prediction_results(scenario: Scenario, requests: Requests | None, faults: list[str]) -> list[PredictionResult]:
+    """Return what became of every prediction that could be made at all; the others are named in `faults`.
+
+    Of cases that are repeated the first round counts: the same requests, before and after.
+    """
+    names = {case.name: scenario.name_in(case, 1) for case in scenario.cases}
     results: list[PredictionResult] = []
     if requests is None:
         return results
-    for each in predictions:
+    for each in scenario.predictions:
         try:
             # Nothing of the case `after` goes into the prediction.
-            said = case_what_if(requests, each.before, dict(each.set))
-            results.append(compared(each, said, case_response_time(requests, each.after)))
+            said = case_what_if(requests, names[each.before], dict(each.set))
+            results.append(compared(each, said, case_response_time(requests, names[each.after])))
         except LabError as error:
             faults.append(str(error))
     return results

@@ -1,24 +1,34 @@
-"""What Linux says of a process: /proc/PID/stat and statm, as man proc has them."""
+"""What Linux says of processes and of the machine: files of /proc, as man proc has them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+PROC = Path("/proc")
+NANOSECONDS = 1e-9
 
 GONE = (OSError, ValueError, IndexError)
-"""What both functions raise of a process that is not there, or ends while it is read."""
+"""What the functions raise of a process that is not there, or ends while it is read."""
 
 
 class Stat(NamedTuple):
-    """Of a process: its parent, processor time so far (all threads, s), and its start (ticks since boot)."""
+    """Of a process: its parent, processor time so far (all threads, s), and its start (ticks since boot).
+
+    `group` is its process group, `name` its command, and `children` the processor time (s) of its children that have
+    ended and that it waited for.
+    """
 
     parent: int
     cpu: float
     start: int
+    group: int
+    name: str
+    children: float
 
 
 class Memory(NamedTuple):
@@ -28,14 +38,63 @@ class Memory(NamedTuple):
     shared: int
 
 
-def stat_of(pid: int) -> Stat:
+def stat_of(pid: int, root: Path = PROC) -> Stat:
     """Return what /proc/PID/stat says; raises one of ``GONE``."""
     # The second field, the name, is in parentheses and may hold anything: the third is the first after the last one.
-    fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    return Stat(int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS, int(fields[19]))
+    head, _, tail = (root / str(pid) / "stat").read_text(errors="replace").rpartition(")")
+    fields = tail.split()
+    user, system, user_of_children, system_of_children = (int(each) / TICKS for each in fields[11:15])
+    return Stat(
+        parent=int(fields[1]),
+        cpu=user + system,
+        start=int(fields[19]),
+        group=int(fields[2]),
+        name=head.partition("(")[2],
+        children=user_of_children + system_of_children,
+    )
+
+
+def stats_of_all(root: Path = PROC) -> dict[int, Stat]:
+    """Return what /proc/PID/stat says of every process that can be read, by its id."""
+    found = {}
+    for name in os.listdir(root):
+        if name.isdecimal():
+            try:
+                found[int(name)] = stat_of(int(name), root)
+            except GONE:
+                continue  # it ended while we were reading
+    return found
+
+
+def family_in(stats: Mapping[int, Stat], first: int) -> list[int]:
+    """Return a process and all its descendants, whatever sessions they made for themselves."""
+    children: dict[int, list[int]] = {}
+    for pid, stat in stats.items():
+        children.setdefault(stat.parent, []).append(pid)
+    family = [first]
+    for pid in family:
+        family += children.get(pid, [])
+    return family
+
+
+def run_queue_waits_of(pid: int, root: Path = PROC) -> dict[int, float]:
+    """Return the seconds for which each thread of a process was runnable and had no core, by its id.
+
+    From /proc/PID/task/TID/schedstat. Raises one of ``GONE``, also where the kernel does not have these files.
+    """
+    threads = root / str(pid) / "task"
+    return {
+        int(name): int((threads / name / "schedstat").read_text().split()[1]) * NANOSECONDS
+        for name in os.listdir(threads)
+    }
+
+
+def stolen_time(root: Path = PROC) -> float:
+    """Return the seconds of all cores that the hypervisor gave to other machines since boot; raises one of ``GONE``."""
+    return int((root / "stat").read_text().split(maxsplit=9)[8]) / TICKS
 
 
 def memory_of(pid: int) -> Memory:
     """Return what /proc/PID/statm says; raises one of ``GONE``."""
-    fields = Path(f"/proc/{pid}/statm").read_text().split()
+    fields = (PROC / str(pid) / "statm").read_text().split()
     return Memory(int(fields[1]) * PAGE, int(fields[2]) * PAGE)

@@ -80,6 +80,15 @@ class _Guard:
         self._program: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._groups: set[int] = set()
+        self._loads: set[int] = set()
+
+    def servers(self) -> set[int]:
+        with self._lock:
+            return self._groups - self._loads if self._owner == os.getpid() else set()
+
+    def add_load(self, group: int) -> None:
+        with self._lock:
+            self._loads.add(group)
 
     def add(self, group: int) -> None:
         with self._lock:
@@ -94,6 +103,7 @@ class _Guard:
     def discard(self, group: int) -> None:
         with self._lock:
             self._groups.discard(group)
+            self._loads.discard(group)
             if self._owner == os.getpid():
                 self._tell(f"-{group}\n")
 
@@ -116,6 +126,11 @@ class _Guard:
 
 
 _guard = _Guard()
+
+
+def server_groups() -> set[int]:
+    """Return the process groups that this process started and that run: all but those that offer load."""
+    return _guard.servers()
 
 
 class Process:
@@ -173,6 +188,10 @@ class Process:
             )
         except OSError as error:
             raise LabError(f"{self.name} could not be started: {error.strerror}: {self.args[0]}") from error
+
+    def mark_as_load(self) -> None:
+        """Count the command, which was started, as a generator of load and not among the servers."""
+        _guard.add_load(self.pid)
 
     @property
     def pid(self) -> int:

@@ -89,7 +89,7 @@ def run_section(run: Run) -> Section:
         title=about.title,
         sentence=f"{about.question} {outcome(run)}",
         measures=about.shows,
-        failures=(*(f"Void: {reason}" for reason in run.void_reasons), *run.faults),
+        failures=(*(f"Void: {reason}" for reason in run.void_reasons), *filter(None, [run.advice]), *run.faults),
         tables=tuple(tables),
         notes=(
             *run.learned,
@@ -104,7 +104,7 @@ def outcome(run: Run) -> str:
     """Return in one sentence whether the run shows what it was to show."""
     kept = sum(each.passed for each in run.criteria)
     if run.void:
-        return "This run is void: its figures say more about the generator than about the system."
+        return "This run is void: the generator or other programs decided its figures, not the system."
     if run.passed:
         return f"All {kept} criteria were met." if kept else "Nothing was to be met."
     return f"{len(run.criteria) - kept} of {len(run.criteria)} criteria were missed."

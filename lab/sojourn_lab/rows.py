@@ -25,7 +25,8 @@ def result_rows(run: Run) -> Rows:
 
 def result_words(run: Run) -> str:
     """Return what the figures of `result_rows` are: their unit, rounds, scale, and what stands beside them."""
-    several = [f"medians of {run.scenario.repeats} rounds"] if run.scenario.repeats > 1 else []
+    rounds = sorted({len(each) for each in by_base(run.cases).values()})
+    several = [f"medians of {' or '.join(map(str, rounds))} rounds"] if rounds and rounds[-1] > 1 else []
     scaled = [f"every duration times {run.scale:g}"] if run.scale != 1.0 else []
     if not run.scenario.columns:
         return ", ".join(["means in ms", *several, *scaled])

@@ -57,6 +57,17 @@ class RunFolder:
                         raise
         raise LabError(f"a thousand runs are called {base}")
 
+    def set_aside(self) -> Path:
+        """Rename the finished folder to `<name>.void` and return that; LabError if the name is taken.
+
+        Its own name is then free for the repetition.
+        """
+        aside = self.final.with_name(self.final.name + ".void")
+        if aside.exists():
+            raise LabError(f"{aside} already exists: the void run stays in {self.final}")
+        self.final.rename(aside)
+        return aside
+
     @property
     def logs(self) -> Path:
         """The folder for what the processes say."""

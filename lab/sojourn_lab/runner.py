@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from sojourn_lab.case import Case
+from sojourn_lab.disturbance import Disturbance, DisturbanceSampler, waiting_asked
 from sojourn_lab.document import (
     Run,
     run_bytes,
@@ -26,6 +27,7 @@ from sojourn_lab.namespace import why_sysctls_missing
 from sojourn_lab.outcome import worked_out
 from sojourn_lab.parts import Measured, Parts, Planned
 from sojourn_lab.plan import Plan, Summary, Window
+from sojourn_lab.process import server_groups
 from sojourn_lab.progress import Watcher
 from sojourn_lab.recording import recorded
 from sojourn_lab.run_folder import RunFolder
@@ -47,14 +49,16 @@ def finished_run(
     *,
     make_runtime: RuntimeMaker = process_runtime,
     changes: dict[str, Any] | None = None,
+    first_try: list[str] | None = None,
 ) -> Run:
     """Run a scenario (already scaled by `scale`), fill the folder, give it its final name, return the record.
 
-    `changes` is what was set otherwise than in the scenario's file, for the record. Raises LabError when the run could
+    `changes` is what was set otherwise than in the scenario's file, for the record, and `first_try` why a first run was
+    void. Raises LabError when the run could
     not be made; the folder then keeps its temporary name and its logs.
     """
     started = time.time()
-    parts = Parts(scenario, folder, interrupts, watcher, make_runtime)
+    parts = Parts(scenario, folder, interrupts, watcher, make_runtime, first_try or [])
     # Cases that follow one another on the same topology share its servers; another topology gets servers of its own,
     # and so does a case that changes its topology while it runs.
     for _, group in groupby(planned_cases(scenario), key=lambda each: servers_of(scenario, each)):
@@ -74,12 +78,13 @@ def finished_run(
 
 
 def planned_cases(scenario: Scenario) -> list[Planned]:
-    """Return the cases in the order they are run: all of them, as often as the scenario says, round by round."""
-    several = scenario.repeats > 1
+    """Return the cases in the order they are run: each as often as it takes, round by round."""
+    rounds = [scenario.rounds_of(case) for case in scenario.cases]
     return [
-        Planned(case, number, turn, f"{case.name}.r{turn}" if several else case.name)
-        for turn in range(1, scenario.repeats + 1)
+        Planned(case, number, turn, scenario.name_in(case, turn))
+        for turn in range(1, max(rounds) + 1)
         for number, case in enumerate(scenario.cases)
+        if turn <= rounds[number]
     ]
 
 
@@ -129,9 +134,12 @@ def _measure_together(parts: Parts, members: list[Planned]) -> None:
 
 
 def seeds_of(scenario: Scenario, planned: Planned) -> list[int]:
-    """Return the seeds of a case: the same for cases with the same `seed`, different from round to round."""
+    """Return the seeds of a case: the same for cases with the same `seed`, different from round to round.
+
+    The first round of a case that is repeated has those of a case that is not.
+    """
     own = planned.number if planned.case.seed is None else planned.case.seed
-    return [scenario.seed, own, *([planned.round] if scenario.repeats > 1 else [])]
+    return [scenario.seed, own, *([planned.round] if planned.round > 1 else [])]
 
 
 def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured:
@@ -164,7 +172,9 @@ def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured
         load_scapy()
     expected = plan.warmup + plan.duration
     parts.watcher.case(planned.name, expected)
+    sampler = DisturbanceSampler(plan.duration, server_groups)
     generator = runtime.started(generator_command(case, plan_path), f"{planned.name}.generator")
+    generator.mark_as_load()
     before = time.monotonic()
     due = sorted(case.actions, key=lambda action: action.at)
 
@@ -175,9 +185,15 @@ def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured
         return generator.exit_code() == 0
 
     patience = plan.timeout * (plan.retries.attempts if plan.retries is not None else 1)
-    generator.wait_until(ended, expected + patience + GENERATOR_MARGIN, f"the load of case {planned.name} to end")
+    with sampler:
+        generator.wait_until(ended, expected + patience + GENERATOR_MARGIN, f"the load of case {planned.name} to end")
     summary = msgspec.json.decode(Path(plan.summary).read_bytes(), type=Summary)
-    return Measured(planned, summary.window, plan, summary)
+    if runtime.kind == "process":
+        asked = waiting_asked(case, scenario.topology_of(case), summary.window, summary)
+        disturbance = sampler.between(summary.window, asked)
+    else:
+        disturbance = Disturbance(unknown=f"the servers are no processes of this lab ({runtime.kind})")
+    return Measured(planned, summary.window, plan, summary, disturbance=disturbance)
 
 
 def generator_command(case: Case, plan: Path) -> list[str]:
@@ -211,5 +227,8 @@ def _other_kind(parts: Parts, planned: Planned) -> Measured:
         interrupts=parts.interrupts,
         watcher=parts.watcher,
     )
-    outcome = experiment_of(case.kind)(stage)
-    return Measured(planned, Window(outcome.since, outcome.until), outcome=outcome)
+    with DisturbanceSampler(scenario.duration_of(case), server_groups) as sampler:
+        outcome = experiment_of(case.kind)(stage)
+    window = Window(outcome.since, outcome.until)
+    disturbance = sampler.between(window, waiting_asked(case, stage.topology, window))
+    return Measured(planned, window, outcome=outcome, disturbance=disturbance)

@@ -6,6 +6,7 @@ with the path of the key, so that a misspelt setting can never be silently ignor
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 import msgspec
@@ -33,6 +34,10 @@ AnalysisName = Literal[
 ]
 PictureName = Literal["sequence", "queue"]
 
+LEAST_ROUNDS = 3
+"""Rounds of the cases that a criterion compares. Machines change from one minute to the next: the median of three
+rounds does not follow the one in which something else was going on, and an interval needs three."""
+
 
 class Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A change that is predicted from the log of the case `before`, and then made: the case `after`.
@@ -50,7 +55,8 @@ class Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One figure of two cases, compared: `metric` in the case `a` over that in the case `b`, with an interval.
 
-    The interval needs `repeats`; it is of the ratio's geometric mean over them, those of one round being paired.
+    The ratio is the median over the rounds, those of one round being paired, the interval that of its geometric mean;
+    it needs three rounds.
     """
 
     name: str
@@ -65,8 +71,8 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     With `predictions` or `contrasts` it must hold in every one of those whose name matches instead. `metric` is a path
     into the result of a case, a prediction or a contrast. It is `below`, `above` or `equals` a number, or it
     lies `within` a fraction of `of`. Each of these may be a number, a path, or the path of another case, `case:path`,
-    and is multiplied by `times`. Of a case that is repeated the median counts. Numbers are taken as they are; a path
-    to the law moves with `--scale`.
+    and is multiplied by `times`. Of a case that is repeated the median counts, and cases that a criterion compares are
+    measured at least three times. Numbers are taken as they are; a path to the law moves with `--scale`.
     """
 
     name: str
@@ -89,6 +95,11 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("`within` and `of` go together")
         if self.predictions is not None and self.contrasts is not None:
             raise ValueError("a criterion is about `predictions` or about `contrasts`")
+
+    def other_cases(self) -> set[str]:
+        """Return the cases that its metric or its bound names: those of the form `case:path`."""
+        paths = (self.metric, self.below, self.above, self.equals, self.of)
+        return {each.partition(":")[0] for each in paths if isinstance(each, str) and ":" in each}
 
 
 class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,7 +142,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all cases are run that often, one round after the other. `learned` is a paragraph in which `{case:path|form}`
     becomes a figure of the run (forms: ms, s, %, count, and Python's own). `capture`: the packets of nginx and the app
     servers are recorded. With it, or in a `namespace`, the kernel is asked for its queues every `kernel_period`
-    seconds, whatever the scale.
+    seconds, whatever the scale. `repeat_scale`: a void run is repeated once with every duration multiplied by it, which
+    is a lower load; 1 is the same load.
     """
 
     name: Name
@@ -164,6 +176,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     columns: list[Column] = []
     contrasts: list[Contrast] = []
     learned: str = ""
+    repeat_scale: Annotated[float, msgspec.Meta(ge=1.0, le=10.0)] = 1.0
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
@@ -194,6 +207,30 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"the cases {prediction.before!r} and {prediction.after!r} of the prediction {prediction.change!r}"
                 " must have the same load, service times or routes, and the same `seed`"
             )
+
+    def compared_cases(self) -> set[str]:
+        """Return the names of the cases that a criterion holds against another case, by itself or by a contrast."""
+        compared: set[str] = set()
+        for criterion in self.criteria:
+            if criterion.predictions is not None:
+                continue
+            if criterion.contrasts is not None:
+                meant = [each for each in self.contrasts if fnmatchcase(each.name, criterion.contrasts)]
+                compared |= {name for each in meant for name in (each.a, each.b)}
+                continue
+            beside = criterion.other_cases()
+            own = {case.name for case in self.cases if fnmatchcase(case.name, criterion.cases)}
+            if own - beside or len(beside) > 1:
+                compared |= (own | beside) if beside else set()
+        return compared
+
+    def rounds_of(self, case: Case) -> int:
+        """Return how often the case is measured: `repeats`, and at least three times where it is compared."""
+        return max(self.repeats, LEAST_ROUNDS) if case.name in self.compared_cases() else self.repeats
+
+    def name_in(self, case: Case, turn: int) -> str:
+        """Return what the log calls a case in the round `turn`, from 1."""
+        return f"{case.name}.r{turn}" if self.rounds_of(case) > 1 else case.name
 
     def duration_of(self, case: Case) -> float:
         """How long the case is measured, s."""

@@ -57,6 +57,9 @@ def print_run(console: Console, run: Run, where: str) -> None:
         f" access {run.rows.access}, spans {run.rows.spans}"
     )
     console.print(f"run: {_plain(where)}", soft_wrap=True)
+    if run.void:
+        tries = "twice" if run.first_try else "this time"
+        console.print(f"[bold red]Void {tries}.[/] {_plain(run.advice)}", soft_wrap=True)
     report = Path(where) / "report.html"
     if report.is_file():
         console.print(f"report: {_plain(str(report))}", soft_wrap=True)

@@ -184,7 +184,7 @@ def sound_run(folder: Path, *arguments: str, deadline: float = 200.0, attempts: 
     A run that is void says that the machine was busy with something else, and nothing of the system: it is made again.
     """
     for attempt in range(attempts):
-        command = [sys.executable, "-m", "sojourn_lab", "run", *arguments, "--json"]
+        command = [sys.executable, "-m", "sojourn_lab", "run", *arguments, "--json", "--once"]
         done = subprocess.run(
             [*command, "--out", str(folder / f"run-{attempt}")],
             capture_output=True, text=True, timeout=deadline, check=False,
@@ -208,3 +208,8 @@ def needs_namespace(test: Callable[..., Any]) -> Callable[..., Any]:
     """Skip the test where no network namespace can be made."""
     reason = why_namespace_refused()
     return pytest.mark.skipif(reason is not None, reason=reason or "")(test)
+
+
+def first_round(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the cases of a record in their first round, by the scenario's names for them."""
+    return {case["base"]: case for case in record["cases"] if case["round"] == 1}

@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         pytest.skip(reason)
     for attempt in range(ATTEMPTS):
         out = tmp_path_factory.mktemp("benchmark") / f"run-{attempt}"
-        command = [sys.executable, "-m", "sojourn_lab", "run", "benchmark", "--scale", str(SCALE), "--json"]
+        command = [sys.executable, "-m", "sojourn_lab", "run", "benchmark", "--scale", str(SCALE), "--json", "--once"]
         done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, timeout=200, check=False)
         assert "Traceback" not in done.stderr
         record: dict[str, Any] = json.loads(done.stdout)

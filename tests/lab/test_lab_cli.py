@@ -103,7 +103,7 @@ def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
 
 @needs_nginx
 def test_a_run_leaves_its_folder_and_show_shows_it(tmp_path: Path) -> None:
-    done = lab("run", small_scenario(tmp_path), "--json", cwd=tmp_path)
+    done = lab("run", small_scenario(tmp_path), "--json", "--once", cwd=tmp_path)
     assert done.stderr == "", "nothing is said on stderr where it is no terminal"
     (folder,) = (tmp_path / "runs").iterdir()
     record = json.loads(done.stdout)
@@ -141,7 +141,7 @@ def test_a_run_leaves_its_folder_and_show_shows_it(tmp_path: Path) -> None:
 @needs_nginx
 def test_a_failed_criterion_exits_1_and_keeps_the_run(tmp_path: Path) -> None:
     path = small_scenario(tmp_path, failed=3.0)
-    done = lab("run", path, "--duration", "0.3", "--out", tmp_path / "run")
+    done = lab("run", path, "--duration", "0.3", "--once", "--out", tmp_path / "run")
     assert done.returncode == 1
     assert "failed" in done.stdout
     record = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -160,7 +160,7 @@ def test_an_analysis_that_fails_does_not_lose_the_measurement(tmp_path: Path, mo
 
     monkeypatch.setattr(outcome, "write_report", broken)
     out = tmp_path / "run"
-    done = CliRunner().invoke(app, ["run", str(small_scenario(tmp_path, duration=0.2)), "--out", str(out)])
+    done = CliRunner().invoke(app, ["run", str(small_scenario(tmp_path, duration=0.2)), "--once", "--out", str(out)])
     assert done.exit_code == 1
     assert "no ink" in done.stdout
     record = json.loads((out / "run.json").read_text())
@@ -221,7 +221,7 @@ def test_a_signal_takes_everything_down(tmp_path: Path, number: signal.Signals) 
 @needs_nginx
 def test_two_runs_at_once_share_nothing(tmp_path: Path) -> None:
     path = small_scenario(tmp_path)
-    command = [*COMMAND, "run", str(path), "--json"]
+    command = [*COMMAND, "run", str(path), "--json", "--once"]
     both = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     records = [json.loads(process.communicate(timeout=120)[0]) for process in both]
     assert len({record["run"] for record in records}) == 2
@@ -234,7 +234,7 @@ def test_two_runs_at_once_share_nothing(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @needs_nginx
 def test_progress_is_shown_at_a_terminal_only_and_not_on_stdout(tmp_path: Path) -> None:
-    command = [*COMMAND, "run", str(small_scenario(tmp_path, duration=0.2)), "--json", "--out"]
+    command = [*COMMAND, "run", str(small_scenario(tmp_path, duration=0.2)), "--json", "--once", "--out"]
     shown: dict[str, str] = {}
 
     def run(name: str, *options: str) -> None:
@@ -279,7 +279,7 @@ def test_of_several_runs_one_that_cannot_be_made_takes_nothing_from_the_others(
     monkeypatch.setattr(
         backends, "why_server_unavailable", lambda server: "no unicorn" if server == "unicorn" else None
     )
-    done = CliRunner().invoke(app, ["run", "broken.toml", "small.toml", "--quiet"])
+    done = CliRunner().invoke(app, ["run", "broken.toml", "small.toml", "--quiet", "--once"])
     assert done.exit_code == 1
     assert "no unicorn" in done.stderr
     assert "1 of 2 passed" in done.stdout

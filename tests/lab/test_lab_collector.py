@@ -227,7 +227,8 @@ def finished(folder: Path, cases: str) -> dict[str, Any]:
     scenario = folder / "small.toml"
     scenario.write_text(SMALL.format(cases=cases))
     for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", str(scenario), "--json", "--out", f"{folder}/{attempt}"]
+        command = [sys.executable, "-m", "sojourn_lab", "run", str(scenario), "--json", "--once"]
+        command += ["--out", f"{folder}/{attempt}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
         assert "Traceback" not in done.stderr
         assert done.stdout, done.stderr

@@ -71,7 +71,7 @@ def test_a_second_instance_helps_only_where_the_tier_behind_has_room(tmp_path: P
     folder = Path(record["run"])
     behind = [json.loads(line) for line in (folder / "dependency.jsonl").read_text().splitlines()]
     assert {each["service"] for each in behind} == {
-        f"{name}.dependency" for name in ("one", "two", "one-wide", "two-wide")
+        f"{name}.r{turn}.dependency" for name in ("one", "two", "one-wide", "two-wide") for turn in (1, 2, 3)
     }
     assert len(behind) == record["rows"]["access"]
 

@@ -77,7 +77,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     cases = "".join(CASE.format(name=name, topology=topology) for name, topology in CASES.items())
     scenario.write_text(SMALL + cases + PREDICTIONS)
     for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", str(scenario), "--json"]
+        command = [sys.executable, "-m", "sojourn_lab", "run", str(scenario), "--json", "--once"]
         done = subprocess.run(
             [*command, "--out", str(folder / f"run-{attempt}")],
             capture_output=True, text=True, timeout=200, check=False,

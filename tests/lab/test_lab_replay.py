@@ -244,7 +244,7 @@ def test_a_run_replayed_from_its_own_log_has_the_same_distribution(tmp_path: Pat
         return record
 
     for attempt in range(3):
-        first = lab("run", "original.toml", "--out", f"first-{attempt}")
+        first = lab("run", "original.toml", "--once", "--out", f"first-{attempt}")
         again = lab("replay", f"first-{attempt}", "--run", "--out", f"again-{attempt}")
         if not first["void"] and not again["void"]:
             break

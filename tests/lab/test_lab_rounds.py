@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from fnmatch import fnmatchcase
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.contrasts import contrast_results, ratio_with_interval
 from sojourn_lab.criteria import judged_criteria, median_at, number_at, value_at
 from sojourn_lab.document import CaseResult, WindowTimes
 from sojourn_lab.learned import formed, paragraph
 from sojourn_lab.runner import planned_cases, seeds_of, servers_of
 from sojourn_lab.scenario import Contrast, Criterion
-from sojourn_lab.scenario_files import scenario_from_text
+from sojourn_lab.scenario_files import scenario_from_text, shipped_scenario_paths
 
 
 def case(base: str, turn: int, **figures: Any) -> CaseResult:
@@ -133,9 +136,87 @@ def test_all_cases_are_run_round_by_round_with_random_numbers_of_their_own() -> 
     scenario = scenario_from_text(ROUNDS, "r")
     planned = planned_cases(scenario)
     assert [each.name for each in planned] == ["a.r1", "b.r1", "a.r2", "b.r2"]
-    assert [seeds_of(scenario, each) for each in planned] == [[3, 9, 1], [3, 1, 1], [3, 9, 2], [3, 1, 2]]
+    assert [seeds_of(scenario, each) for each in planned] == [[3, 9], [3, 1], [3, 9, 2], [3, 1, 2]]
     once = msgspec.structs.replace(scenario, repeats=1)
     assert [each.name for each in planned_cases(once)] == ["a", "b"]
     assert seeds_of(once, planned_cases(once)[0]) == [3, 9]
     # A case that changes its topology leaves it to nobody.
     assert [len(list(group)) for _, group in groupby(planned, key=lambda each: servers_of(scenario, each))] == [1] * 4
+
+
+COMPARED = (
+    ROUNDS.replace("repeats = 2", "repeats = 1")
+    + """
+[[cases]]
+name = "c"
+service_time = 0.1
+load = {kind = "closed", concurrency = 1}
+"""
+)
+BESIDE = """
+[[criteria]]
+name = "less than the other"
+cases = "b"
+metric = "figures.x"
+below = "a:figures.x"
+"""
+OWN = BESIDE.replace("a:figures.x", "b:figures.y")
+CONTRAST = """
+[[contrasts]]
+name = "a over b"
+metric = "figures.x"
+a = "a"
+b = "b"
+"""
+OVER = """
+[[criteria]]
+name = "larger"
+contrasts = "a over *"
+metric = "ratio"
+above = 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("criteria", "rounds"),
+    [("", [1, 1, 1]), (OWN, [1, 1, 1]), (CONTRAST, [1, 1, 1]), (BESIDE, [3, 3, 1]), (CONTRAST + OVER, [3, 3, 1])],
+    ids=["none", "own figure", "contrast alone", "other case", "criterion of a contrast"],
+)
+def test_cases_that_a_criterion_compares_are_measured_three_times(criteria: str, rounds: list[int]) -> None:
+    scenario = scenario_from_text(COMPARED + criteria, "r")
+    assert [scenario.rounds_of(each) for each in scenario.cases] == rounds
+    names = [each.name for each in planned_cases(scenario)]
+    assert len(names) == len(set(names)) == sum(rounds)
+    assert "c" in names
+    more = msgspec.structs.replace(scenario, repeats=4)
+    assert [more.rounds_of(each) for each in more.cases] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("quick", [False, True], ids=["as it is", "quick"])
+@pytest.mark.parametrize("path", shipped_scenario_paths(), ids=lambda path: path.stem)
+def test_no_criterion_of_a_shipped_scenario_compares_single_rounds(path: Path, quick: bool) -> None:
+    scenario, _ = as_asked(path.stem, Asked(quick=quick))
+    for criterion in scenario.criteria:
+        if criterion.predictions is not None:
+            continue
+        beside = {case.name for case in scenario.cases} & criterion.other_cases()
+        own = {case.name for case in scenario.cases if fnmatchcase(case.name, criterion.cases)}
+        if criterion.contrasts is not None:
+            beside = (
+                {name for each in scenario.contrasts for name in (each.a, each.b)}
+                if criterion.contrasts == "*"
+                else set()
+            )
+            own = set()
+        if beside and own != beside:
+            for case in scenario.cases:
+                if case.name in own | beside:
+                    assert scenario.rounds_of(case) >= 3, (criterion.name, case.name)
+
+
+def test_ratio_of_a_contrast_does_not_follow_one_disturbed_round() -> None:
+    ratio, low, high = ratio_with_interval([2.0, 40.0, 2.1])
+    assert ratio == pytest.approx(2.1)
+    assert low is not None
+    assert high is not None
+    assert low < ratio < high

@@ -271,7 +271,8 @@ def record_of(folder: Path, generator: str) -> dict[str, Any]:
     file.write_text(SMALL.replace("GENERATOR", generator))
     record: dict[str, Any] = {}
     for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", str(file), "--json", "--out", str(folder / str(attempt))]
+        command = [sys.executable, "-m", "sojourn_lab", "run", str(file), "--json", "--once"]
+        command += ["--out", str(folder / str(attempt))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert "Traceback" not in done.stderr
         assert done.stdout, done.stderr

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn_lab.proc import GONE, memory_of, stat_of
+from sojourn_lab.proc import GONE, family_in, memory_of, stat_of, stats_of_all
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,8 @@ def usage_of(first: int) -> Usage:
 
 
 def family_of(first: int) -> list[int]:
-    """Return a process and all its descendants, whatever sessions they made for themselves."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(*GONE):
-            children.setdefault(stat_of(int(folder.name)).parent, []).append(int(folder.name))
-    family = [first]
-    for pid in family:
-        family += children.get(pid, [])
-    return family
+    """Return a process and all its descendants."""
+    return family_in(stats_of_all(), first)
 
 
 def disk_of(folder: Path) -> int:

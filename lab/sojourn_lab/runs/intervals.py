@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sojourn_lab.contrasts import LEAST_ROUNDS, ratio_with_interval
+from sojourn_lab.contrasts import ratio_with_interval
 from sojourn_lab.criteria import number_at, value_at
 from sojourn_lab.runs.archive import Recorded, cases_of
+from sojourn_lab.scenario import LEAST_ROUNDS
 
 if TYPE_CHECKING:
     import numpy as np

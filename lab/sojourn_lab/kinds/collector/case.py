@@ -39,6 +39,7 @@ def run_case(stage: Stage) -> Outcome:
         path.write_bytes(msgspec.json.encode(msgspec.structs.replace(traffic, plan=plan)))
         command = [sys.executable, "-m", "sojourn_lab.kinds.collector.generator", str(path)]
         generator = system.started(command, "generator")
+        generator.mark_as_load()
         before, expected = time.monotonic(), plan.warmup + plan.duration
 
         def ended() -> bool:

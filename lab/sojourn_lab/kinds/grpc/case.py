@@ -126,6 +126,7 @@ def _offered(
     with stage.interrupts.shielded():
         client = Process(command, name="client", folder=stage.logs)
         client.start()
+        client.mark_as_load()
         stack.callback(client.stop)
     expected = plan.warmup + plan.duration
     before = time.monotonic()

@@ -210,6 +210,7 @@ def _running(stage: Stage, command: list[str], name: str) -> Iterator[Process]:
     try:
         with stage.interrupts.shielded():
             process.start()
+            process.mark_as_load()
         yield process
     finally:
         with stage.interrupts.shielded():
