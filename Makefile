@@ -29,7 +29,7 @@ test: setup-test ## everything this machine can run; what it skips it names
 test-scenarios: setup-test ## what `make test` leaves out: scenarios on real servers, and more thorough tests (about 20 minutes)
 	@$(PY) -m pytest -m "scenario or thorough"
 
-lab: setup ## every scenario of the lab in its short form, one after the other (under 25 minutes)
+lab: setup ## every scenario of the lab in its short form, one after the other (about 25 minutes)
 	@.venv/bin/sojourn lab run --all --quick
 
 stacks: setup-test ## seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby), and what Sojourn says of each
