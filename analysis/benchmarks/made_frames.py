@@ -77,7 +77,7 @@ def _backend_connections(traffic: Traffic) -> pl.DataFrame:
 
 def _nothing() -> list[pl.Expr]:
     none = (
-        "syn_ack_retransmissions", "acks_dropped", "client_retransmissions", "client_zero_windows",
+        "syn_ack_retransmissions", "acks_dropped", "acks_doubtful", "client_retransmissions", "client_zero_windows",
         "server_zero_windows", "gaps", "copies",
     )  # fmt: skip
     return [*(pl.lit(0).alias(name) for name in none), pl.lit("fin").alias("end"), pl.lit("http").alias("protocol")]

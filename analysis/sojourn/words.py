@@ -70,6 +70,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def agreeing(number: int, noun: str, singular: str, plural: str) -> str:
+    """A number with its noun and verb: 1 packet was, 2 packets were."""
+    return f"{counted(number, noun)} {singular if number == 1 else plural}"
+
+
 def address_and_port(address: str, port: int) -> str:
     """``10.0.0.1:8000`` or ``[::1]:8000``."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

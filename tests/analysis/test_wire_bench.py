@@ -72,7 +72,7 @@ def test_the_waits_that_were_made_are_found(with_log: bool, tmp_path: Path) -> N
         return float(np.abs(found[column].to_numpy() - true_ns[order] / 1e9).max())
 
     assert error("syn_dropped", traffic.syn_again - traffic.syn) < 1e-9
-    assert error("syn_queue", traffic.established - traffic.syn_again) < 1e-9
+    assert found["syn_queue"].is_null().all(), "the capture is the proxy's: the backends' handshakes are round trips"
     wait = traffic.app_start - traffic.established
     assert error("accept_wait", wait) < 1e-4
     assert (found["accept_wait_lower"].to_numpy() <= wait[order] / 1e9).all()

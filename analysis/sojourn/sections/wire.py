@@ -9,6 +9,7 @@ import polars as pl
 
 from sojourn.explain.statistics import Summary
 from sojourn.explain.wire.result import WireResult
+from sojourn.explain.wire.vantage import AT_SERVER
 from sojourn.sections.section import Picture, Section, Table
 from sojourn.sections.wire_notes import failures_of, notes_of
 from sojourn.sections.wire_readings import agreement_reading, packets_reading, steps_reading, waits_reading
@@ -19,18 +20,22 @@ MEASURES = (
     "queue until the server calls accept(), which no packet shows; all by the clock of the machine that captured."
 )
 SERVERS = 50
-KNOWN, AT_MOST, AT_LEAST = "known", "at most", "at least"
+KNOWN, AT_MOST, AT_LEAST, ROUND_TRIP, UNKNOWN = "known", "at most", "at least", "round trip", "unknown"
 # Figure -> which queue, what the figure is, from which event to which.
 QUEUES = {
     "proxy_syn_dropped": ("proxy: SYN dropped", KNOWN, "SYN → last SYN"),
     "proxy_syn_queue": ("proxy SYN queue", KNOWN, "last SYN → ACK taken"),
+    "proxy_round_trip": ("proxy: handshake", ROUND_TRIP, "last SYN → ACK"),
     "proxy_accept_wait_upper": ("proxy accept queue", AT_MOST, "ACK → nginx reads"),
     "syn_dropped": ("backend: SYN dropped", KNOWN, "SYN → last SYN"),
     "syn_queue": ("backend SYN queue", KNOWN, "last SYN → ACK taken"),
+    "round_trip": ("backend: handshake", ROUND_TRIP, "last SYN → ACK"),
     "accept_wait": ("backend accept queue", KNOWN, "ACK → app starts"),
     "accept_wait_lower": ("backend accept queue", AT_LEAST, "ACK → ACK taken"),
     "accept_wait_upper": ("backend accept queue", AT_MOST, "ACK → latest start"),
 }
+# The figures of dropped SYNs -> the servers whose repeated SYNs they are about.
+SIDE_OF_DROPPED = {"proxy_syn_dropped": pl.col("leg") == "client", "syn_dropped": pl.col("leg") != "client"}
 ENDS = {
     "open": "still open",
     "fin": "closed in order",
@@ -105,13 +110,24 @@ def _tables(found: WireResult) -> list[Table]:
 
 def _queues(found: WireResult) -> Table:
     rows = []
-    for name, (queue, kind, events) in QUEUES.items():
+    for name, (queue, usual, events) in QUEUES.items():
         summary = _figure(found, name)
         if summary is not None:
-            figures = (milliseconds(summary[figure]) for figure in ("p50", "p99", "max"))
+            kind = _kind_of_dropped(found, summary, SIDE_OF_DROPPED[name]) if name in SIDE_OF_DROPPED else usual
+            figures = (milliseconds(None if kind == UNKNOWN else summary[figure]) for figure in ("p50", "p99", "max"))
             rows.append((queue, kind, events, f"{found.sizes.get(name, 0):,}", *figures))
     headings = ("queue", "is", "from → to", "n", "p50", "p99", "max")
     return Table(headings, tuple(rows), "The queues before accept(), ms", text_columns=3)
+
+
+def _kind_of_dropped(found: WireResult, summary: Summary, side: pl.Expr) -> str:
+    """Return what the time until the answered SYN is: of dropped SYNs only where the capture stands at the server."""
+    repeated = found.servers.filter(side, pl.col("syn_retransmissions") > 0)
+    if repeated.is_empty():
+        return KNOWN
+    if not summary["max"]:  # the repeated SYNs are of other connections, or their answers were lost
+        return UNKNOWN
+    return KNOWN if repeated.select(AT_SERVER.all()).item() else AT_MOST
 
 
 def _steps(found: WireResult) -> Table:
@@ -140,6 +156,7 @@ def _servers(found: WireResult) -> Table:
         "connections": "connections",
         "syn_retransmissions": "SYN again",
         "acks_dropped": "ACK lost",
+        "acks_doubtful": "ACK lost?",
         "refused": "refused",
         "unanswered": "silent",
         "reset_by_server": "reset",

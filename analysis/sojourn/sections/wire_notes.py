@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 
 from sojourn.explain.checks import FAIL, PASS
 from sojourn.explain.wire.result import WireResult
-from sojourn.words import percent, printable
+from sojourn.explain.wire.vantage import is_loopback
+from sojourn.words import agreeing, counted, percent, printable
 
 FEW = 0.9  # share of the log's records that must be found on the wire
 NAMED = 5
@@ -29,14 +29,14 @@ def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
     for name, reason in list(counts.damaged.items())[:NAMED]:
         yield f"{printable(name, 80)}: {printable(reason, 200)}; what comes after is not in any figure"
     if len(counts.damaged) > NAMED:
-        yield f"{len(counts.damaged) - NAMED:,} more files could not be read to their end"
+        yield f"{counted(len(counts.damaged) - NAMED, 'more file')} could not be read to their end"
     undecoded = sum(counts.undecoded.values())
     if undecoded:
-        yield f"{undecoded:,} of {counts.packets:,} packets could not be decoded: {_listed(counts.undecoded)}"
+        yield f"{undecoded:,} of {counted(counts.packets, 'packet')} could not be decoded: {_listed(counts.undecoded)}"
     if counts.dropped:
         share = percent(counts.dropped / (counts.dropped + counts.packets))
         yield (
-            f"The capturing side lost {counts.dropped:,} packets ({share}): {MISSING}. A "
+            f"The capturing side lost {counted(counts.dropped, 'packet')} ({share}): {MISSING}. A "
             "larger buffer (tcpdump -B) or a smaller snaplen loses fewer"
         )
     failed = [check for check in found.checks if check.verdict == FAIL]
@@ -44,8 +44,8 @@ def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
     share_joined = found.joined.share
     if not failed and found.joined.log and share_joined is not None and share_joined < FEW:
         yield (
-            f"{found.joined.requests:,} of {found.joined.log:,} records of the log ({percent(share_joined)}) were "
-            "found on the wire" + (f": {_listed(found.joined.unjoined)}" if found.joined.unjoined else "")
+            f"{found.joined.requests:,} of {counted(found.joined.log, 'record')} of the log ({percent(share_joined)}) "
+            "were found on the wire" + (f": {_listed(found.joined.unjoined)}" if found.joined.unjoined else "")
         )
 
 
@@ -66,40 +66,34 @@ def _notes(found: WireResult) -> Iterator[str]:
         )
     tls = int((connections["protocol"] == "tls").sum())
     if tls:
-        yield f"{_of(tls, 'connection')} TLS: handshakes and times are seen; methods, paths and request ids are not."
+        speak = agreeing(tls, "connection", "speaks", "speak")
+        yield f"{speak} TLS: handshakes and times are seen; methods, paths and request ids are not."
     other = {reason: count for reason, count in found.unparsed.items() if reason != "tls" and count}
     if other:
         listed = ", ".join(f"{count:,} {UNPARSED.get(reason, printable(reason))}" for reason, count in other.items())
         yield f"Not read as requests: {listed}."
     if counts.cut and other.get("head_cut"):
-        yield f"{counts.cut:,} packets were cut short by the capture: a larger snaplen keeps whole heads."
-    copies = int(connections["copies"].sum() or 0)
-    if copies:
-        yield f"{copies:,} packets were captured more than once, on several interfaces; each counts once."
+        cut = agreeing(counts.cut, "packet", "was", "were")
+        yield f"{cut} cut short by the capture: a larger snaplen keeps whole heads."
+    if found.duplicates:
+        yield (
+            f"{agreeing(found.duplicates, 'packet', 'is a duplicate', 'are duplicates')} of one before (several "
+            "interfaces, a mirror port, files joined): each packet counts once, and no duplicate is a retransmission."
+        )
     gaps = int(connections["gaps"].sum() or 0)
     if gaps and not counts.dropped:
-        yield f"{gaps:,} stretches of payload are not in the capture: {MISSING}."
-    if all(_loopback(str(address)) for address in connections["server"].unique()):
+        yield f"{agreeing(gaps, 'gap', 'is', 'are')} in the captured payload: {MISSING}."
+    if all(is_loopback(str(address)) for address in connections["server"].unique()):
         yield "All of it is loopback: handshakes took no time on a network; both sides of the proxy have one address."
     windows = int((connections["client_zero_windows"] + connections["server_zero_windows"]).sum() or 0)
     if windows:
         yield (
-            f"{windows:,} segments announced a window of 0: a receiver did not read, which is no queue before accept()."
+            f"{counted(windows, 'segment')} announced a window of 0: a receiver did not read, which is no queue before "
+            "accept()."
         )
     below = {name: count for name, count in found.negative.items() if count}
     if below:
         yield f"Some figures are below 0, which clocks that differ make; none was changed: {_listed(below)}."
-
-
-def _of(count: int, noun: str) -> str:
-    return f"{count:,} {noun} speaks" if count == 1 else f"{count:,} {noun}s speak"
-
-
-def _loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _listed(counted: Mapping[str, int]) -> str:

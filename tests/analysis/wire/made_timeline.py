@@ -150,6 +150,7 @@ def result_of(made: Made, **more: Any) -> WireResult:
     timeline, connections, exchanges = made.frames()
     legs = pl.when(pl.col("server_port") == 80).then(pl.lit("client")).otherwise(pl.lit("backend"))
     connections = connections.with_columns(leg=legs, endpoint=pl.format("{}:{}", "server", "server_port"))
+    connections = connections.with_columns(vantage=pl.lit("both"))
     exchanges = exchanges.join(connections.select("connection", "leg"), on="connection", how="left")
     columns = [name for name in FIGURES if name in timeline.columns]
     lasted = (pl.col("backend_established") - pl.col("backend_syn")).dt.total_nanoseconds() / 1e9

@@ -47,7 +47,7 @@ def test_the_wait_for_accept_is_found_whatever_the_app_s_clock(log: bool, skew: 
 
 
 def test_the_wait_lies_between_its_bounds() -> None:
-    rows = joined(made_wire(Made(ack_dropped=0.05)))
+    rows = joined(made_wire(Made(ack_dropped=0.05, loopback=True)))
     held = rows.filter(pl.col("first"))
     assert (held["accept_wait_lower"] <= held["true_wait"] + 1e-6).all()
     assert (held["accept_wait_upper"] >= held["true_wait"] - 1e-6).all()
@@ -59,7 +59,7 @@ def test_the_wait_lies_between_its_bounds() -> None:
 
 
 def test_a_dropped_syn_is_no_part_of_the_wait_for_accept() -> None:
-    rows = joined(made_wire(Made(syn_dropped=0.2)))
+    rows = joined(made_wire(Made(syn_dropped=0.2, loopback=True)))
     dropped = rows.filter(pl.col("syn_dropped") > 0.5)
     assert len(dropped) > 300
     assert (dropped["accept_wait"] - dropped["true_wait"]).abs().max() < 0.2 * MS

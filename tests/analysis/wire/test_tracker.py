@@ -72,14 +72,25 @@ def test_dropped_syns() -> None:
 def test_an_ack_that_is_not_taken() -> None:
     """The accept queue got full after the SYN: the SYN-ACK comes again, until an ACK is taken."""
     talk = Talk().opened()
+    asked = talk.ask(3, request())
     talk.syn_ack(1000)
     talk.ack(1001)
     talk.syn_ack(3000)
     talk.ack(3002)
-    talk.ask(3003, request())
+    talk.again(3003, asked)
     row = one(tracked(talk.segments))
     assert (row["established"], row["ack_taken"]) == (2, 3002)
-    assert (row["acks_dropped"], row["syn_ack_retransmissions"]) == (2, 2)
+    assert (row["acks_dropped"], row["acks_doubtful"], row["syn_ack_retransmissions"]) == (2, 0, 2)
+
+
+def test_an_ack_without_a_request_may_be_left_aside_on_purpose() -> None:
+    talk = Talk().opened()
+    talk.syn_ack(1000)
+    talk.ack(1001)
+    talk.ask(1002, request())
+    row = one(tracked(talk.segments))
+    assert (row["established"], row["ack_taken"]) == (2, 2)
+    assert (row["acks_dropped"], row["acks_doubtful"], row["syn_ack_retransmissions"]) == (0, 1, 1)
 
 
 def test_a_syn_ack_that_is_lost_on_its_way() -> None:

@@ -160,7 +160,7 @@ def test_what_to_know_of_tls_copies_gaps_windows_and_clocks() -> None:
         protocol=pl.when(pl.col("connection") < 10).then(pl.lit("tls")).otherwise(pl.lit("http")),
     )  # fmt: skip
     notes = " ".join(wire_section(result_of(requests(), connections=changed)).notes)
-    said = ("10 connections speak TLS", "400 packets were captured more than once", "600 stretches", "window of 0")
+    said = ("10 connections speak TLS", "400 packets are duplicates", "600 gaps", "window of 0")
     for text in said:
         assert text in notes
     notes = " ".join(wire_section(found).notes)

@@ -3,8 +3,8 @@
 accept() leaves no trace on the wire: the kernel finishes the handshake for the app, and the request's bytes are
 acknowledged while nobody reads them. What is known of the wait for accept(), from the handshake's end at the client:
 
-    at least   0; or, where the server repeated its SYN-ACK, until the final ACK that it took: before that the
-               connection was not in the accept queue at all
+    at least   0; or, where repeated SYN-ACKs captured at the server prove that it dropped an ACK, until the final ACK
+               that it took: before that the connection was not in the accept queue at all
     at most    until the first byte of the answer, less the time the app worked on it, where somebody tells that
     itself     until the app's own start, where the app tells that: it holds what the server does between accept() and
                the app (reading the request, finding a thread)
@@ -83,12 +83,13 @@ def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
     frame = frame.with_columns(_accepted=pl.min_horizontal(pl.col("nginx_start") + NGINX_RESOLUTION, passed_on))
     return frame.with_columns(
         syn_dropped=seconds_on_wire("backend_syn", "backend_syn_answered"),
-        syn_queue=seconds_on_wire("backend_syn_answered", "backend_ack_taken"),
+        # From elsewhere than the server the same packets are a round trip.
+        syn_queue=pl.when("backend_at_server").then(seconds_on_wire("backend_syn_answered", "backend_ack_taken")),
         accept_wait_lower=pl.when(pl.col("backend_established").is_not_null()).then(taken.fill_null(0.0)),
         accept_wait_upper=upper,
         accept_wait=seconds_on_wire("backend_established", "app_start"),
         proxy_syn_dropped=seconds_on_wire("client_syn", "client_syn_answered"),
-        proxy_syn_queue=seconds_on_wire("client_syn_answered", "client_ack_taken"),
+        proxy_syn_queue=pl.when("client_at_server").then(seconds_on_wire("client_syn_answered", "client_ack_taken")),
         proxy_accept_wait_upper=seconds_on_wire("client_established", "_accepted"),
         proxy_unread=seconds_on_wire("request_first", "nginx_start"),
     )

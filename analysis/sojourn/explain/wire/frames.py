@@ -24,10 +24,13 @@ CONNECTIONS: dict[str, pl.DataType] = {
     "syn_answered": WIRE_INSTANT,  # the last SYN before the first SYN-ACK: those before it were dropped
     "syn_ack": WIRE_INSTANT,  # the first SYN-ACK
     "established": WIRE_INSTANT,  # the first ACK after it: for the client the handshake is over
-    "ack_taken": WIRE_INSTANT,  # the client's packet after which no SYN-ACK was repeated; else = established
+    "ack_taken": WIRE_INSTANT,  # the client's packet after the last SYN-ACK of acks_dropped; else = established
     "syn_retransmissions": pl.Int32(),
     "syn_ack_retransmissions": pl.Int32(),
-    "acks_dropped": pl.Int32(),  # SYN-ACKs repeated after `established`: each proves a final ACK that was not taken
+    # SYN-ACKs repeated after `established`, the server having sent nothing else. Captured at the server, the first kind
+    # proves that it dropped a final ACK; for the second (doubtful) there are other explanations.
+    "acks_dropped": pl.Int32(),
+    "acks_doubtful": pl.Int32(),
     "client_retransmissions": pl.Int32(),  # of segments with payload
     "server_retransmissions": pl.Int32(),
     "client_zero_windows": pl.Int32(),  # segments that announce a window of 0
@@ -35,7 +38,7 @@ CONNECTIONS: dict[str, pl.DataType] = {
     "client_bytes": pl.Int64(),  # payload, each byte once
     "server_bytes": pl.Int64(),
     "gaps": pl.Int32(),  # stretches of payload that are not in the capture
-    "copies": pl.Int32(),  # packets captured more than once (on several interfaces); they count nowhere else
+    "copies": pl.Int32(),  # packets that are in the capture more than once; they count nowhere else
     "packets": pl.Int32(),
     "client_data": WIRE_INSTANT,  # first payload of either side
     "server_data": WIRE_INSTANT,
@@ -77,6 +80,9 @@ EXCHANGES: dict[str, pl.DataType] = {
 LEGS = ("client", "backend", "unknown")
 """Which side of the proxy a connection is on."""
 
+VANTAGES = ("server", "client", "both", "unknown")
+"""Where a connection was captured: on the machine of one of its ends, of both, or between them (unknown)."""
+
 TIMELINE: dict[str, pl.DataType] = {
     "request_id": pl.String(),
     "joined_by": pl.Enum(("request_id", "tuple", "none")),  # how the log's record was found; none: it was not
@@ -111,7 +117,7 @@ TIMELINE: dict[str, pl.DataType] = {
     "backend_response_last": WIRE_INSTANT,
     # What it means, s. Null where the request is not the first of its connection to the backend.
     "syn_dropped": pl.Float64(),  # backend_syn_answered - backend_syn: SYNs that no queue took
-    "syn_queue": pl.Float64(),  # backend_ack_taken - backend_syn_answered: in the SYN queue of the backend
+    "syn_queue": pl.Float64(),  # backend_ack_taken - backend_syn_answered, captured at the backend: in its SYN queue
     "accept_wait_lower": pl.Float64(),  # what retransmission proves: 0, or ack_taken - established
     "accept_wait_upper": pl.Float64(),  # first byte of the answer - established - service time
     "accept_wait": pl.Float64(),  # app_start - established; holds what the server does between accept() and the app

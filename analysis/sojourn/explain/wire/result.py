@@ -23,7 +23,7 @@ PROXY_COLUMNS: dict[str, pl.DataType] = {
     "client_syn_answered": WIRE_INSTANT,  # as those of CONNECTIONS, of the client's side
     "client_ack_taken": WIRE_INSTANT,
     "proxy_syn_dropped": pl.Float64(),  # s, client_syn_answered - client_syn
-    "proxy_syn_queue": pl.Float64(),  # s, client_ack_taken - client_syn_answered
+    "proxy_syn_queue": pl.Float64(),  # s, client_ack_taken - client_syn_answered, captured at the proxy
     # s, from client_established to the end of nginx_start's millisecond, or to the first packet to the backend where
     # that came sooner; holds what the client took to ask
     "proxy_accept_wait_upper": pl.Float64(),
@@ -34,13 +34,15 @@ PROXY_COLUMNS: dict[str, pl.DataType] = {
 FIGURES = {
     "handshake": "first SYN to the client's final ACK",
     "syn_dropped": "first SYN to the SYN that was answered: no queue took those before it",
-    "syn_queue": "the SYN that was answered to the final ACK that was taken: in the backend's SYN queue",
+    "syn_queue": "the SYN that was answered to the final ACK that was taken, captured at the backend: in its SYN queue",
+    "round_trip": "the SYN that was answered to the client's ACK, captured elsewhere: a round trip, no queue",
     "accept_wait_lower": "what repeated SYN-ACKs prove of the wait for accept(), else 0",
     "accept_wait_upper": "final ACK to the first byte of the answer, less the service time where it is known",
     "accept_wait": "final ACK to the app's own start: the accept queue, and what the server does before the app",
     "proxy_handshake": "first SYN to the final ACK, on the client's side",
     "proxy_syn_dropped": "first SYN to the SYN that was answered, on the client's side",
-    "proxy_syn_queue": "the SYN that was answered to the final ACK that was taken: in the proxy's SYN queue",
+    "proxy_syn_queue": "the SYN that was answered to the final ACK that was taken, captured at the proxy: in its queue",
+    "proxy_round_trip": "the SYN that was answered to the client's ACK, captured elsewhere: a round trip, no queue",
     "proxy_accept_wait_upper": "the client's final ACK to nginx having read the first byte, or turned to the backend",
     "proxy_unread": "the request's first byte on the wire to nginx reading it",
 }
@@ -120,7 +122,8 @@ class WireResult(Shown):
         names, interfaces: what was read, and where it had been captured.
         counts: what became of the packets.
         window: first and last packet of a connection; None: there was none.
-        connections: columns of CONNECTIONS, and ``leg`` (client, backend or unknown).
+        connections: columns of CONNECTIONS, ``leg`` (client, backend or unknown), ``endpoint`` and ``vantage`` (where
+            it was captured: server, client, both or unknown).
         exchanges: columns of EXCHANGES, and ``leg``.
         timeline: columns of TIMELINE and of ``PROXY_COLUMNS``.
         unparsed: payload that gave no requests, by reason.
@@ -130,16 +133,17 @@ class WireResult(Shown):
             has a part in them); they are in the figures as they are.
         steps: leg, step (s after the first SYN, at which the connection was answered or last tried), answered,
             connections, retransmissions; one row per step, the first first.
-        servers: one row per address that was connected to: server (address:port), leg, connections,
-            syn_retransmissions, syn_ack_retransmissions, acks_dropped, refused, unanswered, reset_by_client,
-            reset_by_server, zero_windows, retransmissions, handshake_p50, handshake_p99; busiest first.
+        servers: one row per address that was connected to: server (address:port), leg, vantage,
+            connections, syn_retransmissions, syn_ack_retransmissions, acks_dropped, acks_doubtful, refused, unanswered,
+            reset_by_client, reset_by_server, zero_windows, retransmissions, handshake_p50, handshake_p99; busiest
+            first.
         ends: how connections ended -> how many.
         joined: with the log, and of both sides.
         agreement: log against wire; empty without a log.
         differences: one column per figure of ``agreement``: log less wire, s, of each joined request.
         split: of joined first requests that have all of them, means (s): queueing_delay (the split's), syn_dropped,
-            handshake (of the SYN that was answered), accept_wait, which make it up, and syn_queue; and requests, how
-            many. None where there is none.
+            handshake (of the SYN that was answered), accept_wait, which make it up, and syn_queue (None: not captured
+            at the backend); and requests, how many. None where there is none.
         checks: what was held against a threshold.
         findings: what the figures mean, in sentences, the gravest first.
         notes: what to know of how they were made.
@@ -164,7 +168,7 @@ class WireResult(Shown):
     joined: Joined = field(default_factory=Joined)
     agreement: tuple[Agreed, ...] = ()
     differences: pl.DataFrame = field(default_factory=pl.DataFrame)
-    split: dict[str, float] | None = None
+    split: dict[str, float | None] | None = None
     checks: tuple[Check, ...] = ()
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -175,6 +179,11 @@ class WireResult(Shown):
     def syn_retransmissions(self) -> int:
         """SYNs that were sent again, on either side of the proxy."""
         return int(self.connections["syn_retransmissions"].sum() or 0)
+
+    @property
+    def duplicates(self) -> int:
+        """Packets that are in the capture more than once; each of them counts once in every other figure."""
+        return int(self.connections["copies"].sum() or 0)
 
     def to_dict(self, limit: int = 100) -> dict[str, Any]:
         """The object that ``sojourn pcap --json`` prints, with ``limit`` requests at most, in the order of time."""
@@ -190,6 +199,7 @@ class WireResult(Shown):
             "undecoded_reasons": counts.undecoded,
             "other": counts.other,
             "cut": counts.cut,
+            "duplicates": self.duplicates,
             "damaged": counts.damaged,
             "dropped": counts.dropped,
             "window": window,

@@ -10,10 +10,12 @@ STEP = 0.15  # s: a repeat comes so near to its whole second
 SERVERS = {
     "server": pl.String(),
     "leg": pl.String(),
+    "vantage": pl.String(),  # where its connections were captured
     "connections": pl.UInt32(),
     "syn_retransmissions": pl.Int64(),
     "syn_ack_retransmissions": pl.Int64(),
     "acks_dropped": pl.Int64(),
+    "acks_doubtful": pl.Int64(),
     "refused": pl.UInt32(),
     "unanswered": pl.UInt32(),
     "reset_by_client": pl.UInt32(),
@@ -40,8 +42,9 @@ def servers(connections: pl.DataFrame) -> pl.DataFrame:
         connections.group_by(server="endpoint", leg=pl.col("leg").cast(pl.String))
         .agg(
             pl.len().alias("connections"),
-            pl.col("syn_retransmissions", "syn_ack_retransmissions", "acks_dropped").sum().cast(pl.Int64),
+            pl.col("syn_retransmissions", "syn_ack_retransmissions", "acks_dropped", "acks_doubtful").sum(),
             *((pl.col("end") == end).sum().alias(end) for end in ends),
+            vantage=pl.col("vantage").first(),
             zero_windows=(pl.col("client_zero_windows") + pl.col("server_zero_windows")).sum().cast(pl.Int64),
             retransmissions=(pl.col("client_retransmissions") + pl.col("server_retransmissions")).sum().cast(pl.Int64),
             handshake_p50=shaken.quantile(0.5, "linear"),

@@ -6,6 +6,7 @@ import polars as pl
 
 from sojourn.explain.wire.log_join import ONE_CLOCK
 from sojourn.explain.wire.result import WireResult
+from sojourn.explain.wire.vantage import AT_SERVER
 from sojourn.words import counted, milliseconds, percent
 
 MILLISECOND = 1e-3
@@ -42,10 +43,11 @@ def _of_leg(found: WireResult, leg: str, whose: str) -> list[str]:
         return []
     told = []
     repeated, unanswered = int(table["syn_retransmissions"].sum()), int(table["unanswered"].sum())
+    at_server = bool(table.select(AT_SERVER.all()).item())
     if repeated:
         steps = found.steps.filter(pl.col("leg") == leg, pl.col("answered"))
         when = ", ".join(f"+{row['step']:g} s: {row['connections']:,}" for row in steps.head(6).iter_rows(named=True))
-        sentence = f"{counted(repeated, 'SYN')} to {whose} had to be sent again: nothing took the one before"
+        sentence = f"{counted(repeated, 'SYN')} to {whose} had to be sent again: {_why_again(found, leg, at_server)}"
         told.append(sentence + (f" (answered at {when})." if when else "."))
     if unanswered:
         told.append(f"{counted(unanswered, 'connection')} to {whose} never got an answer.")
@@ -54,6 +56,14 @@ def _of_leg(found: WireResult, leg: str, whose: str) -> list[str]:
         told.append(
             f"On {counted(dropped, 'occasion')} a final ACK to {whose} was dropped: the accept queue was full when "
             "the handshake ended, and the client took itself for connected."
+        )
+    doubtful = int(table["acks_doubtful"].sum())
+    if doubtful:
+        way = "" if at_server else ", for the capture does not stand at the server"
+        told.append(
+            f"On {counted(doubtful, 'occasion')} a SYN-ACK of {whose} came again after the client's ACK. Possible: the "
+            f"ACK was lost on its way{way}; it was dropped because the accept queue was full; the server leaves an ACK "
+            "without a request aside (TCP_DEFER_ACCEPT); TCP Fast Open; packets captured twice or out of order."
         )
     again = found.exchanges.filter(pl.col("leg") == leg, pl.col("number") == 1, pl.col("retransmissions") > 0)
     again = again.join(
@@ -76,6 +86,14 @@ def _of_leg(found: WireResult, leg: str, whose: str) -> list[str]:
             "stopped, or a full accept queue with tcp_abort_on_overflow."
         )
     return told
+
+
+def _why_again(found: WireResult, leg: str, at_server: bool) -> str:
+    """Why SYNs of a leg were repeated, as far as the place of the capture allows to say."""
+    again = found.connections.filter(pl.col("leg") == leg, pl.col("syn_retransmissions") > 0)
+    if at_server and not (again["syn_answered"] == again["syn"]).any():
+        return "nothing took the one before"
+    return "a full queue dropped the one before, or it or its answer was lost on the way"
 
 
 def notes(found: WireResult) -> list[str]:

@@ -15,6 +15,7 @@ from sojourn.explain.wire.redacted import as_logged, shown_path
 from sojourn.explain.wire.result import PROXY_COLUMNS, Joined
 from sojourn.explain.wire.stamps import duration, stamp_us
 from sojourn.explain.wire.tracked import Tracked
+from sojourn.explain.wire.vantage import AT_SERVER, with_vantage
 
 HANDSHAKE = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
 REQUEST = ("request_first", "request_last", "response_first", "response_last")
@@ -32,7 +33,8 @@ class Timelines:
 
     Attributes:
         frame: columns of TIMELINE and of PROXY_COLUMNS, in the order of time.
-        connections, exchanges: as tracked, with ``leg`` and ``endpoint`` (address:port that was connected to).
+        connections, exchanges: as tracked, with ``leg`` and ``endpoint`` (address:port that was connected to);
+            connections with ``vantage``, too.
         joined: how the log was joined.
         log: what was needed of the log, ``log_row`` being the position; None without one.
         backends: addresses of backends, as far as they are known.
@@ -64,6 +66,7 @@ def timeline(
     log = None if rows is None else log_table(rows)
     named = set(backends) | (upstreams(log) if log is not None else set())
     connections, exchanges = with_legs(tracked.connections, tracked.exchanges, named, log=log is not None)
+    connections = with_vantage(connections)
     wire = _wire(connections, exchanges)
     # Where nothing tells which side an address is on, what it did is shown as a backend's: it was asked, it answered.
     lone = not (wire["leg"] == "backend").any() and log is None
@@ -90,7 +93,7 @@ def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
     """Exchanges with what their connection tells, and instants as ns for the joins."""
     told = connections.select(
         "connection", "client", asker=address_and_port("client", "client_port"), complete=pl.col("syn").is_not_null(),
-        **{name: pl.col(name) for name in HANDSHAKE},
+        at_server=AT_SERVER, **{name: pl.col(name) for name in HANDSHAKE},
     )  # fmt: skip
     first = pl.col("number") == 1
     wire = of_connections(exchanges, told).with_columns(
@@ -197,12 +200,14 @@ def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ah
     front = wire.select(
         client_exchange="exchange", client="asker",
         client_syn="syn", client_syn_answered="syn_answered", client_syn_ack="syn_ack",
-        client_established="established", client_ack_taken="ack_taken", **{name: pl.col(name) for name in REQUEST},
+        client_established="established", client_ack_taken="ack_taken", client_at_server="at_server",
+        **{name: pl.col(name) for name in REQUEST},
         **{f"front_{name}": pl.col(name) for name in text},
     )  # fmt: skip
     back = wire.select(
         backend_exchange="exchange", backend="endpoint", asker="asker", stamp_us="stamp_us",
         queueing_delay=duration("queueing_delay"), told_service=duration("service_time"),
+        backend_at_server="at_server",
         **{f"backend_{name}": pl.col(name) for name in (*HANDSHAKE, *REQUEST)},
         **{f"back_{name}": pl.col(name) for name in text},
     )  # fmt: skip

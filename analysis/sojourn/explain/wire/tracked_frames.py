@@ -61,7 +61,7 @@ def connections_frame(tables: Tables, addresses: list[str]) -> pl.DataFrame:
     columns["tls_server_hello"] = _instants(one["server_hello"])
     columns["syn_retransmissions"] = np.maximum(one["syns"] - 1, 0)
     columns["syn_ack_retransmissions"] = np.maximum(one["syn_acks"] - 1, 0)
-    for name in ("acks_dropped", "copies", "packets", "exchanges"):
+    for name in ("acks_dropped", "acks_doubtful", "copies", "packets", "exchanges"):
         columns[name] = one[name]
     for role, which in (("client", client), ("server", 1 - client)):
         for name in ("retransmissions", "zero_windows", "bytes"):

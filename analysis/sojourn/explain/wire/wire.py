@@ -170,6 +170,12 @@ def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
         handshake=seconds_on_wire("backend_syn", "backend_established"),
         proxy_handshake=seconds_on_wire("client_syn", "client_established"),
+        round_trip=pl.when(pl.col("syn_queue").is_null()).then(
+            seconds_on_wire("backend_syn_answered", "backend_established")
+        ),
+        proxy_round_trip=pl.when(pl.col("proxy_syn_queue").is_null()).then(
+            seconds_on_wire("client_syn_answered", "client_established")
+        ),
     )
 
 
@@ -177,16 +183,16 @@ def _figures(frame: pl.DataFrame) -> dict[str, Summary]:
     return {name: summary for name, summary in summaries(frame.lazy(), tuple(FIGURES)).items() if frame[name].count()}
 
 
-def _split(frame: pl.DataFrame, found: Timelines) -> dict[str, float] | None:
+def _split(frame: pl.DataFrame, found: Timelines) -> dict[str, float | None] | None:
     """Means of the parts of connect + queue, over the joined requests that have all of them, s."""
     if found.log is None:
         return None
     told = found.log.select("log_row", pl.col("queueing_delay").cast(pl.Float64))
-    parts = ("queueing_delay", "syn_dropped", "syn_queue", "handshake", "accept_wait")
+    parts = ("queueing_delay", "syn_dropped", "handshake", "accept_wait")
     rows = frame.join(told, on="log_row").drop_nulls(parts)
     if not len(rows):
         return None
-    means = rows.select(pl.col(parts).mean()).row(0, named=True)
+    means = rows.select(pl.col(*parts, "syn_queue").mean()).row(0, named=True)
     # The handshake of the SYN that was answered: what came before it is syn_dropped.
     means["handshake"] -= means["syn_dropped"]
     return {"requests": len(rows), **means}

@@ -13,7 +13,7 @@ FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 @dataclass(frozen=True)
 class Batch:
-    """TCP segments in the order of the file; every array has one entry per segment, ``buffer`` excepted.
+    """TCP segments, in the order of time within a file; every array has one entry per segment, ``buffer`` excepted.
 
     Attributes:
         number: of the packet in all that is read, from 1.
@@ -62,6 +62,7 @@ class Counts:
         cut: packets of which the capture kept less than their TCP header and payload.
         damaged: file -> why its rest could not be read (a record cut off in the middle, a length that cannot be).
         dropped: packets that the capturing side says it lost (interface statistics of pcapng); None: it does not say.
+        overlapping: pairs of files, the second of which begins before the first ends.
     """
 
     packets: int = 0
@@ -71,3 +72,4 @@ class Counts:
     cut: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
     dropped: int | None = None
+    overlapping: list[tuple[str, str]] = field(default_factory=list)

@@ -15,6 +15,7 @@ from sojourn.readers.capture.link import IPV4, IPV6, network_packets
 from sojourn.readers.capture.network import tcp_over_ipv4, tcp_over_ipv6
 from sojourn.readers.capture.packets import Bytes, Packets, Verdicts
 from sojourn.readers.capture.records import Records
+from sojourn.readers.capture.time_order import TimeOrder
 from sojourn.readers.capture.transport import Columns, segments
 from sojourn.readers.capture.verdicts import ETHERTYPE, LLC_FRAME, SEGMENT, count_into
 from sojourn.readers.sources import Source
@@ -29,7 +30,8 @@ _ETHERTYPES_FROM = 0x0600  # below it, the field is the length of a frame of IEE
 class Capture:
     """The TCP segments of captures (pcap and pcapng; plain, gzip or zstd), in the order of the files' first packets.
 
-    Iterate once, to the end: ``addresses``, ``interfaces`` and ``counts`` grow meanwhile.
+    Within a file they are in the order of time. Iterate once, to the end: ``addresses``, ``interfaces`` and ``counts``
+    grow meanwhile; SojournError where the packets of a file are further out of order than ``TimeOrder`` sorts.
 
     Attributes:
         names: of the files, in the order they are read.
@@ -88,11 +90,18 @@ class Capture:
         if self._begun:
             raise RuntimeError("a capture can be read once only")
         self._begun = True
+        ended: tuple[str, int] | None = None  # the file before, and the time of its last packet
         for file in self._files:
+            ordered = TimeOrder(file.name)
             for buffer, records in file.records(self._batch_bytes, self._interfaces, self.counts):
                 batch = self._batch(buffer, records)
                 if len(batch):
-                    yield batch
+                    yield from ordered.batches(batch)
+            yield from ordered.rest()
+            if ended is not None and ordered.earliest is not None and ordered.earliest < ended[1]:
+                self.counts.overlapping.append((ended[0], file.name))
+            if ordered.latest is not None:
+                ended = file.name, ordered.latest
 
     def _batch(self, buffer: Bytes, records: Records) -> Batch:
         number = self.counts.packets + 1

@@ -51,7 +51,8 @@ def new_connection(tables, flows, low, high, slot, time):
     one.low, one.high = low, high
     one.client, one.spoken, one.reset_by = NOBODY, UNDECIDED, NOBODY
     one.first = one.last = time
-    one.syn = one.syn_answered = one.syn_ack = one.established = one.ack_taken = one.reset = NONE
+    one.syn = one.syn_answered = one.syn_last = one.syn_ack = one.syn_ack_last = NONE
+    one.established = one.ack_taken = one.reset = NONE
     one.client_hello = one.server_hello = one.tls_ready = NONE
     one.asked = one.answered = one.first_asked = NOBODY
     for side in (tables.sides[2 * number], tables.sides[2 * number + 1]):

@@ -16,6 +16,15 @@ FAR = 1 << 26
 COPY_TIME, COPY_TIME_UNNUMBERED = 1_000_000, 200_000
 """ns between copies of one packet; less where the packet has no number of its own to tell it from a repetition."""
 
+COPY_TIME_SYN = 100_000_000
+"""The same for SYN and SYN-ACK: no timer sends one again that soon (RFC 6298 begins at a second)."""
+
+TIMER = 200_000_000
+"""ns after which a repeated SYN-ACK is one of the server's timer; sooner, something else made it."""
+
+MARGIN = 10_000_000
+"""ns by which a packet must have been there before the timer, for the timer not to have crossed it."""
+
 
 @compiled_part
 def position_of(near, seq):
@@ -27,7 +36,7 @@ def position_of(near, seq):
 @compiled_part
 def is_copy(flows, row, packets, time, numbers, rest, ip_id):
     """Whether this packet is among the last ones of its direction: captured on several interfaces."""
-    limit = COPY_TIME if ip_id != 0 else COPY_TIME_UNNUMBERED
+    limit = COPY_TIME_SYN if rest & SYN else COPY_TIME if ip_id != 0 else COPY_TIME_UNNUMBERED
     for k in range(min(packets, SEEN)):
         one = flows.seen[row, k]
         if one.numbers == numbers and one.rest == rest and one.ip_id == ip_id and abs(time - one.time) <= limit:
@@ -77,7 +86,7 @@ def is_another(tables, number, d, seq, ack, flags, length):
 
 
 @compiled_part
-def take_syn(tables, number, d, time, seq):
+def take_syn(tables, number, d, time, seq, length):
     """A SYN: the client asks."""
     one = tables.connections[number]
     side = tables.sides[2 * number + d]
@@ -89,6 +98,9 @@ def take_syn(tables, number, d, time, seq):
         one.reset, one.reset_by, one.ended = NONE, NOBODY, 0
     one.client = d
     one.syns += 1
+    one.syn_last = time
+    if length > 0:
+        one.syn_data = 1
     if one.syn == NONE:
         one.syn = time
         one.syn_answered = time
@@ -97,8 +109,25 @@ def take_syn(tables, number, d, time, seq):
 
 
 @compiled_part
+def proves_dropped_ack(one, client, time):
+    """Whether a SYN-ACK repeated after the client's ACK means that the server, where this is captured, dropped it.
+
+    It is one of the server's timer, and the ACK and a request were there well before: a bare ACK may be left aside on
+    purpose (TCP_DEFER_ACCEPT). No SYN was repeated that it may answer, and none brought payload (TCP Fast Open).
+    """
+    return (
+        time - one.syn_ack_last >= TIMER
+        and time - one.established >= MARGIN
+        and client.data != NONE
+        and time - client.data >= MARGIN
+        and one.syn_last <= one.established
+        and not one.syn_data
+    )
+
+
+@compiled_part
 def take_syn_ack(tables, number, d, time, seq, ack):
-    """A SYN-ACK: the server has the connection in its SYN queue; another: it has not taken the ACK."""
+    """A SYN-ACK: the server has the connection in its SYN queue; another: it may not have taken the ACK."""
     one = tables.connections[number]
     side, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
     if one.syn != NONE and one.client == d:  # both sides have asked
@@ -107,9 +136,13 @@ def take_syn_ack(tables, number, d, time, seq, ack):
     one.syn_acks += 1
     if one.syn_ack == NONE:
         one.syn_ack = time
-    if one.established != NONE:
-        one.acks_dropped += 1
-        one.ack_taken = NONE
+    if one.established != NONE and not side.spoke:  # one that has spoken had taken the ACK: this one comes late
+        if proves_dropped_ack(one, other, time):
+            one.acks_dropped += 1
+            one.ack_taken = NONE
+        else:
+            one.acks_doubtful += 1
+    one.syn_ack_last = time
     if side.isn != seq:
         side.isn, side.begun, side.next = seq, 1, BASE + seq + 1
     if not other.begun:  # its SYN is not in the capture, or comes later in it
@@ -180,9 +213,11 @@ def take_segment(tables, number, d, time, seq, ack, flags, window, length, buffe
         if flags & ACK:
             take_syn_ack(tables, number, d, time, seq, ack)
         else:
-            take_syn(tables, number, d, time, seq)
+            take_syn(tables, number, d, time, seq, length)
         seq = (seq + 1) & 0xFFFFFFFF
-    elif flags & ACK:
+    else:
+        side.spoke = 1
+    if flags & ACK and not flags & SYN:
         take_ack(one, other, d, time, ack)
     if length > 0:
         take_data(tables, number, d, time, seq, buffer, at, kept, length)

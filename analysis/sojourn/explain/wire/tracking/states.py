@@ -45,11 +45,14 @@ CONNECTION = np.dtype(
         ("orphan", np.int8),  # the answer that is coming in belongs to no request in the capture
         ("old_tls", np.int8),  # the client has sent handshake records after its hello: TLS 1.2 or older
         ("finished", np.int8),  # the client has sent what ends the handshake of TLS 1.3
+        ("syn_data", np.int8),  # a SYN brought payload: TCP Fast Open
         ("first", np.int64),
         ("last", np.int64),
         ("syn", np.int64),
         ("syn_answered", np.int64),
+        ("syn_last", np.int64),
         ("syn_ack", np.int64),
+        ("syn_ack_last", np.int64),
         ("established", np.int64),
         ("ack_taken", np.int64),
         ("reset", np.int64),
@@ -59,6 +62,7 @@ CONNECTION = np.dtype(
         ("syns", np.int32),
         ("syn_acks", np.int32),
         ("acks_dropped", np.int32),
+        ("acks_doubtful", np.int32),
         ("copies", np.int32),
         ("packets", np.int32),
         ("exchanges", np.int32),
@@ -71,6 +75,7 @@ CONNECTION = np.dtype(
 SIDE = np.dtype(
     [
         ("begun", np.int8),  # ``next`` is known
+        ("spoke", np.int8),  # it has sent a segment that is neither SYN nor RST
         ("mode", np.int8),
         ("isn", np.int64),  # sequence number of the SYN; NOBODY: not seen
         ("next", np.int64),  # position after the last byte seen

@@ -1,0 +1,112 @@
+"""Segments in the order of time: what came a little out of order is sorted, what came far out of order is refused.
+
+A capture that has several queues or interfaces, or is merged from files, may have packets that lie a little apart from
+where they belong. Halves of a file that are swapped, or a file appended to another, cannot be sorted in bounded memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+import numpy as np
+
+from sojourn.errors import SojournError
+from sojourn.readers.capture.batch import Batch
+from sojourn.words import duration
+
+WINDOW = 1_000_000_000
+"""ns by which a packet may be older than one before it in the file."""
+
+MOST_HELD = 1 << 16
+"""Segments among which the next ones are sorted; more than so many are never held back."""
+
+_COLUMNS = tuple(field.name for field in fields(Batch) if field.name != "buffer")
+
+
+class TimeOrder:
+    """The batches of one file, sorted.
+
+    Attributes:
+        earliest, latest: unix time of the first and of the last segment so far, ns; None: there was none.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.earliest: int | None = None
+        self.latest: int | None = None
+        self._name = name
+        self._held: list[Batch] = []
+        self._passed: int | None = None  # time of the last segment handed out
+
+    def batches(self, batch: Batch) -> Iterator[Batch]:
+        """Take the next batch of the file, which is not empty; yield those that no later segment can come before.
+
+        Raises:
+            SojournError: a segment is older than one before it by more than WINDOW, or came after MOST_HELD others that
+                it belongs before.
+        """
+        before = batch.time[0] if self.latest is None else self.latest
+        latest = np.maximum.accumulate(np.maximum(batch.time, before))
+        late = latest - batch.time
+        if late.any():
+            self._refuse_far(batch, late)
+            batch = self._merged(batch)
+        self._held.append(batch)
+        if self.earliest is None or batch.time[0] < self.earliest:
+            self.earliest = int(batch.time[0])
+        self.latest = int(latest[-1])
+        yield from self._released(self.latest - WINDOW)
+
+    def rest(self) -> Iterator[Batch]:
+        """Yield what is held back: the file has ended."""
+        yield from self._held
+        self._held = []
+
+    def _refuse_far(self, batch: Batch, late: np.ndarray) -> None:
+        too_late = late > WINDOW
+        if self._passed is not None:
+            too_late |= batch.time < self._passed
+        if too_late.any():
+            which = int(np.argmax(too_late))
+            seconds = float(late[which]) / 1e9
+            raise SojournError(
+                f"{self._name}: the packets are not in the order of time: packet {batch.number[which]:,} is "
+                f"{duration(seconds)} older than one before it; sort them first: reordercap IN OUT"
+            )
+
+    def _merged(self, batch: Batch) -> Batch:
+        """The batch with those that it reaches into, which are held no longer, in the order of time."""
+        first = batch.time.min()
+        parts = [batch]
+        while self._held and self._held[-1].time[-1] > first:
+            parts.insert(0, self._held.pop())
+        starts = np.cumsum([0, *(len(part.buffer) for part in parts)])
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
+        columns["payload"] += np.repeat(starts[:-1], [len(part) for part in parts])
+        whole = Batch(**columns, buffer=np.concatenate([part.buffer for part in parts]))
+        return _taken(whole, np.argsort(whole.time, kind="stable"))
+
+    def _released(self, until: int) -> Iterator[Batch]:
+        """Hand out what is older than ``until``, and what is more than MOST_HELD."""
+        size = sum(len(batch) for batch in self._held)
+        while self._held and (self._held[0].time[-1] < until or size - len(self._held[0]) >= MOST_HELD):
+            batch = self._held.pop(0)
+            size -= len(batch)
+            self._passed = int(batch.time[-1])
+            yield batch
+        if size > 2 * MOST_HELD:  # one batch, merged from several
+            batch = self._held[0]
+            part, self._held[0] = (
+                _taken(batch, some) for some in np.split(np.arange(len(batch)), [len(batch) - MOST_HELD])
+            )
+            self._passed = int(part.time[-1])
+            yield part
+
+
+def _taken(batch: Batch, places: np.ndarray) -> Batch:
+    """The segments at these places, with no more of the buffer than they need."""
+    columns = {name: getattr(batch, name)[places] for name in _COLUMNS}
+    begin = int(columns["payload"].min())
+    end = int((columns["payload"] + columns["kept"]).max())
+    columns["payload"] -= begin
+    return Batch(**columns, buffer=batch.buffer[begin:end])
