@@ -80,6 +80,12 @@ def _notes(found: WireResult) -> Iterator[str]:
             f"{agreeing(found.duplicates, 'packet', 'is a duplicate', 'are duplicates')} of one before (several "
             "interfaces, a mirror port, files joined): each packet counts once, and no duplicate is a retransmission."
         )
+    for earlier, later in counts.overlapping[:NAMED]:
+        one, other = printable(earlier, 80), printable(later, 80)
+        yield (
+            f"{other} begins before {one} ends, and was read after it. If they hold packets of the same connections, "
+            f"join them first: mergecap -w OUT {one} {other}."
+        )
     gaps = int(connections["gaps"].sum() or 0)
     if gaps and not counts.dropped:
         yield f"{agreeing(gaps, 'gap', 'is', 'are')} in the captured payload: {MISSING}."

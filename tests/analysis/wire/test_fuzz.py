@@ -19,6 +19,8 @@ from sojourn.readers.capture.batch import Counts
 KINDS = ("pcap", "pcapng", "pcapng, other order", "pcap.gz", "pcap.zst")
 MAY_GROW = 300  # MB: far below what a length that lies would ask for
 
+OUT_OF_ORDER = "not in the order of time"
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -112,7 +114,7 @@ def test_lengths_of_pcapng_blocks_that_lie(order: str, sound: dict[str, bytes], 
                 changed = bytearray(data)
                 struct.pack_into(order + "I", changed, at + min(field, size - 4), length)
                 found = read(bytes(changed), folder)
-                assert isinstance(found, Counts) or number < 0
+                assert isinstance(found, Counts) or number < 0 or OUT_OF_ORDER in found
                 assert isinstance(found, str) or found.packets >= number
         at, number = at + size, number + 1
 
@@ -131,7 +133,9 @@ def test_lengths_in_the_headers_of_packets_that_lie(at: int, form: str, sound: d
             changed = bytearray(data)
             struct.pack_into(form, changed, begin + 16 + 14 + at, value)
             found = (tracked if value == 255 else read)(bytes(changed), folder)
-            assert isinstance(found, Counts)
+            if isinstance(found, str):  # the packet is so short that the time of the next record was written to
+                assert OUT_OF_ORDER in found
+                continue
             assert found.packets == len(packets_of(data))
         begin += 16 + len(packet)
 

@@ -54,7 +54,7 @@ def test_every_link_layer_in_every_form_of_file(tmp_path: Path, link_type: int, 
 
 def test_times_are_read_to_the_nanosecond(tmp_path: Path) -> None:
     packet = linked(segment())
-    times = [START + 123_456_789, START + 999_999_999, 0, 4_294_967_295 * crafted.SECOND + 1]
+    times = [0, START + 123_456_789, START + 999_999_999, 4_294_967_295 * crafted.SECOND + 1]
     content = [Frame(t, packet) for t in times]
     for data in (crafted.pcap(content, nano=True), crafted.pcapng(content, resolution=9)):
         rows, _, _ = all_of(written(tmp_path, data))

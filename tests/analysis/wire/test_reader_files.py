@@ -292,7 +292,7 @@ def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, data: bytes) -> Non
 
 def test_memory_is_bounded_by_the_batch(tmp_path: Path) -> None:
     path = tmp_path / "long.pcap"
-    many = PCAP[24:] * 1000
+    many = crafted.pcap(crafted.frames(PACKETS, step=0))[24:] * 1000
     with path.open("wb") as file:
         file.write(PCAP[:24])
         for _ in range(24):
@@ -394,8 +394,9 @@ def test_whatever_is_changed_in_a_capture(tmp_path_factory: pytest.TempPathFacto
     size = data.draw(st.sampled_from([50, 1 << 20]))
     try:
         found = all_of(path, batch_bytes=size)
-    except SojournError:
-        assert str(path) in refusal(path)
+    except SojournError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
     else:
         assert found[:2] == all_of(path)[:2]
 

@@ -13,13 +13,16 @@ import numpy as np
 
 from sojourn.errors import SojournError
 from sojourn.readers.capture.batch import Batch
-from sojourn.words import duration
+from sojourn.words import briefly
 
 WINDOW = 1_000_000_000
 """ns by which a packet may be older than one before it in the file."""
 
 MOST_HELD = 1 << 16
-"""Segments among which the next ones are sorted; more than so many are never held back."""
+"""Segments among which the next ones are sorted; twice as many are never held back."""
+
+MOST_BYTES = 16 << 20
+"""The same in bytes of the file: beyond it, whole batches are handed out."""
 
 _COLUMNS = tuple(field.name for field in fields(Batch) if field.name != "buffer")
 
@@ -71,7 +74,7 @@ class TimeOrder:
             seconds = float(late[which]) / 1e9
             raise SojournError(
                 f"{self._name}: the packets are not in the order of time: packet {batch.number[which]:,} is "
-                f"{duration(seconds)} older than one before it; sort them first: reordercap IN OUT"
+                f"{briefly(seconds)} older than one before it; sort them first: reordercap IN OUT"
             )
 
     def _merged(self, batch: Batch) -> Batch:
@@ -89,9 +92,15 @@ class TimeOrder:
     def _released(self, until: int) -> Iterator[Batch]:
         """Hand out what is older than ``until``, and what is more than MOST_HELD."""
         size = sum(len(batch) for batch in self._held)
-        while self._held and (self._held[0].time[-1] < until or size - len(self._held[0]) >= MOST_HELD):
-            batch = self._held.pop(0)
+        octets = sum(len(batch.buffer) for batch in self._held)
+        while self._held:
+            batch = self._held[0]
+            enough = size - len(batch) >= MOST_HELD or octets - len(batch.buffer) >= MOST_BYTES
+            if not enough and batch.time[-1] >= until:
+                break
+            self._held.pop(0)
             size -= len(batch)
+            octets -= len(batch.buffer)
             self._passed = int(batch.time[-1])
             yield batch
         if size > 2 * MOST_HELD:  # one batch, merged from several
