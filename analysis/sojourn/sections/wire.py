@@ -11,7 +11,7 @@ from sojourn.explain.statistics import Summary
 from sojourn.explain.wire.result import WireResult
 from sojourn.explain.wire.vantage import AT_SERVER
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.sections.wire_notes import failures_of, notes_of
+from sojourn.sections.wire_notes import failures_of, listed, notes_of
 from sojourn.sections.wire_readings import agreement_reading, packets_reading, steps_reading, waits_reading
 from sojourn.words import counted, milliseconds, percent
 
@@ -64,7 +64,7 @@ def sentence(found: WireResult) -> str:
     """The finding in one sentence."""
     connections = found.connections
     if connections.is_empty():
-        return f"Nothing to tell: there is no TCP connection in {_packets(found)}."
+        return f"There is no TCP connection in {_packets(found)}{_content(found)}."
     opened = connections.filter(pl.col("syn").is_not_null())
     repeated = int((opened["syn_retransmissions"] > 0).sum())
     if opened.is_empty():
@@ -101,7 +101,16 @@ def _figure(found: WireResult, name: str) -> Summary | None:
 
 
 def _packets(found: WireResult) -> str:
-    return f"the {found.counts.packets:,} packets" if found.counts.packets else "an empty capture"
+    return f"the {counted(found.counts.packets, 'packet')}" if found.counts.packets else "an empty capture"
+
+
+def _content(found: WireResult) -> str:
+    """What the packets are where none of them is of TCP, and which tunnels they came through."""
+    counts = found.counts
+    content = listed(counts.other)
+    if not counts.tunnels:
+        return f": {content}" if content else ""
+    return f": {listed(counts.tunnels)} through tunnels; inside: {content or 'no packet that could be decoded'}"
 
 
 def _tables(found: WireResult) -> list[Table]:

@@ -32,7 +32,7 @@ def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
         yield f"{counted(len(counts.damaged) - NAMED, 'more file')} could not be read to their end"
     undecoded = sum(counts.undecoded.values())
     if undecoded:
-        yield f"{undecoded:,} of {counted(counts.packets, 'packet')} could not be decoded: {_listed(counts.undecoded)}"
+        yield f"{undecoded:,} of {counted(counts.packets, 'packet')} could not be decoded: {listed(counts.undecoded)}"
     if counts.dropped:
         share = percent(counts.dropped / (counts.dropped + counts.packets))
         yield (
@@ -45,7 +45,7 @@ def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
     if not failed and found.joined.log and share_joined is not None and share_joined < FEW:
         yield (
             f"{found.joined.requests:,} of {counted(found.joined.log, 'record')} of the log ({percent(share_joined)}) "
-            "were found on the wire" + (f": {_listed(found.joined.unjoined)}" if found.joined.unjoined else "")
+            "were found on the wire" + (f": {listed(found.joined.unjoined)}" if found.joined.unjoined else "")
         )
 
 
@@ -70,8 +70,8 @@ def _notes(found: WireResult) -> Iterator[str]:
         yield f"{speak} TLS: handshakes and times are seen; methods, paths and request ids are not."
     other = {reason: count for reason, count in found.unparsed.items() if reason != "tls" and count}
     if other:
-        listed = ", ".join(f"{count:,} {UNPARSED.get(reason, printable(reason))}" for reason, count in other.items())
-        yield f"Not read as requests: {listed}."
+        texts = ", ".join(f"{count:,} {UNPARSED.get(reason, printable(reason))}" for reason, count in other.items())
+        yield f"Not read as requests: {texts}."
     if counts.cut and other.get("head_cut"):
         cut = agreeing(counts.cut, "packet", "was", "were")
         yield f"{cut} cut short by the capture: a larger snaplen keeps whole heads."
@@ -80,6 +80,8 @@ def _notes(found: WireResult) -> Iterator[str]:
             f"{agreeing(found.duplicates, 'packet', 'is a duplicate', 'are duplicates')} of one before (several "
             "interfaces, a mirror port, files joined): each packet counts once, and no duplicate is a retransmission."
         )
+    if counts.tunnels:
+        yield f"Packets inside of tunnels were read, and those around them count nowhere: {listed(counts.tunnels)}."
     for earlier, later in counts.overlapping[:NAMED]:
         one, other = printable(earlier, 80), printable(later, 80)
         yield (
@@ -99,10 +101,10 @@ def _notes(found: WireResult) -> Iterator[str]:
         )
     below = {name: count for name, count in found.negative.items() if count}
     if below:
-        yield f"Some figures are below 0, which clocks that differ make; none was changed: {_listed(below)}."
+        yield f"Some figures are below 0, which clocks that differ make; none was changed: {listed(below)}."
 
 
-def _listed(counted: Mapping[str, int]) -> str:
+def listed(counted: Mapping[str, int]) -> str:
     """The reasons and how often, the most frequent first."""
     ordered = sorted(counted.items(), key=lambda item: -item[1])
     text = ", ".join(f"{printable(reason, 80).replace('_', ' ')} {count:,}" for reason, count in ordered[:NAMED])

@@ -160,4 +160,4 @@ def test_the_section_of_a_capture_that_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty.pcap").write_bytes(header)
     result = run("pcap", str(tmp_path / "empty.pcap"), "--log", LOG)
     assert result.exit_code == 0, result.output
-    assert "there is no TCP connection" in result.stdout
+    assert "There is no TCP connection" in result.stdout

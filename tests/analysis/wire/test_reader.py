@@ -241,7 +241,8 @@ def test_what_is_not_tcp_is_counted_by_its_kind(tmp_path: Path) -> None:
     content += [Frame(START, data) for data in bridged]
     _, counts, _ = all_of(written(tmp_path, crafted.pcap(content)))
     assert counts.other == {
-        "udp": 2, "icmp": 1, "gre": 1, "ipip": 2, "vxlan": 1, "geneve": 1, "sctp": 1, "ip protocol 200": 1, "esp": 1,
+        "udp": 2, "icmp": 1, "vxlan": 1, "geneve": 1, "sctp": 1, "ip protocol 200": 1, "esp": 1,
         "ipv6 without payload": 1, "icmpv6": 1, "arp": 1, "ethertype 0x1234": 1, "802.2 frame": 1,
     }  # fmt: skip
+    assert (counts.segments, counts.tunnels) == (3, {"gre": 1, "ipip": 2})
     assert counts.undecoded == {}

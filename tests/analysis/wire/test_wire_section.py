@@ -93,8 +93,8 @@ def test_only_syns() -> None:
 
 def test_nothing_at_all() -> None:
     for counts, text in (
-        (Counts(), "there is no TCP connection in an empty capture"),
-        (Counts(packets=7, other={"udp": 7}), "there is no TCP connection in the 7 packets"),
+        (Counts(), "There is no TCP connection in an empty capture"),
+        (Counts(packets=7, other={"udp": 7}), "There is no TCP connection in the 7 packets: udp 7."),
     ):
         section = wire_section(result_of(Made(), counts=counts))
         assert text in section.sentence

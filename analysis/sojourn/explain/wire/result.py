@@ -198,6 +198,7 @@ class WireResult(Shown):
             "undecoded": sum(counts.undecoded.values()),
             "undecoded_reasons": counts.undecoded,
             "other": counts.other,
+            "tunnels": counts.tunnels,
             "cut": counts.cut,
             "duplicates": self.duplicates,
             "damaged": counts.damaged,

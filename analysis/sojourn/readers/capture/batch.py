@@ -58,6 +58,7 @@ class Counts:
         packets: records in the files.
         segments: TCP segments handed out.
         other: packets of another kind (UDP, ARP, …), by kind.
+        tunnels: packets that tunnels carry, by tunnel; what is inside counts under the others, and only that.
         undecoded: packets nothing could be made of, by reason.
         cut: packets of which the capture kept less than their TCP header and payload.
         damaged: file -> why its rest could not be read (a record cut off in the middle, a length that cannot be).
@@ -68,6 +69,7 @@ class Counts:
     packets: int = 0
     segments: int = 0
     other: dict[str, int] = field(default_factory=dict)
+    tunnels: dict[str, int] = field(default_factory=dict)
     undecoded: dict[str, int] = field(default_factory=dict)
     cut: int = 0
     damaged: dict[str, str] = field(default_factory=dict)

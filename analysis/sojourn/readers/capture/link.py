@@ -70,7 +70,7 @@ def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: np
         case 0 | 108:
             found = _after_family(packets, verdicts)
         case 101 | 12 | 14:  # the last two are what BSDs wrote before 101 was agreed upon
-            found = _raw(packets, verdicts)
+            found = raw_packets(packets, verdicts)
         case 228:
             found = packets.moved(0, np.full(len(packets), IPV4, np.int64))
         case 229:
@@ -100,7 +100,13 @@ def _after_family(packets: Packets, verdicts: Verdicts) -> Packets:
     return verdicts.without(whole.moved(4, kind.astype(np.int64)), kind == 0, BAD_FAMILY)
 
 
-def _raw(packets: Packets, verdicts: Verdicts) -> Packets:
+def ethernet_packets(packets: Packets, verdicts: Verdicts) -> Packets:
+    """The packets behind their Ethernet header and its VLAN tags."""
+    return _untagged(_after(packets, _ETHERNET, verdicts), verdicts)
+
+
+def raw_packets(packets: Packets, verdicts: Verdicts) -> Packets:
+    """The packets that begin with an IP header, of the version that this says."""
     whole = verdicts.without(packets, packets.at >= packets.kept, IP_CUT)
     version = whole.headers(_FIRST)["version"] >> 4
     kind = np.select([version == 4, version == 6], [IPV4, IPV6], 0)

@@ -9,20 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from sojourn.readers.capture.packets import Mask, Packets, Verdicts, gathered, joined
+from sojourn.readers.capture.packets import Mask, Packets, Verdicts, joined
 from sojourn.readers.capture.verdicts import (
     BAD_IP_HEADER,
     BAD_IP_LENGTH,
     BAD_IP_VERSION,
     EXTENSIONS_TOO_MANY,
-    GENEVE,
-    GTP_U,
     IP_CUT,
     IPV4_FRAGMENT,
     IPV6_FRAGMENT,
-    NO_NEXT_HEADER,
-    PROTOCOL,
-    VXLAN,
     Codes,
 )
 
@@ -39,24 +34,21 @@ IPV6_HEADER = np.dtype(
     ]
 )  # fmt: skip
 _EXTENSION = np.dtype([("next", "u1"), ("length", "u1"), ("fragment", ">u2")])
-_PORTS = np.dtype([("source", ">u2"), ("target", ">u2")])
 
-_TCP, _UDP, _NO_NEXT, _FRAGMENT, _AUTHENTICATION = 6, 17, 59, 44, 51
+_TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
 # Hop-by-hop, routing, destination options, mobility, host identity, shim: length in units of 8 bytes after the first 8.
 _OPTIONS = (0, 43, 60, 135, 139, 140)
+_CARRIERS = (4, 41, 47, 97, 137)  # of whole packets, which are not in a first fragment
 _EXTENSIONS = (*_OPTIONS, _FRAGMENT, _AUTHENTICATION)
 _MOST_EXTENSIONS = 16
-
-# Ports of tunnels over UDP; 8472 is where Linux spoke VXLAN before 4789 was assigned.
-_TUNNELS = {4789: VXLAN, 8472: VXLAN, 6081: GENEVE, 2152: GTP_U}
 
 _MORE_FRAGMENTS, _OFFSET = 0x2000, 0x1FFF
 _LEAST_TCP = 20
 _LONGEST = 1 << 20  # of what segmentation offload joins; a record that claims more than this on the wire is wrong
 
 
-def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> Packets:
-    """The packets that carry TCP over IPv4, ``at`` on its header and ``sent`` where the datagram ends.
+def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packets]:
+    """The packets that carry TCP over IPv4, and the others: ``at`` behind the IP header, ``sent`` the datagram's end.
 
     Of a datagram in fragments only the first one is taken, and only with the TCP header in it.
     """
@@ -69,7 +61,8 @@ def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> Packets:
     end = np.where(length == 0, whole.sent, whole.at + length)
     fragment = header["fragment"]
     later = (fragment & _OFFSET) != 0
-    headless = ((fragment & _MORE_FRAGMENTS) != 0) & (end < whole.at + size + _LEAST_TCP)
+    first = (fragment & _MORE_FRAGMENTS) != 0
+    headless = first & ((end < whole.at + size + _LEAST_TCP) | np.isin(header["protocol"], _CARRIERS))
     reasons = [
         (version >> 4 != 4, BAD_IP_VERSION),
         (size < IPV4_HEADER.itemsize, BAD_IP_HEADER),
@@ -80,13 +73,12 @@ def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> Packets:
     kind = header["protocol"].astype(np.int64)
     after = replace(whole, at=whole.at + size, sent=end, kind=kind, network=whole.at)
     failed = _first_reason(reasons)
-    return _only_tcp(
-        _past_extensions(verdicts.without(after, failed != 0, failed), (_AUTHENTICATION,), verdicts), verdicts
-    )
+    whole = verdicts.without(after, failed != 0, failed)
+    return _tcp_and_others(_past_extensions(whole, (_AUTHENTICATION,), verdicts))
 
 
-def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> Packets:
-    """The packets that carry TCP over IPv6, ``at`` on its header and ``sent`` where the datagram ends."""
+def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packets]:
+    """As ``tcp_over_ipv4``, over IPv6."""
     whole = verdicts.without(packets, packets.at + IPV6_HEADER.itemsize > packets.kept, IP_CUT)
     header = whole.headers(IPV6_HEADER)
     length = header["length"].astype(np.int64)
@@ -96,7 +88,8 @@ def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> Packets:
     failed = _first_reason([(header["version"] >> 4 != 6, BAD_IP_VERSION), (wrong, BAD_IP_LENGTH)])
     kind = header["next"].astype(np.int64)
     after = replace(whole, at=whole.at + IPV6_HEADER.itemsize, sent=end, kind=kind, network=whole.at)
-    return _only_tcp(_past_extensions(verdicts.without(after, failed != 0, failed), _EXTENSIONS, verdicts), verdicts)
+    whole = verdicts.without(after, failed != 0, failed)
+    return _tcp_and_others(_past_extensions(whole, _EXTENSIONS, verdicts))
 
 
 def _first_reason(reasons: list[tuple[Mask, int]]) -> Codes:
@@ -138,15 +131,8 @@ def _past_one(packets: Packets, verdicts: Verdicts) -> Packets:
     return verdicts.without(whole.moved(size, header["next"].astype(np.int64)), failed != 0, failed)
 
 
-def _only_tcp(packets: Packets, verdicts: Verdicts) -> Packets:
+def _tcp_and_others(packets: Packets) -> tuple[Packets, Packets]:
     others = packets.kind != _TCP
     if not others.any():
-        return packets
-    rest = packets.where(others)
-    codes = np.where(rest.kind == _NO_NEXT, NO_NEXT_HEADER, PROTOCOL + rest.kind)
-    ports = gathered(rest.buffer, rest.at, _PORTS)
-    datagram = (rest.kind == _UDP) & (rest.at + _PORTS.itemsize <= rest.kept)
-    for port, tunnel in _TUNNELS.items():
-        codes[datagram & ((ports["target"] == port) | (ports["source"] == port))] = tunnel
-    verdicts.without(rest, np.ones(len(rest), np.bool_), codes)
-    return packets.where(~others)
+        return packets, packets.where(others)
+    return packets.where(~others), packets.where(others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -65,10 +65,17 @@ class Verdicts:
     Attributes:
         codes: one per record.
         cut: how many TCP segments there are of which the capture kept a part only.
+        tunnels: how many headers of tunnels were opened, by the name of the tunnel.
     """
 
     codes: Codes
     cut: int = 0
+    tunnels: dict[str, int] = field(default_factory=dict)
+
+    def enter(self, tunnel: str, packets: int) -> None:
+        """Count packets found inside of tunnels."""
+        if packets:
+            self.tunnels[tunnel] = self.tunnels.get(tunnel, 0) + packets
 
     def without(self, packets: Packets, failed: Mask, code: int | npt.NDArray[np.integer]) -> Packets:
         """The packets that did not fail; the verdict on the others is ``code``, one for all or one per packet."""

@@ -13,18 +13,18 @@ from sojourn.readers.capture.batch import ACK, FIN, PSH, RST, SYN, Batch, Counts
 from sojourn.readers.capture.files import CaptureFile, capture_files
 from sojourn.readers.capture.link import IPV4, IPV6, network_packets
 from sojourn.readers.capture.network import tcp_over_ipv4, tcp_over_ipv6
-from sojourn.readers.capture.packets import Bytes, Packets, Verdicts
+from sojourn.readers.capture.packets import Bytes, Packets, Verdicts, joined
 from sojourn.readers.capture.records import Records
 from sojourn.readers.capture.time_order import TimeOrder
 from sojourn.readers.capture.transport import Columns, segments
-from sojourn.readers.capture.verdicts import ETHERTYPE, LLC_FRAME, SEGMENT, count_into
+from sojourn.readers.capture.tunnels import MOST_LAYERS, inside_ip, inside_link
+from sojourn.readers.capture.verdicts import SEGMENT, TUNNELS_TOO_MANY, count_into
 from sojourn.readers.sources import Source
 
 BATCH_BYTES = 4 << 20
 """How much of a file is read at once: it stays in the caches of the processor while one layer after another is read."""
 
 _LEAST_BATCH_BYTES = 64  # enough to tell the format of a file
-_ETHERTYPES_FROM = 0x0600  # below it, the field is the length of a frame of IEEE 802.2
 
 
 class Capture:
@@ -109,6 +109,8 @@ class Capture:
         columns = _decoded(buffer, records, verdicts, self._addresses)
         self.counts.cut += verdicts.cut
         count_into(self.counts, verdicts.codes)
+        for tunnel, count in verdicts.tunnels.items():
+            self.counts.tunnels[tunnel] = self.counts.tunnels.get(tunnel, 0) + count
         index = columns.pop("index")
         return Batch(
             number=index + number,
@@ -128,17 +130,24 @@ def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Add
     )  # fmt: skip
     fine = records.verdict == SEGMENT
     link_types = records.link_type if fine.all() else records.link_type[fine]
-    network = network_packets(packets.where(fine), link_types, verdicts, records.interface)
-    ipv4, ipv6 = network.kind == IPV4, network.kind == IPV6
-    others = np.where(network.kind < _ETHERTYPES_FROM, LLC_FRAME, ETHERTYPE + network.kind)
-    verdicts.without(network, ~(ipv4 | ipv6), others)
+    layer = network_packets(packets.where(fine), link_types, verdicts, records.interface)
     parts = []
-    if ipv4.any() or not ipv6.any():
-        tcp = tcp_over_ipv4(network.where(ipv4), verdicts)
-        parts.append(segments(tcp, ipv6=False, addresses=addresses, verdicts=verdicts))
-    if ipv6.any():
-        tcp = tcp_over_ipv6(network.where(ipv6), verdicts)
-        parts.append(segments(tcp, ipv6=True, addresses=addresses, verdicts=verdicts))
+    for _ in range(MOST_LAYERS + 1):
+        ipv4, ipv6 = layer.kind == IPV4, layer.kind == IPV6
+        inner = []
+        if ipv4.any() or not parts:
+            tcp, others = tcp_over_ipv4(layer.where(ipv4), verdicts)
+            parts.append(segments(tcp, ipv6=False, addresses=addresses, verdicts=verdicts))
+            inner.append(inside_ip(others, verdicts))
+        if ipv6.any():
+            tcp, others = tcp_over_ipv6(layer.where(ipv6), verdicts)
+            parts.append(segments(tcp, ipv6=True, addresses=addresses, verdicts=verdicts))
+            inner.append(inside_ip(others, verdicts))
+        inner.append(inside_link(layer.where(~(ipv4 | ipv6)), verdicts))
+        layer = joined(inner)
+        if not len(layer):
+            break
+    verdicts.without(layer, np.ones(len(layer), np.bool_), TUNNELS_TOO_MANY)
     return _in_order(parts)
 
 

@@ -18,22 +18,24 @@ ETHERTYPE, PROTOCOL, OTHER, LINK_TYPE, UNDECODED = (family * _STEP for family in
 
 _OTHERS = (
     "ipv4 fragment", "ipv6 fragment", "802.2 frame", "netlink", "vxlan", "geneve", "gtp-u", "ipv6 without payload",
+    "ppp", "more than 8 tunnel headers",
 )  # fmt: skip
 (
-    IPV4_FRAGMENT, IPV6_FRAGMENT, LLC_FRAME, NETLINK, VXLAN, GENEVE, GTP_U, NO_NEXT_HEADER,
+    IPV4_FRAGMENT, IPV6_FRAGMENT, LLC_FRAME, NETLINK, VXLAN, GENEVE, GTP_U, NO_NEXT_HEADER, PPP,
+    TUNNELS_TOO_MANY,
 ) = (OTHER + i for i in range(len(_OTHERS)))  # fmt: skip
 
 _REASONS = (
     "link header cut", "vlan tag cut", "more than 8 vlan tags", "unknown address family", "ip header cut",
     "bad ip version", "bad ip header length", "bad ip length", "more than 16 ipv6 extension headers", "tcp header cut",
     "bad tcp header length", "no time (simple packet block)", "time out of range", "interface not described",
-    "bad length in its block",
+    "bad length in its block", "tunnel header cut",
 )  # fmt: skip
 (
     LINK_CUT, VLAN_CUT, VLAN_TOO_MANY, BAD_FAMILY, IP_CUT,
     BAD_IP_VERSION, BAD_IP_HEADER, BAD_IP_LENGTH, EXTENSIONS_TOO_MANY, TCP_CUT,
     BAD_TCP_HEADER, NO_TIME, BAD_TIME, NO_INTERFACE,
-    BAD_BLOCK,
+    BAD_BLOCK, TUNNEL_CUT,
 ) = (UNDECODED + i for i in range(len(_REASONS)))  # fmt: skip
 
 _ETHERTYPES = {
@@ -42,7 +44,8 @@ _ETHERTYPES = {
 }  # fmt: skip
 _PROTOCOLS = {
     1: "icmp", 2: "igmp", 4: "ipip", 17: "udp", 33: "dccp", 41: "ipv6 in ip", 47: "gre", 50: "esp", 58: "icmpv6",
-    89: "ospf", 103: "pim", 108: "ipcomp", 112: "vrrp", 115: "l2tp", 132: "sctp", 136: "udp-lite",
+    89: "ospf", 97: "etherip", 103: "pim", 108: "ipcomp", 112: "vrrp", 115: "l2tp", 132: "sctp", 136: "udp-lite",
+    137: "mpls in ip",
 }  # fmt: skip
 
 
