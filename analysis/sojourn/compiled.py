@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,14 @@ def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
     return _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
+def is_kept(function: Callable[..., Any]) -> bool:
+    """Whether a function that ``compiled`` returned is there as machine code, in this process or from an earlier one."""
+    if function.signatures:  # type: ignore[attr-defined] - numba's dispatcher
+        return True
+    path = function.stats.cache_path  # type: ignore[attr-defined]
+    return path is not None and any(_indexes(function.py_func, Path(path)))  # type: ignore[attr-defined]
+
+
 def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """The compiled function, kept where that is possible."""
     try:
@@ -46,6 +54,11 @@ def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
         # An installed package may bear the date of its making: when a file came here is its change time.
         found = [file.stat() for file in Path(function.__code__.co_filename).parent.glob("*.py")]
         changed = max(max(file.st_mtime, file.st_ctime) for file in found)
-        for index in kept.glob(f"*.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"):
+        for index in _indexes(function, kept):
             if index.stat().st_mtime < changed:
                 index.unlink()
+
+
+def _indexes(function: Callable[..., Any], kept: Path) -> Iterator[Path]:
+    """numba's files that say what machine code is kept of a function."""
+    return kept.glob(f"*.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi")

@@ -1,55 +1,35 @@
-"""Compiled functions work where nothing can be kept, too."""
+"""Compiled code is kept between runs, and a command says so when there is none yet."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
-import numba
-import pytest
-from sojourn.compiled import compiled
-
-
-def doubled(x: float) -> float:
-    return 2 * x
-
-
-def test_nowhere_to_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = numba.njit
-
-    def without_a_place(*functions: Any, cache: bool = False, **more: Any) -> Any:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(*functions, **more)
-
-    monkeypatch.setattr(numba, "njit", without_a_place)
-    assert compiled(doubled)(1.5) == 3.0
+SMALL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from small import add, is_kept
+print(is_kept(add), add(1, 2), is_kept(add))
+"""
+MODULE = """
+from sojourn.compiled import compiled, is_kept
 
 
-def test_it_is_kept_where_it_can_be() -> None:
-    assert compiled(doubled)(1.5) == 3.0
+@compiled
+def add(a, b):
+    return a + b
+"""
 
 
-def test_what_is_kept_goes_with_the_files_it_was_made_of(tmp_path: Path) -> None:
-    """numba itself looks at the file of the function called alone, not at those of what it calls."""
-    header = "from sojourn.compiled import compiled, compiled_part\n"
-    (tmp_path / "inner.py").write_text(f"{header}@compiled_part\ndef step(x):\n    return x + 1\n")
-    outer = f"{header}from inner import step\n@compiled\ndef walk(x):\n    return step(x)\n"
-    (tmp_path / "outer.py").write_text(f"{outer}print(walk(1), *walk.stats.cache_hits)\n")
-
-    def printed() -> list[str]:
-        command = [sys.executable, str(tmp_path / "outer.py")]
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        return done.stdout.split()
-
-    assert printed()[0] == "2"
-    assert printed() != ["2"], "it was kept"
-    (tmp_path / "inner.py").write_text(f"{header}@compiled_part\ndef step(x):\n    return x + 2\n")
-    later = time.time() + 5
-    os.utime(tmp_path / "inner.py", (later, later))
-    assert printed() == ["3"]
+def test_machine_code_is_known_to_be_kept_by_the_next_process(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(MODULE)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", SMALL, str(tmp_path)], check=True, capture_output=True, text=True, env=environment
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert said == ["False 3 True", "True 3 True"]

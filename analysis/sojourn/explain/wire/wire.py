@@ -10,7 +10,7 @@ Of the four queues packets show the first of each side, SYNs that none took, and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -29,12 +29,13 @@ from sojourn.explain.wire.telling import findings, notes
 from sojourn.explain.wire.timeline import Timelines, timeline
 from sojourn.explain.wire.tracked import Tracked
 from sojourn.frame import Requests
-from sojourn.readers.capture.batch import Counts
+from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.sources import Source
 
 # Figures that end at an instant of nginx's clock, which shows whole milliseconds, truncated.
 BY_NGINX = ("proxy_unread",)
 LOG_COLUMNS = READ
+READING, COMPILING = "reading packets", "compiling the packet reader (once, about 15 s)"
 
 
 def wire(
@@ -60,7 +61,9 @@ def wire(
     Raises:
         SojournError: a capture cannot be read at all, or a backend is no address with a port.
     """
-    from sojourn.explain.wire.tracker import track  # noqa: PLC0415 - compiled when it is loaded
+    from sojourn.compiled import is_kept  # noqa: PLC0415 - brings numba
+    from sojourn.explain.wire.tracker import track  # noqa: PLC0415
+    from sojourn.explain.wire.tracking.walk import walk  # noqa: PLC0415
     from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
 
     named = [checked_backend(name) for name in backends]
@@ -69,14 +72,22 @@ def wire(
     if rows is not None:
         ports |= _ports(rows)
     files = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
-    on_step("reading packets")
+    on_step(READING if is_kept(walk) else COMPILING)
     with Capture(files) as capture:
-        tracked = track(capture, capture.addresses, servers=sorted(ports))
+        tracked = track(_announced(capture, on_step), capture.addresses, servers=sorted(ports))
         counts, names, interfaces = capture.counts, tuple(capture.names), tuple(capture.interfaces)
     on_step("joining")
     return wire_of(
         tracked, counts, names, interfaces, rows=rows, backends=named, since=since, until=until, tolerance=tolerance
     )
+
+
+def _announced(batches: Iterable[Batch], on_step: Callable[[str], None]) -> Iterator[Batch]:
+    """The batches; once the first of them was taken, the code is compiled."""
+    for number, batch in enumerate(batches):
+        if number == 1:
+            on_step(READING)
+        yield batch
 
 
 def wire_of(
