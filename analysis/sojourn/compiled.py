@@ -27,12 +27,12 @@ def compiled_part(function: Callable[..., Any]) -> Callable[..., Any]:
     return _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
-def is_kept(function: Callable[..., Any]) -> bool:
-    """Whether a function that ``compiled`` returned is there as machine code, in this process or from an earlier one."""
-    if function.signatures:  # type: ignore[attr-defined] - numba's dispatcher
+def is_kept(function: Any) -> bool:
+    """Whether a function that ``compiled`` returned is there as machine code, of this process or an earlier one."""
+    if function.signatures:
         return True
-    path = function.stats.cache_path  # type: ignore[attr-defined]
-    return path is not None and any(_indexes(function.py_func, Path(path)))  # type: ignore[attr-defined]
+    path = function.stats.cache_path
+    return path is not None and any(_indexes(function.py_func, Path(path)))
 
 
 def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.explain.wire.result import WireResult
 from sojourn.sections.section import Section, Table
-from sojourn.words import milliseconds, percent
+from sojourn.words import counted, milliseconds, percent
 
 # Figure -> what it is of connect + queue.
 PARTS = {
@@ -25,7 +25,7 @@ def split_wire_section(found: WireResult) -> Section:
         why = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in joined.unjoined.items())
         sentence = "On the wire: no request of the log was found in the capture" + (f" ({why})." if why else ".")
         return Section("wire", "On the wire", sentence, notes=tuple(found.notes))
-    sentence = f"On the wire: {joined.requests:,} of {joined.log:,} requests ({percent(joined.share)})"
+    sentence = f"On the wire: {joined.requests:,} of {counted(joined.log or 0, 'request')} ({percent(joined.share)})"
     if found.split is not None:
         total = found.split["queueing_delay"]
         sentence += f", whose mean queueing delay of {milliseconds(total)} ms is made of"

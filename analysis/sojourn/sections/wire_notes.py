@@ -12,15 +12,21 @@ from sojourn.words import agreeing, counted, percent, printable
 FEW = 0.9  # share of the log's records that must be found on the wire
 NAMED = 5
 MISSING = "what looks missing may have been sent"
-# Reason of ``Tracked.unparsed`` -> what is counted under it.
+# Reason of ``Tracked.unparsed`` -> the noun that is counted under it, and what one and what several of them do.
 UNPARSED = {
-    "http2": "connections that speak HTTP/2",
-    "not_http": "connections that speak something else",
-    "not_captured": "connections of whose payload nothing was kept",
-    "head_cut": "requests whose head is not all there",
-    "answer_without_request": "answers to requests from before the capture",
-    "upgraded": "connections that went on as another protocol",
-}
+    "http2": ("connection", "speaks HTTP/2", "speak HTTP/2"),
+    "tls_http2": (
+        "connection", "speaks HTTP/2 inside of TLS (its requests cannot be counted)",
+        "speak HTTP/2 inside of TLS (their requests cannot be counted)",
+    ),
+    "not_http": ("connection", "speaks something else", "speak something else"),
+    "not_captured": ("connection", "has no payload in the capture", "have no payload in the capture"),
+    "head_cut": ("request", "has an incomplete head", "have incomplete heads"),
+    "answer_without_request": (
+        "answer", "belongs to a request from before the capture", "belong to requests from before the capture",
+    ),
+    "upgraded": ("connection", "went on as another protocol", "went on as another protocol"),
+}  # fmt: skip
 
 
 def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
@@ -70,7 +76,10 @@ def _notes(found: WireResult) -> Iterator[str]:
         yield f"{speak} TLS: handshakes and times are seen; methods, paths and request ids are not."
     other = {reason: count for reason, count in found.unparsed.items() if reason != "tls" and count}
     if other:
-        texts = ", ".join(f"{count:,} {UNPARSED.get(reason, printable(reason))}" for reason, count in other.items())
+        texts = ", ".join(
+            agreeing(count, *UNPARSED[reason]) if reason in UNPARSED else f"{count:,} {printable(reason)}"
+            for reason, count in other.items()
+        )
         yield f"Not read as requests: {texts}."
     if counts.cut and other.get("head_cut"):
         cut = agreeing(counts.cut, "packet", "was", "were")
@@ -83,10 +92,10 @@ def _notes(found: WireResult) -> Iterator[str]:
     if counts.tunnels:
         yield f"Packets inside of tunnels were read, and those around them count nowhere: {listed(counts.tunnels)}."
     for earlier, later in counts.overlapping[:NAMED]:
-        one, other = printable(earlier, 80), printable(later, 80)
+        first, second = printable(earlier, 80), printable(later, 80)
         yield (
-            f"{other} begins before {one} ends, and was read after it. If they hold packets of the same connections, "
-            f"join them first: mergecap -w OUT {one} {other}."
+            f"{second} begins before {first} ends, and was read after it. If they hold packets of the same "
+            f"connections, join them first: mergecap -w OUT {first} {second}."
         )
     gaps = int(connections["gaps"].sum() or 0)
     if gaps and not counts.dropped:

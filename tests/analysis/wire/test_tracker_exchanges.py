@@ -309,6 +309,10 @@ def test_lost_packets_of_bodies_do_no_harm() -> None:
         (b"\0\0\0\x08\x04\xd2\x16\x2f", b"N", "other", {"not_http": 1}),
         (b"", b"220 mail.example ESMTP\r\n", "other", {"not_http": 1}),
         (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n", "other", {"not_http": 1}),
+        (b"OPTIONS rtsp://cam/1 RTSP/1.0\r\nCSeq: 1\r\n\r\n", b"RTSP/1.0 200 OK\r\n\r\n", "other", {"not_http": 1}),
+        (b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n", b"RTSP/1.0 200 OK\r\n\r\n", "other", {"not_http": 1}),
+        (b"OPTIONS rtsp://cam/a-very-lo", b"RTSP/1.0 200 OK\r\n\r\n", "other", {"not_http": 1}),
+        (b"OPTIONS sip:a@b SIP/2.0\r\n\r\n", b"SIP/2.0 200 OK\r\n\r\n", "other", {"not_http": 1}),
     ],
 )
 def test_other_protocols(first: bytes, second: bytes, protocol: str, unparsed: dict[str, int]) -> None:
@@ -399,6 +403,40 @@ def test_turns_of_tls_1_3(tickets: int, cut: int | None) -> None:
     if not (tickets and cut):
         assert spans(found) == [(10, 10, 20, 20), (30, 30, 40, 40)]
         assert column(found, "response_bytes") == [1405, 65]
+
+
+@pytest.mark.parametrize(
+    "head", [b"OPTIONS * HTTP/1.1\r\n\r\n", b"OPTIONS /rtsp HTTP/1.1\r\n\r\n", b"GET /a b/2\r\n\r\n"]
+)
+def test_requests_of_http_that_look_like_those_of_others(head: bytes) -> None:
+    talk = Talk().opened()
+    talk.ask(3, head)
+    talk.answer(4, answer())
+    found = tracked(talk.segments)
+    assert (found.connections["protocol"].to_list(), found.exchanges.height) == (["http"], 1)
+
+
+@pytest.mark.parametrize("settings", [25, 26, 33])
+@pytest.mark.parametrize("offered", [True, False])
+def test_http2_inside_of_tls_has_no_turns(settings: int, offered: bool) -> None:
+    hello = record(HANDSHAKE, 300, 1)
+    talk = Talk(server_port=443).opened()
+    talk.ask(3, hello[:-30] + (b"\x02h2" if offered else b"\0\0\0") + hello[-27:])
+    talk.answer(5, record(HANDSHAKE, 90, 2) + record(CHANGE, 1, 1) + record(DATA, 900))
+    talk.ask(7, record(CHANGE, 1, 1) + record(DATA, 53))
+    talk.ask(10, record(DATA, 81))
+    talk.answer(11, record(DATA, 45))
+    talk.ask(12, record(DATA, 60))
+    talk.answer(20, record(DATA, 86))
+    talk.ask(21, record(DATA, settings))
+    other = Talk(client_port=41_000).opened()
+    other.ask(30, request())
+    other.answer(31, answer())
+    found = tracked([*talk.segments, *other.segments])
+    assert found.connections["exchanges"].to_list() == [0 if offered else 3, 1]
+    assert found.exchanges["exchange"].to_list() == list(range(found.exchanges.height))
+    assert found.exchanges["connection"].to_list() == [1] if offered else [0, 0, 0, 1]
+    assert found.unparsed == ({"tls_http2": 1} if offered else {"tls": 1})
 
 
 def test_tls_seen_from_the_middle() -> None:

@@ -457,4 +457,4 @@ def test_agreement_on_crafted_packets(tmp_path: Path) -> None:
     by_port = {row["client_port"]: row for row in found.connections.to_dicts()}
     assert [by_port[port]["end"] for port in (41_000, 42_000, 43_000)] == ["open", "refused", "unanswered"]
     lossy = found.connections.row(found.connections["syn_retransmissions"].arg_max() or 0, named=True)
-    assert (lossy["syn_retransmissions"], lossy["acks_dropped"], lossy["client_retransmissions"]) == (2, 1, 2)
+    assert (lossy["syn_retransmissions"], lossy["acks_doubtful"], lossy["client_retransmissions"]) == (2, 1, 2)

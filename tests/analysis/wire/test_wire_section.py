@@ -21,12 +21,14 @@ from sojourn.charts.wire import (
 )
 from sojourn.explain.checks import Check
 from sojourn.explain.wire.result import Agreed, Joined, WireResult
+from sojourn.explain.wire.tallies import servers
 from sojourn.readers.capture.batch import Counts
 from sojourn.report.html import html
 from sojourn.report.pictures import drawn as drawing
 from sojourn.sections.section import Picture, Section, Table
 from sojourn.sections.terminal import show
 from sojourn.sections.wire import wire_section
+from sojourn.sections.wire_notes import UNPARSED
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>"
 
@@ -122,6 +124,26 @@ def test_what_the_reader_could_not_do_is_said_first(counts: Counts, text: str) -
     assert failure.startswith(text)
 
 
+def test_one_of_anything_is_singular() -> None:
+    counts = Counts(packets=1, segments=1, cut=1, dropped=1, undecoded={"link header cut": 1}, tunnels={"gre": 1})
+    made = Made()
+    made.request()
+    found = result_of(made, counts=counts, unparsed=dict.fromkeys(UNPARSED, 1), joined=Joined(log=1, by={"tuple": 1}))
+    changed = found.connections.with_columns(
+        protocol=pl.lit("tls"), leg=pl.lit("backend"), endpoint=pl.lit("a"), acks_dropped=pl.lit(1, pl.Int32),
+        acks_doubtful=pl.lit(1, pl.Int32), copies=pl.lit(1, pl.Int32), gaps=pl.lit(1, pl.Int32),
+        server_zero_windows=pl.lit(1, pl.Int32), syn_retransmissions=pl.lit(1, pl.Int32),
+    ).head(1)  # fmt: skip
+    found = result_of(
+        made, connections=changed, counts=counts, servers=servers(changed), unparsed=found.unparsed, joined=found.joined
+    )
+    section = wire_section(found)
+    text = " ".join([section.sentence, *section.failures, *section.notes])
+    assert len(section.notes) > 5
+    assert re.findall(r"\b1 \w*[^s\W]s\b(?! \()", text.replace("1 was", "").replace("1 has", "")) == []
+    assert re.findall(r"\b1 \w+ (?:are|were|have|speak|belong)\b", text) == []
+
+
 def test_a_poor_join_is_a_failure_and_a_failed_check_says_it_once() -> None:
     joined = Joined(log=200, by={"request_id": 80, "tuple": 20}, unjoined={"not_in_capture": 60, "ambiguous": 40})
     (failure,) = wire_section(result_of(requests(), joined=joined)).failures
@@ -164,7 +186,7 @@ def test_what_to_know_of_tls_copies_gaps_windows_and_clocks() -> None:
     for text in said:
         assert text in notes
     notes = " ".join(wire_section(found).notes)
-    assert "Not read as requests: 4 connections that speak HTTP/2." in notes
+    assert "Not read as requests: 4 connections speak HTTP/2." in notes
     assert "accept wait 3" in notes
     for text in said:
         assert text not in notes

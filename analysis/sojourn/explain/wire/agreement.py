@@ -18,7 +18,7 @@ import polars as pl
 from sojourn.explain.checks import FAIL, PASS, UNKNOWN, Check
 from sojourn.explain.wire.frames import seconds_on_wire
 from sojourn.explain.wire.result import Agreed, Joined
-from sojourn.words import milliseconds, percent
+from sojourn.words import counted, milliseconds, percent
 
 RESOLUTION = 0.002  # s: nginx's millisecond, and one more
 SHARE = 0.9  # of the log's records within the capture that must have been found
@@ -71,18 +71,19 @@ def wire_check(agreed: tuple[Agreed, ...], joined: Joined) -> Check:
     share = joined.share or 0.0
     missing = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in joined.unjoined.items())
     if share < SHARE:
-        sentence = f"only {percent(share)} of the log's {joined.log:,} requests were found in the capture ({missing})"
+        logged = counted(joined.log, "request")
+        sentence = f"only {percent(share)} of the log's {logged} can be seen in the capture ({missing})"
         return Check("wire", share, SHARE, FAIL, sentence)
     if not of_nginx:
         return Check("wire", None, RESOLUTION, UNKNOWN, "the capture shows no time that the log has, too")
     worst = max(of_nginx, key=lambda row: row.p99 or 0.0)
     text = f"{worst.figure} by {milliseconds(worst.p99)} ms at p99"
     if (worst.p99 or 0.0) <= RESOLUTION + 1e-9:
-        sentence = f"the log agrees with {joined.requests:,} requests on the wire, at worst {text}"
+        sentence = f"the log agrees with {counted(joined.requests, 'request')} on the wire, at worst {text}"
         return Check("wire", worst.p99, RESOLUTION, PASS, sentence)
     sentence = (
-        f"the log differs from the wire: {text}, {worst.beyond:,} of {worst.requests:,} requests by more than nginx's "
-        "resolution explains"
+        f"the log differs from the wire: {text}, {worst.beyond:,} of {counted(worst.requests, 'request')} by more than "
+        "nginx's resolution explains"
     )
     if worst.figure == "request_time":
         sentence += " (nginx's clock begins when it reads the request, and ends when the kernel has the answer)"

@@ -75,7 +75,8 @@ EXCHANGES: dict[str, pl.DataType] = {
     "service_time": pl.Float64(),  # X-Service-Time of the answer, s
     "worker": pl.String(),  # X-Worker of the answer
 }
-"""One row per request on a connection that speaks HTTP/1, or per turn of client and server on one that speaks TLS."""
+"""One row per request on a connection that speaks HTTP/1, or per turn of client and server on one that speaks TLS
+(a request that waits for 100 Continue makes two turns; HTTP/2 inside of TLS has none)."""
 
 LEGS = ("client", "backend", "unknown")
 """Which side of the proxy a connection is on."""

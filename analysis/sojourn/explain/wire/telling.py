@@ -115,8 +115,8 @@ def notes(found: WireResult) -> list[str]:
     if joined.unjoined:
         reasons = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in joined.unjoined.items())
         told.append(
-            f"{percent(1 - (joined.share or 0.0))} of the {joined.log:,} records within the capture's time were not "
-            f"joined: {reasons}."
+            f"{percent(1 - (joined.share or 0.0))} of the {counted(joined.log or 0, 'record')} within the capture's "
+            f"time could not be joined: {reasons}."
         )
     if joined.clock_offset is not None and abs(joined.clock_offset) > ONE_CLOCK:
         told.append(

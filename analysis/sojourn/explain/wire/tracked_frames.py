@@ -61,13 +61,14 @@ def connections_frame(tables: Tables, addresses: list[str]) -> pl.DataFrame:
     columns["tls_server_hello"] = _instants(one["server_hello"])
     columns["syn_retransmissions"] = np.maximum(one["syns"] - 1, 0)
     columns["syn_ack_retransmissions"] = np.maximum(one["syn_acks"] - 1, 0)
-    for name in ("acks_dropped", "acks_doubtful", "copies", "packets", "exchanges"):
+    for name in ("acks_dropped", "acks_doubtful", "copies", "packets"):
         columns[name] = one[name]
     for role, which in (("client", client), ("server", 1 - client)):
         for name in ("retransmissions", "zero_windows", "bytes"):
             columns[f"{role}_{name}"] = _of_side(sides, which, name)
         for name in ("data", "fin"):
             columns[f"{role}_{name}"] = _instants(_of_side(sides, which, name))
+    columns["exchanges"] = np.where(one["tls_http2"] == 1, 0, one["exchanges"])
     columns["gaps"] = _gaps(tables, sides).reshape(-1, 2).sum(axis=1)
     columns["end"] = pl.Series(_ends(one, sides, client), dtype=pl.Enum(ENDS))
     columns["protocol"] = pl.Series(_protocols(one, sides), dtype=pl.Enum(PROTOCOLS))
@@ -114,9 +115,11 @@ def _protocols(one: Array, sides: Array) -> Array:
 
 def exchanges_frame(tables: Tables) -> pl.DataFrame:
     """One row per exchange, of schema EXCHANGES."""
-    count = int(tables.counts[N_EXCHANGES])
-    one = tables.exchanges[:count]
-    columns: dict[str, Any] = {"exchange": np.arange(count)}
+    one = tables.exchanges[: int(tables.counts[N_EXCHANGES])]
+    turns = tables.connections["tls_http2"][one["connection"]] == 1
+    if turns.any():
+        one = one[~turns]
+    columns: dict[str, Any] = {"exchange": np.arange(len(one))}
     for name in ("connection", "number", "request_bytes", "response_bytes", "retransmissions"):
         columns[name] = np.ascontiguousarray(one[name])
     for name in ("request_first", "request_last", "response_first", "response_last"):
@@ -153,7 +156,8 @@ def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.Dat
     cut = exchanges.get_column("path").is_null().to_numpy() & http
     found = {
         "http2": (one["spoken"] == HTTP2).sum(),
-        "tls": (one["spoken"] == TLS).sum(),
+        "tls": ((one["spoken"] == TLS) & (one["tls_http2"] == 0)).sum(),
+        "tls_http2": one["tls_http2"].sum(),
         "not_http": (other & (one["kept"] == 1)).sum(),
         "not_captured": (other & (one["kept"] == 0)).sum(),
         "upgraded": tables.counts[UPGRADED],

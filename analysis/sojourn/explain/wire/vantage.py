@@ -39,8 +39,8 @@ def with_vantage(connections: pl.DataFrame) -> pl.DataFrame:
     alone = pl.col("server").is_in(near) | (pl.col("server") == pl.col("client"))
     at_server = (pl.col("_server") <= AT_ONCE) & (pl.col("_client") > APART * pl.col("_server"))
     at_client = (pl.col("_client") <= AT_ONCE) & (pl.col("_server") > APART * pl.col("_client"))
-    where = pl.when(alone).then(pl.lit("both")).when(at_server).then(pl.lit("server"))
-    where = where.when(at_client).then(pl.lit("client")).otherwise(pl.lit("unknown"))
+    near_one = pl.when(at_server).then(pl.lit("server")).when(at_client).then(pl.lit("client"))
+    where = pl.when(alone).then(pl.lit("both")).otherwise(near_one.otherwise(pl.lit("unknown")))
     connections = connections.join(measured, on="endpoint", how="left", maintain_order="left")
     connections = connections.with_columns(vantage=where.cast(VANTAGE)).drop("_server", "_client")
     return connections.with_columns(

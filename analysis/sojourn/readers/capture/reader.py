@@ -131,7 +131,7 @@ def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Add
     fine = records.verdict == SEGMENT
     link_types = records.link_type if fine.all() else records.link_type[fine]
     layer = network_packets(packets.where(fine), link_types, verdicts, records.interface)
-    parts = []
+    parts: list[Columns] = []
     for _ in range(MOST_LAYERS + 1):
         ipv4, ipv6 = layer.kind == IPV4, layer.kind == IPV6
         inner = []

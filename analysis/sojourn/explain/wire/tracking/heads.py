@@ -56,6 +56,7 @@ METHODS, METHOD_LENGTHS = table(
     (b"GET ", b"POST ", b"HEAD ", b"PUT ", b"DELETE ", b"PATCH ", b"OPTIONS ", b"CONNECT ", b"TRACE ", b"PROPFIND ")
 )
 ANSWERS, ANSWER_LENGTHS = table((b"HTTP/",))
+OTHER_TARGETS, OTHER_TARGET_LENGTHS = table((b"rtsp", b"sip:", b"sips:", b"icap:"))
 PREFACE, PREFACE_LENGTHS = table((b"PRI * HTTP/2.0\r\n",))
 CHUNKED_CODING, CHUNKED_CODING_LENGTHS = table((b"chunked",))
 
@@ -97,6 +98,27 @@ def is_known_request(octets, start, stop):
     """Whether a usual method and its blank stand here: where a body may be as well, a word alone proves nothing."""
     which = begins_with(octets, start, stop, METHODS, METHOD_LENGTHS)
     return which != NOBODY and stop - start >= METHOD_LENGTHS[which]
+
+
+@compiled_part
+def is_other_protocol(octets, start, stop):
+    """Whether a line like a request's names another protocol than HTTP: in its version or, cut off, in its target."""
+    end = line_end(octets, start, stop)
+    at = start
+    while at < end and octets[at] != SPACE:
+        at += 1
+    if end == stop:
+        return at + 1 < stop and begins_with(octets, at + 1, stop, OTHER_TARGETS, OTHER_TARGET_LENGTHS) != NOBODY
+    while end > start and (octets[end - 1] == CR or octets[end - 1] == SPACE):
+        end -= 1
+    name = end
+    while name > start and octets[name - 1] != SPACE:
+        name -= 1
+    slash = name
+    while slash < end and 65 <= octets[slash] <= 90:
+        slash += 1
+    named = name < slash < end - 1 and octets[slash] == SLASH and 48 <= octets[slash + 1] <= 57
+    return named and not is_answer_start(octets, name, end)
 
 
 @compiled_part

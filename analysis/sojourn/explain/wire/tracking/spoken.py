@@ -12,6 +12,7 @@ from sojourn.explain.wire.tracking.heads import (
     begins_with,
     is_answer_start,
     is_known_request,
+    is_other_protocol,
     is_request_start,
     line_end,
     table,
@@ -64,7 +65,7 @@ def decide(tables, number, d, octets, start, stop, at_start):
         if begins_with(octets, start, stop, PREFACE, PREFACE_LENGTHS) != NOBODY and stop - start >= 4:
             one.spoken, one.client = HTTP2, client
         elif is_known_request(octets, start, stop) or (at_start and is_request_start(octets, start, stop)):
-            one.spoken, one.client = HTTP, client
+            one.spoken, one.client = OTHER if is_other_protocol(octets, start, stop) else HTTP, client
         elif is_hello(octets, start, stop, CLIENT_HELLO) or (at_start and is_hello_cut(octets, start, stop)):
             one.spoken, one.client = TLS, client
     if one.spoken == UNDECIDED and one.client != client:

@@ -45,6 +45,8 @@ CONNECTION = np.dtype(
         ("orphan", np.int8),  # the answer that is coming in belongs to no request in the capture
         ("old_tls", np.int8),  # the client has sent handshake records after its hello: TLS 1.2 or older
         ("finished", np.int8),  # the client has sent what ends the handshake of TLS 1.3
+        ("offers_http2", np.int8),  # the client's hello of TLS does
+        ("tls_http2", np.int8),  # HTTP/2 is spoken inside of TLS
         ("syn_data", np.int8),  # a SYN brought payload: TCP Fast Open
         ("first", np.int64),
         ("last", np.int64),

@@ -2,6 +2,9 @@
 
 A turn begins with the client's first record of data after the server's, and ends with the server's last before that.
 
+HTTP/2 inside of TLS has no turns that are requests. It is known by the client's answer to the server's settings, a
+frame of 9 bytes in a record of its own, where the client's hello offers HTTP/2.
+
 In TLS 1.3 what ends the handshake, alerts and session tickets look like data. The client's first such record is what
 ends its handshake (a client that shows a certificate sends up to three: its first turn then begins too early). Records
 of the length of an alert are alerts. Two short records of one length before all other of the server's are tickets; a
@@ -12,6 +15,7 @@ single one is not told from an answer, which then seems to begin too early, on t
 from __future__ import annotations
 
 from sojourn.compiled import compiled_part
+from sojourn.explain.wire.tracking.heads import begins_with, table
 from sojourn.explain.wire.tracking.states import NOBODY, NONE
 from sojourn.explain.wire.tracking.turns import (
     awaited,
@@ -29,6 +33,9 @@ HEADER = 5
 ALERT_LENGTH = 19
 """Of an alert in TLS 1.3: 2 bytes, the type within, and a tag of 16."""
 TICKET_LIMIT = 600
+SETTINGS_TAKEN = (25, 26, 33)
+"""Lengths of a record with 9 bytes: TLS 1.2 with ChaCha20, TLS 1.3, TLS 1.2 with AES-GCM (RFC 7905, 8446, 5288)."""
+OFFER, OFFER_LENGTHS = table((b"\x02h2",))
 
 
 @compiled_part
@@ -65,6 +72,15 @@ def is_hello_cut(octets, start, stop):
 
 
 @compiled_part
+def offers_http2(octets, start, stop):
+    """Whether HTTP/2 is among the names of protocols in a hello (ALPN, RFC 7301)."""
+    for at in range(start, stop - 2):
+        if begins_with(octets, at, at + 3, OFFER, OFFER_LENGTHS) != NOBODY:
+            return 1
+    return 0
+
+
+@compiled_part
 def begin_record(tables, number, d, time, first):
     """The header of a record has come: whether it is data, and what it says of the handshake.
 
@@ -83,6 +99,8 @@ def begin_record(tables, number, d, time, first):
     elif asks and one.server_hello != NONE and one.tls_ready == NONE and not one.old_tls and not one.finished:
         one.finished = 1
     elif asks:
+        if one.offers_http2 and side.record_length in SETTINGS_TAKEN:
+            one.tls_http2 = 1
         if one.tls_ready == NONE:
             one.tls_ready = time
         if is_answered(tables, one):
@@ -141,6 +159,8 @@ def take_records(tables, number, d, time, octets, at, kept, size):
     asks = d == one.client
     if side.record_lost and is_record_start(octets, at, at + kept):
         side.record_lost, side.record_left, side.record_have = 0, 0, 0
+    if asks and one.server_hello == NONE and not one.offers_http2:
+        one.offers_http2 = offers_http2(octets, at, at + kept)
     done = 0
     while done < size and not side.record_lost:
         if side.record_left > 0:
