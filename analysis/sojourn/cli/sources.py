@@ -138,11 +138,12 @@ def nothing(records: Records) -> str:
         return "no request: the sources are empty"
     if records.accepted:
         return "no request is left: none arrived in the window or fits --where"
+    from sojourn.readers.foreign_logs import refused_as  # noqa: PLC0415 - for a failure only
+
     listed = ", ".join(f"{reason} {count}" for reason, count in sorted(records.reasons.items()))
-    return (
-        f"no request could be used: {records.read:,} lines read, {records.rejected:,} refused ({listed}); "
-        "sojourn doctor says what the log lacks"
-    )
+    counts = f"no request could be used: {records.read:,} lines read, {records.rejected:,} refused ({listed})"
+    known = refused_as(records)
+    return f"{counts}. {known}" if known else f"{counts}; sojourn doctor says what the log lacks"
 
 
 def workers_of(texts: list[str] | None) -> int | dict[str, int] | None:

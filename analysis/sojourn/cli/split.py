@@ -105,7 +105,7 @@ def split(
         with pipe_closed_early_is_fine():
             json.dump(result.to_dict(), sys.stdout, indent=2)
             sys.stdout.write("\n")
-    else:
+    elif result.requests:
         from rich.console import Console  # noqa: PLC0415
 
         from sojourn.tables import split_table  # noqa: PLC0415

@@ -86,8 +86,9 @@ def _once(logs: list[str], choice: Choice, slo: float, as_json: bool) -> None:
     watcher = read_once(logs, wall, slo=slo)
     view = watcher.view(choice, wall, watcher.last_words(wall))
     watcher.close()
-    with pipe_closed_early_is_fine():
-        sys.stdout.write(_as_json(view, indent=2) if as_json else _as_text(view))
+    if as_json or view.held:
+        with pipe_closed_early_is_fine():
+            sys.stdout.write(_as_json(view, indent=2) if as_json else _as_text(view))
     if not view.held:
         raise SojournError(nothing(view.records))
 

@@ -16,6 +16,7 @@ from sojourn.doctor.nginx import diagnosed_conf
 from sojourn.doctor.nginx_levels import Conf, Pass
 from sojourn.doctor.nginx_machine import location_paths, route_map
 from sojourn.errors import SojournError
+from sojourn.readers.foreign_logs import IN_NGINX
 
 NGINX, LOG, STORE = "nginx", "log", "store"
 _MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1")
@@ -120,6 +121,8 @@ def _explained(finding: Finding, found: Diagnosis, confs: list[Conf]) -> Finding
     if finding.code == "routes-many":
         return replace(finding, fix=route_map([path for conf in confs for path in location_paths(conf)]))
     codes = _CAUSES.get(finding.code, ())
+    if finding.code == "log-format" and finding.into != IN_NGINX:  # another product wrote it
+        return finding
     places = _places(finding.subject, confs)
     for cause in (each for code in codes for each in found.findings if each.code == code):
         if not places or cause.subject in places or cause.subject.startswith("log_format"):

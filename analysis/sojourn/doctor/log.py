@@ -7,10 +7,11 @@ from datetime import datetime
 
 from sojourn.doctor.facts import facts_of_rows
 from sojourn.doctor.findings import ADD, ERROR, Diagnosis, Finding
-from sojourn.doctor.log_sniff import SWITCH, Sniffed, sniff_findings, sniffed
+from sojourn.doctor.log_sniff import Sniffed, sniff_findings, sniffed
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, refused_lines, split_findings
 from sojourn.explain.split import split
+from sojourn.readers.foreign_logs import IN_NGINX, SWITCH
 from sojourn.readers.sources import opened_inputs
 from sojourn.words import printable
 
@@ -91,5 +92,5 @@ def _empty(name: str) -> Finding:
         SWITCH,
         name,
         ADD,
-        into="nginx.conf, inside http",
+        into=IN_NGINX,
     )

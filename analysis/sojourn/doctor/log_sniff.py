@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sojourn.doctor.findings import ADD, ERROR, INFO, Finding
+from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, Finding
 from sojourn.doctor.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
+from sojourn.readers.foreign_logs import COMBINED, LENGTH, NGINX_JSON, ForeignFormat, foreign_format
 from sojourn.readers.sources import LogInput
 from sojourn.words import printable
 
 LINES = 500
 LINE_BYTES = 64 << 10
-# 203.0.113.9 - - [31/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 12 …
-_COMBINED = re.compile(r'^\S+ \S+ .{0,200}?\[\d{2}/\w{3}/\d{4}:[\d:]{8} [+-]\d{4}\] "')
-SWITCH = "include sojourn/sojourn.conf;\naccess_log /var/log/nginx/sojourn.jsonl sojourn;"
 
 
 @dataclass
 class Sniffed:
-    """The first lines: how many are JSON objects, how many in nginx's own format, and the keys seen."""
+    """The first lines: how many are JSON objects, the keys seen, and the beginnings of the lines."""
 
     name: str
     lines: int = 0
     objects: int = 0
-    combined: int = 0
     keys: set[str] = field(default_factory=set)
-    first: str = ""
+    begins: list[str] = field(default_factory=list)
 
     @property
     def readable(self) -> bool:
@@ -45,11 +41,10 @@ def sniffed(log: LogInput) -> Sniffed:
         if not text:
             continue
         found.lines += 1
-        found.first = found.first or text
+        found.begins.append(text[:LENGTH])
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            found.combined += _COMBINED.match(text) is not None
             continue
         if isinstance(value, dict):
             found.objects += 1
@@ -71,20 +66,13 @@ def sniff_findings(found: Sniffed) -> Iterator[Finding]:
     name = printable(found.name, 300)
     if not found.lines:
         return
+    known = foreign_format(found.begins)
+    if known is not None and known is not NGINX_JSON:
+        yield _foreign(known, name, f"{name} is {known.name}.", known.sentence)
+        return
     if found.objects < 0.5 * found.lines:
-        combined = found.combined > 0.5 * found.lines
-        what = "is written in nginx's own combined format" if combined else "does not hold JSON lines"
-        yield Finding(
-            "log-format",
-            ERROR,
-            name,
-            f"{name} {what}.",
-            f"A split is made of times that are not in it. It begins: {printable(found.first, 80)}",
-            SWITCH,
-            f"{name}:1",
-            ADD,
-            into="nginx.conf, inside http",
-        )
+        why = f"The times that a split consists of are not in it. It begins: {printable(found.begins[0], 80)}"
+        yield _foreign(COMBINED, name, f"{name} does not hold JSON lines.", why)
         return
     missing = {key: variable for key, variable in ESSENTIAL.items() if key not in found.keys}
     useful = {key: variable for key, variable in USEFUL.items() if key not in found.keys}
@@ -103,3 +91,8 @@ def sniff_findings(found: Sniffed) -> Iterator[Finding]:
             ADD,
             into="the log_format in nginx.conf, before its closing brace",
         )
+
+
+def _foreign(known: ForeignFormat, name: str, what: str, why: str) -> Finding:
+    how = ADD if known.into else RUN
+    return Finding("log-format", ERROR, name, what, why, known.fix, f"{name}:1", how, into=known.into)

@@ -13,6 +13,7 @@ from sojourn.explain.checks import FAIL, PASS
 from sojourn.explain.clock.at import plain_clocks
 from sojourn.explain.result import SplitResult
 from sojourn.frame import Records
+from sojourn.readers.foreign_logs import format_of_line
 from sojourn.readers.record import REASONS
 from sojourn.redaction import shown_line
 from sojourn.words import milliseconds, percent, printable
@@ -60,7 +61,10 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
         if line is not None and "line" in line:
             where = f"{printable(line['source'], 300)}:{line['line']}"
         because = REASONS.get(reason, "not known")
-        fix, how = _MENDS.get(reason, (f"sojourn split {quote(name)} --rejects refused.jsonl", RUN))
+        fix, how = _MENDS.get(reason, _listing(name))
+        if line is not None and (known := format_of_line(line["raw"])) is not None:
+            because = f"{because}; the first is a line of {known.name}"
+            fix, how = _listing(name)
         begins = f" It begins: {printable(shown_line(line['raw']), 80)}" if line is not None and line["raw"] else ""
         yield Finding(
             "lines-refused",
@@ -73,6 +77,10 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
             how,
             into="" if how == RUN else "nginx.conf",
         )
+
+
+def _listing(name: str) -> tuple[str, str]:
+    return f"sojourn split {quote(name)} --rejects refused.jsonl", RUN
 
 
 def clock_findings(clock: pl.DataFrame, audit: Audit, name: str) -> Iterator[Finding]:

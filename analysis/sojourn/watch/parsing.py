@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from itertools import islice
 
 import polars as pl
 
 from sojourn.frame import SPLIT_COLUMNS, Records
 from sojourn.readers.blocks import parsed_block, reading_engine
+from sojourn.readers.foreign_logs import LENGTH, LINES
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD, records_query
 from sojourn.readers.requests import in_seconds
@@ -25,11 +27,13 @@ class Parser:
         self._engine.execute("SET threads = 1")
         self._query = records_query((*COLUMNS, RECORD), "block")
         self._units = in_seconds(COLUMNS)
+        self._kept = 0
 
     def rows(self, lines: bytes) -> tuple[list[pl.DataFrame], Records]:
         """The accepted lines as rows (``COLUMNS`` and ``RECORD``), and what became of the others.
 
-        A last line without its newline is taken to be cut off when it is not sound.
+        A last line without its newline is taken to be cut off when it is not sound. The first refused lines are kept,
+        to name their format.
         """
         found: list[pl.DataFrame] = []
         records = Records()
@@ -40,6 +44,9 @@ class Parser:
             records.read += parsed.lines
             for reason, count in parsed.reasons().items():
                 records.reasons[reason] = records.reasons.get(reason, 0) + count
+            for reject in islice(parsed.rejects, LINES - self._kept):
+                self._kept += 1
+                records.rejects.append({"source": "", "reason": reject.reason, "raw": reject.raw[:LENGTH]})
             if parsed.accepted is not None and len(parsed.accepted):
                 rows = pl.DataFrame(parsed.accepted.select((*COLUMNS, RECORD)))
                 found.append(rows.with_columns(self._units))

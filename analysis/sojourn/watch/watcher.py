@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from sojourn.explain.verdict import SLO
+from sojourn.readers.foreign_logs import format_of_rejects
 from sojourn.watch.clock import LogClock
 from sojourn.watch.figures import BUCKET, Figures, clock_of, figures, split_by
 from sojourn.watch.follow import READ_BYTES, FileFollower, Follower
@@ -194,7 +195,9 @@ class Watcher:
     def _notes(self, clock: pl.DataFrame, windows: Mapping[str, Figures], now: datetime) -> Iterator[str]:
         records = self.recent.records
         if records.read and not records.accepted:
-            yield f"Not one of {records.read:,} lines is a record; sojourn doctor says what the log lacks."
+            known = format_of_rejects(records)
+            which = f" (this is {known.name})" if known else ""
+            yield f"Not one of {records.read:,} lines is a record{which}; sojourn doctor says what the log lacks."
         if self.recent.full is not None:
             kept = duration((now - self.recent.full).total_seconds())
             yield f"Only {len(self.recent):,} requests are held: those of the last {kept}."

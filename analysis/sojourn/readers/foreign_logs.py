@@ -1,0 +1,220 @@
+"""Logs of other formats: recognise the format of refused lines, and say what it holds and what a split needs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sojourn.frame import Records
+from sojourn.words import printable
+
+LINES = 200  # of the refused lines
+LENGTH = 2_000  # characters of a line
+SWITCH = "include sojourn/sojourn.conf;\naccess_log /var/log/nginx/sojourn.jsonl sojourn;"
+IN_NGINX = "nginx.conf, inside http"
+LOOK = "sojourn doctor /etc/nginx/nginx.conf"
+
+_STAMPED = "the stamp (X-Request-Start) and the app's own times"
+_FRONT = "docs/how-to/load-balancer-in-front.md"
+
+
+@dataclass(frozen=True)
+class ForeignFormat:
+    """The format of a log that does not consist of Sojourn's records.
+
+    Attributes:
+        name: the format, as its product calls it.
+        holds: the times in it. lacks: what a split needs besides.
+        advice: what to do, as a clause.
+        fix: the lines of that advice. into: the file they belong into; empty: they are a command.
+    """
+
+    name: str
+    holds: str
+    lacks: str
+    advice: str
+    fix: str = LOOK
+    into: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What the log holds, what it lacks, and what to do."""
+        held = f"It holds {self.holds}; it lacks {self.lacks}."
+        return f"{held} Sojourn splits the records that nginx writes: {self.advice}."
+
+
+def _of_nginx(name: str, holds: str, lacks: str = _STAMPED) -> ForeignFormat:
+    return ForeignFormat(name, holds, lacks, "let nginx write them to a second log", SWITCH, IN_NGINX)
+
+
+def _of_stamping_proxy(name: str, holds: str, lacks: str, fix: str, into: str) -> ForeignFormat:
+    advice = f"give the log of the nginx behind this proxy, and let the proxy send its own stamp ({_FRONT})"
+    return ForeignFormat(name, holds, lacks, advice, fix, into)
+
+
+def _of_proxy(name: str, holds: str, lacks: str = _STAMPED) -> ForeignFormat:
+    return ForeignFormat(name, holds, lacks, f"give the log of the nginx behind this proxy ({_FRONT})")
+
+
+HAPROXY = _of_stamping_proxy(
+    "HAProxy's HTTP log (option httplog)",
+    "milliseconds of reading the request, of waiting in HAProxy's own queue, of connecting, of waiting for the "
+    "server's headers, and of the whole request (TR/Tw/Tc/Tr/Ta)",
+    _STAMPED,
+    "http-request set-header X-Request-Start t=%[date(0,us)]",
+    "the frontend of haproxy.cfg",
+)
+HAPROXY_TCP = _of_stamping_proxy(
+    "HAProxy's TCP log (option tcplog)",
+    "milliseconds of waiting in HAProxy's own queue, of connecting, and of the whole session (Tw/Tc/Tt)",
+    f"single requests, {_STAMPED}",
+    "mode http\nhttp-request set-header X-Request-Start t=%[date(0,us)]",
+    "the frontend of haproxy.cfg",
+)
+ENVOY = _of_stamping_proxy(
+    "Envoy's access log",
+    "milliseconds of the whole request and of the upstream (DURATION, x-envoy-upstream-service-time)",
+    _STAMPED,
+    'request_headers_to_add: [{header: {key: x-request-start, value: "t=%START_TIME(%s.%3f)%"}, '
+    "append_action: OVERWRITE_IF_EXISTS_OR_ADD}]",
+    "Envoy's route configuration",
+)
+CADDY = _of_stamping_proxy(
+    "Caddy's JSON access log",
+    "the duration of the whole request in seconds",
+    f"upstream times, {_STAMPED}",
+    "header_up X-Request-Start t={time.now.unix_ms}",
+    "reverse_proxy in the Caddyfile",
+)
+APACHE_TIMES = _of_stamping_proxy(
+    "Apache's combined format with a duration (%D or %T)",
+    "the duration of the whole request",
+    f"upstream times, {_STAMPED}",
+    'RequestHeader set X-Request-Start "%t"',
+    "Apache's virtual host",
+)
+ALB = _of_proxy(
+    "the access log of an AWS load balancer",
+    "seconds in the load balancer, in the target until its headers, and of sending the answer "
+    "(request, target and response processing time)",
+)
+TRAEFIK = _of_proxy(
+    "Traefik's access log", "the duration of the whole request in milliseconds", f"upstream times, {_STAMPED}"
+)
+TRAEFIK_JSON = _of_proxy(
+    "Traefik's JSON access log",
+    "nanoseconds of the whole request, of the backend, and in Traefik itself (Duration, OriginDuration, Overhead)",
+)
+COMBINED = ForeignFormat(
+    "the common or combined format of nginx, Apache and gunicorn",
+    "the second in which each request ended and no duration",
+    f"response times, upstream times, {_STAMPED}",
+    "if nginx wrote this log, let it write them to a second one; otherwise put nginx in front",
+    SWITCH,
+    IN_NGINX,
+)
+COMBINED_TIMES = _of_nginx(
+    "nginx's combined format with durations", "the durations that were added ($request_time, $upstream_…_time)"
+)
+INGRESS = ForeignFormat(
+    "the default log of ingress-nginx",
+    "response times and upstream response times",
+    f"connect and header times, {_STAMPED}",
+    "let the controller write them (docs/how-to/kubernetes-ingress-nginx.md)",
+    "kubectl edit configmap --namespace ingress-nginx ingress-nginx-controller",
+)
+UWSGI = ForeignFormat(
+    "uWSGI's request log",
+    "milliseconds that uWSGI worked on each request",
+    "the wait before uWSGI and the stamp (X-Request-Start)",
+    "give the log of the nginx in front of uWSGI",
+)
+NGINX_ERRORS = _of_nginx("nginx's error log", "messages", "requests and their times")
+NGINX_JSON = _of_nginx("JSON lines of nginx's variables without all keys of Sojourn's record", "what its keys say")
+OTHER_JSON = ForeignFormat(
+    "JSON lines without the keys of Sojourn's record",
+    "other keys",
+    "time, status and request_time",
+    "docs/reference/record.md has their keys",
+)
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_DAY = r"\[\d\d/\w{3}/\d{4}:[\d:]{8}"
+_CLF = re.compile(rf"\S+ \S+ .{{0,200}}?{_DAY} [+-]\d{{4}}\] {_QUOTED} (?:\d{{3}}|-) (?:\d+|-)")
+# What follows the status and the size; the first that fits.
+_AFTER_CLF = (
+    (re.compile(rf" {_QUOTED} {_QUOTED} \d+ (?:{_QUOTED}|-) (?:{_QUOTED}|-) \d+ms$"), TRAEFIK),
+    (re.compile(rf" {_QUOTED} {_QUOTED} \d+ \d+\.\d{{3}} \[[^\]]*\] \[[^\]]*\] "), INGRESS),
+    (re.compile(rf"(?: {_QUOTED}){{0,3}} \d+(?:us|ms|s)?$"), APACHE_TIMES),
+    (re.compile(r".*(?:^|[\s=\"\[:])\d+\.\d{3}(?=$|[\s\"\],;])"), COMBINED_TIMES),
+    (re.compile(r""), COMBINED),
+)
+_HAPROXY = rf"(?:.{{0,200}}? )?\S{{1,100}}:\d+ {_DAY}\.\d{{3}}\] \S{{1,100}} \S{{1,200}} "
+_OF_TEXT = (
+    (re.compile(rf"{_HAPROXY}[+-]?\d+(?:/[+-]?\d+){{4}} "), HAPROXY),
+    (re.compile(rf"{_HAPROXY}[+-]?\d+(?:/[+-]?\d+){{2}} "), HAPROXY_TCP),
+    (re.compile(rf"\[\d{{4}}-\d\d-\d\dT[\d:.]+Z\] {_QUOTED} \d+ "), ENVOY),
+    (re.compile(r"(?:[a-z2]+ )?\d{4}-\d\d-\d\dT[\d:.]+Z \S+ \S+:\d+ \S+ (?:-?[\d.]+ ){3}[\d-]+ "), ALB),
+    (re.compile(r"\[pid: \d+\|app: "), UWSGI),
+    (re.compile(r"\d{4}/\d\d/\d\d [\d:]{8} \[\w+\] \d+#\d+: "), NGINX_ERRORS),
+)
+_KEY = re.compile(r'"(\w+)" ?: ?')  # no JSON parser: the end of a long line may be missing
+_OURS = {"request_start", "queueing_delay"}
+_REQUIRED = {"time", "status", "request_time"}
+_NGINX_VARIABLES = {
+    "remote_addr", "time_local", "time_iso8601", "body_bytes_sent", "request_time", "msec", "http_user_agent",
+    "http_referer", "upstream_addr", "upstream_response_time", "request_method", "request_uri",
+}  # fmt: skip
+
+
+def format_of_line(line: str) -> ForeignFormat | None:
+    """Return the format of one line; None where it is unknown, or may be one of Sojourn's records."""
+    text = line[:LENGTH].strip()
+    if text.startswith("{"):
+        return _format_of_object(set(_KEY.findall(text)), text)
+    if (begin := _CLF.match(text)) is not None:
+        rest = text[begin.end() :]
+        return next(each for pattern, each in _AFTER_CLF if pattern.match(rest))
+    return next((each for pattern, each in _OF_TEXT if pattern.match(text)), None)
+
+
+def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
+    if _OURS & keys or keys >= _REQUIRED:
+        return None
+    if {"ts", "request"} <= keys and '"request":{' in text.replace(" ", ""):
+        return CADDY
+    if {"Duration", "RequestMethod"} <= keys:
+        return TRAEFIK_JSON
+    if {"response_flags", "duration"} <= keys:
+        return ENVOY
+    if len(_NGINX_VARIABLES & keys) >= 2:
+        return NGINX_JSON
+    return None if _REQUIRED & keys else OTHER_JSON
+
+
+def foreign_format(lines: Iterable[str]) -> ForeignFormat | None:
+    """Return the format that more than half of these lines have; None where they have no such format."""
+    counts = Counter(format_of_line(line) for line in lines if line.strip())
+    if not counts:
+        return None
+    most, count = counts.most_common(1)[0]
+    return most if count > 0.5 * counts.total() else None
+
+
+def format_of_rejects(records: Records) -> ForeignFormat | None:
+    """Return the format of the refused lines, as far as they were kept; None where it is unknown."""
+    return foreign_format(str(each["raw"]) for each in records.rejects[:LINES])
+
+
+def refused_as(records: Records) -> str:
+    """Return sentences about the format of the refused lines, for a source without any other; empty: unknown.
+
+    Args:
+        records: what became of the lines; the first of its ``rejects`` decide.
+    """
+    known = format_of_rejects(records)
+    if known is None:
+        return ""
+    return f"{printable(records.rejects[0]['source'] or 'The log', 200)} is {known.name}. {known.sentence}"
