@@ -35,6 +35,10 @@ def doctor(
             min=1, metavar="N", help="net.core.somaxconn of the configuration's machine. Default: this one's."
         ),
     ] = None,
+    ask_backends: Annotated[
+        bool,
+        typer.Option("--ask-backends", help="Send HEAD / to every backend: its headers say which server it is."),
+    ] = False,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="CODE", help="Leave findings of this code out. Repeatable.")
     ] = None,
@@ -68,6 +72,7 @@ def doctor(
             spans=spans or (),
             since=begin,
             somaxconn=somaxconn,
+            ask_backends=ask_backends,
             ignored=ignore or (),
             on_size=set_total,
             on_progress=set_position,

@@ -11,10 +11,14 @@ from pathlib import Path
 
 from sojourn.capture.errors import CaptureError
 from sojourn.capture.nginx_syntax import reading
+from sojourn.doctor.app_lookup import plain_address, servers_at
+from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer
 from sojourn.doctor.findings import Diagnosis, Finding
 from sojourn.doctor.nginx import diagnosed_conf
-from sojourn.doctor.nginx_levels import Conf, Pass
+from sojourn.doctor.nginx_keepalive import weigh_connects
+from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_machine import location_paths, route_map
+from sojourn.doctor.requests import answering
 from sojourn.errors import SojournError
 from sojourn.readers.foreign_logs import IN_NGINX
 
@@ -37,6 +41,7 @@ def diagnose(
     spans: Sequence[str] = (),
     since: datetime | None = None,
     somaxconn: int | None = None,
+    ask_backends: bool = False,
     ignored: Iterable[str] = (),
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
@@ -50,6 +55,7 @@ def diagnose(
         spans: files with the app's spans, for the logs.
         since: look at requests of then and later only.
         somaxconn: net.core.somaxconn of the machine the configuration is for; None: of this one, where it is.
+        ask_backends: send ``HEAD /`` to backends, whose Server and X-Powered-By headers say which server each is.
         ignored: codes of findings to leave out.
         on_size, on_progress: as for ``sojourn.read``.
 
@@ -62,7 +68,7 @@ def diagnose(
     found, confs, kinds = Diagnosis(), [], {target: kind_of(target) for target in named}
     for target in sorted(named, key=lambda one: kinds[one] != NGINX):
         if kinds[target] == NGINX:
-            told, conf = diagnosed_conf(_conf_path(target), somaxconn)
+            told, conf = diagnosed_conf(_conf_path(target), somaxconn, ask=ask_backends)
             confs.append(conf)
         elif kinds[target] == STORE:
             from sojourn.doctor.store import diagnosed_store  # noqa: PLC0415 - a store's driver is loaded for stores
@@ -73,8 +79,11 @@ def diagnose(
 
             told = diagnosed_log(target, spans, since, on_size, on_progress)
         if kinds[target] != NGINX:
-            told.findings = [_explained(finding, found, confs) for finding in told.findings]
+            servers = _servers(told, confs, ask=ask_backends)
+            told.findings = [_explained(finding, found, confs, servers) for finding in told.findings]
         found.add(told)
+    for conf in confs:
+        weigh_connects(conf, found)
     return found.ordered(ignored)
 
 
@@ -114,8 +123,21 @@ def _conf_path(target: str) -> Path:
     return path / "nginx.conf" if path.is_dir() else path
 
 
-def _explained(finding: Finding, found: Diagnosis, confs: list[Conf]) -> Finding:
-    """A finding of a log or a store, with what a configuration that was given, too, says of it."""
+def _servers(told: Diagnosis, confs: list[Conf], *, ask: bool) -> dict[str, AppServer]:
+    """The servers of the backends in a log or a store: by a configuration, and by asking those that are in none."""
+    known: dict[str, AppServer] = {}
+    for conf in confs:
+        for each in conf.passes:
+            known.update(dict.fromkeys(conf.addresses(each), conf.server_of(each)))
+    plain = {backend: plain_address(backend) for backend in told.connects}
+    known.update(servers_at([each for each in plain.values() if each not in known], here=False, ask=ask))
+    return {backend: known.get(address, AppServer()) for backend, address in plain.items()}
+
+
+def _explained(finding: Finding, found: Diagnosis, confs: list[Conf], servers: dict[str, AppServer]) -> Finding:
+    """A finding of a log or a store, with what is known of its backends and what a configuration says of it."""
+    if finding.code == "app-silent":
+        finding = answering(finding, servers)
     if not confs:
         return finding
     if finding.code == "routes-many":
@@ -129,7 +151,9 @@ def _explained(finding: Finding, found: Diagnosis, confs: list[Conf]) -> Finding
             why = f"{finding.why} The configuration tells why ({cause.code}): {cause.what}"
             return replace(finding, why=why, fix=cause.fix, how=cause.how, where=cause.where, into="")
     if finding.code == "app-silent" and places:
-        why = "The configuration stamps its requests and lets its headers pass: the middleware is missing in the app."
+        why = (
+            f"The configuration stamps its requests and lets its headers pass: the app itself is silent. {ANSWER_PAGE}"
+        )
         return replace(finding, why=why)
     return finding
 
@@ -139,13 +163,6 @@ def _places(backend: str, confs: list[Conf]) -> set[str]:
     found: set[str] = set()
     for conf in confs:
         for each in conf.passes:
-            if backend in _servers(conf, each):
+            if plain_address(backend) in conf.addresses(each):
                 found.update(level.title for level in (each.level, *each.level.above()))
     return found
-
-
-def _servers(conf: Conf, found: Pass) -> list[str]:
-    upstream = conf.upstreams.get(found.target)
-    if upstream is None:
-        return [found.target]
-    return [each.args[0] for each in upstream.all("server") if each.args]

@@ -26,6 +26,7 @@ class Facts:
         early: waits below 0, by more than clocks round.
         backends: (backend, answered, silent: without the app's delay and service time, both), busiest first.
         silent_routes: (backend, route, silent), most silent first.
+        connects: backend -> answers, mean connect time, s.
         refused: why stamps of trusted peers were refused -> requests.
         routes: how many names; route_names: the busiest; single: routes that were asked for once.
     """
@@ -41,6 +42,7 @@ class Facts:
     early: int = 0
     backends: list[tuple[str, int, int]] = field(default_factory=list)
     silent_routes: list[tuple[str, str, int]] = field(default_factory=list)
+    connects: dict[str, tuple[int, float]] = field(default_factory=dict)
     unstamped_routes: list[str] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
     routes: int = 0
@@ -70,7 +72,7 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
     pairs = (
         served.filter(answered)
         .group_by("upstream", "route")
-        .agg(answered=pl.len(), silent=silent.sum())
+        .agg(answered=pl.len(), silent=silent.sum(), connect=pl.col("connect").sum())
         .sort("silent", "upstream", "route", descending=[True, False, False])
     )
     routes = served.group_by("route").agg(requests=pl.len(), unstamped=unstamped.sum())
@@ -79,7 +81,7 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
         [
             counts,
             pairs.group_by("upstream")
-            .agg(pl.col("answered").sum(), pl.col("silent").sum())
+            .agg(pl.col("answered").sum(), pl.col("silent").sum(), pl.col("connect").sum())
             .sort("answered", "upstream", descending=[True, False])
             .head(MOST_BACKENDS),
             pairs.filter(pl.col("silent") > 0).select("upstream", "route", "silent").head(MOST_BACKENDS),
@@ -92,7 +94,8 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
     one, backends, silent_routes, bare, stamps, number, names = made
     return Facts(
         **{name: int(value or 0) for name, value in one.row(0, named=True).items()},
-        backends=[(_text(name), count, quiet) for name, count, quiet in backends.iter_rows()],
+        backends=[(_text(name), count, quiet) for name, count, quiet, _ in backends.iter_rows()],
+        connects={_text(name): (count, connect / count) for name, count, _, connect in backends.iter_rows()},
         silent_routes=[(_text(a), _text(b), count) for a, b, count in silent_routes.iter_rows()],
         unstamped_routes=[_text(name) for name in bare["route"]],
         refused={str(name).removeprefix("refused:"): count for name, count in stamps.iter_rows()},

@@ -74,12 +74,14 @@ class Diagnosis(Shown):
         findings: worst first.
         checked: sentences about what is in order.
         unseen: sentences about what cannot be told from what was given.
+        connects: of logs, the answers of each backend and their mean connect time, s.
     """
 
     targets: list[dict[str, str]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
+    connects: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     @property
     def broken(self) -> bool:
@@ -96,6 +98,7 @@ class Diagnosis(Shown):
         self.findings += other.findings
         self.checked += other.checked
         self.unseen += other.unseen
+        self.connects.update(other.connects)
 
     def ordered(self, ignored: Iterable[str] = ()) -> Diagnosis:
         """The same, worst first, every finding once, without those whose codes are ignored."""

@@ -53,6 +53,7 @@ def diagnosed_log(
         return found
     findings = list(split_findings(result, name))
     facts = facts_of_rows(result.rows)
+    found.connects = facts.connects
     told = list(request_findings(facts, name))
     # A key that no line has is one finding, not one for each figure that needs it.
     lacking = {key for each in looked if each.objects for key in _EXPLAINED if key not in each.keys}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from sojourn.capture.errors import CaptureError
 from sojourn.capture.nginx_syntax import Directive, Reading, reading
+from sojourn.doctor.app_lookup import servers_at
+from sojourn.doctor.app_servers import AppServer
 from sojourn.doctor.findings import ADD, ERROR, RUN, WARNING, Diagnosis, Edit, Finding
 from sojourn.doctor.house import with_house
 from sojourn.doctor.nginx_clients import client_findings
@@ -32,12 +34,13 @@ _DENIED = "13: Permission denied"
 MODULE_LINE = "load_module modules/ngx_http_js_module.so;"
 
 
-def diagnosed_conf(path: Path, somaxconn: int | None = None) -> tuple[Diagnosis, Conf]:
+def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = False) -> tuple[Diagnosis, Conf]:
     """What is wrong with an nginx configuration, and the configuration.
 
     Args:
         path: nginx.conf, or a file of conf.d.
         somaxconn: net.core.somaxconn of the machine it is for; None: read from this one, where nginx here takes it.
+        ask: send ``HEAD /`` to every backend of a ``proxy_pass``, to learn which server it is.
 
     Raises:
         CaptureError: the file cannot be read.
@@ -54,6 +57,8 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None) -> tuple[Diagnosis,
     told = read.refusal is None
     denied = _DENIED in (read.refusal or "")  # it is this machine's, and only root may have it tested
     conf = Conf(path, read, _version() if told or denied else None)
+    conf.asked = ask
+    conf.servers = _servers(conf, here=told or denied)
     conf.somaxconn = somaxconn or (_somaxconn() if told or denied else None)
     if told:
         found.checked.append("nginx takes the configuration (nginx -t)")
@@ -76,6 +81,12 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None) -> tuple[Diagnosis,
 
 def _empty(path: Path) -> Reading:
     return Reading(Directive("", [], str(path)), None, (), {})
+
+
+def _servers(conf: Conf, *, here: bool) -> dict[str, AppServer]:
+    spoken = [address for each in conf.passes if each.family == "proxy" for address in conf.addresses(each)]
+    others = [address for each in conf.passes if each.family != "proxy" for address in conf.addresses(each)]
+    return {**servers_at(others, here=here, ask=False), **servers_at(spoken, here=here, ask=conf.asked)}
 
 
 def _look(conf: Conf, found: Diagnosis) -> None:

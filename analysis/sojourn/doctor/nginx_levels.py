@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from sojourn.capture.nginx_syntax import Directive, Reading
+from sojourn.doctor.app_lookup import plain_address
+from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
 from sojourn.doctor.findings import Edit
 from sojourn.doctor.nginx_headers import STAMPS, header_name, setter
 from sojourn.words import printable
@@ -129,6 +131,7 @@ class Conf:
         path: the file that was named; ``read``: what it holds.
         version: of the nginx that is installed here, where it read the file itself.
         somaxconn: the kernel's limit of a listen backlog on the machine the configuration is for; None: not known.
+        servers: the servers of apps that are known, by the address that nginx logs; asked: backends were asked.
         fragment: it has no http block: a file of conf.d, say.
     """
 
@@ -136,6 +139,8 @@ class Conf:
     read: Reading
     version: tuple[int, ...] | None = None
     somaxconn: int | None = None
+    servers: dict[str, AppServer] = field(default_factory=dict)
+    asked: bool = False
     fragment: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -208,6 +213,22 @@ class Conf:
     def upstreams(self) -> dict[str, Directive]:
         """Upstream blocks by name."""
         return {each.args[0]: each for each in self.http.own("upstream") if each.args}
+
+    def addresses(self, found: Pass) -> list[str]:
+        """Return the addresses that a place hands requests to, as nginx logs them."""
+        upstream = self.upstreams.get(found.target)
+        named = [each.args[0] for each in upstream.all("server") if each.args] if upstream else [found.target]
+        return list(dict.fromkeys(map(plain_address, named)))
+
+    def server_of(self, found: Pass) -> AppServer:
+        """Return the server behind a place: of several that differ, one that binds connections, or an unknown one."""
+        by_protocol = server_of_protocol(found.family)
+        known = [self.servers.get(address, by_protocol) for address in self.addresses(found)]
+        if len(set(known)) == 1:
+            return known[0]
+        languages = {each.language for each in known}
+        bound = next((each for each in known if each.connections == BOUND), AppServer())
+        return replace(bound, language=languages.pop() if len(languages) == 1 else "")
 
     @property
     def blank(self) -> bool:

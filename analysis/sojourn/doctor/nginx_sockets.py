@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from sojourn.doctor.app_lookup import local_port
 from sojourn.doctor.findings import INFO, RUN, Diagnosis, Finding
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.errors import SojournError
@@ -11,7 +10,6 @@ from sojourn.kernel.sock_diag import listening_sockets
 from sojourn.words import printable
 
 FEW = 64  # connections: a burst of more is turned away, and tries again a second later
-_LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):([0-9]{1,5})")
 UNSEEN = "The backlog of the app's own listening socket: sojourn kernel shows it, on the app's machine."
 
 
@@ -39,7 +37,7 @@ def _ports(conf: Conf) -> dict[int, str]:
     """Port -> the place that names it, of backends on this machine."""
     named = [(each.args[0], each.where) for up in conf.upstreams.values() for each in up.all("server") if each.args]
     named += [(each.target, each.directive.where) for each in conf.passes if each.target not in conf.upstreams]
-    return {int(match[1]): where for text, where in named if (match := _LOCAL.fullmatch(text))}
+    return {port: where for text, where in named if (port := local_port(text)) is not None}
 
 
 def _small(port: int, limit: int, where: str) -> Finding:

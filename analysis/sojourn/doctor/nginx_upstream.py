@@ -1,4 +1,4 @@
-"""Between nginx and the app: connections kept open, buffers, retries."""
+"""Between nginx and the app: buffers and retries."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from sojourn.capture.nginx_syntax import Directive
-from sojourn.doctor.findings import ADD, INFO, REPLACE, WARNING, Edit, Finding
-from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of, written
+from sojourn.doctor.findings import ADD, INFO, REPLACE, WARNING, Finding
+from sojourn.doctor.nginx_keepalive import keepalive_findings
+from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of
 from sojourn.words import printable
 
-KEPT_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "M": 2592000.0, "y": 31536000.0}
 LONG = 30.0  # s: a retry after so long a wait is a second queue
 DEFAULT_TIMEOUT = "60s"
@@ -18,122 +18,13 @@ DEFAULT_TIMEOUT = "60s"
 
 def upstream_findings(conf: Conf) -> Iterator[Finding]:
     """What is wrong between nginx and the app."""
-    yield from _keepalive(conf)
+    yield from keepalive_findings(conf)
     seen: list[int] = []
     for each in conf.passes:
         for finding, made in (*_buffering(each), *_retries(conf, each)):
             if id(made) not in seen:
                 seen.append(id(made))
                 yield finding
-
-
-def _keepalive(conf: Conf) -> Iterator[Finding]:
-    if conf.version is not None and conf.version >= KEPT_BY_DEFAULT:
-        return
-    told: set[str] = set()
-    for each in conf.passes:
-        upstream = conf.upstreams.get(each.target)
-        if each.family != "proxy" or upstream is None:
-            continue
-        kept = [d for d in upstream.block if d.name == "keepalive" and d.args[:1] != ["0"]]
-        if kept:
-            yield from _unused(conf, each)
-        elif each.target not in told:
-            told.add(each.target)
-            yield _not_kept(each, upstream)
-
-
-def _not_kept(found: Pass, upstream: Directive) -> Finding:
-    last = upstream.block[-1] if upstream.block else upstream
-    edits = [after(last, "keepalive 32;")]
-    lines = ["keepalive 32;"]
-    if more := _speaking(found):
-        edits.append(after(_anchor(found), "\n".join(more)))
-        lines = [f"# in upstream {printable(found.target)}:", *lines, f"# in {found.level.title}:", *more]
-    return Finding(
-        "keepalive-missing",
-        INFO,
-        f"upstream {printable(found.target)}",
-        f"Connections to the upstream {printable(found.target)} are not kept open.",
-        "Every request pays for a connection of its own, and that counts as queueing delay. (An app server with sync "
-        "workers keeps none: leave it so there.)",
-        "\n".join(lines),
-        place_of(upstream),
-        ADD,
-        tuple(edits),
-    )
-
-
-def _anchor(found: Pass) -> Directive:
-    """Behind what new lines may stand: the location's own headers, or the pass."""
-    own = found.level.own("proxy_set_header")
-    return own[-1] if own else found.outermost
-
-
-def _speaking(found: Pass) -> list[str]:
-    """The lines a location lacks for its connections to be kept."""
-    lines = []
-    if found.level.value("proxy_http_version", "1.0") == "1.0":
-        lines.append("proxy_http_version 1.1;")
-    values = [value for name, value, _ in found.sent() if name == "connection"]
-    if not values or (values[-1] and "$" not in values[-1]):
-        lines.append('proxy_set_header Connection "";')
-        if not found.level.own("proxy_set_header"):
-            lines += [
-                written(d)
-                for d in found.level.effective("proxy_set_header")
-                if d.args and d.args[0].lower() != "connection"
-            ]
-    return lines
-
-
-def _unused(conf: Conf, found: Pass) -> Iterator[Finding]:
-    lines = _speaking(found)
-    for entry in _closing(conf, found):
-        text = f'{_quoted(entry.name)} "";'
-        yield _not_used(found, text, place_of(entry), REPLACE, (instead_of(entry, text),))
-    if not lines:
-        return
-    versions = [d for d in found.level.own("proxy_http_version") if d.args == ["1.0"]]
-    wrong = [
-        made
-        for name, value, made in found.sent()
-        if name == "connection" and value and "$" not in value and made in found.level.own("proxy_set_header")
-    ]
-    edits = []
-    left = list(lines)
-    for made, text in (*((d, lines[0]) for d in versions), *((d, 'proxy_set_header Connection "";') for d in wrong)):
-        edits.append(instead_of(made, text))
-        left = [line for line in left if line != text]
-    if left:
-        edits.append(after(_anchor(found), "\n".join(left)))
-    yield _not_used(found, "\n".join(lines), place_of(found.directive, found.level), ADD, tuple(edits))
-
-
-def _not_used(found: Pass, text: str, where: str, how: str, edits: tuple[Edit, ...]) -> Finding:
-    return Finding(
-        "keepalive-unused",
-        WARNING,
-        found.level.title,
-        f"{found.level.title} does not use the kept connections of {printable(found.target)}.",
-        "keepalive in the upstream needs HTTP/1.1 and an empty Connection header in the location; without them nginx "
-        "closes every connection after one request.",
-        text,
-        where,
-        how,
-        edits,
-    )
-
-
-def _closing(conf: Conf, found: Pass) -> list[Directive]:
-    """Entries of the usual map for WebSockets that close the connection of every request that is none."""
-    values = [value for name, value, _ in found.sent() if name == "connection"]
-    maps = [each for each in conf.http.own("map") if values and each.args[-1:] == values[-1:]]
-    return [entry for each in maps for entry in each.block if entry.name == "" and entry.args == ["close"]]
-
-
-def _quoted(text: str) -> str:
-    return text or '""'
 
 
 def _buffering(found: Pass) -> Iterator[tuple[Finding, Directive]]:

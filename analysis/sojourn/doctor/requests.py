@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from shlex import quote
 
+from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer, answer_lines
 from sojourn.doctor.facts import SHOWN, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
 from sojourn.doctor.nginx_headers import bare_lines
@@ -15,7 +17,7 @@ FEW = 0.01  # of the requests: below this nothing is said of them
 MOST = 0.5
 SILENT = 0.1  # of a backend's answers
 MANY_ROUTES = 100
-MIDDLEWARE = "pip install sojourn-middleware\nfrom sojourn_middleware import WSGIMiddleware\napp = WSGIMiddleware(app)"
+EVERY_BACKEND = "every backend"
 PROXY_INCLUDE = "include sojourn/sojourn_proxy.conf;"
 _BARE = "\n".join(bare_lines("proxy"))
 
@@ -103,7 +105,7 @@ def _silent(facts: Facts, name: str) -> Iterator[Finding]:
         return
     if len(quiet) == len(facts.backends) and all(silent == answered for _, silent, answered in quiet):
         told = f"No app says how long requests waited and how long it worked, on {facts.answered:,} answers."
-        yield _quiet(ERROR, "every backend", told, name)
+        yield _quiet(ERROR, EVERY_BACKEND, told, name)
         return
     for backend, silent, answered in quiet:
         share = silent / answered
@@ -118,18 +120,37 @@ def _silent(facts: Facts, name: str) -> Iterator[Finding]:
 
 
 def _quiet(severity: str, subject: str, what: str, name: str) -> Finding:
+    fix, into = answer_lines()
     return Finding(
         "app-silent",
         severity,
         subject,
         what,
-        "Waiting and working cannot be told apart there: the middleware is missing in that app, or something between "
-        "it and nginx takes its headers out.",
-        MIDDLEWARE,
+        "Waiting and working cannot be told apart there: the app does not answer its times, or something between it "
+        f"and nginx takes its headers out. {ANSWER_PAGE}",
+        fix,
         name,
         ADD,
-        into="the app",
+        into=into,
     )
+
+
+def answering(finding: Finding, servers: Mapping[str, AppServer]) -> Finding:
+    """Return an ``app-silent`` with the lines for the server that answers.
+
+    Args:
+        finding: of one backend, or of every backend.
+        servers: by backend; of those that are missing nothing is known.
+    """
+    silent = list(servers) if finding.subject == EVERY_BACKEND else [finding.subject]
+    known = {servers.get(backend, AppServer()) for backend in silent}
+    languages = {each.language for each in known}
+    if len(languages) != 1 or not any(languages):
+        return finding
+    fix, into = answer_lines(languages.pop())
+    names = " and ".join(sorted({each.name for each in known if each.name}))
+    why = f"{names} answers there. {finding.why}" if names else finding.why
+    return replace(finding, fix=fix, into=into, why=why)
 
 
 def _refused_stamps(facts: Facts, name: str) -> Iterator[Finding]:

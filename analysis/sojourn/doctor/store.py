@@ -33,7 +33,8 @@ _COUNTS = """
     FROM requests FINAL
     WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101"""
 _BACKENDS = """
-    SELECT upstream, count() AS answers, countIf(app_service_time IS NULL AND app_queueing_delay IS NULL)
+    SELECT upstream, count() AS answers, countIf(app_service_time IS NULL AND app_queueing_delay IS NULL),
+        ifNull(avg(connect), 0)
     FROM requests FINAL
     WHERE time >= fromUnixTimestamp64Micro({since:Int64}) AND status != 101 AND answered
     GROUP BY upstream ORDER BY answers DESC, upstream LIMIT {most:UInt32}"""
@@ -85,6 +86,7 @@ def diagnosed_store(dsn: str, since: datetime | None = None) -> Diagnosis:
         if not result.requests:
             found.unseen.append(f"{name} holds no request of the time that was asked for.")
             return found
+        found.connects = facts.connects
         told = list(request_findings(facts, name))
         found.findings += [*split_findings(result, name), *told]
         found.checked += checked_split(result) + checked_requests(facts, told)
@@ -181,6 +183,7 @@ def _facts(store: Store, since: datetime | None) -> Facts:
 
     (counts,) = asked(_COUNTS, streamed=STREAMED, early=EARLY)
     routes = asked(_ROUTES, most=MOST_BACKENDS)
+    backends = [(str(u), int(a), int(s), float(c)) for u, a, s, c in asked(_BACKENDS, most=MOST_BACKENDS)]
     names = (
         "requests",
         "proxied",
@@ -195,7 +198,8 @@ def _facts(store: Store, since: datetime | None) -> Facts:
     )
     return Facts(
         **dict(zip(names, map(int, counts), strict=True)),
-        backends=[(str(u), int(a), int(s)) for u, a, s in asked(_BACKENDS, most=MOST_BACKENDS)],
+        backends=[(upstream, answers, silent) for upstream, answers, silent, _ in backends],
+        connects={upstream: (answers, connect) for upstream, answers, _, connect in backends},
         silent_routes=[(str(u), str(r), int(s)) for u, r, s in asked(_SILENT, most=MOST_BACKENDS)],
         unstamped_routes=[str(r) for r, _, bare in sorted(routes, key=lambda one: -one[2]) if bare][:SHOWN],
         refused={str(reason): int(count) for reason, count in asked(_REFUSED)},

@@ -105,7 +105,7 @@ class Fault:
     """What is wrong, and what must be said of it.
 
     ``edits``: (old, new) text of the good configuration; ``files``: (name in sojourn/, text added at its end);
-    ``line``: how one line of the fix ends.
+    ``line``: how one line of the fix ends; ``server``: the Server header of the app, which is asked for it.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Fault:
     severity: str = "error"
     somaxconn: int = SOMAXCONN
     files: tuple[tuple[str, str], ...] = ()
+    server: str = ""
 
 
 def root(*lines: str) -> tuple[str, str]:
@@ -370,13 +371,22 @@ LOGGING = [
     ),
 ]
 PASSING = [
-    Fault("no keepalive", "keepalive-missing", (("\n        keepalive 32;", ""),), "keepalive 32;", "info"),
+    Fault(
+        "no keepalive",
+        "keepalive-missing",
+        (("\n        keepalive 32;", ""),),
+        "keepalive 32;",
+        "info",
+        server="uvicorn",
+    ),
+    Fault("keepalive to bound workers", "keepalive-bound", (), "keepalive 32;", "warning", server="Apache/2.4.58"),
     Fault(
         "keepalive of no use",
         "keepalive-unused",
         (root(PASS, HOST, "proxy_set_header Connection close;", INCLUDE),),
         VERSION,
         "warning",
+        server="uvicorn",
     ),
     Fault(
         "a map for WebSockets that closes all others",
@@ -387,6 +397,7 @@ PASSING = [
         ),
         '"" "";',
         "warning",
+        server="uvicorn",
     ),
     Fault(
         "uploads handed on unbuffered",

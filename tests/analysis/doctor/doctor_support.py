@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,9 +59,10 @@ class Laid:
         )
         return "" if done.returncode == 0 else done.stderr
 
-    def diagnosed(self, somaxconn: int = SOMAXCONN) -> Diagnosis:
-        """What the doctor says."""
-        return diagnose(str(self.path), somaxconn=somaxconn)
+    def diagnosed(self, somaxconn: int = SOMAXCONN, *, server: str = "") -> Diagnosis:
+        """Return what the doctor says; ``server``: the Server header of an app that runs meanwhile, and is asked."""
+        with app(self.ports["APP"], server=server) if server else nullcontext():
+            return diagnose(str(self.path), somaxconn=somaxconn, ask_backends=bool(server))
 
 
 def laid(folder: Path, fault: Fault | None = None, text: str = GOOD) -> Laid:
@@ -97,12 +98,19 @@ def running(conf: Laid) -> Iterator[None]:
 
 
 @contextmanager
-def app(port: int, delay_s: float = 0.0) -> Iterator[list[dict[str, Any]]]:
+def app(port: int, delay_s: float = 0.0, server: str = "") -> Iterator[list[dict[str, Any]]]:
     """An app with the middleware's headers; yields the headers of the requests it got, as they come."""
     got: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def version_string(self) -> str:
+            return server or super().version_string()
+
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.end_headers()
 
         def do_GET(self) -> None:
             got.append({name.lower(): self.headers.get_all(name) for name in self.headers})
@@ -128,15 +136,15 @@ def app(port: int, delay_s: float = 0.0) -> Iterator[list[dict[str, Any]]]:
     class Server(ThreadingHTTPServer):
         request_queue_size = 128
 
-    server = Server(("127.0.0.1", port), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    listening = Server(("127.0.0.1", port), Handler)
+    thread = Thread(target=listening.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield got
     finally:
         stop.set()
-        server.shutdown()
-        server.server_close()
+        listening.shutdown()
+        listening.server_close()
         thread.join(DEADLINE_S)
 
 

@@ -58,7 +58,7 @@ def test_wrong_usage_is_told_in_a_sentence(tmp_path: Path) -> None:
 def test_a_finding_fits_into_forty_columns_but_its_lines_stay_whole(tmp_path: Path) -> None:
     _, out, _ = run(log(tmp_path / "a.jsonl", CASES["all silent"][0]), columns=40)
     fixes = [line for line in out.splitlines() if line.startswith("      ")]
-    assert "      from sojourn_middleware import WSGIMiddleware" in fixes
+    assert "      X-Queueing-Delay: 0.012000" in fixes
     assert all(len(line) <= 40 for line in out.splitlines() if not line.startswith("      ") and "/" not in line)
 
 

@@ -114,9 +114,9 @@ CASES: dict[str, tuple[Change, str, str, str, str]] = {
     "no header time": (without(HEADER), "log-keys", "error", HEADER, f"${HEADER}"),
     "no worker key": (without("worker"), "log-keys", "info", "worker", "$upstream_http_x_worker"),
     "no time": (without("time"), "log-keys", "error", "no time", '"time":"$msec"'),
-    "one backend silent": (blank(2, *APP), "app-silent", "error", "10.0.0.1:80 says nothing", "WSGIMiddleware"),
-    "one route silent": (blank(4, *APP), "app-silent", "error", SILENT, "WSGIMiddleware"),
-    "all silent": (blank(1, *APP), "app-silent", "error", "No app says", "WSGIMiddleware"),
+    "one backend silent": (blank(2, *APP), "app-silent", "error", "10.0.0.1:80 says nothing", "X-Service-Time: "),
+    "one route silent": (blank(4, *APP), "app-silent", "error", SILENT, "X-Service-Time: "),
+    "all silent": (blank(1, *APP), "app-silent", "error", "No app says", "X-Service-Time: "),
     "a few stamps missing": (blank(10, *STAMP), "stamp-missing", "warning", "10 %", "sojourn_proxy.conf"),
     "no workers told": (blank(2, "worker"), "worker-missing", "warning", "300 answers", "X-Worker"),
     "no ids": (blank(2, "request_id"), "ids-missing", "warning", "50 %", "$request_id"),
@@ -244,7 +244,7 @@ http {
     ("more", "said", "fix"),
     [
         ('proxy_set_header Connection "";', "stamp-not-inherited", "include sojourn/sojourn_proxy.conf;"),
-        ("", "lets its headers pass", "WSGIMiddleware"),
+        ("", "lets its headers pass", "X-Service-Time: "),
     ],
 )
 def test_a_log_and_the_configuration_that_explains_it(tmp_path: Path, more: str, said: str, fix: str) -> None:

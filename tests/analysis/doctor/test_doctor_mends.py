@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from doctor_faults import FAULTS
 from doctor_support import DEADLINE_S, Laid, app, got, laid, running
+from sojourn.doctor import diagnose
 from sojourn_lab.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()
@@ -166,9 +167,9 @@ CASES: dict[str, Callable[[Seen], bool]] = {
 def test_the_fix_mends_it(tmp_path: Path, name: str) -> None:
     fault = next(each for each in FAULTS if each.name == name)
     conf = laid(tmp_path / "broken", fault)
-    with app(conf.ports["APP"], 0.05 if fault.code == "log-stamp" else 0.0) as requests:
+    with app(conf.ports["APP"], 0.05 if fault.code == "log-stamp" else 0.0, fault.server) as requests:
         with running(conf):
             assert CASES[name](Seen(conf, requests))
-        conf.apply(conf.diagnosed(fault.somaxconn).findings[0].edits)
+        conf.apply(diagnose(str(conf.path), somaxconn=fault.somaxconn, ask_backends=True).findings[0].edits)
         with running(conf):
             assert not CASES[name](Seen(conf, requests))

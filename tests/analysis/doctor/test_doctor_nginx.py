@@ -53,7 +53,7 @@ def test_the_good_configuration_gives_no_finding(tmp_path: Path) -> None:
 def test_a_broken_configuration(tmp_path: Path, fault: Fault) -> None:
     conf = laid(tmp_path / "broken", fault)
     assert conf.accepted() == ""  # nginx itself has nothing against it
-    found = conf.diagnosed(fault.somaxconn)
+    found = conf.diagnosed(fault.somaxconn, server=fault.server)
     assert [(each.code, each.severity) for each in found.findings] == [(fault.code, fault.severity)]
     finding = found.findings[0]
     wanted = conf.filled(fault.line)
@@ -67,7 +67,7 @@ def test_a_broken_configuration(tmp_path: Path, fault: Fault) -> None:
         return
     conf.apply(finding.edits)
     assert conf.accepted() == ""
-    assert conf.diagnosed(fault.somaxconn).findings == [], conf.path.read_text()
+    assert conf.diagnosed(fault.somaxconn, server=fault.server).findings == [], conf.path.read_text()
 
 
 def test_there_are_enough() -> None:
@@ -152,12 +152,12 @@ def test_headers_are_not_set_in_a_condition(tmp_path: Path, around: tuple[str, .
     lines = (*around, "if ($arg_other) {", PASS, "}")
     conf = laid(tmp_path / "if", Fault("", "", (root(*lines),), ""))
     assert conf.accepted() == ""
-    findings = conf.diagnosed().findings
+    findings = conf.diagnosed(server="uvicorn").findings
     assert [each.code for each in findings][:1] == ["stamp-missing"]
     assert {each.subject for each in findings} == {"location /"}
     conf.apply(tuple(edit for each in findings for edit in each.edits))
     assert conf.accepted() == ""
-    assert conf.diagnosed().findings == [], conf.path.read_text()
+    assert conf.diagnosed(server="uvicorn").findings == [], conf.path.read_text()
 
 
 def test_a_backlog_holds_for_all_that_listen_there(tmp_path: Path) -> None:

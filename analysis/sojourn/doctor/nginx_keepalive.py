@@ -1,0 +1,211 @@
+"""Connections to an app that nginx keeps open: a gain for some servers, a queue of their own for others.
+
+One rule, by how the server treats a kept connection (``sojourn.doctor.app_servers``):
+
+- ``SHARED``: any free worker takes its next request. Keeping saves a connect per request.
+- ``BOUND``: it belongs to one worker. Its next request waits for that worker beside others that are free.
+- ``CLOSED``: the server closes it after each answer. Keeping it is of no use and does no harm.
+- ``UNKNOWN``: the condition is stated, and nothing is proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from shlex import quote
+
+from sojourn.capture.nginx_syntax import Directive
+from sojourn.doctor.app_lookup import plain_address, unix_path
+from sojourn.doctor.app_servers import BOUND, SHARED, UNKNOWN, AppServer
+from sojourn.doctor.findings import ADD, INFO, REMOVE, REPLACE, RUN, WARNING, Diagnosis, Edit, Finding
+from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of, without, written
+from sojourn.words import milliseconds, printable
+
+KEPT_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
+WORTH = 0.001  # s: nginx counts in milliseconds
+ENOUGH = 100  # answers
+HELPS = (
+    "Keeping them (keepalive 32) saves a connect per request where any free worker takes the next request of a "
+    "connection: Node, Go, one process of an ASGI server, Java's servers, another proxy."
+)
+HARMS = (
+    "Where a connection belongs to one worker (Puma, gunicorn's threads, PHP-FPM, Apache, several processes of any "
+    "server) requests wait for a busy worker beside a free one: leave it as it is."
+)
+
+
+def keepalive_findings(conf: Conf) -> Iterator[Finding]:
+    """Yield what is wrong with the connections that nginx keeps, or does not keep, to each upstream."""
+    by_default = conf.version is not None and conf.version >= KEPT_BY_DEFAULT
+    done: set[str] = set()
+    for each in conf.passes:
+        upstream = conf.upstreams.get(each.target)
+        if upstream is None or each.family not in ("proxy", "fastcgi"):
+            continue
+        server = conf.server_of(each)
+        lines = [d for d in upstream.block if d.name == "keepalive" and d.args]
+        kept = lines[-1].args[0] != "0" if lines else by_default
+        if server.connections == BOUND:
+            if kept and each.target not in done and _used(conf, each, by_default=by_default):
+                done.add(each.target)
+                yield _harmful(each, upstream, lines, server)
+        elif each.family == "fastcgi" or by_default:
+            continue
+        elif kept:
+            yield from _unused(conf, each, server)
+        elif each.target not in done:
+            done.add(each.target)
+            yield from _not_kept(conf, each, upstream, server)
+
+
+def _used(conf: Conf, found: Pass, *, by_default: bool) -> bool:
+    """Whether a place hands requests on over the kept connections of its upstream."""
+    if found.family == "fastcgi":
+        return found.level.value("fastcgi_keep_conn") == "on"
+    return by_default or not (_speaking(found) or _closing(conf, found))
+
+
+def _harmful(found: Pass, upstream: Directive, lines: list[Directive], server: AppServer) -> Finding:
+    target = printable(found.target)
+    what = f"Connections to the upstream {target} are kept open, and {server.name} does not share them among workers."
+    why = (
+        f"{server.why[:1].upper()}{server.why[1:]}: requests wait for a busy worker beside a free one, and that wait "
+        "looks like too few workers."
+    )
+    subject = f"upstream {target}"
+    if lines:
+        edits = tuple(map(without, lines))
+        text = "\n".join(map(written, lines))
+        return Finding("keepalive-bound", WARNING, subject, what, why, text, place_of(lines[-1]), REMOVE, edits)
+    edit = after(upstream.block[-1] if upstream.block else upstream, "keepalive 0;")
+    return Finding("keepalive-bound", WARNING, subject, what, why, "keepalive 0;", place_of(upstream), ADD, (edit,))
+
+
+def _not_kept(conf: Conf, found: Pass, upstream: Directive, server: AppServer) -> Iterator[Finding]:
+    if server.connections not in (SHARED, UNKNOWN) or all(map(unix_path, conf.addresses(found))):
+        return  # a connect to a unix socket costs next to nothing
+    target = printable(found.target)
+    subject, where = f"upstream {target}", place_of(upstream)
+    if server.connections == UNKNOWN:
+        what = f"Connections to the upstream {target} are not kept open, and the server behind it is unknown."
+        why = f"{HELPS} {HARMS}"
+        yield Finding("keepalive-missing", INFO, subject, what, why, _question(conf), where, RUN)
+        return
+    edits = [after(upstream.block[-1] if upstream.block else upstream, "keepalive 32;")]
+    lines = ["keepalive 32;"]
+    if more := _speaking(found):
+        edits.append(after(_anchor(found), "\n".join(more)))
+        lines = [f"# in upstream {target}:", *lines, f"# in {found.level.title}:", *more]
+    yield Finding(
+        "keepalive-missing",
+        INFO,
+        subject,
+        f"Connections to the upstream {target} are not kept open.",
+        f"Every request pays for a connection of its own, and that counts as queueing delay. {server.name} hands the "
+        "next request of a kept connection to any free worker.",
+        "\n".join(lines),
+        where,
+        ADD,
+        tuple(edits),
+    )
+
+
+def weigh_connects(conf: Conf, found: Diagnosis) -> None:
+    """Hold ``keepalive-missing`` of a configuration against the connect times of the logs that were read beside it."""
+    for upstream in dict.fromkeys(each.target for each in conf.passes if each.target in conf.upstreams):
+        addresses = next(conf.addresses(each) for each in conf.passes if each.target == upstream)
+        measured = [each for backend, each in found.connects.items() if plain_address(backend) in addresses]
+        answers = sum(count for count, _ in measured)
+        if answers < ENOUGH:
+            continue
+        mean = sum(count * connect for count, connect in measured) / answers
+        name = f"upstream {printable(upstream)}"
+        cost = f"Connecting took {milliseconds(mean)} ms on average, on {answers:,} answers."
+        missing = [each for each in found.findings if each.code == "keepalive-missing" and each.subject == name]
+        for each in missing:
+            found.findings.remove(each)
+            if mean >= WORTH:
+                found.findings.append(replace(each, why=f"{cost} {each.why}"))
+            else:
+                found.checked.append(
+                    f"connecting to {name} takes {milliseconds(mean)} ms on average"
+                )
+
+
+def _anchor(found: Pass) -> Directive:
+    """Behind what new lines may stand: the location's own headers, or the pass."""
+    own = found.level.own("proxy_set_header")
+    return own[-1] if own else found.outermost
+
+
+def _speaking(found: Pass) -> list[str]:
+    """The lines a location lacks for its connections to be kept."""
+    lines = []
+    if found.level.value("proxy_http_version", "1.0") == "1.0":
+        lines.append("proxy_http_version 1.1;")
+    values = [value for name, value, _ in found.sent() if name == "connection"]
+    if not values or (values[-1] and "$" not in values[-1]):
+        lines.append('proxy_set_header Connection "";')
+        if not found.level.own("proxy_set_header"):
+            lines += [
+                written(d)
+                for d in found.level.effective("proxy_set_header")
+                if d.args and d.args[0].lower() != "connection"
+            ]
+    return lines
+
+
+def _unused(conf: Conf, found: Pass, server: AppServer) -> Iterator[Finding]:
+    lines, closing = _speaking(found), _closing(conf, found)
+    if server.connections == UNKNOWN and (lines or closing):
+        where = place_of(found.directive, found.level)
+        yield _not_used(found, INFO, f"{HELPS} {HARMS}", _question(conf), where, RUN)
+    if server.connections != SHARED:
+        return
+    why = (
+        "keepalive in the upstream needs HTTP/1.1 and an empty Connection header in the location; without them nginx "
+        "closes every connection after one request."
+    )
+    for entry in closing:
+        text = f'{_quoted(entry.name)} "";'
+        yield _not_used(found, WARNING, why, text, place_of(entry), REPLACE, (instead_of(entry, text),))
+    if not lines:
+        return
+    versions = [d for d in found.level.own("proxy_http_version") if d.args == ["1.0"]]
+    wrong = [
+        made
+        for name, value, made in found.sent()
+        if name == "connection" and value and "$" not in value and made in found.level.own("proxy_set_header")
+    ]
+    edits = []
+    left = list(lines)
+    for made, text in (*((d, lines[0]) for d in versions), *((d, 'proxy_set_header Connection "";') for d in wrong)):
+        edits.append(instead_of(made, text))
+        left = [line for line in left if line != text]
+    if left:
+        edits.append(after(_anchor(found), "\n".join(left)))
+    where = place_of(found.directive, found.level)
+    yield _not_used(found, WARNING, why, "\n".join(lines), where, ADD, tuple(edits))
+
+
+def _not_used(
+    found: Pass, severity: str, why: str, text: str, where: str, how: str, edits: tuple[Edit, ...] = ()
+) -> Finding:
+    what = f"{found.level.title} does not use the kept connections of {printable(found.target)}."
+    return Finding("keepalive-unused", severity, found.level.title, what, why, text, where, how, edits)
+
+
+def _question(conf: Conf) -> str:
+    """The command that names the server of an app."""
+    return "ss -ltnp" if conf.asked else f"sojourn doctor {quote(str(conf.path))} --ask-backends"
+
+
+def _closing(conf: Conf, found: Pass) -> list[Directive]:
+    """Entries of the usual map for WebSockets that close the connection of every other request."""
+    values = [value for name, value, _ in found.sent() if name == "connection"]
+    maps = [each for each in conf.http.own("map") if values and each.args[-1:] == values[-1:]]
+    return [entry for each in maps for entry in each.block if entry.name == "" and entry.args == ["close"]]
+
+
+def _quoted(text: str) -> str:
+    return text or '""'

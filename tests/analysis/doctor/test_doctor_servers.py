@@ -1,0 +1,319 @@
+"""Advice by the server behind nginx: kept connections, and apps that do not answer their times."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from doctor_faults import GOOD, PROXY, root
+from doctor_support import DEADLINE_S, Laid, app, laid
+from sojourn.cli import app as command
+from sojourn.doctor import Diagnosis, diagnose
+from sojourn.doctor.app_lookup import answering_server, listening_servers, plain_address
+from sojourn.doctor.app_servers import BOUND, CLOSED, SHARED, server_of_headers, server_of_processes
+from sojourn_lab.nginx import Nginx
+from sojourn_lab.process import Process, free_port, port_answers
+from test_doctor_log import APP, blank, log, record
+from typer.testing import CliRunner
+
+HOUSE = Path(__file__).parents[3]
+NO_NGINX = Nginx.why_unavailable()
+needs_nginx = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
+PHP_FPM = next(
+    (path for name in ("php-fpm", "php-fpm8.2", "php-fpm8.3") if (path := shutil.which(name))), None
+) or next(map(str, sorted(Path("/usr/sbin").glob("php-fpm[0-9]*"))), None)
+KEPT = "\n        keepalive 32;"
+
+
+def needed(program: str | None, what: str) -> str:
+    if program is None:
+        pytest.skip(f"{what} is not installed")
+    return program
+
+
+def puma(folder: Path, address: str) -> list[str | Path]:
+    (folder / "config.ru").write_text('run ->(_) { [200, { "Content-Type" => "text/plain" }, ["ok"]] }\n')
+    return [needed(shutil.which("puma"), "puma"), "-t", "2:2", "-b", address, folder / "config.ru"]
+
+
+def gunicorn(*options: str) -> Callable[[Path, str], list[str | Path]]:
+    def start(_: Path, address: str) -> list[str | Path]:
+        where = address.removeprefix("tcp://").replace("unix://", "unix:")
+        return [sys.executable, "-m", "gunicorn", *options, "-b", where, "wsgiref.simple_server:demo_app"]
+
+    return start
+
+
+def node(_: Path, address: str) -> list[str | Path]:
+    program = needed(shutil.which("node"), "node")
+    where = address.removeprefix("unix://") if address.startswith("unix") else address.rpartition(":")[2]
+    text = (
+        f"require('http').createServer((_, res) => res.end('ok')).listen({where if where.isdigit() else repr(where)})"
+    )
+    return [program, "-e", text]
+
+
+def php(folder: Path, address: str) -> list[str | Path]:
+    program = needed(PHP_FPM, "php-fpm")
+    where = address.removeprefix("unix://").removeprefix("tcp://")
+    (folder / "php.conf").write_text(
+        f"[global]\npid = {folder}/php.pid\nerror_log = {folder}/php.log\n"
+        f"[www]\nlisten = {where}\npm = static\npm.max_children = 2\n"
+    )
+    return [program, "-F", "-R", "-y", folder / "php.conf"]
+
+
+SERVERS: dict[str, tuple[Callable[[Path, str], list[str | Path]], str, str, str]] = {
+    "puma": (puma, "Puma", BOUND, "ruby"),
+    "gunicorn sync": (gunicorn("-w", "2"), "gunicorn", CLOSED, "python"),
+    "gunicorn gthread": (gunicorn("-w", "1", "--threads", "4"), "gunicorn", BOUND, "python"),
+    "node": (node, "Node", SHARED, "node"),
+    "php-fpm": (php, "PHP-FPM", BOUND, "php"),
+}
+
+
+@contextmanager
+def serving(name: str, folder: Path, address: str) -> Iterator[None]:
+    """A real server at ``tcp://127.0.0.1:PORT`` or ``unix://PATH``, as long as the block."""
+    (folder / "server").mkdir(parents=True, exist_ok=True)
+    process = Process(SERVERS[name][0](folder, address), name="server", folder=folder / "server")
+    path, port = address.removeprefix("unix://"), int(address.rpartition(":")[2]) if address.startswith("tcp") else 0
+    with process:
+        process.wait_until(
+            lambda: port_answers("127.0.0.1", port) if port else Path(path).exists(), DEADLINE_S, f"{name} to listen"
+        )
+        process.wait_until(
+            lambda: any(
+                each.name
+                for each in listening_servers(
+                    [plain_address(address.replace("://", ":", 1) if not port else address.removeprefix("tcp://"))]
+                ).values()
+            ),
+            DEADLINE_S,
+            f"{name} to hold its socket",
+        )
+        yield
+
+
+def configured(folder: Path, name: str, *, kept: bool, unix: bool = False) -> tuple[Laid, str]:
+    """A configuration with this server as its app, and the server's address."""
+    text = GOOD if kept else GOOD.replace(KEPT, "")
+    if name == "php-fpm":
+        passing = "fastcgi_pass app; fastcgi_param HTTP_X_REQUEST_START $sojourn_stamp_sent; " + " ".join(
+            f"fastcgi_hide_header {header};" for header in ("X-Queueing-Delay", "X-Service-Time", "X-Worker", "X-Route")
+        )
+        text = re.sub(
+            r"location /(api/)? \{.*?\}", f"location /\\1 {{ fastcgi_keep_conn on; {passing} }}", text, flags=re.S
+        )
+    socket = folder / "app.sock"
+    if unix:
+        text = text.replace("server 127.0.0.1:@APP@;", f"server unix:{socket};")
+    conf = laid(folder, text=text)
+    return conf, f"unix://{socket}" if unix else f"tcp://127.0.0.1:{conf.ports['APP']}"
+
+
+def about_kept(found: Diagnosis) -> list[str]:
+    return [each.code for each in found.findings if each.code.startswith("keepalive")]
+
+
+@needs_nginx
+@pytest.mark.parametrize("unix", [False, True], ids=["port", "unix socket"])
+@pytest.mark.parametrize("name", SERVERS)
+def test_kept_connections_are_advised_where_workers_share_them(tmp_path: Path, name: str, *, unix: bool) -> None:
+    expected = SERVERS[name][2]
+    bare, address = configured(tmp_path / "bare", name, kept=False, unix=unix)
+    with serving(name, tmp_path, address):
+        found = diagnose(str(bare.path), somaxconn=4096)
+    assert about_kept(found) == (["keepalive-missing"] if expected == SHARED and not unix else [])
+    kept, address = configured(tmp_path / "kept", name, kept=True, unix=unix)
+    with serving(name, tmp_path, address):
+        found = diagnose(str(kept.path), somaxconn=4096)
+        assert about_kept(found) == (["keepalive-bound"] if expected == BOUND else [])
+        if expected != BOUND:
+            return
+        finding = next(each for each in found.findings if each.code == "keepalive-bound")
+        assert (finding.severity, finding.how, finding.fix) == ("warning", "remove", "keepalive 32;")
+        assert SERVERS[name][1] in finding.what
+        kept.apply(finding.edits)
+        assert kept.accepted() == ""
+        assert about_kept(diagnose(str(kept.path), somaxconn=4096)) == []
+
+
+@needs_nginx
+def test_nothing_is_proposed_for_an_unknown_server(tmp_path: Path) -> None:
+    bare, _ = configured(tmp_path / "bare", "", kept=False)
+    (finding,) = bare.diagnosed().findings
+    assert (finding.code, finding.severity, finding.edits) == ("keepalive-missing", "info", ())
+    assert (finding.how, finding.fix) == ("run", f"sojourn doctor {bare.path} --ask-backends")
+    assert "Puma" in finding.why
+    (asked,) = bare.diagnosed(server="mystery/1.0").findings
+    assert (asked.how, asked.fix, asked.edits) == ("run", "ss -ltnp", ())
+    closing = (PROXY[0], PROXY[2], "proxy_set_header Connection close;", PROXY[4])
+    unused = laid(tmp_path / "unused", text=GOOD.replace(*root(*closing)))
+    (finding,) = unused.diagnosed().findings
+    assert (finding.code, finding.severity, finding.how, finding.edits) == ("keepalive-unused", "info", "run", ())
+
+
+@needs_nginx
+@pytest.mark.parametrize(("connect", "codes"), [("0.000", []), ("0.004", ["keepalive-missing"])])
+def test_a_log_shows_what_connects_cost(tmp_path: Path, connect: str, codes: list[str]) -> None:
+    bare, _ = configured(tmp_path / "bare", "", kept=False)
+
+    def change(_: int, row: dict[str, str]) -> dict[str, str]:
+        return {**row, "upstream_addr": f"127.0.0.1:{bare.ports['APP']}", "upstream_connect_time": connect}
+
+    found = diagnose([log(tmp_path / "a.jsonl", change), str(bare.path)], somaxconn=4096)
+    assert about_kept(found) == codes
+    assert ("connecting to upstream app takes 0 ms on average" in found.checked) == (not codes)
+    if codes:
+        finding = next(each for each in found.findings if each.code in codes)
+        assert finding.why.startswith("Connecting took 4 ms on average, on 600 answers.")
+
+
+@pytest.mark.parametrize(
+    ("commands", "name", "connections", "language"),
+    [
+        (["puma 5.6.5 (unix:///run/app.sock) [shop]"], "Puma", BOUND, "ruby"),
+        (["puma: cluster worker 0: 12 [shop]", "puma 6.4.2 (tcp://0.0.0.0:80) [shop]"], "Puma", BOUND, "ruby"),
+        (["/usr/bin/ruby3.1 /usr/bin/puma -t 2:2"], "Puma", BOUND, "ruby"),
+        (["unicorn master -c u.rb"], "Unicorn", CLOSED, "ruby"),
+        (["/v/bin/python /v/bin/gunicorn -w 4 app:app"], "gunicorn", CLOSED, "python"),
+        (["/v/bin/python -m gunicorn -k gthread app:app"], "gunicorn", BOUND, "python"),
+        (["gunicorn --threads=8 app:app"], "gunicorn", BOUND, "python"),
+        (["gunicorn --threads 1 app:app"], "gunicorn", CLOSED, "python"),
+        (["gunicorn -k uvicorn.workers.UvicornWorker app:app"], "gunicorn", BOUND, "python"),
+        (["/v/bin/python3.11 /v/bin/uvicorn app:app"], "Uvicorn", SHARED, "asgi"),
+        (["/v/bin/python /v/bin/uvicorn --workers 4 app:app", *["python -c spawn"] * 4], "Uvicorn", BOUND, "asgi"),
+        (["php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)", "php-fpm: pool www"], "PHP-FPM", BOUND, "php"),
+        (["/usr/sbin/apache2 -k start"] * 6, "Apache", BOUND, ""),
+        (["/usr/lib/jvm/bin/java -jar shop.jar"], "Java", SHARED, "java"),
+        (["node server.js"], "Node", SHARED, "node"),
+        (["nginx: master process nginx", *["nginx: worker process"] * 4], "another proxy", SHARED, ""),
+        (["python app.py"], "", "unknown", "python"),
+        (["./shop"], "", "unknown", ""),
+        ([""], "", "unknown", ""),
+    ],
+)
+def test_a_server_is_known_by_its_processes(commands: list[str], name: str, connections: str, language: str) -> None:
+    server = server_of_processes(commands)
+    assert (server.name, server.connections, server.language) == (name, connections, language)
+
+
+@pytest.mark.parametrize(
+    ("headers", "name", "connections", "language"),
+    [
+        ({"server": "gunicorn"}, "gunicorn", CLOSED, "python"),
+        ({"server": "uvicorn"}, "Uvicorn", SHARED, "asgi"),
+        ({"server": "Apache/2.4.58 (Debian)", "x-powered-by": "PHP/8.2.1"}, "Apache", BOUND, "php"),
+        ({"server": "Apache-Coyote/1.1"}, "Java", SHARED, "java"),
+        ({"server": "Jetty(12.0.1)"}, "Java", SHARED, "java"),
+        ({"x-powered-by": "Express"}, "Node", SHARED, "node"),
+        ({"x-powered-by": "PHP/8.3.1"}, "", "unknown", "php"),
+        ({"x-runtime": "0.01"}, "", "unknown", "ruby"),
+        ({"server": "nginx/1.22.1"}, "another proxy", SHARED, ""),
+        ({"server": "SimpleHTTP/0.6 Python/3.11.2"}, "", "unknown", "python"),
+        ({}, "", "unknown", ""),
+    ],
+)
+def test_a_server_is_known_by_its_headers(headers: dict[str, str], name: str, connections: str, language: str) -> None:
+    server = server_of_headers(headers)
+    assert (server.name, server.connections, server.language) == (name, connections, language)
+
+
+def silent_log(folder: Path, address: str) -> str:
+    def change(at: int, row: dict[str, str]) -> dict[str, str]:
+        return {**blank(1, *APP)(at, row), "upstream_addr": address}
+
+    return log(folder / "silent.jsonl", change, 200)
+
+
+@needs_nginx
+@pytest.mark.parametrize("name", ["puma", "gunicorn sync", "node", "php-fpm"])
+def test_a_silent_app_gets_the_lines_of_its_language(tmp_path: Path, name: str) -> None:
+    conf, address = configured(tmp_path / "conf", name, kept=True)
+    source = silent_log(tmp_path, address.removeprefix("tcp://"))
+    with serving(name, tmp_path, address):
+        found = diagnose([source, str(conf.path)], somaxconn=4096)
+    finding = next(each for each in found.findings if each.code == "app-silent")
+    wanted = {
+        "ruby": "use Sojourn::Middleware",
+        "python": "WSGIMiddleware",
+        "node": "measure(",
+        "php": "auto_prepend_file",
+    }
+    assert wanted[SERVERS[name][3]] in finding.fix
+    assert SERVERS[name][1] in finding.why or SERVERS[name][2] == CLOSED
+
+
+def test_backends_of_a_log_are_asked_only_on_request(tmp_path: Path) -> None:
+    port = free_port()
+    source = silent_log(tmp_path, f"127.0.0.1:{port}")
+    with app(port, server="uvicorn") as requests:
+        (plain,) = (each for each in diagnose(source).findings if each.code == "app-silent")
+        assert "X-Service-Time: " in plain.fix
+        (asked,) = (each for each in diagnose(source, ask_backends=True).findings if each.code == "app-silent")
+        assert "ASGIMiddleware" in asked.fix
+        assert asked.why.startswith("Uvicorn answers there.")
+    assert requests == []  # HEAD, and no GET
+    gone = next(each for each in diagnose(source, ask_backends=True).findings if each.code == "app-silent")
+    assert gone.fix == plain.fix
+
+
+def test_the_command_asks(tmp_path: Path) -> None:
+    port = free_port()
+    with app(port, server="uvicorn"):
+        source = silent_log(tmp_path, f"127.0.0.1:{port}")
+        done = CliRunner().invoke(command, ["doctor", source, "--ask-backends"])
+    assert done.exit_code == 1
+    assert "ASGIMiddleware" in done.stdout
+
+
+def test_an_answer_that_is_none_names_no_server(tmp_path: Path) -> None:
+    assert answering_server("127.0.0.1:1").name == ""
+    assert answering_server(f"unix:{tmp_path}/none").name == ""
+    assert answering_server("$backend").name == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "logged"),
+    [
+        ("localhost:8000", "127.0.0.1:8000"),
+        ("10.0.0.1", "10.0.0.1:80"),
+        ("[::1]:8000", "[::1]:8000"),
+        ("unix:/run/a.sock", "unix:/run/a.sock"),
+        ("/run/a.sock:/", "unix:/run/a.sock"),
+    ],
+)
+def test_addresses_are_compared_as_nginx_logs_them(written: str, logged: str) -> None:
+    assert plain_address(written) == logged
+
+
+def test_no_text_names_a_package_that_no_index_has() -> None:
+    """Sojourn and its middleware are installed from a checkout."""
+    files = [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("analysis/sojourn/**/*.py")]
+    files += [
+        *HOUSE.glob("lab/**/*.py"),
+        *HOUSE.glob("lab/**/*.md"),
+        *HOUSE.glob("collector/**/*.py"),
+        *HOUSE.glob("collector/**/*.md"),
+    ]
+    wrong = [
+        f"{file.relative_to(HOUSE)}: {line.strip()}"
+        for file in files
+        for line in file.read_text().splitlines()
+        if re.search(r"pip install [^`]*?(?<![./\w])[\"']?sojourn", line)
+    ]
+    assert wrong == []
+
+
+def test_what_advice_names_is_in_the_checkout() -> None:
+    text = (HOUSE / "analysis" / "sojourn" / "doctor" / "app_servers.py").read_text()
+    named = re.findall(r"(?:docs|collector)/[\w./-]*\w", text)
+    assert len(named) >= 5
+    assert [name for name in named if not (HOUSE / name).exists()] == []
+    assert record(1)["service_time"]
