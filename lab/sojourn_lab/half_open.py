@@ -11,6 +11,8 @@ import random
 import socket
 import struct
 
+from sojourn.errors import install_command
+
 from sojourn_lab.errors import LabError
 from sojourn_lab.namespace import UNANSWERED, own_namespace
 
@@ -67,7 +69,7 @@ def load_scapy() -> None:
     try:
         import scapy.layers.inet  # noqa: F401, PLC0415
     except ImportError:
-        raise LabError("half-open connections are made with scapy: pip install 'sojourn[lab]'") from None
+        raise LabError(f"half-open connections are made with scapy: {install_command('lab')}") from None
 
 
 def _route_to_nowhere(network: str) -> None:

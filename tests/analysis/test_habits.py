@@ -109,8 +109,8 @@ def test_an_unexpected_error_is_a_sentence(
             "this is a fault of sojourn's own: RuntimeError: a\\x1b[31m. Set SOJOURN_DEBUG=1",
         ),
         (OSError(28, "No space left on device", "/f"), "/f: No space left on device"),
-        (ModuleNotFoundError("no", name="chdb.session"), 'chdb, which is not installed: pip install "sojourn[store]"'),
-        (ModuleNotFoundError("no", name="PIL"), 'PIL, which is not installed: pip install "sojourn"'),
+        (ModuleNotFoundError("no", name="chdb.session"), "chdb, which is not installed: pip install '.[store]'"),
+        (ModuleNotFoundError("no", name="PIL"), "PIL, which is not installed: pip install . (in"),
     ):
 
         def fail(*_: object, error: Exception = error, **__: object) -> None:

@@ -116,5 +116,5 @@ def test_without_opentelemetry(tmp_path: Path, variable: str | None, extra: str 
     if extra is None:
         assert done.stderr == ""
     else:
-        assert done.stderr.count(f'pip install "sojourn-middleware[{extra}]"') == 1
+        assert done.stderr.count(f'pip install "./collector/middleware/python[{extra}]"') == 1
         assert "Traceback" not in done.stderr

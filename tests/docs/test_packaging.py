@@ -160,7 +160,7 @@ main()
 
 
 def hidden_modules(installed: Path) -> list[str]:
-    """Top-level modules of what is there and is no dependency of a bare ``pip install sojourn``."""
+    """Top-level modules of what is there and is no dependency of a bare ``pip install .``."""
     (site,) = (installed / "lib").glob("python*/site-packages")
     (own,) = distributions(name="sojourn", path=[str(site)])
     wanted: set[str] = set()

@@ -173,7 +173,7 @@ def test_without_the_engine_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     from sojourn_lab.kinds.pipeline import inserts  # noqa: PLC0415
 
     monkeypatch.setattr(inserts, "find_spec", lambda name: None if name == "chdb" else importlib.util.find_spec(name))
-    with pytest.raises(LabError, match=r"needs chdb: pip install 'sojourn\[store\]'"):
+    with pytest.raises(LabError, match=r"needs chdb: pip install '\.\[store\]'"):
         run_case(stage_of(tmp_path, "batch-100"))
 
 

@@ -27,6 +27,7 @@ from sojourn.capture.filters import Endpoint
 from sojourn.capture.frames import wanted_frame
 from sojourn.capture.limits import PRIVATE, existing_refused, waited
 from sojourn.capture.tcpdump import BUFFER_MEGABYTES, SNAPLEN, Summary
+from sojourn.errors import install_command
 
 _ETHERNET_AND_LOOPBACK = {1, 772}  # linux/if_arp.h
 _ETHERNET = 1  # DLT_EN10MB
@@ -81,7 +82,7 @@ class ScapyRecorder:
             self._utils: Any = importlib.import_module("scapy.utils")
         except ImportError:
             raise CaptureError(
-                "neither tcpdump nor scapy is installed: apt-get install tcpdump, or pip install 'sojourn[capture]'"
+                f"neither tcpdump nor scapy is installed: apt-get install tcpdump, or {install_command('capture')}"
             ) from None
         try:
             self._open(scapy)

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, install_command
 from sojourn.words import printable
 
 GIVEN = "sojourn.cli.given"
@@ -124,5 +124,4 @@ def missing(error: ModuleNotFoundError, what: str = "this", extra: str | None = 
     """Which package is not there, and how it is installed."""
     module = (error.name or "a module").partition(".")[0]
     extra = _EXTRAS.get(module, extra)
-    wanted = f"sojourn[{extra}]" if extra else "sojourn"
-    return f'{what} needs the Python package {module}, which is not installed: pip install "{wanted}"'
+    return f"{what} needs the Python package {module}, which is not installed: {install_command(extra or '')}"

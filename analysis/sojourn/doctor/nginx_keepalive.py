@@ -127,9 +127,7 @@ def weigh_connects(conf: Conf, found: Diagnosis) -> None:
             if mean >= WORTH:
                 found.findings.append(replace(each, why=f"{cost} {each.why}"))
             else:
-                found.checked.append(
-                    f"connecting to {name} takes {milliseconds(mean)} ms on average"
-                )
+                found.checked.append(f"connecting to {name} takes {milliseconds(mean)} ms on average")
 
 
 def _anchor(found: Pass) -> Directive:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -43,6 +46,34 @@ class Logs:
         """All lines of the configuration that a split can be made of."""
         found = [each for level in (self.conf.http, *self.conf.levels) for each in level.own("access_log")]
         return [each for each in found if self.format_of(each)]
+
+    def line_for(self, level: Level) -> str:
+        """Return an ``access_log`` for a level, to a file that no other line of the configuration names."""
+        known = self.format_of(self.lines[0]) if self.lines else None
+        name = known.name if known else next((name for name, each in self.formats.items() if each.meant), "sojourn")
+        beside = self.lines[0].args[0] if self.lines else DEFAULT_LOG
+        folder = os.path.dirname(beside if beside.startswith("/") and "$" not in beside else DEFAULT_LOG)
+        around = [
+            each for each in (*reversed([*level.above()]), level) if each.directive.name in ("server", "location")
+        ]
+        own = "-".join(["sojourn", *filter(None, (_slug(each.title.partition(" ")[2]) for each in around))])
+        alone = len([each for each in self.conf.levels if each.directive.name == "server"]) == 1
+        names = itertools.chain(
+            ["sojourn"] if alone else [], [own], (f"{own}-{number}" for number in itertools.count(2))
+        )
+        path = next(each for each in (f"{folder}/{name}.jsonl" for name in names) if each not in self.files)
+        self.files.add(path)
+        return f"access_log {path} {name};"
+
+    @cached_property
+    def files(self) -> set[str]:
+        """The files that the configuration's lines name, and those that were proposed."""
+        levels = (self.conf.http, *self.conf.levels)
+        return {each.args[0] for level in levels for each in level.own("access_log") if each.args}
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
 
 
 def log_findings(conf: Conf) -> Iterator[Finding]:
@@ -90,9 +121,8 @@ def _not_included(conf: Conf) -> Finding:
 
 
 def _unlogged(logs: Logs, found: Pass, holder: Level | None) -> Finding:
-    default = f"access_log {DEFAULT_LOG} {next(iter(_meant(logs)), 'sojourn')};"
     above = next((lines for level in (holder.above() if holder else ()) if (lines := logs.ours(_logs(level)))), [])
-    text = written((above or logs.lines)[0]) if above or logs.lines else default
+    text = written(above[0]) if above else logs.line_for(holder or logs.conf.http)
     subject = holder.title if holder and holder is not logs.conf.http else found.level.title
     where = place_of(holder.own("access_log")[-1], holder) if holder else place_of(found.directive, found.level)
     if holder is None:
@@ -129,10 +159,6 @@ def _order(directive: Directive) -> int:
 
 def _logs(level: Level) -> list[Directive]:
     return level.own("access_log")
-
-
-def _meant(logs: Logs) -> list[str]:
-    return [name for name, found in logs.formats.items() if found.meant]
 
 
 def _sampled(lines: list[Directive]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from sojourn.doctor.facts import EARLY, MOST_BACKENDS, SHOWN, STREAMED, Facts
 from sojourn.doctor.findings import ERROR, INFO, RUN, WARNING, Diagnosis, Finding
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, split_findings
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, install_command
 from sojourn.explain.split import split
 from sojourn.store.client import Store, connect, plainly, rows
 from sojourn.store.dsn import parse
@@ -131,7 +131,7 @@ def _schema(store: Store, name: str) -> Iterator[Finding]:
     if newer:
         what = f"The tables of {name} are newer than this Sojourn ({printable(', '.join(newer))})."
         why = "What the newer files added is not known here."
-        yield Finding("store-old", INFO, name, what, why, "pip install --upgrade sojourn", name, RUN)
+        yield Finding("store-old", INFO, name, what, why, install_command("store"), name, RUN)
 
 
 def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import SojournError
+from sojourn.errors import SojournError, install_command
 from sojourn.store.dsn import Dsn, parse
 from sojourn.store.failures import broken, is_transport
 
@@ -95,7 +95,7 @@ def _client(address: Dsn, database: str) -> Client:
     try:
         import clickhouse_connect  # noqa: PLC0415 - takes its time to load
     except ImportError:
-        raise SojournError("a store needs two more packages: pip install 'sojourn[store]'") from None
+        raise SojournError(f"a store needs two more packages: {install_command('store')}") from None
     # What it would log, it raises as well, and that is what is shown.
     logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
     if address.embedded:
@@ -106,7 +106,7 @@ def _client(address: Dsn, database: str) -> Client:
             try:
                 import chdb  # noqa: F401, PLC0415
             except ImportError:
-                raise SojournError("a chdb:// store needs one more package: pip install 'sojourn[store]'") from None
+                raise SojournError(f"a chdb:// store needs one more package: {install_command('store')}") from None
             return clickhouse_connect.get_client(interface="chdb", path=path, database=database, settings=SETTINGS)
     client = clickhouse_connect.get_client(
         host=address.host,

@@ -232,3 +232,68 @@ def test_no_configuration_makes_it_stumble(tmp_path: Path, monkeypatch: pytest.M
         conf.path.write_text("".join(words))
         looked += bool(diagnose(str(conf.path), somaxconn=128).findings)
     assert looked > 100
+
+
+TWO_APPS = """\
+@MODULE@
+pid @FOLDER@/nginx.pid;
+error_log @FOLDER@/error.log notice;
+events { worker_connections 4096; }
+http {
+    @TEMP@
+    include sojourn/sojourn.conf;
+    server {
+        listen 127.0.0.1:@PORT@;
+        server_name shop.example;
+        access_log @FOLDER@/shop.jsonl sojourn;
+        location / { include sojourn/sojourn_proxy.conf; proxy_pass http://127.0.0.1:@APP@; }
+    }
+    server {
+        listen 127.0.0.1:@PORT@;
+        server_name blog.example;
+        %s
+        location / { include sojourn/sojourn_proxy.conf; proxy_pass http://127.0.0.1:@INNER@; }
+    }
+    server {
+        listen 127.0.0.1:@PORT@;
+        server_name wiki.example;
+        location /a/ { access_log @FOLDER@/a.log combined; proxy_pass http://127.0.0.1:@INNER@;
+                       include sojourn/sojourn_proxy.conf; }
+        location /b/ { access_log @FOLDER@/b.log combined; proxy_pass http://127.0.0.1:@INNER@;
+                       include sojourn/sojourn_proxy.conf; }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("own", ["access_log @FOLDER@/blog.log combined;", "access_log off;"])
+def test_a_log_is_proposed_in_a_file_of_its_own(tmp_path: Path, own: str) -> None:
+    """The log of one app holds no requests of another."""
+    conf = laid(tmp_path / "two", text=TWO_APPS % own)
+    findings = [each for each in conf.diagnosed().findings if each.code in ("log-missing", "log-off")]
+    names = ["sojourn-blog.example", "sojourn-wiki.example-a", "sojourn-wiki.example-b"]
+    assert sorted(each.fix for each in findings) == [
+        f"access_log {conf.folder}/{name}.jsonl sojourn;" for name in names
+    ]
+    conf.apply(tuple(edit for each in findings for edit in each.edits))
+    assert conf.accepted() == ""
+    assert [each for each in conf.diagnosed().findings if each.code.startswith("log")] == []
+
+
+def test_servers_of_one_name_get_a_file_each(tmp_path: Path) -> None:
+    text = TWO_APPS % "access_log @FOLDER@/blog.log combined;"
+    conf = laid(
+        tmp_path / "same", text=text.replace("wiki.example", "blog.example").replace("/a/", "/").replace("/b/", "= /")
+    )
+    fixes = [each.fix for each in conf.diagnosed().findings if each.code == "log-missing"]
+    assert len(set(fixes)) == len(fixes) == 3
+
+
+def test_an_unlogged_configuration_gets_one_log(tmp_path: Path) -> None:
+    text = re.sub(r"access_log @FOLDER@/\S+ \w+;", "", TWO_APPS % "")
+    findings = [
+        each for each in laid(tmp_path / "none", text=text).diagnosed().findings if each.code == "include-missing"
+    ]
+    missing = [each for each in laid(tmp_path / "no", text=text).diagnosed().findings if each.code == "log-missing"]
+    assert (len(findings), len(missing)) == (0, 1)
+    assert missing[0].fix == "access_log /var/log/nginx/sojourn.jsonl sojourn;"

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+from sojourn.errors import install_command
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.kinds.pipeline.plan import Inserted, Inserts
@@ -23,7 +24,7 @@ def measured_store(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
     """Measure it; LabError, naming the extra, where the engine is not installed."""
     missing = [name for name in ("chdb", "clickhouse_connect") if find_spec(name) is None]
     if missing:
-        raise LabError(f"the embedded engine needs {' and '.join(missing)}: pip install 'sojourn[store]'")
+        raise LabError(f"the embedded engine needs {' and '.join(missing)}: {install_command('store')}")
     scenario = stage.scenario
     plan = Inserts(
         folder=str(work / "store"),

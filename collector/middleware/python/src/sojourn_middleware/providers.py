@@ -88,7 +88,8 @@ def _once(kind: str, make: Callable[[], Any], extra: str, consequence: str) -> A
         try:
             _made[kind] = make()
         except ImportError as error:
-            _logger.warning('%s: %s; try: pip install "sojourn-middleware[%s]"', consequence, error, extra)
+            command = f'pip install "./collector/middleware/python[{extra}]" in a checkout of Sojourn'
+            _logger.warning("%s: %s; try: %s", consequence, error, command)
         except Exception as error:
             _logger.warning("%s: %s", consequence, error)
     return _made[kind]
