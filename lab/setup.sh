@@ -15,7 +15,7 @@ case $stage in
     # What the tests can do without is installed where the distribution has it; what is missing is named by a skip.
     test) requirements=requirements/dev.txt needed="nginx libnginx-mod-http-js"
         wanted="njs unicorn ruby-rack siege chromium zstd tcpdump tshark goaccess haproxy jq nodejs curl
-            tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3" ;;
+            tmux libatomic1 php-fpm puma uwsgi-core uwsgi-plugin-python3 apache2-bin libtomcat10-java" ;;
     # Over and above the tests'.
     tools) sh lab/setup.sh test
         requirements=requirements/tools.txt needed="" wanted="wrk" ;;

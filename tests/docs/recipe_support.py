@@ -58,7 +58,7 @@ def page_server(folder: Path, command: str, port: int) -> Iterator[Process]:
     """The start command of a page, its port 8000 exchanged for a free one; ended when the block is left."""
     assert "8000" in command or any("8000" in file.read_text() for file in folder.iterdir() if file.is_file())
     for file in folder.rglob("*"):
-        if file.suffix in {".js", ".go", ".ru"}:
+        if file.suffix in {".go", ".java", ".js", ".ru"}:
             file.write_text(file.read_text().replace("8000", str(port)))
     lines = ["sh", "-c", command.strip().replace("8000", str(port))]
     with Process(lines, name="server", folder=folder, env=command_environment(), cwd=folder) as process:

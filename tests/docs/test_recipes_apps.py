@@ -66,6 +66,11 @@ def go_module(folder: Path) -> None:
     (folder / "go.mod").write_text("module shop\n\ngo 1.23\n")
 
 
+def tomcat(_: Path) -> None:
+    if not Path("/usr/share/java/tomcat10-catalina.jar").is_file():
+        pytest.skip("libtomcat10-java is not installed")
+
+
 RECIPES = {
     "flask": Recipe("flask.md", ("app.py",), route="/slow/<int:number>"),
     "django": Recipe("django.md", ("shop/wsgi.py", "shop/urls.py"), route="/slow/<int:number>", prepare=django_project),
@@ -74,6 +79,15 @@ RECIPES = {
     "node": Recipe("node.md", ("sojourn.js", "server.js"), route="", needs="node", at_least=(18, 3)),
     "go": Recipe(
         "go.md", ("sojourn.go", "main.go"), worker=r"[0-9]+\.1", needs="go", at_least=(1, 23), prepare=go_module
+    ),
+    "java": Recipe(
+        "java.md",
+        ("SojournFilter.java", "Shop.java"),
+        worker=r"[0-9]+\.[0-9]+",
+        route="/slow/*",
+        needs="javac",
+        at_least=(17, 0),
+        prepare=tomcat,
     ),
 }
 

@@ -1,0 +1,97 @@
+"""The recipe for PHP-FPM: the page's file before each script, and the page's location, on a real PHP-FPM."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sojourn
+from recipe_support import DEADLINE_S, OURS, blocks_of, fetch, fetch_together, log_lines, page_text, shell, why_no_nginx
+from sojourn.doctor import diagnose
+from sojourn_lab.nginx import Nginx
+from sojourn_lab.process import Process
+from test_recipes_apps import SERVICE_S, TABLE, assert_figures, assert_waited_in_turn, of_the_table
+
+PAGE = "php.md"
+PROGRAMS = sorted(Path("/usr/sbin").glob("php-fpm*")) or sorted(Path("/usr/local/sbin").glob("php-fpm*"))
+PARAMS = Path("/etc/nginx/fastcgi_params")
+SOCKET = "/run/php/php8.2-fpm.sock"
+
+
+@pytest.fixture
+def nginx(tmp_path: Path) -> Iterator[Nginx]:
+    """nginx with the page's location, before a PHP-FPM of one child with the page's line in its pool."""
+    if (reason := why_no_nginx()) is not None:
+        pytest.skip(reason)
+    if not PROGRAMS or not PARAMS.is_file():
+        pytest.skip("php-fpm is not installed")
+    blocks = blocks_of(PAGE)
+    (tmp_path / "sojourn.php").write_text(blocks["sojourn.php"])
+    (tmp_path / "slow.php").write_text("<?php usleep(200000); echo 'done';")
+    (tmp_path / "broken.php").write_text("<?php nothing_of_the_kind();")
+    (line,) = re.findall(r"^ +(php_admin_value\S+ = \S+)$", page_text(PAGE), re.M)
+    line = line.replace("/etc/php/sojourn.php", str(tmp_path / "sojourn.php"))
+    socket = tmp_path / "php.sock"
+    (tmp_path / "php.conf").write_text(
+        f"[global]\nerror_log = {tmp_path}/php.log\npid = {tmp_path}/php.pid\n"
+        f"[www]\nlisten = {socket}\nlisten.mode = 0666\npm = static\npm.max_children = 1\n{line}\n"
+    )
+    place = blocks["location.conf"].replace(SOCKET, str(socket)).replace("fastcgi_params", str(PARAMS))
+    one = Nginx(tmp_path, f"root {tmp_path};\n{place}", access_log=tmp_path / "access.jsonl")
+    command = [PROGRAMS[-1], "-F", "-R", "-y", tmp_path / "php.conf"]
+    with Process(command, name="php-fpm", folder=tmp_path) as process:
+        process.wait_until(socket.exists, DEADLINE_S, "PHP-FPM to listen")
+        with one.start():
+            yield one
+    assert one.alerts() == []
+
+
+def test_the_recipe_measures_behind_nginx(nginx: Nginx, tmp_path: Path) -> None:
+    assert fetch(nginx.port, "/slow.php").status == 200
+    log_lines(nginx.access_log, "/slow.php", 1)
+    for answer in fetch_together(nginx.port, "/slow.php", 4):
+        assert (answer.status, answer.body) == (200, b"done")
+        assert not set(OURS) & set(answer.headers)
+    lines = log_lines(nginx.access_log, "/slow.php", 5)
+    rows = [json.loads(line) for line in lines]
+    assert_waited_in_turn(rows[1:])
+    assert len({row["worker"] for row in rows}) == 1
+    log = tmp_path / "four.jsonl"
+    log.write_text("".join(line + "\n" for line in lines[1:]))
+    result = sojourn.split(str(log))
+    assert result.sources == {"stamp": 4}
+    assert result.means["connect"] + result.means["queue"] > 0.5 * SERVICE_S
+    assert fetch(nginx.port, "/broken.php").status == 500
+    assert float(json.loads(log_lines(nginx.access_log, "/broken.php", 1)[0])["service_time"]) < SERVICE_S
+
+    asked, told = blocks_of(PAGE)["check"].replace("http://localhost", f"http://127.0.0.1:{nginx.port}").splitlines()
+    shell(asked)
+    log_lines(nginx.access_log, "/slow.php", 9)
+    printed = shell(told.replace("/var/log/nginx/sojourn.jsonl", str(nginx.access_log))).splitlines()
+    assert_figures([json.loads("{" + line + "}") for line in printed])
+
+
+def test_the_doctor_has_nothing_against_the_location(nginx: Nginx, tmp_path: Path) -> None:
+    found = diagnose(str(next(tmp_path.rglob("nginx.conf"))), somaxconn=4096)
+    about_it = [each for each in found.findings if re.search(r"^location ~", each.subject) or "keepalive" in each.code]
+    assert about_it == []
+
+
+def test_stamps_are_read_as_the_table_says(tmp_path: Path) -> None:
+    program = shutil.which("php")
+    if program is None:
+        pytest.skip("php is not installed")
+    (tmp_path / "sojourn.php").write_text(blocks_of(PAGE)["sojourn.php"])
+    (tmp_path / "check.php").write_text(
+        "<?php require 'sojourn.php';\n"
+        f"$read = fn ($one) => sojourn_stamp(implode(',', $one['values']), {TABLE['now_us']});\n"
+        "echo json_encode(array_map($read, json_decode($argv[1], true)));\n"
+    )
+    cases = of_the_table()
+    done = subprocess.run([program, "check.php", json.dumps(cases)], cwd=tmp_path, capture_output=True, check=True)
+    assert json.loads(done.stdout) == [case["us"] for case in cases]
