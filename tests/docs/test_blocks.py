@@ -28,6 +28,8 @@ BLOCKS = [block for page in pages() for block in blocks_of(page)]
 
 NOT_HERE = {
     "haproxy": "test_recipes_* loads it where there is an haproxy",
+    "java": "test_recipes_apps runs it where there is a javac",
+    "php": "test_recipes_php runs it where there is a php-fpm",
     "crontab": "its commands are parsed; cron itself is not asked",
 }
 MIXED = ("lab/README.md: server = ",)  # a line of a scenario beside the command that does the same

@@ -41,7 +41,7 @@ def nginx(tmp_path: Path) -> Iterator[Nginx]:
         f"[global]\nerror_log = {tmp_path}/php.log\npid = {tmp_path}/php.pid\n"
         f"[www]\nlisten = {socket}\nlisten.mode = 0666\npm = static\npm.max_children = 1\n{line}\n"
     )
-    place = blocks["location.conf"].replace(SOCKET, str(socket)).replace("fastcgi_params", str(PARAMS))
+    place = blocks["location.conf"].replace(SOCKET, str(socket))
     one = Nginx(tmp_path, f"root {tmp_path};\n{place}", access_log=tmp_path / "access.jsonl")
     command = [PROGRAMS[-1], "-F", "-R", "-y", tmp_path / "php.conf"]
     with Process(command, name="php-fpm", folder=tmp_path) as process:
