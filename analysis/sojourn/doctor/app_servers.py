@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 
 SHARED = "shared"  # any free worker takes the next request of a kept connection
 BOUND = "bound"  # a kept connection belongs to one worker, free or not
+PER_PROCESS = "process"  # it belongs to one process: no gain is certain, and no harm
 CLOSED = "closed"  # the server closes the connection after each answer
 UNKNOWN = "unknown"
 PREFORKED = 2  # processes on one listening socket: with more than a parent and a worker, each takes connections
 _WORDS = 4  # of a command: an interpreter, its options, the program
-_GUNICORN_BOUND = re.compile(
+_GUNICORN_KEEPS = re.compile(
     r"(?:-k|--worker-class)[ =]?\S*(?:gthread|uvicorn|gevent|eventlet|tornado)|--threads[ =]0*(?:[2-9]|1[0-9])"
 )
 
@@ -24,7 +25,7 @@ class AppServer:
 
     Attributes:
         name: its name; empty where it is unknown.
-        connections: ``SHARED``, ``BOUND``, ``CLOSED`` or ``UNKNOWN``.
+        connections: ``SHARED``, ``BOUND``, ``PER_PROCESS``, ``CLOSED`` or ``UNKNOWN``.
         language: of its apps (``python``, ``asgi``, ``ruby``, ``php``, ``java``, ``node``); empty where it is unknown.
         why: of ``BOUND`` connections: what a worker is bound to.
     """
@@ -36,12 +37,11 @@ class AppServer:
 
 
 _TO_THREAD = "a thread of Puma serves up to ten requests of one connection before it takes another"
-_TO_PROCESS = "a connection belongs to the process that accepted it, until it is closed"
 _TO_CHILD = "a child of PHP-FPM serves one connection and no other, until it is closed"
 PHP_FPM = AppServer("PHP-FPM", BOUND, "php", _TO_CHILD)
 UWSGI = AppServer("uWSGI", CLOSED, "python")
 GUNICORN = AppServer("gunicorn", CLOSED, "python")  # its default, sync workers
-_APACHE = AppServer("Apache", BOUND, "", _TO_PROCESS)
+_APACHE = AppServer("Apache", PER_PROCESS)
 _NODE = AppServer("Node", SHARED, "node")
 _JAVA = AppServer("Java", SHARED, "java")
 # A program of the command that listens -> the server; the first that fits. Those at the end are interpreters.
@@ -96,7 +96,7 @@ def server_of_processes(commands: Sequence[str]) -> AppServer:
     servers = [_server_of_command(command) for command in commands]
     server = next((each for each in servers if each.name), servers[0] if servers else AppServer())
     if server.connections == SHARED and server.language and len(commands) > PREFORKED:
-        return replace(server, connections=BOUND, why=_TO_PROCESS)
+        return replace(server, connections=PER_PROCESS)
     return server
 
 
@@ -104,8 +104,8 @@ def _server_of_command(command: str) -> AppServer:
     programs = [os.path.basename(word) for word in command.split()[:_WORDS] if not word.startswith("-")]
     for pattern, server in _BY_PROGRAM:
         if any(re.fullmatch(pattern, program) for program in programs):
-            bound = server is GUNICORN and _GUNICORN_BOUND.search(command)
-            return replace(server, connections=BOUND, why=_TO_PROCESS) if bound else server
+            kept = server is GUNICORN and _GUNICORN_KEEPS.search(command)
+            return replace(server, connections=PER_PROCESS) if kept else server
     return AppServer()
 
 

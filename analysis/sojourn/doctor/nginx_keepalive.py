@@ -4,6 +4,7 @@ One rule, by how the server treats a kept connection (``sojourn.doctor.app_serve
 
 - ``SHARED``: any free worker takes its next request. Keeping saves a connect per request.
 - ``BOUND``: it belongs to one worker. Its next request waits for that worker beside others that are free.
+- ``PER_PROCESS``: it belongs to one process. Nothing is proposed, either way.
 - ``CLOSED``: the server closes it after each answer. Keeping it is of no use and does no harm.
 - ``UNKNOWN``: the condition is stated, and nothing is proposed.
 """
@@ -29,8 +30,8 @@ HELPS = (
     "connection: Node, Go, one process of an ASGI server, Java's servers, another proxy."
 )
 HARMS = (
-    "Where a connection belongs to one worker (Puma, gunicorn's threads, PHP-FPM, Apache, several processes of any "
-    "server) requests wait for a busy worker beside a free one: leave it as it is."
+    "Where a connection belongs to one worker or process (Puma, PHP-FPM, gunicorn's threads, Apache, several processes "
+    "of any server) requests may wait for a busy one beside a free one: leave it as it is."
 )
 
 

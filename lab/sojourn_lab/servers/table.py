@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
+from sojourn.errors import install_command
+
 from sojourn_lab.process import Process
 from sojourn_lab.servers import others, python, ruby
 from sojourn_lab.servers.others import program_missing
@@ -38,7 +40,7 @@ class Kind:
 
 def _gunicorn_missing() -> str | None:
     # By import and not by PATH: a virtual environment need not be activated.
-    return None if find_spec("gunicorn") else "gunicorn is not installed: pip install 'sojourn[lab]'"
+    return None if find_spec("gunicorn") else f"gunicorn is not installed: {install_command('lab')}"
 
 
 def _fpm_missing() -> str | None:

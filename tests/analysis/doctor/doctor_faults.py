@@ -379,7 +379,6 @@ PASSING = [
         "info",
         server="uvicorn",
     ),
-    Fault("keepalive to bound workers", "keepalive-bound", (), "keepalive 32;", "warning", server="Apache/2.4.58"),
     Fault(
         "keepalive of no use",
         "keepalive-unused",

@@ -15,7 +15,7 @@ from doctor_support import DEADLINE_S, Laid, app, laid
 from sojourn.cli import app as command
 from sojourn.doctor import Diagnosis, diagnose
 from sojourn.doctor.app_lookup import answering_server, listening_servers, plain_address
-from sojourn.doctor.app_servers import BOUND, CLOSED, SHARED, server_of_headers, server_of_processes
+from sojourn.doctor.app_servers import BOUND, CLOSED, PER_PROCESS, SHARED, server_of_headers, server_of_processes
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process, free_port
 from test_doctor_log import APP, blank, log
@@ -70,7 +70,7 @@ def php(folder: Path, address: str) -> list[str | Path]:
 SERVERS: dict[str, tuple[Callable[[Path, str], list[str | Path]], str, str, str]] = {
     "puma": (puma, "Puma", BOUND, "ruby"),
     "gunicorn sync": (gunicorn("-w", "2"), "gunicorn", CLOSED, "python"),
-    "gunicorn gthread": (gunicorn("-w", "1", "--threads", "4"), "gunicorn", BOUND, "python"),
+    "gunicorn gthread": (gunicorn("-w", "1", "--threads", "4"), "gunicorn", PER_PROCESS, "python"),
     "node": (node, "Node", SHARED, "node"),
     "php-fpm": (php, "PHP-FPM", BOUND, "php"),
 }
@@ -178,14 +178,19 @@ def test_a_log_shows_what_connects_cost(tmp_path: Path, connect: str, codes: lis
         (["/usr/bin/ruby3.1 /usr/bin/puma -t 2:2"], "Puma", BOUND, "ruby"),
         (["unicorn master -c u.rb"], "Unicorn", CLOSED, "ruby"),
         (["/v/bin/python /v/bin/gunicorn -w 4 app:app"], "gunicorn", CLOSED, "python"),
-        (["/v/bin/python -m gunicorn -k gthread app:app"], "gunicorn", BOUND, "python"),
-        (["gunicorn --threads=8 app:app"], "gunicorn", BOUND, "python"),
+        (["/v/bin/python -m gunicorn -k gthread app:app"], "gunicorn", PER_PROCESS, "python"),
+        (["gunicorn --threads=8 app:app"], "gunicorn", PER_PROCESS, "python"),
         (["gunicorn --threads 1 app:app"], "gunicorn", CLOSED, "python"),
-        (["gunicorn -k uvicorn.workers.UvicornWorker app:app"], "gunicorn", BOUND, "python"),
+        (["gunicorn -k uvicorn.workers.UvicornWorker app:app"], "gunicorn", PER_PROCESS, "python"),
         (["/v/bin/python3.11 /v/bin/uvicorn app:app"], "Uvicorn", SHARED, "asgi"),
-        (["/v/bin/python /v/bin/uvicorn --workers 4 app:app", *["python -c spawn"] * 4], "Uvicorn", BOUND, "asgi"),
+        (
+            ["/v/bin/python /v/bin/uvicorn --workers 4 app:app", *["python -c spawn"] * 4],
+            "Uvicorn",
+            PER_PROCESS,
+            "asgi",
+        ),
         (["php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)", "php-fpm: pool www"], "PHP-FPM", BOUND, "php"),
-        (["/usr/sbin/apache2 -k start"] * 6, "Apache", BOUND, ""),
+        (["/usr/sbin/apache2 -k start"] * 6, "Apache", PER_PROCESS, ""),
         (["/usr/lib/jvm/bin/java -jar shop.jar"], "Java", SHARED, "java"),
         (["node server.js"], "Node", SHARED, "node"),
         (["nginx: master process nginx", *["nginx: worker process"] * 4], "another proxy", SHARED, ""),
@@ -204,7 +209,7 @@ def test_a_server_is_known_by_its_processes(commands: list[str], name: str, conn
     [
         ({"server": "gunicorn"}, "gunicorn", CLOSED, "python"),
         ({"server": "uvicorn"}, "Uvicorn", SHARED, "asgi"),
-        ({"server": "Apache/2.4.58 (Debian)", "x-powered-by": "PHP/8.2.1"}, "Apache", BOUND, "php"),
+        ({"server": "Apache/2.4.58 (Debian)", "x-powered-by": "PHP/8.2.1"}, "Apache", PER_PROCESS, "php"),
         ({"server": "Apache-Coyote/1.1"}, "Java", SHARED, "java"),
         ({"server": "Jetty(12.0.1)"}, "Java", SHARED, "java"),
         ({"x-powered-by": "Express"}, "Node", SHARED, "node"),
