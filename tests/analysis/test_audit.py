@@ -65,8 +65,9 @@ def test_requests_that_never_finish_in_the_window_break_littles_law() -> None:
 
 
 def test_more_work_than_workers_have_time_for_is_a_failure() -> None:
+    """Without stamps nothing tells that one worker served several requests at a time."""
     rng = random.Random(5)
-    rows = [{**row, "worker": "1"} for row in steady(500, rng)]
+    rows = [{**row, "worker": "1", "app_queueing_delay": None} for row in steady(500, rng)]
     found = audited(rows)
     assert found.utilisation[0]["utilisation"] > 5
     assert any("worked longer than their workers" in failure for failure in found.failures())
@@ -84,7 +85,9 @@ def test_a_worker_that_goes_on_for_a_client_already_gone_has_had_that_time() -> 
     }  # fmt: skip
     told = spans(span("a", 0.0, 45.0), span("b", 45.0, 45.0))
     found = audit(split_rows(frame(first, second), told)[0], upgraded=0)
-    assert found.utilisation == [{"upstream": "10.0.0.1:80", "workers": 1, "busy": 90.0, "utilisation": 1.0}]
+    assert found.utilisation == [
+        {"upstream": "10.0.0.1:80", "workers": 1, "busy": 90.0, "utilisation": 1.0, "in_one_worker": 1}
+    ]
 
 
 def test_negative_components_are_counted_not_clamped() -> None:

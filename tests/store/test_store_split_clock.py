@@ -10,6 +10,7 @@ import sojourn
 
 # The path to it comes with split_support.
 from clock_support import EPOCH, Seen, Skew, lines_of, requests_through
+from one_worker_log import event_loop, serial
 from sojourn.store import load
 from split_support import BASE, assert_same_split, export, line
 
@@ -90,4 +91,15 @@ def test_impossible_delays_are_set_aside_as_in_the_log(store_dsn: str, tmp_path:
     log.write_bytes(lines_of(seen))
     load(store_dsn, log)
     assert sojourn.split(store_dsn).audit.known.total.impossible == 30
+    assert_same_split(log, store_dsn)
+
+
+def test_workers_that_serve_several_requests_at_a_time_are_those_of_the_log(store_dsn: str, tmp_path: Path) -> None:
+    """An event loop and a serial process, both with a clock of milliseconds, in one store."""
+    log = tmp_path / "access.jsonl"
+    several = event_loop(600, 40.0, lambda rng: rng.expovariate(10.0)).replace(b":8000", b":8001")
+    log.write_bytes(several + serial(400, 0.01).replace(b'"request_id": "0', b'"request_id": "1'))
+    load(store_dsn, log)
+    at_once = {row["upstream"]: row["in_one_worker"] for row in sojourn.split(store_dsn).audit.utilisation}
+    assert at_once["127.0.0.1:8000"] == 1 < at_once["127.0.0.1:8001"]
     assert_same_split(log, store_dsn)

@@ -18,7 +18,8 @@ from sojourn.explain.checks import FAIL, INSTANTS, TREND_SIGNIFICANCE, Check, ch
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.frame_measures import measured
 from sojourn.explain.known import Known
-from sojourn.explain.measures import EDGE, ROUNDING, TICKS, Measures, Row
+from sojourn.explain.measures import EDGE, ROUNDING, Measures, Row
+from sojourn.explain.one_worker import TICKS, Overlap
 from sojourn.explain.statistics import slope, trend
 
 TREND_WINDOWS = 20
@@ -38,7 +39,8 @@ class Audit:
             integrated over it; mean_response: s, of the requests that arrived in it; little_ratio: N / (lambda R).
         stationary: no trend in arrivals or response time; None when there is too little to tell.
         trend: what the trend test found, for people.
-        utilisation: one row per backend: upstream, workers, busy (s), utilisation.
+        utilisation: one row per backend: upstream, workers, busy (s), utilisation, in_one_worker (requests that one
+            worker serves at a time).
         known: what is known of the requests of each backend.
         garbled: answers whose headers were not durations.
         upgraded: connections switched to another protocol (101), left out of the distributions.
@@ -213,7 +215,11 @@ def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) 
 
 def _utilisation(measures: Measures, first: datetime, result: Audit) -> None:
     seconds, backends = measures.backends(first)
+    overlaps = measures.overlaps()
     for upstream, workers, busy in backends:
         if workers and seconds > 0:
             share = busy / (seconds * workers)
-            result.utilisation.append({"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share})
+            overlap = overlaps.get(upstream, Overlap())
+            several = overlap.most if overlap.concurrent else 1
+            row = {"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share}
+            result.utilisation.append({**row, "in_one_worker": several})

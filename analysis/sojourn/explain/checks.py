@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sojourn.explain.clock.segments import NETWORK_GAP
 from sojourn.explain.known import MANY_IMPOSSIBLE
+from sojourn.explain.one_worker import serving_several
 from sojourn.words import counted, milliseconds, percent
 
 if TYPE_CHECKING:
@@ -103,6 +104,14 @@ def _utilisation(audit: Audit) -> Check:
     if not audit.utilisation:
         sentence = "no worker values, so the time workers had is not known"
         return Check("utilisation", None, UTILISATION_LIMIT, UNKNOWN, sentence)
+    several = serving_several(audit.utilisation)
+    if several:
+        worst = max(audit.utilisation, key=lambda row: row["in_one_worker"])
+        sentence = (
+            f"{several} (an event loop, threads, or several processes with one worker value), so the time they had is "
+            "unknown; queueing delay is the wait until one of these takes the request"
+        )
+        return Check("utilisation", worst["utilisation"], UTILISATION_LIMIT, UNKNOWN, sentence)
     over = [row for row in audit.utilisation if row["utilisation"] > UTILISATION_LIMIT]
     worst = max(audit.utilisation, key=lambda row: row["utilisation"])
     sentence = f"no backend worked longer than its workers had time, at most {percent(worst['utilisation'])} of it"

@@ -18,7 +18,6 @@ from sojourn.explain.measures import (
     GROUP_SHOWN,
     ROUNDING,
     SHOWN,
-    TICKS,
     Hexagons,
     LogBins,
     Measures,
@@ -26,6 +25,7 @@ from sojourn.explain.measures import (
     exceeding_ranks,
     microseconds_between,
 )
+from sojourn.explain.one_worker import LOOKED_AT, TICKS, Overlap, app_instants, overlaps
 from sojourn.explain.statistics import Summary, quantiles, summaries, summary, summary_exprs
 from sojourn.frame import INSTANT
 
@@ -198,6 +198,16 @@ class FrameMeasures:
             seconds if isinstance(seconds, float) else 0.0,
             list(table.select("upstream", "worker", "busy").iter_rows()),
         )
+
+    def overlaps(self) -> dict[str | None, Overlap]:
+        """See ``Measures``."""
+        held = (
+            self._served.filter(pl.col("proxied"))
+            .select("upstream", "worker", *app_instants())
+            .drop_nulls(["worker", "begin", "end"])
+        )
+        measured = overlaps(held.head(LOOKED_AT).collect(engine="streaming"))
+        return {name: overlap for name, (overlap, _) in measured.items()}
 
     def response_range(self) -> tuple[float, float] | None:
         """See ``Measures``."""

@@ -18,6 +18,7 @@ import polars as pl
 
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.known import Known
+from sojourn.explain.one_worker import Overlap
 from sojourn.explain.statistics import Summary
 
 Row = dict[str, Any]
@@ -26,7 +27,6 @@ SHOWN = ("queueing_delay", *COMPONENTS)
 GROUP_SHOWN = ("request_time", "queueing_delay", "service_time")
 # Sums of whole microseconds come out this near, in seconds or in parts of a window: what is nearer to 0 is 0.
 ROUNDING = 1e-7
-TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may count, the coarsest first
 EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
 
 
@@ -117,6 +117,9 @@ class Measures(Protocol):
 
     def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
         """Seconds from ``first`` until the last worker was free, and per backend: upstream, workers, busy (s)."""
+
+    def overlaps(self) -> dict[str | None, Overlap]:
+        """Backend -> what its workers served at the same time, by the first ``LOOKED_AT`` requests; those that tell."""
 
     def response_range(self) -> tuple[float, float] | None:
         """Shortest and longest response time, s."""

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.explain.frame_measures import without_upgraded
+from sojourn.explain.one_worker import SLACK, Overlap, app_instants, most_at_once, overlaps
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -31,7 +32,6 @@ Codes = npt.NDArray[np.int32]
 SAID = "worker values"
 TOLD = "told"
 SEEN = "most at once"
-SLACK = 1e-5  # s
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,20 @@ class Workers:
         source: per backend: ``SAID`` (distinct worker values that lived at the same time), ``TOLD`` by the user, or
             ``SEEN`` (no worker value was logged: the most requests in service at the same time, a lower bound).
         names: per backend, distinct worker values; more than ``count`` where workers were replaced.
+        overlap: per backend, requests that one of its workers served at the same time.
+        slack: per backend, s: services that overlap by less may only seem to, by the steps of the app's clock.
     """
 
     count: npt.NDArray[np.int64]
     source: tuple[str, ...]
     names: npt.NDArray[np.int64]
+    overlap: tuple[Overlap, ...] = ()
+    slack: tuple[float, ...] = ()
+
+    def in_one_worker(self, backend: int) -> int:
+        """How many requests a worker of a backend serves at a time, 1 where ``count`` was given by the user."""
+        serial = not self.overlap or self.source[backend] == TOLD or not self.overlap[backend].concurrent
+        return 1 if serial else self.overlap[backend].most
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,7 @@ def visits(
             "__wait_end",
             pl.when(pl.col("__held").is_not_null()).then("__busy_start").alias("__busy_start"),
             (pl.col("__busy_start") + pl.col("__held")).alias("__busy_end"),
+            *(instant.name.prefix("__app_") for instant in app_instants()),
             *(name for name in ("request_id", "time") if "request_id" in names and name not in kept),
         )
         .collect(engine="streaming")
@@ -183,20 +193,6 @@ def places_of(codes: npt.NDArray[np.integer[Any]], count: int) -> list[Ints]:
     """Where each code from 0 to ``count`` - 1 stands, ascending."""
     order = np.argsort(codes, kind="stable").astype(np.int64)
     return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1]) if count else []
-
-
-def most_at_once(begin: Floats, end: Floats) -> int:
-    """The largest number of intervals [begin, end) that hold at one instant; 0 of none.
-
-    Instants are known to a microsecond each, and sums of them to a few: overlaps shorter than ``SLACK`` are none.
-    """
-    if not len(begin):
-        return 0
-    instants = np.concatenate([np.maximum(end - SLACK, begin), begin])
-    steps = np.concatenate([np.full(len(end), -1), np.full(len(begin), 1)])
-    # At one instant ends come first: a worker that takes its next request at once is not two workers.
-    order = np.argsort(instants, kind="stable")
-    return int(np.cumsum(steps[order]).max())
 
 
 def _each_once(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -248,6 +244,9 @@ def _workers(
         .group_by("backend", "worker")
         .agg(pl.col("__busy_start").min(), pl.col("__busy_end").max())
     )
+    instants = table.select("upstream", "worker", begin="__app_begin", end="__app_end")
+    measured = overlaps(instants)
+    of_backend = [measured.get(name, (Overlap(), SLACK)) for name in backends]
     count, source, names = [], [], []
     of_names, of_requests = (_intervals(frame, len(backends)) for frame in (lives, held))
     for code, name in enumerate(backends):
@@ -260,7 +259,13 @@ def _workers(
         begin, end = of_names[code] if names[-1] else of_requests[code]
         count.append(max(most_at_once(begin, end), 1))
         source.append(SAID if names[-1] else SEEN)
-    return Workers(np.array(count, np.int64), tuple(source), np.array(names, np.int64))
+    return Workers(
+        np.array(count, np.int64),
+        tuple(source),
+        np.array(names, np.int64),
+        tuple(overlap for overlap, _ in of_backend),
+        tuple(slack for _, slack in of_backend),
+    )
 
 
 def _intervals(frame: pl.DataFrame, backends: int) -> list[tuple[Floats, Floats]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sojourn.explain.one_worker import doubt
 from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.sections.blame_pictures import blame_pictures
@@ -75,7 +76,7 @@ def _whose(found: BlameResult, culprit: str | None) -> str:
 
 
 def _failures(found: BlameResult) -> list[str]:
-    failures = []
+    failures = doubt(found.workers, "blame")
     missing = found.left_out.get("no_wait", 0)
     if missing and found.dispatch > DOUBTFUL * max(found.waited, 0):
         failures.append(

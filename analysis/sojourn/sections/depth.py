@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import polars as pl
 
+from sojourn.explain.one_worker import doubt
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.sections.depth_pictures import depth_pictures
@@ -133,7 +134,7 @@ def _coarse(found: DepthResult) -> list[tuple[str, ...]]:
 
 
 def _notes(found: DepthResult) -> list[str]:
-    notes = []
+    notes = doubt(found.workers, "utilisation")
     unlike = []
     for row in found.backends:
         time, arrivals = row["in_system"], row["seen_in_system"]

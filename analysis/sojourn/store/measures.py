@@ -17,6 +17,7 @@ from sojourn.explain.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.explain.known import Known, known_of
 from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row
+from sojourn.explain.one_worker import Overlap
 from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
 from sojourn.frame import Selection
 from sojourn.store import statements as sql
@@ -142,6 +143,11 @@ class StoreMeasures(ChartMeasures):
         rows = self._rows("backends")
         seconds = max(((row["held_until"] - first).total_seconds() for row in rows), default=0.0)
         return seconds, [(row["upstream"], row["workers"], row["busy"]) for row in rows]
+
+    def overlaps(self) -> dict[str | None, Overlap]:
+        """See ``Measures``."""
+        rows = self._rows("overlaps", sql.overlap_parts())
+        return {row["upstream"]: Overlap(row["most"], row["share"]) for row in rows}
 
     @functools.cached_property
     def _counted(self) -> Row:

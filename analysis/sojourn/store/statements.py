@@ -15,7 +15,8 @@ import polars as pl
 
 from sojourn.errors import SojournError
 from sojourn.explain.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES
-from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN, TICKS
+from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN
+from sojourn.explain.one_worker import LOOKED_AT, SLACK, TICKS
 from sojourn.explain.statistics import QUANTILES
 from sojourn.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 
@@ -267,6 +268,12 @@ def _ticks() -> str:
         + ", ".join(f'minIf(ifNull({instant} % {tick} = 0, 1), served) AS "{name}/{tick}"' for tick in TICKS)
         for name, instant in INSTANT_US.items()
     )
+
+
+def overlap_parts() -> dict[str, str]:
+    """The ``$names`` of ``overlaps.sql``, in us."""
+    cases = ", ".join(f"min(begun % {tick} = 0) OVER (PARTITION BY upstream), {tick}" for tick in TICKS)
+    return {"tick": f"multiIf({cases}, 1)", "slack": str(round(SLACK * 1e6)), "looked_at": str(LOOKED_AT)}
 
 
 def group_parts(group: str, *, exact: bool) -> dict[str, str]:

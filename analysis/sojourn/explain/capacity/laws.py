@@ -21,6 +21,7 @@ from typing import Any
 from sojourn.errors import SojournError
 from sojourn.explain.audit import Audit
 from sojourn.explain.capacity.station import BACKEND, Station, stations
+from sojourn.explain.one_worker import doubt
 from sojourn.explain.visits import SEEN, Visits
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
 from sojourn.shown import Shown
@@ -169,8 +170,9 @@ class Laws(Shown):
     @property
     def notes(self) -> list[str]:
         """What to know."""
-        found = []
         seen = [s.station for s in self.stations]
+        backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
+        found = doubt(backends, "every law")
         if any(SEEN in s.workers_source for s in seen):
             found.append(
                 "No worker values were logged: workers are the most requests in service at the same time, which is "
@@ -258,6 +260,8 @@ def station_laws(station: Station, stationary: bool | None, trend: str = "") -> 
 
 def _reason(law: str, station: Station, stationary: bool | None, trend: str) -> str | None:
     """Why a law does not apply; None where it does."""
+    if station.in_one_worker > 1:
+        return "a worker serves several requests at a time"
     if law == "closed_loop":
         return next(_against_a_closed_loop(station, stationary, trend), None)
     return next(_against(law, station, stationary, trend), None)

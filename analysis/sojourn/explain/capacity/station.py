@@ -41,6 +41,7 @@ class Station:
         given_up: share given up on while they waited or were served.
         loop: closed or open.
         windows: columns utilisation, wait (mean), requests; by time.
+        in_one_worker: requests that one worker serves at a time.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class Station:
     given_up: float
     loop: Loop
     windows: pl.DataFrame
+    in_one_worker: int = 1
 
 
 def stations(found: Visits, *, least: int) -> list[Station]:
@@ -122,6 +124,7 @@ def _station(found: Visits, members: npt.NDArray[np.intp], kind: str, name: str 
         given_up=float(np.isin(gone, (499, 504)).mean()),
         loop=loop_of_requests(arrival, ended),
         windows=_windows(arrival, wait, np.where(known, held, service), workers),
+        in_one_worker=max(found.workers.in_one_worker(int(member)) for member in members),
     )
 
 

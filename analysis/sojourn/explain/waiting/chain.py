@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain.visits import Visits, most_at_once
+from sojourn.explain.one_worker import most_at_once
+from sojourn.explain.visits import Visits
 from sojourn.explain.waiting.charge import Services, matrices
 from sojourn.explain.waiting.classes import summed
 from sojourn.words import iso

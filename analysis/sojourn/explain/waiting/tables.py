@@ -123,7 +123,10 @@ def costliest_requests(
 
 
 def workers_table(found: Visits) -> list[dict[str, Any]]:
-    """Per backend: upstream, workers, source (how that is known), names (distinct worker values), pool."""
+    """Per backend: upstream, workers, source (how that is known), names (distinct worker values), pool.
+
+    in_one_worker: how many requests one of its workers serves at a time.
+    """
     known = found.workers
     return [
         {
@@ -132,6 +135,7 @@ def workers_table(found: Visits) -> list[dict[str, Any]]:
             "source": known.source[i],
             "names": int(known.names[i]),
             "pool": found.pools[found.pool[i]],
+            "in_one_worker": known.in_one_worker(i),
         }
         for i, name in enumerate(found.backends)
     ]

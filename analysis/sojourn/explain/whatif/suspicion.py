@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.explain.visits import TOLD, most_at_once
+from sojourn.explain.one_worker import SLACK, most_at_once
+from sojourn.explain.visits import TOLD
 from sojourn.explain.waiting.charge import accounts, services_of
 from sojourn.explain.whatif.workload import Workload
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 MANY = 0.01  # share of requests
 MUCH = 0.30  # share of the wait
@@ -19,14 +20,19 @@ def suspicion(workload: Workload, error: float) -> str:
     for code, name in enumerate(found.backends):
         here = found.at_backend[code]
         here = here[~np.isnan(found.busy_end[here]) & ~np.isnan(found.busy_start[here])]
-        at_once = most_at_once(found.busy_start[here], found.busy_end[here])
+        slack = found.workers.slack[code] if found.workers.slack else SLACK
+        at_once = most_at_once(found.busy_start[here], found.busy_end[here], slack)
         count = int(found.workers.count[code])
         if at_once > count:
-            told = "--workers tells" if found.workers.source[code] == TOLD else "its worker values tell"
             where = printable(name or "a backend", 60)
+            several = (
+                f"up to {at_once} requests were in service at once at {where}, which has {counted(count, 'worker')} "
+            )
+            if found.workers.source[code] == TOLD:
+                return f"{several}by --workers"
             return (
-                f"up to {at_once} requests were in service at once at {where}, where {told} of {count} "
-                "workers; an async or threaded app serves several in one worker: give --workers"
+                f"{several}by its worker values; an async or threaded app serves several in one worker: give "
+                "--workers, the requests that it serves at once"
             )
     if workload.imputed > MANY * len(workload):
         return (

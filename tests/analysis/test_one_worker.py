@@ -1,0 +1,107 @@
+"""A worker that serves several requests at a time is no fault, and one whose clock is coarse serves one at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sojourn
+from one_worker_log import event_loop, overlaps_of, serial
+from sojourn.doctor.split_findings import split_findings
+from sojourn.explain.capacity.laws import laws
+from sojourn.explain.one_worker import Overlap
+from sojourn.explain.result import SplitResult
+from sojourn.explain.visits import visits
+from sojourn.explain.waiting.blame import blame
+from sojourn.explain.waiting.depth import depth
+from sojourn.explain.whatif.whatif import whatif
+from sojourn.sections.blame import blame_section
+from sojourn.sections.depth import depth_section
+
+
+def measured(folder: Path, lines: bytes) -> SplitResult:
+    (folder / "a.jsonl").write_bytes(lines)
+    return sojourn.split(folder / "a.jsonl")
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> SplitResult:
+    """76 requests/s of 0.1 s each: 760 % of one worker's time."""
+    return measured(tmp_path_factory.mktemp("busy"), event_loop(3000, 76.0, lambda rng: rng.expovariate(10.0)))
+
+
+def utilisation(result: SplitResult) -> dict[str, Any]:
+    (check,) = [one for one in result.to_dict()["audit"]["checks"] if one["name"] == "utilisation"]
+    return check
+
+
+def test_an_event_loop_is_no_failure_of_the_audit(busy: SplitResult) -> None:
+    check = utilisation(busy)
+    assert (check["verdict"], check["value"] > 6) == ("unknown", True)
+    assert "serve several requests at a time" in check["sentence"]
+    assert busy.audit.utilisation[0]["in_one_worker"] > 8
+    assert busy.audit.failures() == []
+    assert "workers-impossible" not in {finding.code for finding in split_findings(busy, "a.jsonl")}
+
+
+def test_an_event_loop_with_little_to_do_is_one_too(tmp_path: Path) -> None:
+    result = measured(tmp_path, event_loop(2000, 5.0, lambda rng: rng.expovariate(20.0)))
+    check = utilisation(result)
+    assert check["value"] < 1
+    assert check["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize("service", [0.01, 0.05])
+def test_a_serial_process_with_a_coarse_clock_serves_one_at_a_time(tmp_path: Path, service: float) -> None:
+    lines = serial(400, service)
+    assert 0 < max(overlaps_of(lines)) < 0.001
+    result = measured(tmp_path, lines)
+    assert utilisation(result)["verdict"] == "pass"
+    assert visits(result.rows).workers.overlap == (Overlap(1, 0.0),)
+
+
+def test_blame_depth_laws_and_what_if_say_that_they_are_no_guide(busy: SplitResult) -> None:
+    doubts = (
+        *blame_section(blame(busy.rows)).failures,
+        *depth_section(depth(busy.rows)).notes,
+        *laws(visits(busy.rows)).notes,
+        *whatif(busy.rows).notes,
+    )
+    assert sum("one at a time, and is no guide there" in doubt for doubt in doubts) == 4
+    assert laws(visits(busy.rows)).stations[0].believe is None
+
+
+def test_a_number_of_workers_given_is_what_a_backend_serves_at_once(busy: SplitResult) -> None:
+    told = visits(busy.rows, workers=40)
+    assert told.workers.in_one_worker(0) == 1
+    assert not any("no guide" in note for note in laws(told).notes)
+    assert whatif(busy.rows, [{"service": "x1"}], workers=40).refused is None
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+@pytest.mark.parametrize("service", [0.01, 0.05])
+def test_a_serial_process_in_a_closed_loop_is_replayed_as_one(
+    tmp_path: Path, service: float, workers: int | None
+) -> None:
+    """No worker that the log does not show: clients ask again when they were answered."""
+    rows = measured(tmp_path, serial(1500, service)).rows
+    open_loop = whatif(rows, workers=workers)
+    assert open_loop.refused is None or "--closed-loop" in open_loop.refused
+    assert "--workers" not in (open_loop.refused or "")
+    assert whatif(rows, workers=workers, closed_loop=True).refused is None
+
+
+def test_a_process_that_needs_time_between_requests_is_in_a_closed_loop_all_the_same(tmp_path: Path) -> None:
+    rows = measured(tmp_path, serial(900, 0.010, between=0.003, clients=6)).rows
+    refused = whatif(rows).refused
+    assert refused is not None
+    assert "--closed-loop comes nearer" in refused
+    assert "--workers" not in refused
+
+
+def test_more_requests_at_once_than_the_workers_given_does_not_ask_for_workers(busy: SplitResult) -> None:
+    refused = whatif(busy.rows, workers=1).refused
+    assert refused is not None
+    assert "by --workers" in refused
+    assert "give --workers" not in refused
