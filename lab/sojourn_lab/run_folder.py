@@ -58,15 +58,16 @@ class RunFolder:
         raise LabError(f"a thousand runs are called {base}")
 
     def set_aside(self) -> Path:
-        """Rename the finished folder to `<name>.void` and return that; LabError if the name is taken.
+        """Rename the finished folder to `<name>.void`, or `-2`, `-3`, … where that is taken, and return the new path.
 
         Its own name is then free for the repetition.
         """
-        aside = self.final.with_name(self.final.name + ".void")
-        if aside.exists():
-            raise LabError(f"{aside} already exists: the void run stays in {self.final}")
-        self.final.rename(aside)
-        return aside
+        aside = wanted = self.final.with_name(self.final.name + ".void")
+        number = 1
+        while aside.exists():
+            number += 1
+            aside = wanted.with_name(f"{wanted.name}-{number}")
+        return self.final.rename(aside)
 
     @property
     def logs(self) -> Path:

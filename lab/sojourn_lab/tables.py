@@ -73,7 +73,7 @@ def one_line(run: Run, where: str) -> str:
     else:
         failed = sorted({each.name for each in run.criteria if not each.passed})
         outcome = "[red]void[/]" if run.void else "[red]failed[/]"
-        outcome += f": {_plain('; '.join([*run.void_reasons, *run.faults, *failed]))}"
+        outcome += f": {_plain('; '.join([*run.void_reasons, *filter(None, [run.advice]), *run.faults, *failed]))}"
     took = seconds_between(run.started, run.finished)
     counts = f"{kept} of {len(run.criteria)} criteria, {took:.0f} s"
     return f"{_plain(run.scenario.name):22} {outcome} ({counts}; {_plain(where)})"
