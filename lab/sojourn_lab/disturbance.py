@@ -20,11 +20,10 @@ that core. What is stolen looks like processor time of whoever was running.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 from sojourn.words import milliseconds, printable
@@ -33,6 +32,7 @@ from sojourn_lab.case import Case
 from sojourn_lab.generator.verdict import LAG_SHARE
 from sojourn_lab.plan import Summary, Window
 from sojourn_lab.proc import GONE, PROC, Stat, family_in, run_queue_waits_of, stats_of_all, stolen_time
+from sojourn_lab.sampling import SamplerThread
 from sojourn_lab.topology import Topology
 
 DELAYED_LIMIT = LAG_SHARE
@@ -201,7 +201,7 @@ def neighbours_of(first: Snapshot, last: Snapshot) -> list[Neighbour]:
     return sorted(busy, key=lambda each: -each.cores)[:MOST_NAMED]
 
 
-class DisturbanceSampler:
+class DisturbanceSampler(SamplerThread):
     """A thread that looks at /proc while a case goes on, about ten times in its measured window of `duration` s.
 
     `groups` returns the process groups of the servers. Entered at the beginning of the case; `between` is for when it
@@ -209,26 +209,12 @@ class DisturbanceSampler:
     """
 
     def __init__(self, duration: float, groups: Callable[[], Collection[int]], root: Path = PROC) -> None:
+        super().__init__("disturbance-sampler")
         self._period = min(max(duration / 10.0, SHORTEST_PERIOD), LONGEST_PERIOD)
         self._groups = groups
         self._root = root
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="disturbance-sampler", daemon=True)
         self._snapshots: list[Snapshot] = []
         self._unknown = ""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    @property
-    def running(self) -> bool:
-        """Whether it still looks; it stops by itself where /proc does not have what is needed."""
-        return self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._end.wait(self._period):

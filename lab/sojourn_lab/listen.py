@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 import time
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from sojourn.kernel.errors import KernelUnavailableError
 from sojourn.kernel.lines_file import LinesFile
 from sojourn.kernel.sock_diag import listening_sockets
 
 from sojourn_lab.errors import LabError
+from sojourn_lab.sampling import SamplerThread
 
 PERIOD = 0.25
 """Seconds between samples. A dump of a few listening sockets takes well under a millisecond."""
@@ -49,7 +49,7 @@ def listen_depths() -> dict[int, Depth]:
     return depths
 
 
-class ListenSampler:
+class ListenSampler(SamplerThread):
     """A thread that writes the depth of some ports to a file of JSON lines, every `period` seconds.
 
     A line is `{"time": unix s, "socket": name, "port": n, "depth": n, "limit": n}`; where the kernel
@@ -66,27 +66,18 @@ class ListenSampler:
         keep: bool = False,
         max_bytes: int | None = None,
     ) -> None:
+        super().__init__("listen-sampler")
         self._path = path
         self._ports = ports
         self._period = period
         self._keep = keep
         self._max_bytes = max_bytes
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="listen-sampler", daemon=True)
         self.unavailable: str | None = None
         """Why there are no samples, or no more of them."""
         self.failed: str | None = None
         """Why there are no more of them, where the file is to blame."""
         self.last_seen = time.monotonic()
         """When one of the ports was there the last time, in monotonic seconds; the start, before that."""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
 
     def _run(self) -> None:
         try:

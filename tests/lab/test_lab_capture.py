@@ -19,8 +19,6 @@ from sojourn_lab.external import asked_target
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.recording import _captured
 
-pytestmark = pytest.mark.alone
-
 SMALL = """
 name = "small"
 title = "A burst into a queue of two, and a load that finds room"

@@ -71,13 +71,9 @@ def measured(tmp_path: Path, asked: float, **later: float) -> Disturbance:
     start = machine(tmp_path / "a", run=0.0, servers=0.0, waited=0.0, outside=0.0)
     first = snapshot_of(LAB, GROUPS, start)
     last = snapshot_of(LAB, GROUPS, machine(tmp_path / "b", **later))
-    return disturbance_between(first, last._replace(time=first.time + 2.0), asked)
-
-
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    if "tmp_path" in request.fixturenames and "alone" not in request.keywords:
-        monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "cpu_count", lambda: 2)
+        return disturbance_between(first, last._replace(time=first.time + 2.0), asked)
 
 
 def test_reads_process_whose_name_holds_parentheses(tmp_path: Path) -> None:
@@ -147,7 +143,8 @@ def test_missing_schedstat_is_said_and_makes_nothing_void(tmp_path: Path) -> Non
     since = time.time()
     with DisturbanceSampler(0.1, lambda: GROUPS, tmp_path) as sampler:
         deadline = time.monotonic() + 10.0
-        while sampler.running and time.monotonic() < deadline:
+        while "schedstat" not in sampler.between(Window(since, time.time()), 1.0).unknown:
+            assert time.monotonic() < deadline
             time.sleep(0.01)
     found = sampler.between(Window(since, time.time()), 1.0)
     assert "schedstat" in found.unknown
@@ -200,7 +197,6 @@ def lab_run(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads((folder / "run" / "run.json").read_bytes()), done.stdout + done.stderr
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_run_beside_busy_loops_is_void_repeated_and_says_what_to_close(tmp_path: Path) -> None:
     loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
@@ -225,7 +221,6 @@ def test_run_beside_busy_loops_is_void_repeated_and_says_what_to_close(tmp_path:
     assert output.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}" or "report: " in output
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_run_without_neighbours_is_not_void(tmp_path: Path) -> None:
     for attempt in range(3):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from sojourn_lab.proc import GONE, memory_of, stat_of
+from sojourn_lab.sampling import SamplerThread
 
 PERIOD = 0.25
 """Seconds between two samples."""
@@ -66,22 +66,13 @@ def usage_between(samples: Sequence[Sample], since: float, until: float) -> dict
     }
 
 
-class UsageSampler:
+class UsageSampler(SamplerThread):
     """A thread that samples groups of processes by name, four times a second, until it is left."""
 
     def __init__(self, groups: Mapping[str, Sequence[int]]) -> None:
+        super().__init__("usage-sampler")
         self._groups = groups
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="usage-sampler", daemon=True)
         self.samples: dict[str, list[Sample]] = {name: [] for name in groups}
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
 
     def _run(self) -> None:
         due = time.monotonic()
