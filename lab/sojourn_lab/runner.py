@@ -53,9 +53,8 @@ def finished_run(
 ) -> Run:
     """Run a scenario (already scaled by `scale`), fill the folder, give it its final name, return the record.
 
-    `changes` is what was set otherwise than in the scenario's file, for the record, and `first_try` why a first run was
-    void. Raises LabError when the run could
-    not be made; the folder then keeps its temporary name and its logs.
+    For the record, `changes` is what was set otherwise than in the scenario's file, and `first_try` why a first run was
+    void. Raises LabError when the run could not be made; the folder then keeps its temporary name and its logs.
     """
     started = time.time()
     parts = Parts(scenario, folder, interrupts, watcher, make_runtime, first_try or [])

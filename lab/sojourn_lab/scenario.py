@@ -220,8 +220,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 continue
             beside = criterion.other_cases()
             own = {case.name for case in self.cases if fnmatchcase(case.name, criterion.cases)}
-            if own - beside or len(beside) > 1:
-                compared |= (own | beside) if beside else set()
+            if beside and len(own | beside) > 1:
+                compared |= own | beside
         return compared
 
     def rounds_of(self, case: Case) -> int:
