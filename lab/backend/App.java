@@ -27,7 +27,7 @@ public class App {
         Double.parseDouble(System.getenv().getOrDefault("LAB_SLOWDOWN", "1"));
     static final Pattern ROUTE = Pattern.compile("/[a-z0-9/_-]{1,60}");
 
-    // What one request measures: made first in a handler, asked when its headers are about to leave.
+    // The measurements of one request: begun first in a handler, set as headers just before the answer leaves.
     static final class Measured {
         // Seconds, milliseconds, microseconds or nanoseconds: the number of digits decides, the prefix t= says nothing.
         static final Pattern STAMP = Pattern.compile(

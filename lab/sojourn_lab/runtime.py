@@ -237,7 +237,7 @@ class ProcessRuntime(Standing):
         if self.nginx is not None and (code := self.nginx.process.exit_code()) is not None:
             raise LabError(f"nginx ended ({code}) while it was under load")
         if self.nginx is not None and self._topology.keepalive is not None:
-            # An idle connection that nginx keeps may hold a worker, which then answers nobody else.
+            # An idle connection that nginx keeps may hold a worker, which then accepts no other; a reload closes it.
             self._reconfigure(self.nginx)
         for backend in self.backends:
             backend.wait_until_ready(deadline)

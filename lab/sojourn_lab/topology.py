@@ -159,8 +159,10 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("the uwsgi protocol has one request a connection: it knows no `keepalive`")
         if self.unix and self.server in ("queue", "java"):
             raise ValueError(f"{self.server} cannot listen on a Unix socket")
-        if self.unix and self.defer_accept is not None:
-            raise ValueError("`defer_accept` is an option of TCP, and `unix` sockets do not have it")
+        if self.unix and (self.defer_accept is not None or self.namespace is not None):
+            raise ValueError("`defer_accept` and `namespace` are about TCP, and do not change `unix` sockets")
+        if self.defer_accept is not None and self.server == "java":
+            raise ValueError("java binds a socket of its own, without `defer_accept`")
         if (self.dependency is not None or self.mirror is not None) and self.server not in ASKING:
             raise ValueError(f"the app of {self.server} has no `dependency` and no `mirror`: use {' or '.join(ASKING)}")
 

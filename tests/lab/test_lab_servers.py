@@ -17,7 +17,7 @@ from sojourn_lab.runtime import ProcessRuntime
 from sojourn_lab.servers import others
 from sojourn_lab.servers.others import recipe
 from sojourn_lab.servers.table import SERVERS, why_server_unavailable
-from sojourn_lab.topology import Topology
+from sojourn_lab.topology import Dependency, Namespace, Topology
 
 pytestmark = pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))
 
@@ -101,7 +101,10 @@ def test_every_server_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
         ({"server": "java", "unix": True}, "cannot listen on a Unix socket"),
         ({"server": "unicorn", "threads": 2}, "no threads"),
         ({"server": "uwsgi", "keepalive": 32}, "one request a connection"),
-        ({"unix": True, "defer_accept": 1}, "option of TCP"),
+        ({"unix": True, "defer_accept": 1}, "are about TCP"),
+        ({"unix": True, "namespace": Namespace()}, "are about TCP"),
+        ({"server": "java", "defer_accept": 1}, "a socket of its own"),
+        ({"server": "puma", "dependency": Dependency()}, "no `dependency`"),
     ],
 )
 def test_settings_that_a_server_does_not_have_are_refused(values: dict[str, Any], complaint: str) -> None:
