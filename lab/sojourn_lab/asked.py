@@ -115,7 +115,10 @@ def without_long_cases(scenario: Scenario) -> Scenario:
 
     try:
         return msgspec.structs.replace(
-            scenario, cases=kept, criteria=[each for each in scenario.criteria if still_meant(each)]
+            scenario,
+            cases=kept,
+            criteria=[each for each in scenario.criteria if still_meant(each)],
+            contrasts=[each for each in scenario.contrasts if not {each.a, each.b} & left_out],
         )
     except ValueError as error:
         raise ScenarioError(f"the short form of {scenario.name}: {error}") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from lab_support import missed, sound_run
+from sojourn_lab.asked import without_long_cases
 from sojourn_lab.contrasts import contrast_results
 from sojourn_lab.criteria import judged_criteria
 from sojourn_lab.document import CaseResult, WindowTimes
@@ -30,6 +31,14 @@ def test_the_cases_of_a_server_differ_in_its_connections_alone() -> None:
         assert msgspec.structs.replace(after, keepalive=None) == before
         assert cases[name].same_draws(cases[name + KEPT])
     assert {scenario.topology_of(cases[name]).server for name in plain} >= {"puma", "gunicorn", "php-fpm", "go"}
+
+
+def test_the_short_form_has_no_contrast_of_a_case_that_it_leaves_out() -> None:
+    short = without_long_cases(find_scenario("keepalive"))
+    names = {case.name for case in short.cases}
+    assert not any("2x2" in name for name in names)
+    assert all({each.a, each.b} <= names for each in short.contrasts)
+    assert any("gthread" in each.name for each in short.contrasts)
 
 
 def test_a_contrast_with_a_skipped_case_is_not_judged() -> None:
