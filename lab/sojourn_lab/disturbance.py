@@ -246,7 +246,7 @@ def waiting_asked(case: Case, topology: Topology, window: Window, summary: Summa
     seconds = window.until - window.since
     if summary is not None:
         attempts = summary.answered + sum(summary.errors.values())
-        most = topology.backends * topology.workers * seconds
+        most = topology.served_at_once * seconds
         return min(attempts * (case.mean_service_time + case.dependency), most)
     if case.grpc is not None:
         return case.grpc.rate * seconds * case.grpc.service_time
