@@ -103,6 +103,7 @@ def test_which_of_the_files_wins(ran: Ran, tmp_path: Path, monkeypatch: pytest.M
         ("[split]\nslo = [1, 2]", "[split] slo: one value is wanted, not a list"),
         ("[split]\nwhere = [{a = 1}]", "[split] where: {'a': 1} is no text and no number"),
         ('[split]\nhtml = "/etc/passwd"', "[split] html: what is written or sent is said on the command line only"),
+        ("[doctor]\nask-backends = true", "[doctor] ask-backends: what is written or sent is said on the command line"),
         ("[capture]\nforce = true", "[capture] force: what is written or sent"),
         ('[lab.run]\nurl = "http://a"', "[lab run] url: what is written or sent"),
         ("[defaults]\nfoo = 1", "[defaults] foo: no command has such an option"),

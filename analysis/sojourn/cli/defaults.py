@@ -31,8 +31,8 @@ HERE = "sojourn.toml"
 FOR_ALL = "defaults"
 # A file that lies in a folder one happens to stand in must not write, replace or send anything.
 NEVER = {
-    "force", "help", "html", "keep", "kernel", "lab-app", "max-concurrency", "max-duration", "max-rate", "out",
-    "parquet", "rejects", "roles", "url", "write",
+    "ask-backends", "force", "help", "html", "keep", "kernel", "lab-app", "max-concurrency", "max-duration", "max-rate",
+    "out", "parquet", "rejects", "roles", "url", "write",
 }  # fmt: skip
 
 # Options that are named as those of other verbs and mean something else: nothing said of all verbs reaches them.

@@ -149,8 +149,8 @@ def answering(finding: Finding, servers: Mapping[str, AppServer]) -> Finding:
         return finding
     fix, into = answer_lines(languages.pop())
     names = " and ".join(sorted({each.name for each in known if each.name}))
-    why = f"{names} answers there. {finding.why}" if names else finding.why
-    return replace(finding, fix=fix, into=into, why=why)
+    what = f"{finding.what} The app runs in {names}." if names else finding.what
+    return replace(finding, fix=fix, into=into, what=what)
 
 
 def _refused_stamps(facts: Facts, name: str) -> Iterator[Finding]:

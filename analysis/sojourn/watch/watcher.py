@@ -195,8 +195,8 @@ class Watcher:
     def _notes(self, clock: pl.DataFrame, windows: Mapping[str, Figures], now: datetime) -> Iterator[str]:
         records = self.recent.records
         if records.read and not records.accepted:
-            format_ = format_of_rejects(records)
-            which = f" (this is {format_.name})" if format_ else ""
+            foreign = format_of_rejects(records)
+            which = f" (this is {foreign.name})" if foreign else ""
             yield f"Not one of {records.read:,} lines is a record{which}; sojourn doctor says what the log lacks."
         if self.recent.full is not None:
             kept = duration((now - self.recent.full).total_seconds())

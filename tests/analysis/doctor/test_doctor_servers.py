@@ -247,7 +247,7 @@ def test_a_silent_app_gets_the_lines_of_its_language(tmp_path: Path, name: str) 
         "php": "auto_prepend_file",
     }
     assert wanted[SERVERS[name][3]] in finding.fix
-    assert SERVERS[name][1] in finding.why or SERVERS[name][2] == CLOSED
+    assert finding.what.endswith(f"The app runs in {SERVERS[name][1]}.")
 
 
 def test_backends_of_a_log_are_asked_only_on_request(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_backends_of_a_log_are_asked_only_on_request(tmp_path: Path) -> None:
         assert "X-Service-Time: " in plain.fix
         (asked,) = (each for each in diagnose(source, ask_backends=True).findings if each.code == "app-silent")
         assert "ASGIMiddleware" in asked.fix
-        assert asked.why.startswith("Uvicorn answers there.")
+        assert asked.what.endswith("The app runs in Uvicorn.")
     assert requests == []  # HEAD, and no GET
     gone = next(each for each in diagnose(source, ask_backends=True).findings if each.code == "app-silent")
     assert gone.fix == plain.fix
