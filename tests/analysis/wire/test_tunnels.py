@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 from sojourn.explain.wire.wire import wire
 from sojourn.sections.wire import wire_section
+from tshark_reads import Ours, plain, segment_differences, tshark_rows
 
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 Wrap = Callable[[Packet], Packet]
@@ -137,11 +137,11 @@ def test_tcp_inside_of_a_tunnel_is_read_as_without_it(kind: str, ends: tuple[str
 def test_tshark_sees_the_same_connections(kind: str, tmp_path: Path) -> None:
     packets = [packet for ends in (V4, V6) for packet in conversation(ends)]
     path = written(tmp_path, pcap(wrapped(WRAPS[kind][0], packets), nano=True))
-    rows, _, _ = all_of(path)
-    fields = ("frame.number", "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.len")
-    command = ["tshark", "-n", "-r", str(path), "-T", "fields", *(part for name in fields for part in ("-e", name))]
-    theirs = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
-    assert [tuple(map(int, line.split("\t"))) for line in theirs] == [(*row[2:3], *row[4:7], row[12]) for row in rows]
+    ours = Ours(path)
+    number, rows = tshark_rows(path)
+    assert number == len(packets) == sum(plain(row) for row in rows)
+    assert segment_differences(ours, rows) == []
+    assert len({row["tcp.stream"] for row in rows}) == len(ours.tracked.connections) == 2
 
 
 def test_connections_inside_and_outside_are_counted_once(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """What tshark reads of a capture, and where what is read here differs from it.
 
 tshark is told to look at packets one by one: no reassembly of fragments or of messages, so that a head is reported in
-the packet it begins in. TCP inside of tunnels, of ICMP errors and of anything else that is not read here (``PLAIN``) is
+the packet it begins in. TCP inside of ICMP errors and of anything else that is not read here (``LAYERS``) is
 left out on its side, as it is counted under ``other`` on ours.
 """
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections import Counter
 from ipaddress import ip_address
@@ -29,11 +28,11 @@ OPTIONS = (
     "ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE", "http.desegment_headers:FALSE",
     "http.desegment_body:FALSE", "tcp.relative_sequence_numbers:FALSE", "tcp.try_heuristic_first:FALSE",
 )  # fmt: skip
-# Link layers, VLAN tags, IP and IPv6 with its extension headers, and TCP.
-PLAIN = re.compile(
-    r"^(eth:ethertype|sll:ethertype|sll|null|loop|raw|ip|ipv6)?(:(vlan|ieee8021ad):ethertype)*(:vlan|:ieee8021ad)?"
-    r":?(ip|ipv6)(:ipv6\.\w+|:ah)*:tcp(:|$)"
-)
+# Link layers, VLAN tags, IP and IPv6 with its extension headers, tunnels, and TCP.
+LAYERS = {
+    "eth", "ethertype", "sll", "null", "loop", "raw", "vlan", "ieee8021ad", "ip", "ipv6", "ah", "gre", "erspan", "udp",
+    "vxlan", "geneve", "gtp", "pppoes", "ppp", "mpls", "pwethcw", "pwethheuristic", "etherip",
+}  # fmt: skip
 
 
 def tshark_rows(path: Path) -> tuple[int, list[dict[str, str]]] | str:
@@ -52,10 +51,16 @@ def tshark_rows(path: Path) -> tuple[int, list[dict[str, str]]] | str:
 
 
 def plain(row: dict[str, str]) -> bool:
-    """TCP directly in IP, with a header that tshark could read."""
+    """TCP in IP, inside of tunnels or not, with a header that tshark could read."""
     needed = [row[name] for name in ("tcp.srcport", "tcp.seq_raw", "tcp.hdr_len", "tcp.flags", "tcp.window_size_value")]
     whole = all(value and "|" not in value for value in (*needed, row["tcp.len"]))
-    return whole and bool(PLAIN.match(row["frame.protocols"]))
+    return whole and readable(row)
+
+
+def readable(row: dict[str, str]) -> bool:
+    """Whether every layer up to TCP is one that is read here."""
+    layers, tcp, _ = f"{row['frame.protocols']}:".partition(":tcp:")
+    return bool(tcp) and all(layer in LAYERS or layer.startswith(("ipv6.", "gtp.")) for layer in layers.split(":"))
 
 
 def segment_of(row: dict[str, str]) -> tuple[object, ...]:
@@ -64,14 +69,20 @@ def segment_of(row: dict[str, str]) -> tuple[object, ...]:
     # A record may hold more microseconds than a second has: tshark prints them as they are.
     time = int(whole) * 10**9 + int(fraction.ljust(9, "0")) * (-1 if whole.startswith("-") else 1)
     number = [int(row[name] or 0) for name in ("tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.ack_raw")]
-    source, target = (_address(row[f"ip.{end}"] or row[f"ipv6.{end}"]) for end in ("src", "dst"))
+    source, target = (_address(row, end) for end in ("src", "dst"))
     rest = int(row["tcp.flags"], 16), int(row["tcp.window_size_value"]), int(row["tcp.len"])
     return (int(row["frame.number"]), time, source, target, *number, *rest)
 
 
-def _address(text: str) -> str:
-    """In one spelling; of several (a source route's, those of a routing header) the first, which is the header's."""
-    return str(ip_address(text.split("|", maxsplit=1)[0]))
+def _address(row: dict[str, str], end: str) -> str:
+    """In one spelling: of the header around TCP, the last of several.
+
+    Without a tunnel the first of several is the header's: the others are those of a source route or a routing header.
+    """
+    layers = row["frame.protocols"].partition(":tcp")[0].split(":")
+    headers = [layer for layer in layers if layer in ("ip", "ipv6")]
+    texts = row[f"{headers[-1] if headers else 'ip'}.{end}"] or row[f"ip.{end}"] or row[f"ipv6.{end}"]
+    return str(ip_address(texts.split("|")[-1 if len(headers) > 1 else 0]))
 
 
 def our_segments(batch: Batch, addresses: list[str]) -> list[tuple[object, ...]]:
@@ -105,7 +116,7 @@ def segment_differences(ours: Ours, rows: list[dict[str, str]]) -> list[str]:
     """Segments that only one side has, or that differ in a field."""
     theirs = {int(row["frame.number"]): segment_of(row) for row in rows if plain(row)}
     # Its header or its length is more than tshark could make sense of: nothing to compare with.
-    partly = {int(row["frame.number"]) for row in rows if PLAIN.match(row["frame.protocols"]) and not plain(row)}
+    partly = {int(row["frame.number"]) for row in rows if readable(row) and not plain(row)}
     mine = {int(str(segment[0])): segment for segment in ours.segments}
     return [
         f"packet {number}: here {mine.get(number)}, tshark {theirs.get(number)}"

@@ -73,7 +73,7 @@ class Verdicts:
     tunnels: dict[str, int] = field(default_factory=dict)
 
     def enter(self, tunnel: str, packets: int) -> None:
-        """Count packets found inside of tunnels."""
+        """Count packets that a tunnel carries."""
         if packets:
             self.tunnels[tunnel] = self.tunnels.get(tunnel, 0) + packets
 

@@ -22,6 +22,7 @@ from sojourn.readers.capture.verdicts import (
     NO_NEXT_HEADER,
     PPP,
     PROTOCOL,
+    SEGMENT,
     TUNNEL_CUT,
     VXLAN,
 )
@@ -49,8 +50,8 @@ Opener = Callable[[Packets, Verdicts], Packets]
 
 def inside_link(packets: Packets, verdicts: Verdicts) -> Packets:
     """The packets inside those whose EtherType (``kind``) is that of a tunnel; the others get their verdict."""
-    ours = np.where(packets.kind < _ETHERTYPES_FROM, LLC_FRAME, ETHERTYPE + packets.kind)
-    return _opened(packets, packets.kind, _OF_ETHERTYPE, ours, verdicts)
+    codes = np.where(packets.kind < _ETHERTYPES_FROM, LLC_FRAME, ETHERTYPE + packets.kind)
+    return _opened(packets, packets.kind, _OF_ETHERTYPE, codes, verdicts)
 
 
 def inside_ip(packets: Packets, verdicts: Verdicts) -> Packets:
@@ -78,7 +79,7 @@ def inside_ip(packets: Packets, verdicts: Verdicts) -> Packets:
 def _opened(
     packets: Packets, kinds: Ints, openers: dict[int, tuple[str, Opener]], codes: Ints, verdicts: Verdicts
 ) -> Packets:
-    """What the openers find inside, by kind; a packet that none opens gets its code."""
+    """The packets inside, opened by kind; a packet that none opens gets its code."""
     if not len(packets):
         return packets
     packets = replace(packets, kept=np.minimum(packets.kept, packets.sent))
@@ -88,10 +89,10 @@ def _opened(
     for kind, (name, opener) in openers.items():
         chosen = kinds == kind
         if chosen.any():
-            found = opener(packets.where(chosen), verdicts)
-            verdicts.codes[found.index] = 0
-            verdicts.enter(name, len(found))
-            parts.append(found)
+            inner = opener(packets.where(chosen), verdicts)
+            verdicts.codes[inner.index] = SEGMENT
+            verdicts.enter(name, len(inner))
+            parts.append(inner)
     return joined(parts)
 
 
