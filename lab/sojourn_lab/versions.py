@@ -21,7 +21,7 @@ _COMMANDS = {
     "uwsgi": [["uwsgi", "--version"]],
     "node": [["node", "--version"]],
     "go": [["go", "version"]],
-    "java": [["java", "-version"]],
+    "java": [["java", "--version"]],
 }
 """Commands that print a version, by the kind of app server that they are of."""
 
