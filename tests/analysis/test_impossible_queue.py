@@ -12,6 +12,7 @@ import pytest
 import sojourn
 from analysis_support import frame
 from clock_support import Seen, lines_of, requests_through
+from sojourn.doctor.split_findings import split_findings
 from sojourn.explain.result import SplitResult
 from sojourn.explain.rows import split_rows
 from sojourn.explain.waiting.blame import blame
@@ -134,6 +135,14 @@ def test_blame_and_what_if_do_not_see_it(tmp_path: Path) -> None:
     rows = measured(tmp_path, forge(steady(), range(1000, 1001))).rows
     assert blame(rows, by="route").to_dict()["waited"] == pytest.approx(waited, rel=0.01)
     assert whatif(rows, [{"workers": "+1"}]).refused is None
+
+
+@pytest.mark.parametrize(("forged", "severity"), [(range(1000, 1001), "info"), (range(0, 1800, 3), "warning")])
+def test_the_doctor_and_the_notes_name_it(tmp_path: Path, forged: range, severity: str) -> None:
+    result = measured(tmp_path, forge(steady(), forged))
+    findings = {finding.code: finding for finding in split_findings(result, "a.jsonl")}
+    assert findings["queue-impossible"].severity == severity
+    assert any(note.startswith("Not used:") for note in result.notes)
 
 
 def test_the_command_prints_valid_json(tmp_path: Path) -> None:

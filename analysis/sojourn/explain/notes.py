@@ -29,15 +29,14 @@ def notes(result: SplitResult) -> list[str]:
         )
     if total.not_proxied > FEW * result.requests:
         found.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
-    if total.by_duration > total.impossible:
+    if unstamped := max(total.by_duration - total.impossible, 0):
         found.append(
-            f"{counted(total.by_duration - total.impossible, 'queueing delay')} known by durations alone (header time "
-            "- service time), because no valid stamp reached the app. Check that X-Request-Start is sent and passes "
-            "every hop."
+            f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
+            "no valid stamp reached the app. Check that X-Request-Start is sent and passes every hop."
         )
     if total.impossible:
         found.append(
-            f"{counted(total.impossible, 'queueing delay')} longer than the response, not used. A client can forge a "
+            f"Not used: {counted(total.impossible, 'queueing delay')} longer than the response. A client can forge a "
             "stamp that the app reads; a clock that was set while requests were under way looks the same."
         )
     if result.audit.garbled:

@@ -89,7 +89,7 @@ def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
         slack = tick_of(begin) + round(SLACK * 1e6)
         worker = part["worker"].cast(pl.String).rank("dense").to_numpy().astype(np.int64)
         measured[name] = overlap(begin, end, worker, slack), slack / 1e6
-    return measured  # type: ignore[return-value]
+    return measured
 
 
 def app_instants() -> tuple[pl.Expr, pl.Expr]:

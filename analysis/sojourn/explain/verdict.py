@@ -146,7 +146,7 @@ def _what_is_known(means: dict[str, float], known: Known) -> str:
     """Where the unknown time was spent, and what the rest of the time was."""
     sentence = ""
     if known.total.incomplete:
-        sentence += f" No timing headers came from {known.incomplete_backends()}."
+        sentence += f" No service time came from {known.incomplete_backends()}."
     if known.unanswered:
         sentence += f" {counted(known.unanswered, 'request')} to an app had no answer."
     rest = {name: value for name, value in means.items() if name not in CAUSES["unknown"]}
