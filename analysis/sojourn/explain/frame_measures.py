@@ -12,7 +12,8 @@ import polars as pl
 from sojourn.explain import binned, large
 from sojourn.explain.binned import PART_SUMS
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
-from sojourn.explain.known import Known, known_of_frame
+from sojourn.explain.known import Known
+from sojourn.explain.known_rows import known_of_frame
 from sojourn.explain.measures import (
     EDGE,
     GROUP_SHOWN,

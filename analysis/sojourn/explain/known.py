@@ -7,31 +7,13 @@ stamp reached the app), in part (a delay without a service time), or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-
-import polars as pl
 
 from sojourn.words import printable
 
 NAMED = 3  # backends named in a sentence
 MANY_IMPOSSIBLE = 0.1  # of the reported delays: so many cannot be odd ones out
-
-# Requests by what is known of them; of a frame as ``split_rows`` makes it. store/sql/known.sql has the same.
-_BOTH = pl.col("queue").is_not_null() & pl.col("service_time").is_not_null()
-_UNANSWERED = pl.col("proxied") & ~pl.col("answered") & pl.col("queue").is_null()
-KNOWN_COUNTS = {
-    "not_proxied": ~pl.col("proxied"),
-    "answered": pl.col("answered"),
-    "by_stamp": pl.col("answered") & _BOTH & pl.col("queue_source").is_in(["stamp", "span"]),
-    "by_duration": pl.col("answered") & _BOTH & (pl.col("queue_source") == "duration"),
-    "silent": pl.col("answered") & pl.col("queue").is_null(),
-    "timed_out": _UNANSWERED & (pl.col("status") == 504),
-    "left": _UNANSWERED & (pl.col("status") == 499),
-    "failed": _UNANSWERED & ~pl.col("status").is_in([499, 504]),
-    "impossible": pl.col("impossible"),
-}
-KNOWN_COLUMNS = ("upstream", "status", "proxied", "answered", "queue", "service_time", "queue_source", "impossible")
 
 
 @dataclass(frozen=True)
@@ -65,6 +47,9 @@ class Counts:
         return self.answered - self.by_stamp - self.by_duration
 
 
+COUNTS = tuple(field.name for field in fields(Counts))[1:]
+
+
 @dataclass(frozen=True)
 class Known:
     """What is known of all requests, upgraded connections left out; counts as in ``Counts``."""
@@ -74,7 +59,7 @@ class Known:
     @cached_property
     def total(self) -> Counts:
         """The sums over all backends."""
-        return Counts(None, *(sum(getattr(one, name) for one in self.backends) for name in KNOWN_COUNTS))
+        return Counts(None, *(sum(getattr(one, name) for one in self.backends) for name in COUNTS))
 
     @property
     def determined(self) -> float | None:
@@ -109,15 +94,9 @@ class Known:
 
     def to_dict(self) -> dict[str, object]:
         """The ``audit.known`` object of the JSON output."""
-        return {name: getattr(self.total, name) for name in KNOWN_COUNTS}
+        return {name: getattr(self.total, name) for name in COUNTS}
 
 
 def known_of(rows: Iterable[dict[str, object]]) -> Known:
-    """Known, from one row a backend: ``upstream`` and the counts of ``KNOWN_COUNTS``."""
+    """Known, from one row a backend: ``upstream`` and the other fields of ``Counts``."""
     return Known(tuple(Counts(**row) for row in rows))  # type: ignore[arg-type]
-
-
-def known_of_frame(rows: pl.LazyFrame) -> Known:
-    """Known, from split rows without upgraded connections; they need ``KNOWN_COLUMNS``."""
-    counts = [value.fill_null(False).sum().alias(name) for name, value in KNOWN_COUNTS.items()]
-    return known_of(rows.group_by("upstream").agg(counts).sort("upstream").collect(engine="streaming").to_dicts())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sojourn.explain.clock.segments import NETWORK_GAP
 from sojourn.explain.known import Known
 from sojourn.words import counted
 
@@ -99,6 +98,8 @@ def verdict(
 
 def unknown_share(means: dict[str, float]) -> float:
     """The share of the response time of which nothing is known: without what a network explains."""
+    from sojourn.explain.clock.segments import NETWORK_GAP  # noqa: PLC0415 - NumPy takes its time to load
+
     unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0)
     return unknown / (sum(means.values()) or 1.0)
 

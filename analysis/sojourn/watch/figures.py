@@ -13,7 +13,8 @@ from sojourn.explain.clock.offsets import clock_offsets
 from sojourn.explain.components import COMPONENTS, with_app_facts, with_components, with_spans
 from sojourn.explain.frame_measures import group_share, without_upgraded
 from sojourn.explain.groups import GROUPS
-from sojourn.explain.known import KNOWN_COLUMNS, Known, known_of_frame
+from sojourn.explain.known import Known
+from sojourn.explain.known_rows import KNOWN_COLUMNS, known_of_frame
 from sojourn.explain.measures import GROUP_SHOWN
 from sojourn.explain.statistics import Summary, summary_exprs, summary_of
 from sojourn.explain.verdict import SLO, Verdict, queueing_share, verdict
