@@ -71,7 +71,7 @@ FROM listen_queue WHERE $__timeFilter(time) GROUP BY machine, socket
 """
 
 MISSING = """
-SELECT source, sum(read - arrived) / greatest(sum(read), 1) AS gap
+SELECT source, sum(missing) / greatest(sum(arrived) + sum(missing), 1) AS gap
 FROM reconciliation WHERE hour >= toStartOfHour($__fromTime) AND hour <= $__toTime GROUP BY source
 """
 
@@ -220,7 +220,7 @@ RULES = (
         f"the kernel drops "
         "handshakes, clients retry after seconds, and no log of the app shows it.",
     ),
-    # Without reports of the agents there is nothing to compare; the rule on silence speaks then.
+    # Where nothing arrives nothing is missing in between; the rule on silence speaks then.
     Rule(
         "sojourn-reconciliation",
         "Reconciliation gap",
@@ -228,13 +228,12 @@ RULES = (
         7200,
         GAP,
         "15m",
-        ("pipeline", "Lines read against lines arrived"),
+        ("pipeline", "Lines missing by file"),
         "warning",
         "OK",
-        "{{ humanizePercentage .Values.A.Value }} of the lines read from {{ .Labels.source }} have not arrived",
-        "Of the lines the agent read in the last hours, more than one in a thousand are neither stored nor in dead "
-        "letters: "
-        "they wait in a buffer, or are lost.",
+        "{{ humanizePercentage .Values.A.Value }} of the lines of {{ .Labels.source }} have not arrived",
+        "Of the bytes of the log, more than one in a thousand of the last hours are covered by no line in the store, "
+        "neither a request nor a dead letter, though later lines arrived: they are lost.",
     ),
     # No pair with enough requests: nothing rests on a clock.
     Rule(

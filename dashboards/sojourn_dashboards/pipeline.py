@@ -1,4 +1,4 @@
-"""Pipeline health and reconciliation: does what the agents read arrive, what is refused and why, how fresh it is."""
+"""Pipeline health and reconciliation: do all lines of the logs arrive, what is refused and why, how fresh it is."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ HAVING count() > 0
 
 RECONCILIATION = sql(
     """
-    SELECT hour AS "hour", source AS "file", read AS "read", arrived AS "arrived", missing AS "missing",
-        again AS "again",
-        restarts AS "agent restarts", outstanding AS "outstanding"
+    SELECT hour AS "hour", source AS "file", arrived AS "arrived", missing AS "missing", gaps AS "gaps",
+        missing_bytes AS "missing bytes", outstanding AS "outstanding"
     FROM reconciliation WHERE @range@ ORDER BY hour DESC, source LIMIT 500
     """,
     range=IN_RANGE,
@@ -137,7 +136,7 @@ def pipeline() -> Dashboard:
     board = dashboard(
         "sojourn-pipeline",
         "Pipeline health",
-        "From the lines the agents read to the rows that are stored: nothing lost, and what was refused.",
+        "From the lines of the logs to the rows that are stored: nothing lost, and what was refused.",
         [],
     )
     board.with_row(Row("Does everything arrive?"))
@@ -145,10 +144,11 @@ def pipeline() -> Dashboard:
         number(
             Shown(
                 "Outstanding lines",
-                "Lines the agents have read and the store has not got, over all files since the beginning. A "
-                "moment's traffic is normal; more and growing is loss.",
+                "Lines missing between lines that arrived, over all files since the beginning: bytes of a log that no "
+                "line in the store covers. 0 is normal, after a kill of an agent too; any other figure is loss, or "
+                "lines that come in a moment.",
                 "locale",
-                "no agent has reported lines read",
+                "no agent has sent where its lines lay",
                 width=6,
                 height=4,
             ),
@@ -198,14 +198,14 @@ def pipeline() -> Dashboard:
     board.with_panel(
         columns(
             Shown(
-                "Lines read against lines arrived",
-                "By file and hour: lines the agent counted, lines that came in, each delivery "
-                "counted. Missing in one hour and again in the next is a line under way at the full hour.",
+                "Lines missing by file",
+                "By file and hour: lines that arrived, each delivery counted, and lines missing between them, by when "
+                "the gap was noticed. Bytes are exact, lines are bytes over the mean length of a line.",
                 "locale",
-                "no agent has reported lines read in this range",
+                "no line arrived in this range",
                 width=14,
                 height=9,
-                units={"hour": "dateTimeAsIso", "file": "string"},
+                units={"hour": "dateTimeAsIso", "file": "string", "missing bytes": "bytes"},
             ),
             RECONCILIATION,
         )

@@ -51,9 +51,9 @@ ATTRIBUTES = {
 OF_THE_HISTOGRAM = ("http.request.method", "http.route", "http.response.status_code")
 
 AGENT = {
-    "component_received_events_total": "lines read, by `file`; `reconciliation` holds them against rows stored",
+    "component_received_events_total": "lines read, by `file`, since the agent began; `reconciliation` does without",
     "component_errors_total": "errors, by component",
-    "component_discarded_events_total": "what a component gave up: a batch that the store refuses for good is here",
+    "component_discarded_events_total": "what a component gave up; not what the store refuses, which is sent again",
     "buffer_discarded_events_total": "what a buffer gave up",
     "buffer_size_bytes": "what waits on disk for the store; `buffer_byte_size` in older agents",
     "buffer_byte_size": "the same",

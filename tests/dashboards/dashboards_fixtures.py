@@ -14,16 +14,15 @@ SAMPLES = [
     for second in range(600)
     for shift, machine in ((0, "one"), (3, "two"))
 ]
-# Lines an agent read, as its counter stood; it was started anew before the third.
-READ = [(AT, 0.0), (AT + 60, 500.0), (AT + 120, 200.0), (AT + 180, 700.0)]
 SOURCE = "edge:/var/log/nginx/sojourn.jsonl"
 ARRIVED = [
     (AT + 60, "requests", SOURCE, 1_100),
     (AT + 120, "dead_letters", SOURCE, 50),
     (AT + 180, "requests", SOURCE, 30),
 ]
-READ_LINES = 500 + 200 + 500
-OUTSTANDING = READ_LINES - 1_180
+# 1,180 lines of 100 bytes, and room for 20 between them.
+RUNS = [(0, 110_000, 1_100, AT, AT + 59, AT + 60), (112_000, 120_000, 80, AT + 60, AT + 170, AT + 180)]
+OUTSTANDING = 20
 REFUSED = [
     (AT + 60, "requests", SOURCE, 100, "invalid_json", "not json"),
     (AT + 60, "requests", SOURCE, 100, "invalid_json", "not json"),  # delivered again
@@ -65,10 +64,6 @@ def fill(client: Any) -> None:
     client.insert(
         "pipeline_metrics",
         [
-            [when(at), "edge", "access_log", "component_received_events_total", SOURCE.partition(":")[2], {}, value]
-            for at, value in READ
-        ]
-        + [
             [when(at), "edge", component, metric, "", {"pid": "1"}, float(value)]
             for at, component, metric, value in COUNTERS
         ],
@@ -76,6 +71,11 @@ def fill(client: Any) -> None:
     )
     client.insert(
         "arrivals", [[when(row[0]), *row[1:]] for row in ARRIVED], column_names=["minute", "kind", "source", "lines"]
+    )
+    client.insert(
+        "line_runs",
+        [[SOURCE, *run[:3], *map(when, run[3:5]), False, when(run[5])] for run in RUNS],
+        column_names=["source", "begin", "end", "lines", "since", "until", "refused", "arrived"],
     )
     for row in REFUSED:  # one insert each: what is delivered again comes in another
         client.insert(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import polars as pl
-from dashboards_fixtures import ARRIVED, AT, OUTSTANDING, READ_LINES, REFUSED, SAMPLES, SOURCE
+from dashboards_fixtures import ARRIVED, AT, OUTSTANDING, REFUSED, SAMPLES, SOURCE
 from dashboards_support import Boards, first_run
 from figures_support import asked, checks, near, times
 
@@ -33,12 +33,12 @@ def _outstanding(store: Boards, facts: pl.DataFrame, name: str, title: str) -> N
     assert asked(store, name, title) == [{"value": OUTSTANDING}]
 
 
-@checks(("pipeline", "Lines read against lines arrived"))
+@checks(("pipeline", "Lines missing by file"))
 def _reconciliation(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     [row] = asked(store, name, title)
     assert row["file"] == SOURCE
-    assert (row["read"], row["arrived"], row["missing"], row["again"]) == (READ_LINES, 1_180, OUTSTANDING, 0)
-    assert (row["agent restarts"], row["outstanding"]) == (1, OUTSTANDING)
+    assert (row["arrived"], row["missing"], row["gaps"]) == (1_180, OUTSTANDING, 1)
+    assert (row["missing bytes"], row["outstanding"]) == (2_000, OUTSTANDING)
 
 
 @checks(("pipeline", "What is there"))

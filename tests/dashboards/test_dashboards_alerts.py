@@ -160,18 +160,19 @@ def test_listen_queue_filling(store: Boards) -> None:
 
 def test_reconciliation_gap(store: Boards) -> None:
     at = NOW - timedelta(minutes=30)
-    for agent, read, arrived in (
-        ("loses", 10_000, 9_900),
-        ("well", 10_000, 10_000),
-        ("again", 10_000, 10_400),
-        ("one", 10_000, 9_999),
+    for agent, missing, arrived in (
+        ("loses", 100, 9_900),
+        ("well", 0, 10_000),
+        ("again", 0, 10_400),
+        ("one", 1, 9_999),
     ):
-        for when, value in ((at, 0.0), (at + timedelta(minutes=1), float(read))):
-            store.client.insert(
-                "pipeline_metrics",
-                [[when, agent, "access_log", "component_received_events_total", "/log", {}, value]],
-                column_names=["time", "agent", "component", "metric", "file", "tags", "value"],
-            )
+        half = 100 * arrived // 2  # lines of 100 bytes
+        runs = ((0, half, at), (half + 100 * missing, 2 * half + 100 * missing, at + timedelta(minutes=1)))
+        store.client.insert(
+            "line_runs",
+            [[f"{agent}:/log", begin, end, (end - begin) // 100, when, when, False, when] for begin, end, when in runs],
+            column_names=["source", "begin", "end", "lines", "since", "until", "refused", "arrived"],
+        )
         store.client.insert(
             "arrivals", [[at, "requests", f"{agent}:/log", arrived]], column_names=["minute", "kind", "source", "lines"]
         )

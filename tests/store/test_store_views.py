@@ -3,60 +3,110 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sojourn.explain.split import split
-from sojourn.store import load
+from sojourn.store import init, load, migrate
+from sojourn.store.migrate import migrations
 from store_support import BASE, ask, one, record, tell, write_log
 
-COUNTER = "INSERT INTO pipeline_metrics (time, agent, component, metric, file, tags, value) VALUES "
+SOURCE = "web-1:/a.jsonl"
 
 
-def counted(time: str, value: float, **changes: str) -> str:
-    row = {
-        "agent": "web-1", "component": "access_log", "metric": "component_received_events_total", "file": "/a.jsonl",
-        "tags": "map('pid', '1')", **changes,
-    }  # fmt: skip
-    texts = "', '".join(row[name] for name in ("agent", "component", "metric", "file"))
-    return f"('2026-01-01 {time}', '{texts}', {row['tags']}, {value})"
+def lines(*numbers: int, begin: int = 0, since: int = 0, size: int = 100) -> str:
+    """An insert of lines of ``size`` bytes: line n begins ``n * size`` bytes after ``begin``, n s after ``since``."""
+    rows = ", ".join(
+        f"(toDateTime64({BASE + since + n}, 6), 0.1, 200, 'r{since}-{n}', '{SOURCE}', {begin + n * size}, {size})"
+        for n in numbers
+    )
+    return f"INSERT INTO requests (time, request_time, status, request_id, source, position, line_bytes) VALUES {rows}"
 
 
-def arrived(time: str, lines: int, source: str = "web-1:/a.jsonl", kind: str = "requests") -> str:
-    return f"INSERT INTO arrivals VALUES ('2026-01-01 {time}', '{kind}', '{source}', {lines})"
-
-
-def reconciled(dsn: str) -> list[tuple[object, ...]]:
-    return ask(
-        dsn,
-        "SELECT toHour(hour), source, read, arrived, missing, again, restarts, outstanding FROM reconciliation "
-        "ORDER BY source, hour",
+def refused(position: int, size: int) -> str:
+    return (
+        "INSERT INTO dead_letters (time, kind, source, position, line_bytes, reason, raw) "
+        f"VALUES (now(), 'requests', '{SOURCE}', {position}, {size}, 'invalid_json', 'x')"
     )
 
 
-def test_reconciliation(store_dsn: str) -> None:
+def gaps(dsn: str) -> list[tuple[object, ...]]:
+    return ask(dsn, "SELECT begin, end, lines FROM line_gaps ORDER BY begin, end")
+
+
+def test_lines_that_follow_one_another_are_one_run(store_dsn: str) -> None:
+    tell(store_dsn, lines(3, 1, 2, 0, 6, 7), refused(400, 50))
+    found = ask(store_dsn, "SELECT begin, end, lines, refused FROM line_runs ORDER BY begin")
+    assert found == [(0, 400, 4, False), (400, 450, 1, True), (600, 800, 2, False)]
+
+
+def test_a_line_lost_shows_and_one_delivered_twice_does_not(store_dsn: str) -> None:
+    tell(store_dsn, lines(*range(10)), lines(*range(10, 20)), lines(*range(15, 25)))  # from the middle of a run
+    assert gaps(store_dsn) == []
+    tell(store_dsn, lines(*range(28, 30)))
+    assert gaps(store_dsn) == [(2500, 2800, 3)]
+    row = ask(store_dsn, "SELECT source, arrived, gaps, missing_bytes, missing, outstanding FROM reconciliation")
+    assert row == [(SOURCE, 32, 1, 300, 3, 3)]
+    tell(store_dsn, lines(25, 26, 27))
+    assert gaps(store_dsn) == []
+
+
+def test_a_refused_line_is_no_gap_and_one_beside_it_is(store_dsn: str) -> None:
+    tell(store_dsn, lines(*range(10)), refused(1000, 50), lines(*range(10), begin=1050, since=10))
+    assert gaps(store_dsn) == []
     tell(
-        store_dsn,
-        COUNTER + ", ".join([
-            counted("00:10:00", 100), counted("00:10:00", 100),  # a sample delivered twice
-            counted("00:50:00", 160),
-            counted("01:10:00", 20, tags="map('pid', '2')"),  # killed and started anew
-            counted("01:50:00", 70, tags="map('pid', '2')"),
-            counted("02:10:00", 80, tags="map('pid', '2')"),
-            counted("00:10:00", 5, file="/b.jsonl"),
-            counted("00:10:00", 999, component="other"), counted("00:10:00", 999, metric="component_sent_events_total"),
-            counted("00:10:00", 999, file=""),
-        ]),
-        arrived("00:20:00", 150), arrived("00:59:00", 8, kind="dead_letters"),
-        arrived("01:00:00", 75), arrived("02:20:00", 10), arrived("00:20:00", 5, "web-1:/b.jsonl"),
-        arrived("00:20:00", 7000, "loaded.jsonl"),
-    )  # fmt: skip
-    assert reconciled(store_dsn) == [
-        (0, "web-1:/a.jsonl", 160, 158, 2, 0, 0, 2),
-        (1, "web-1:/a.jsonl", 70, 75, 0, 5, 1, -3),
-        (2, "web-1:/a.jsonl", 10, 10, 0, 0, 0, -3),
-        (0, "web-1:/b.jsonl", 5, 5, 0, 0, 0, 0),
-    ]
+        store_dsn, refused(2150, 50), lines(*range(3), begin=2200, since=30)
+    )  # the line before the refused one is lost
+    assert gaps(store_dsn) == [(2050, 2150, 1)]
+    tell(store_dsn, refused(2500, 50), lines(*range(3), begin=2650, since=40))  # the one after is lost
+    assert gaps(store_dsn) == [(2050, 2150, 1), (2550, 2650, 1)]
+
+
+def test_a_rotated_log_begins_at_0_again(store_dsn: str) -> None:
+    tell(store_dsn, lines(*range(10)), lines(*range(4), since=40), lines(*range(6, 8), since=40))
+    assert gaps(store_dsn) == [(400, 600, 2)]
+    tell(store_dsn, lines(2, 3, 4, since=60))  # a third one, of which the beginning is lost
+    assert gaps(store_dsn) == [(0, 200, 2), (400, 600, 2)]
+
+
+def test_a_line_read_in_two_halves_is_no_gap(store_dsn: str) -> None:
+    """Vector tells the byte at which its second reading began."""
+    tell(store_dsn, lines(*range(10)), lines(0, begin=1040, since=10))
+    assert gaps(store_dsn) == []  # the next line will tell
+    tell(store_dsn, lines(*range(11, 15)))
+    assert gaps(store_dsn) == []
+    tell(store_dsn, lines(17))
+    assert [gap[:2] for gap in gaps(store_dsn)] == [(1500, 1700)]
+
+
+def test_what_lies_before_the_first_line_known_is_no_loss(store_dsn: str) -> None:
+    """An agent that is upgraded goes on in the middle of its file."""
+    tell(store_dsn, lines(*range(500, 510)))
+    assert gaps(store_dsn) == []
+    tell(store_dsn, lines(*range(511, 515)))
+    assert gaps(store_dsn) == [(51000, 51100, 1)]
+
+
+def test_what_is_loaded_says_nothing_of_lines_lost(store_dsn: str, tmp_path: Path) -> None:
+    load(store_dsn, write_log(tmp_path / "a.jsonl", record(1), b"bad\n", record(2)))
+    assert one(store_dsn, "SELECT count() FROM line_runs") == 0
+    assert one(store_dsn, "SELECT count() FROM reconciliation") == 0
+
+
+def test_a_store_of_before_keeps_its_rows(
+    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A store made without the columns gets them in place; its rows stay, and what comes then is watched."""
+    older = [m for m in migrations() if m.version < 96]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrations", lambda cluster: older)
+        dsn = make_store()
+    load(dsn, write_log(tmp_path / "a.jsonl", record(1), record(2)))
+    assert init(dsn) == ["096_line_runs", "098_reconciliation"]
+    tell(dsn, lines(5, 6), lines(9))
+    assert ask(dsn, "SELECT count(), countIf(line_bytes = 0) FROM requests FINAL") == [(5, 2)]
+    assert gaps(dsn) == [(700, 900, 2)]
 
 
 def test_what_arrives_is_counted_before_it_collapses(store_dsn: str, tmp_path: Path) -> None:

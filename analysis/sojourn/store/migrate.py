@@ -25,6 +25,7 @@ EXPIRING = {
     "listen_queue": "time",
     "pipeline_metrics": "time",
     "arrivals": "minute",
+    "line_runs": "arrived",
     "touched_minutes": "minute",
 }
 

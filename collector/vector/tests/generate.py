@@ -33,8 +33,12 @@ def _file(number: int) -> str:
     return f"/var/log/sojourn/{number}.jsonl"
 
 
+def _line(case: dict[str, Any]) -> bytes:
+    return base64.b64decode(case["line_base64"]) if "line_base64" in case else case["line"].encode()
+
+
 def _input(number: int, case: dict[str, Any]) -> dict[str, Any]:
-    line = case["line_base64"] if "line_base64" in case else base64.b64encode(case["line"].encode()).decode()
+    line = base64.b64encode(_line(case)).decode()
     event = f'"message": decode_base64!("{line}"), "file": "{_file(number)}", "host": "{HOST}", "offset": {POSITION}'
     return {"insert_at": "requests", "type": "vrl", "source": f". = {{ {event} }}"}
 
@@ -42,12 +46,14 @@ def _input(number: int, case: dict[str, Any]) -> dict[str, Any]:
 def _output(number: int, case: dict[str, Any], empty: dict[str, Any]) -> dict[str, Any]:
     source = f"{HOST}:{_file(number)}"
     if case["reason"] is None:
-        row = base64.b64encode(json.dumps({**empty, **case["row"], "source": source}).encode()).decode()
+        where = {"source": source, "position": POSITION, "line_bytes": len(_line(case)) + 1}
+        row = base64.b64encode(json.dumps({**empty, **case["row"], **where}).encode()).decode()
         place, check = "requests", f'. == parse_json!(decode_base64!("{row}"))'
     else:
-        row = {"kind": "requests", "source": source, "position": POSITION, "reason": case["reason"]}
+        row = {"kind": "requests", "source": source, "position": POSITION, "line_bytes": len(_line(case)) + 1}
+        row["reason"] = case["reason"]
         same = " && ".join(f".{name} == {json.dumps(value)}" for name, value in row.items())
-        place, check = "dead_letters", f"{same} && is_float(.time) && is_string(.raw) && length(.) == 6"
+        place, check = "dead_letters", f"{same} && is_float(.time) && is_string(.raw) && length(.) == 7"
     return {"extract_from": place, "conditions": [{"type": "vrl", "source": check}]}
 
 

@@ -123,20 +123,26 @@ def refusal(message: str) -> RefusedError:
 
 
 class Moods:
-    """What the stand-in was told to do to requests for a while, and how many it did it to."""
+    """What the stand-in does to requests for a while, and how many it did it to."""
+
+    #: ``refuse``: answer 503 and do nothing; ``deny``: the same with 403; ``lose``: do the work and answer 503;
+    #: ``forget``: answer 200 to rows of ``requests`` and do nothing.
+    NAMES = ("refuse", "deny", "lose", "forget")
 
     def __init__(self) -> None:
-        self.refusing_until = 0.0  # answers 503 and does nothing
-        self.losing_until = 0.0  # does what it is asked, and answers 503 nonetheless
-        self.counts = {"asked": 0, "refused": 0, "lost": 0}
+        self._until = dict.fromkeys(self.NAMES, 0.0)
+        self.counts = {"asked": 0, "refused": 0, "denied": 0, "lost": 0, "lines_forgotten": 0}
 
     def told(self, how: dict[str, str]) -> dict[str, int]:
-        """Obey ``refuse=SECONDS`` and ``lose=SECONDS`` (0: no longer); returns the counts."""
-        if "refuse" in how:
-            self.refusing_until = time.monotonic() + float(how["refuse"])
-        if "lose" in how:
-            self.losing_until = time.monotonic() + float(how["lose"])
+        """Obey ``NAME=SECONDS`` (0: no longer) for each of ``NAMES``; returns the counts."""
+        for name in self.NAMES:
+            if name in how:
+                self._until[name] = time.monotonic() + float(how[name])
         return self.counts
+
+    def now(self, name: str) -> bool:
+        """Whether this is what it does at the moment."""
+        return time.monotonic() < self._until[name]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -150,6 +156,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answered()
 
+    def do_HEAD(self) -> None:
+        self._answered()
+
     def do_POST(self) -> None:
         self._answered()
 
@@ -161,9 +170,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, json.dumps(self.moods.told(given)).encode(), {})
             return
         try:
-            if time.monotonic() < self.moods.refusing_until:
+            if self.moods.now("refuse"):
                 self.moods.counts["refused"] += 1
                 raise RefusedError(503, 202, "Too many simultaneous queries. (TOO_MANY_SIMULTANEOUS_QUERIES)")
+            if self.moods.now("deny"):
+                self.moods.counts["denied"] += 1
+                raise RefusedError(403, 516, "sojourn_writer: Authentication failed. (AUTHENTICATION_FAILED)")
             self._authenticated(given)
             text, kind, summary = b"Ok.\n", "TabSeparated", {}
             if url.path not in ("/", "/ping"):
@@ -171,8 +183,12 @@ class Handler(BaseHTTPRequestHandler):
             statement = b"\n".join(part for part in (given.get("query", "").encode(), self._unpacked(body)) if part)
             if url.path == "/" and statement.strip():
                 self.moods.counts["asked"] += 1
-                text, kind, summary = self.engine.ask(statement, given, only_read=self.command == "GET")
-                if time.monotonic() < self.moods.losing_until and _INSERT.match(statement):
+                insert = _INSERT.match(statement)
+                if self.moods.now("forget") and insert and b" requests " in insert[1]:
+                    self.moods.counts["lines_forgotten"] += len(statement[insert.end() :].splitlines())
+                else:
+                    text, kind, summary = self.engine.ask(statement, given, only_read=self.command != "POST")
+                if self.moods.now("lose") and insert:
                     self.moods.counts["lost"] += 1
                     raise RefusedError(503, 209, "Timeout exceeded while writing to socket. (SOCKET_TIMEOUT)")
         except Exception as error:
@@ -227,7 +243,8 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_arguments: Any) -> None:
         """Nothing: a test has no use for it."""
@@ -270,7 +287,7 @@ class StandIn:
         return f"clickhouse://{login}127.0.0.1:{self.port}/{database}"
 
     def control(self, **how: float) -> dict[str, int]:
-        """Tell it to ``refuse`` or to ``lose`` answers for so many seconds; returns what it did so far."""
+        """Set one of ``Moods.NAMES`` for so many seconds; returns the counts so far."""
         status, _, body = self.request("POST", "/control?" + urlencode(how))
         assert status == 200
         return json.loads(body)

@@ -140,7 +140,7 @@ def test_two_files_of_one_log_keep_counters_of_their_own() -> None:
 
 def dead(**event: Any) -> dict[str, Any]:
     (row,) = run_program(program("dead_letters"), [event])
-    assert set(row) == {"time", "kind", "source", "position", "reason", "raw"}
+    assert set(row) == {"time", "kind", "source", "position", "line_bytes", "reason", "raw"}
     return dict(row)
 
 
@@ -151,7 +151,8 @@ def test_a_dead_letter_says_what_why_and_whence() -> None:
     )  # fmt: skip
     del row["time"]
     assert row == {
-        "kind": "requests", "source": "h:/logs/access.jsonl", "position": 12, "reason": "invalid_json", "raw": "x",
+        "kind": "requests", "source": "h:/logs/access.jsonl", "position": 12, "line_bytes": 3, "reason": "invalid_json",
+        "raw": "x",
     }  # fmt: skip
 
 

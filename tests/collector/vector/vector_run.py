@@ -86,6 +86,12 @@ class Vector:
         if self._process is not None:
             self._process.stop(deadline_s=20)
 
+    def warnings(self) -> list[str]:
+        """Lines of its log, of this start, that are warnings or errors."""
+        assert self._process is not None
+        lines = self._process.err_path.read_text().splitlines() + self._process.out_path.read_text().splitlines()
+        return [line for line in lines if " WARN " in line or " ERROR " in line]
+
     def said(self) -> str:
         """The last lines of its log."""
         return self._process.last_lines(40) if self._process is not None else ""

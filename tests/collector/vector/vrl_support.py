@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
@@ -32,6 +34,18 @@ def components(folder: Path = VECTOR / "config") -> dict[str, dict[str, Any]]:
                     assert name not in found, f"{name} is there twice"
                     found[name] = {**options, "group": group, "config_file": file.name}
     return found
+
+
+def sink_parameters(sink: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters of the address of a sink of the store; ``query`` is its INSERT."""
+    return dict(parse_qsl(urlsplit(sink["uri"]).query))
+
+
+def sink_table(sink: Mapping[str, Any]) -> str:
+    """The table a sink of the store inserts into."""
+    insert = re.fullmatch(r"INSERT INTO ([a-z_]+) FORMAT JSONEachRow", sink_parameters(sink)["query"])
+    assert insert, sink["uri"]
+    return insert[1]
 
 
 def program_files(component: Mapping[str, Any]) -> list[Path]:

@@ -1,0 +1,26 @@
+-- Which bytes of which log arrived: what tells a lost line from an agent that was killed. Lines of a file follow one
+-- another without a gap, so a byte that no line covers is a line that is missing (see the view line_gaps). An agent's own
+-- counters end with it; these facts come with each line.
+ALTER TABLE requests${local} ${on_cluster}
+    ADD COLUMN IF NOT EXISTS position UInt64 CODEC(Delta, ZSTD(1)) COMMENT 'byte at which the line begins in its file; 0 also where not known' AFTER source,
+    ADD COLUMN IF NOT EXISTS line_bytes UInt32 CODEC(T64, ZSTD(1)) COMMENT 'length of the line with its newline; 0: not known (loaded, or by an older agent)' AFTER position;
+
+ALTER TABLE dead_letters${local} ${on_cluster}
+    ADD COLUMN IF NOT EXISTS line_bytes UInt32 CODEC(T64, ZSTD(1)) COMMENT 'length of the line with its newline; 0: not known, or not of a file' AFTER position;
+
+-- Lines of one file that follow one another and arrived in one insert, as one row: few rows, whatever the traffic. A line
+-- that was refused is a row of its own. What is delivered twice covers the same bytes twice, which changes nothing.
+CREATE TABLE IF NOT EXISTS line_runs${local} ${on_cluster}
+(
+    source LowCardinality(String) COMMENT 'host and file; a rotated file has the name of its log',
+    begin UInt64 CODEC(Delta, ZSTD(1)) COMMENT 'byte at which the first line begins',
+    end UInt64 CODEC(Delta, ZSTD(1)) COMMENT 'byte after the newline of the last line',
+    lines UInt32 CODEC(T64, ZSTD(1)),
+    since DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'earliest time of its records; of a refused line: when it was refused',
+    until DateTime64(6, 'UTC') CODEC(Delta, ZSTD(1)) COMMENT 'latest time of its records',
+    refused Bool COMMENT 'a line of dead_letters',
+    arrived DateTime('UTC') CODEC(Delta, ZSTD(1)) COMMENT 'when the store took it'
+)
+ENGINE = ${replicated}ReplacingMergeTree
+ORDER BY (source, begin, end, since, refused)
+SETTINGS replicated_deduplication_window = 0;
