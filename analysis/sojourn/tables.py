@@ -13,7 +13,8 @@ from sojourn.explain.clock.at import plain_clocks
 from sojourn.explain.components import COMPONENTS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES, Summary
-from sojourn.words import counted, duration, milliseconds, percent, printable
+from sojourn.fitted_table import FittedTable
+from sojourn.words import counted, duration, formatted, milliseconds, percent, printable
 
 ROWS_SHOWN = 10
 # In two lines each: the table of a group fits into 80 columns.
@@ -53,26 +54,28 @@ def read_sentence(result: SplitResult) -> str:
     records = result.records
     names = ", ".join(printable(name, 60) for name in result.names[:3])
     more = f" and {len(result.names) - 3} more" if len(result.names) > 3 else ""
-    text = f"{result.requests:,} requests"
+    text = counted(result.requests, "request")
     if result.window:
         seconds = (result.window[1] - result.window[0]).total_seconds()
         text += f" in {duration(seconds)} from {result.window[0]:%Y-%m-%d %H:%M:%S} UTC"
     text += f" ({names}{more})"
     if records.rejected:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(records.reasons.items()))
-        text += f"; {records.rejected:,} of {records.read:,} lines refused: {reasons}"
+        text += f"; {records.rejected:,} of {counted(records.read, 'line')} refused: {reasons}"
     return text
 
 
 def audit_sentence(result: SplitResult) -> str:
     """The checks in one line."""
     audit = result.audit
-    parts = [f"identity closes to {audit.identity_max_error:.1g} s" if result.requests else "nothing to audit"]
+    parts = [
+        f"identity closes to {formatted(audit.identity_max_error, '.1g')} s" if result.requests else "nothing to audit"
+    ]
     if audit.little_ratio is not None:
-        parts.append(f"Little's law N/λR = {audit.little_ratio:.3f}")
+        parts.append(f"Little's law N/λR = {formatted(audit.little_ratio, '.3f')}")
     parts.append({True: "stationary", False: "NOT stationary", None: "stationarity unknown"}[audit.stationary])
     if audit.negative.get("queue"):
-        parts.append(f"{audit.negative['queue']:,} negative queueing delays")
+        parts.append(f"{counted(audit.negative['queue'], 'negative queueing delay')}")
     if audit.app_known is not None:
         by_duration = audit.known.total.by_duration / audit.known.total.answered
         alone = f" ({percent(by_duration)} by durations alone)" if by_duration else ""
@@ -80,9 +83,11 @@ def audit_sentence(result: SplitResult) -> str:
     if audit.known.total.impossible:
         parts.append(f"{counted(audit.known.total.impossible, 'impossible queueing delay')} not used")
     if audit.duplicates:
-        parts.append(f"{audit.duplicates:,} records delivered again count once")
+        parts.append(
+            f"{counted(audit.duplicates, 'record delivered again counts', 'records delivered again count')} once"
+        )
     if audit.upgraded:
-        parts.append(f"{audit.upgraded:,} upgraded connections (101) left out")
+        parts.append(f"{counted(audit.upgraded, 'upgraded connection')} (101) left out")
     if result.wasted:
         parts.append(f"{duration(result.wasted)} of work for clients already gone")
     return "Audit: " + "; ".join(parts) + "."
@@ -101,12 +106,15 @@ def clock_sentence(result: SplitResult) -> str:
 
 def _clock(row: dict[str, Any]) -> str:
     first = row["segments"][0]
-    words = f"{printable(row['upstream'], 40)} {first['offset'] * 1000:+.1f} ± {first['uncertainty'] * 1000:.1f} ms"
+    words = (
+        f"{printable(row['upstream'], 40)} {formatted(first['offset'] * 1000, '+.1f')} ± "
+        f"{formatted(first['uncertainty'] * 1000, '.1f')} ms"
+    )
     if row["drift"]:
-        words += f", gaining {row['drift'] * 1e6:+.0f} ppm"
+        words += f", gaining {formatted(row['drift'] * 1e6, '+.0f')} ppm"
     for step in row["steps"][:3]:
-        words += f", set by {step['change'] * 1000:+,.1f} ms at {step['at']:%H:%M:%S} UTC"
-    return words + (f" and {len(row['steps']) - 3} times more" if len(row["steps"]) > 3 else "")
+        words += f", set by {formatted(step['change'] * 1000, '+,.1f')} ms at {step['at']:%H:%M:%S} UTC"
+    return words + (f" and {counted(len(row['steps']) - 3, 'time')} more" if len(row["steps"]) > 3 else "")
 
 
 def _components(result: SplitResult) -> Table:
@@ -154,24 +162,20 @@ def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
     return [percent(share), *values, milliseconds(tail)]
 
 
-def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(f"\nby {group}", max_width=48, no_wrap=True, overflow="ellipsis")
-    for heading in GROUP_HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
+def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> FittedTable:
+    cells = []
     for row in rows[:ROWS_SHOWN]:
         response, queueing, service = row["response_time"], row["queueing_delay"], row["service_time"]
-        cells = [
+        cells.append([
+            group_name(row[group]),
             f"{row['requests']:,}",
             milliseconds(response["p50"]), milliseconds(response["p99"]),  # type: ignore[index]
             milliseconds(queueing["mean"]), milliseconds(queueing["p99"]),  # type: ignore[index]
             milliseconds(service["mean"]), milliseconds(service["p99"]),  # type: ignore[index]
             percent(row["queueing_share"]),  # type: ignore[arg-type]
-        ]  # fmt: skip
-        table.add_row(Text(group_name(row[group])), *cells)
-    if result.by_total[group] > ROWS_SHOWN:
-        table.add_row(Text(f"… {result.by_total[group] - ROWS_SHOWN:,} more", style="dim"))
-    return table
+        ])  # fmt: skip
+    more = result.by_total[group] - len(cells)
+    return FittedTable((f"\nby {group}", *GROUP_HEADINGS), cells, more=more, gap=1)
 
 
 def group_name(value: object) -> str:

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from rich.cells import cell_len
+
 # Controls, surrogates, unassigned, and the format characters that reorder or hide text (Cf).
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
 # Unicode's Default_Ignorable_Code_Point beside those, and a blank that counts as a letter of Braille: nobody sees them.
@@ -18,10 +20,33 @@ _PILE = 3  # marks on one letter; more would be drawn over the lines around it
 
 
 def printable(text: object, limit: int = 120) -> str:
-    """Text that came from a log, safe for a terminal: escape sequences and their like are shown, not obeyed."""
+    """Text that came from a log, safe for a terminal: escape sequences and their like are shown, not obeyed.
+
+    Text that is too long loses its end, or its middle where it is one word: addresses and paths differ in their ends.
+    """
     raw = str(text)
-    shown = raw[: limit + 1] if raw.isascii() and raw.isprintable() else "".join(_shown(raw[: limit + 1]))
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    head = _safe(raw[: limit + 1])
+    if len(raw) <= limit and len(head) <= limit:
+        return head
+    if " " in head:
+        return head[: limit - 1] + "…"
+    tail = limit // 2
+    return f"{head[: limit - 1 - tail]}…{_safe(raw[-tail:])[-tail:]}" if tail else "…"
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a name in so many columns of a terminal: where it is too long, its middle is left out."""
+    if cell_len(text) <= width:
+        return text
+    tail = max(width - 1, 0) // 2
+    end = next((text[k:] for k in range(len(text)) if cell_len(text[k:]) <= tail), "")
+    head = max(width - 1 - cell_len(end), 0)
+    begin = next(text[:k] for k in range(min(len(text), head), -1, -1) if cell_len(text[:k]) <= head)
+    return f"{begin}…{end}" if width > 0 else ""
+
+
+def _safe(raw: str) -> str:
+    return raw if raw.isascii() and raw.isprintable() else "".join(_shown(raw))
 
 
 def _shown(text: str) -> Iterator[str]:
@@ -40,20 +65,21 @@ def iso(instant: datetime) -> str:
 
 def milliseconds(seconds: float | None) -> str:
     """Seconds as milliseconds with three digits that matter: 1,204 / 99.8 / 0.31; – for None."""
-    if seconds is None:
-        return "–"
-    ms = seconds * 1000
-    size = abs(ms)
+    return "–" if seconds is None else three_digits(seconds * 1000)
+
+
+def three_digits(value: float) -> str:
+    """Return a number with three digits that matter, and two after the point at most: 1,204 / 99.8 / 0.31."""
+    size = abs(value)
     digits = 0 if size >= 99.95 or size == 0 else 1 if size >= 9.995 else 2
-    text = f"{ms:,.{digits}f}"
+    text = formatted(value, f",.{digits}f")
     return "0" if float(text.replace(",", "")) == 0 else text
 
 
-def briefly(seconds: float | None) -> str:
-    """A length of time with its unit, in milliseconds below one second: 12 ms, 4.0 s, 2 min 5 s; – for None."""
-    if seconds is None:
-        return "–"
-    return f"{milliseconds(seconds)} ms" if abs(seconds) < 0.9995 else duration(seconds)
+def formatted(value: float, form: str) -> str:
+    """Return a number by one of Python's number formats, as in ``formatted(0.5, "+.1%")``; zero has no minus sign."""
+    sign = "+" if form.startswith("+") else ""
+    return format(value, f"{sign}z{form.removeprefix(sign)}")
 
 
 def percent(share: float | None) -> str:
@@ -61,18 +87,18 @@ def percent(share: float | None) -> str:
     if share is None:
         return "–"
     value = share * 100
-    text = f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.1f} %"
-    return text.removeprefix("-") if text == "-0.0 %" else text
+    return f"{formatted(value, '.0f')} %" if abs(value) >= 9.95 or value == 0 else f"{formatted(value, '.1f')} %"
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: 1 request, 2,000 requests."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, and its verb where there is one: 1 request, 2,000 requests, 1 line was refused.
 
-
-def agreeing(number: int, noun: str, singular: str, plural: str) -> str:
-    """A number with its noun and verb: 1 packet was, 2 packets were."""
-    return f"{counted(number, noun)} {singular if number == 1 else plural}"
+    Args:
+        number: of the things.
+        one: what follows the number 1.
+        many: what follows every other number; by default ``one`` with an s.
+    """
+    return f"{number:,} " + (one if number == 1 else f"{one}s" if many is None else many)
 
 
 def address_and_port(address: str, port: int) -> str:
@@ -90,13 +116,22 @@ def unbroken(text: str) -> str:
     return re.sub(r"(?<=\d) (?=(?:%|ms|s|min|h|d)\b|%)", "\u00a0", text)
 
 
-def duration(seconds: float) -> str:
-    """A length of time in the largest unit that fits: 8.0 s, 2 min 5 s, 3 h 10 min, 4 d 2 h."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
+def duration(seconds: float | None) -> str:
+    """Return a length of time in a unit of its size: 10 ms, 8.0 s, 2 min 5 s, 3 h 10 min, 4 d 2 h; – for None."""
+    if seconds is None:
+        return "–"
+    if abs(seconds) < 0.9995:
+        return f"{milliseconds(seconds)} ms"
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 59.95:
+        return f"{formatted(seconds, '.1f')} s"
     whole = round(seconds)
     for unit, size, lower, small in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= size:
             rest = whole % size // small
             return f"{whole // size} {unit} {rest} {lower}" if rest else f"{whole // size} {unit}"
     return f"{whole} s"
+
+
+briefly = duration

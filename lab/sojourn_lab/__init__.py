@@ -1,1 +1,1 @@
-"""Run scenarios with a known truth: real nginx, real app servers, a generator that knows its lag."""
+"""Run scenarios with a known truth on real servers."""

@@ -9,8 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
+from sojourn.words import percent
 
 from sojourn_lab.document import CaseResult, ContrastResult, CriterionResult, PredictionResult
+from sojourn_lab.metric_units import metric_text
 from sojourn_lab.scenario import Criterion
 
 Figures = Callable[[str], float | None]
@@ -119,15 +121,18 @@ def _comparison(criterion: Criterion, value: float | None, figure: Figures) -> t
     """Return the bound in words and whether the value keeps it; a value that is no number keeps none."""
     known = math.nan if value is None else value
 
+    def said(wanted: float | None) -> str:
+        return metric_text(criterion.metric, [wanted], criterion.name)
+
     def bound_of(told: float | str) -> float | None:
         found = figure(told) if isinstance(told, str) else told
         return None if found is None else found * criterion.times
 
     def words(kind: str, told: float | str, wanted: float | None) -> str:
         if not isinstance(told, str):
-            return f"{kind} {wanted:g}"
+            return f"{kind} {said(wanted)}"
         times = "" if criterion.times == 1.0 else f"{criterion.times:g} times "
-        return f"{kind} {times}{told}, which " + ("has no value" if wanted is None else f"is {wanted:.4g}")
+        return f"{kind} {times}{told}, which " + ("has no value" if wanted is None else f"is {said(wanted)}")
 
     for kind, told in (("below", criterion.below), ("above", criterion.above), ("exactly", criterion.equals)):
         if told is None:
@@ -139,5 +144,5 @@ def _comparison(criterion: Criterion, value: float | None, figure: Figures) -> t
     within, of = criterion.within or 0.0, criterion.of if criterion.of is not None else math.nan
     wanted = bound_of(of)
     if wanted is None:
-        return f"within {within:.0%} of {of}, which has no value", False
-    return f"within {within:.0%} of {wanted:.4g}", abs(known - wanted) <= within * abs(wanted)
+        return f"within {percent(within)} of {of}, which has no value", False
+    return f"within {percent(within)} of {said(wanted)}", abs(known - wanted) <= within * abs(wanted)

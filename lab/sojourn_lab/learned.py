@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
-from sojourn.words import milliseconds
+from sojourn.words import counted, formatted, listed, milliseconds, percent
 
 from sojourn_lab.criteria import by_base, median_at, number_at, skipped
-from sojourn_lab.document import CaseResult, ContrastResult, PredictionResult
+from sojourn_lab.document import CaseResult, ContrastResult, PredictionResult, Run
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.scenario import Scenario
 
+STEADY = 0.02  # of a service time: a change that is none
+SENTENCE_END = re.compile(r"(?<=[\w%)]\.) (?=[A-Z])")
 PLACE = re.compile(r"\{(?:([a-z0-9._-]+):)?([A-Za-z0-9_./-]+)(?:\|([^}]*))?\}")
 
 
@@ -26,7 +28,27 @@ def lessons_of(
     """Return the sentences for a run's record and its table; none for what was not measured."""
     told = [paragraph(scenario.learned, cases, contrasts)] if scenario.learned else []
     grown = [] if scenario.learned else _growth(cases)
-    return [*_skipped(cases), *told, *grown, *_beside_reference(scenario, cases), *_foretold(predictions)]
+    return [*_skipped(cases), *told, *grown, *reference_sentences(scenario, cases), *_foretold(predictions)]
+
+
+def findings(run: Run) -> list[str]:
+    """Return what a run showed, sentence by sentence, without the comparison with the reference."""
+    beside = reference_sentences(run.scenario, run.cases)
+    return [sentence for text in run.learned if text not in beside for sentence in SENTENCE_END.split(text)]
+
+
+def outcome(run: Run) -> str:
+    """Return in one sentence whether the run shows what it was to show."""
+    kept = sum(each.passed for each in run.criteria)
+    if run.void:
+        return "This run is void: the generator or other programs decided its figures, not the system."
+    if run.passed:
+        criteria = counted(kept, "criterion was", "criteria were")
+        return f"{'All ' if kept > 1 else ''}{criteria} met." if kept else "No criterion was set."
+    missed = len(run.criteria) - kept
+    return (
+        f"{missed} of {counted(len(run.criteria), 'criterion', 'criteria')} {'was' if missed == 1 else 'were'} missed."
+    )
 
 
 def _skipped(cases: Sequence[CaseResult]) -> list[str]:
@@ -57,9 +79,9 @@ def formed(value: float | None, form: str) -> str:
     if form == "ms":
         return f"{milliseconds(value)} ms"
     if form == "%":
-        form = ".0%" if abs(value) >= 0.1 or value == 0.0 else ".1%"
+        return percent(value)
     unit = " s" if form == "s" else ""
-    return format(value, {"s": ".3g", "count": ",.0f", "number": ".3g"}.get(form, form)) + unit
+    return formatted(value, {"s": ".3g", "count": ",.0f", "number": ".3g"}.get(form, form)) + unit
 
 
 def _foretold(predictions: Sequence[PredictionResult]) -> list[str]:
@@ -74,37 +96,57 @@ def _foretold(predictions: Sequence[PredictionResult]) -> list[str]:
             continue
         sentences.append(
             f"{each.change}: p99 was to go from {milliseconds(p99.before)} to {milliseconds(p99.predicted)} ms,"
-            f" and went to {milliseconds(p99.after)} ms: the prediction was off by {p99.error:+.1%}."
+            f" and went to {milliseconds(p99.after)} ms: the prediction was off by {formatted(p99.error, '+.1%')}."
         )
         named = ((each.p50.error, "p50"), (p99.error, "p99"))
         errors += [(error, f"{name} of {each.change}") for error, name in named if error is not None]
     if len(errors) > 2:
         error, where = max(errors, key=lambda pair: abs(pair[0]))
-        sentences.append(f"Of {len(errors)} predicted figures the one furthest off is the {where}: {error:+.1%}.")
+        sentences.append(
+            f"Of {counted(len(errors), 'predicted figure')} the one furthest off is the {where}: "
+            f"{formatted(error, '+.1%')}."
+        )
     return sentences
 
 
 def _growth(cases: list[CaseResult]) -> list[str]:
-    """Return how service time and queueing delay moved between the least and the most users."""
+    """Return how queueing delay and service time moved between the fewest and the most users."""
     loops = [
         (case.service_time, case.load.concurrency, means)
         for case in cases
         if isinstance(case.load, ClosedLoad) and case.law is not None and (means := _means(case)) is not None
     ]
-    sentences: list[str] = []
-    for asked, group in groupby(sorted(loops), key=lambda loop: loop[0]):
-        members = list(group)
-        (_, fewest, (service, queueing)), (_, most, (last_service, last_queueing)) = members[0], members[-1]
-        if fewest == most:
-            continue
-        queue_grew = last_queueing - queueing > 2.0 * abs(last_service - service)
-        sentences.append(
-            f"At {milliseconds(asked)} ms of service, going from {fewest} to {most} users moved the service"
-            f" time from {milliseconds(service)} to {milliseconds(last_service)} ms and the queueing delay"
-            f" from {milliseconds(queueing)} to {milliseconds(last_queueing)} ms"
-            + (": the code did not get slower, the queue got longer." if queue_grew else ".")
-        )
-    return sentences
+    moved: dict[tuple[int, int], list[tuple[tuple[float, float], tuple[float, float]]]] = {}
+    for _, group in groupby(sorted(loops), key=lambda loop: loop[0]):
+        (_, fewest, first), *_, (_, most, last) = [*group] * 2
+        if fewest != most:
+            moved.setdefault((fewest, most), []).append((first, last))
+    return [_growth_sentence(*users, members) for users, members in moved.items()]
+
+
+def _growth_sentence(fewest: int, most: int, members: Sequence[tuple[tuple[float, float], tuple[float, float]]]) -> str:
+    """Return the sentence for services with the same numbers of users.
+
+    Args:
+        fewest: users of the first case.
+        most: users of the last case.
+        members: for each the means of service time and queueing delay, s: with the fewest users, and with the most.
+    """
+
+    def from_to(before: float, after: float) -> str:
+        return f"from {milliseconds(before)} to {milliseconds(after)} ms"
+
+    queueing = listed([from_to(before, after) for (_, before), (_, after) in members])
+    steady = all(abs(after - before) <= STEADY * before for (before, _), (after, _) in members)
+    if steady:
+        service = f"stays at {listed([milliseconds(after) for _, (after, _) in members])} ms"
+    else:
+        service = f"goes {listed([from_to(before, after) for (before, _), (after, _) in members])}"
+    grew = all(last_q - q > 2.0 * abs(last_s - s) for (s, q), (last_s, last_q) in members)
+    return (
+        f"From {fewest} to {counted(most, 'user')} the queueing delay goes {queueing}, and the service time {service}"
+        + (": the code did not get slower, the queue got longer." if grew else ".")
+    )
 
 
 def _means(case: CaseResult) -> tuple[float, float] | None:
@@ -113,8 +155,8 @@ def _means(case: CaseResult) -> tuple[float, float] | None:
     return None if service is None or queueing is None else (service, queueing)
 
 
-def _beside_reference(scenario: Scenario, cases: list[CaseResult]) -> list[str]:
-    """Return how far the reference figures are from the law and from what was measured here."""
+def reference_sentences(scenario: Scenario, cases: list[CaseResult]) -> list[str]:
+    """Return how far the reference figures are from the law and from what was measured, and the reference's note."""
     sentences: list[str] = []
     for case in cases:
         response = case.reference.response_time if case.reference is not None else None

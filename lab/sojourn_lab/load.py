@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
+from sojourn.words import counted
 
 Positive = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)]
@@ -107,9 +108,9 @@ class InstantsLoad(Load, frozen=True, tag="instants"):
         if any(later < earlier for earlier, later in zip(self.at, self.at[1:], strict=False)):
             raise ValueError("the instants of `at` must not go backwards")
         if self.service_times is not None and len(self.service_times) != len(self.at):
-            raise ValueError(f"{len(self.at)} instants but {len(self.service_times)} service_times")
+            raise ValueError(f"{len(self.at)} instants of at but {len(self.service_times)} of service_times")
         if self.routes is not None and len(self.routes) != len(self.at):
-            raise ValueError(f"{len(self.at)} instants but {len(self.routes)} routes")
+            raise ValueError(f"{len(self.at)} instants of at but {counted(len(self.routes), 'route')}")
 
 
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from sojourn.words import milliseconds
+from sojourn.words import formatted, milliseconds
 
 from sojourn_lab.criteria import by_base, median_at, number_at, value_at
 from sojourn_lab.document import CaseResult, CriterionResult, Run
 from sojourn_lab.learned import formed
+from sojourn_lab.metric_units import ABSENT, metric_text
 from sojourn_lab.scenario import Column, Reference
 
-ABSENT = "–"
+CRITERIA = "Criteria, written down before the run"
+LAW = "queueing by the law"
 UNITS = {"ms": ", ms", "s": ", s"}
 
 Rows = tuple[list[str], list[list[str]]]
@@ -76,26 +78,47 @@ def figure_text(value: float | None, shown: str) -> str:
 
 
 def mean_rows(run: Run) -> Rows:
-    """Return the means of every case beside the law's and the reference's, in milliseconds."""
-    with_reference = any(case.reference is not None for case in run.cases)
-    beside = ["law", run.scenario.reference_name] if with_reference else ["law"]
-    headings = ["case", "service", "queueing", *beside, "response", *beside, "connect", "n"]
-    return headings, [_mean_cells(case, with_reference) for case in run.cases]
+    """Return the means of every case in milliseconds, with the law's queueing delay where a law gives one."""
+    law = [LAW] if any(case.law for case in run.cases) else []
+    headings = ["case", "requests", "service", "queueing", *law, "response", "connect"]
+    return headings, [_mean_cells(case, with_law=bool(law)) for case in run.cases]
 
 
-def _mean_cells(case: CaseResult, with_reference: bool) -> list[str]:
-    def measured_and_beside(path: str, name: str) -> list[str]:
-        cells = [milliseconds(number_at(path, case.split)), milliseconds(getattr(case.law, name, None))]
-        return [*cells, milliseconds(getattr(case.reference, name, None))] if with_reference else cells
+def _mean_cells(case: CaseResult, *, with_law: bool) -> list[str]:
+    def mean(path: str) -> str:
+        return milliseconds(number_at(path, case.split))
 
     return [
-        case.name + (" void" if case.void else ""),
-        milliseconds(number_at("components.service_time.mean", case.split)),
-        *measured_and_beside("components.queueing_delay.mean", "queueing_delay"),
-        *measured_and_beside("response_time.mean", "response_time"),
-        milliseconds(number_at("components.connect.mean", case.split)),
-        ABSENT if case.client is None else str(case.client.offered),
+        case.name + (" (void)" if case.void else ""),
+        ABSENT if case.client is None else f"{case.client.offered:,}",
+        mean("components.service_time.mean"),
+        mean("components.queueing_delay.mean"),
+        *([milliseconds(case.law.queueing_delay if case.law else None)] if with_law else []),
+        mean("response_time.mean"),
+        mean("components.connect.mean"),
     ]
+
+
+def reference_rows(run: Run) -> Rows:
+    """Return what the reference has beside what was measured and what the law gives, in ms.
+
+    There are no rows where the scenario has columns of its own, which name what the reference's figures stand beside.
+    """
+    rows = []
+    for case in run.cases:
+        if case.reference is None or run.scenario.columns:
+            continue
+        for name, title, path in (
+            ("service_time", "service time", "components.service_time.mean"),
+            ("queueing_delay", "queueing delay", "components.queueing_delay.mean"),
+            ("response_time", "response time", "response_time.mean"),
+        ):
+            beside = getattr(case.reference, name, None)
+            if beside is None:
+                continue
+            law = milliseconds(getattr(case.law, name, None))
+            rows.append([case.name, title, milliseconds(number_at(path, case.split)), law, milliseconds(beside)])
+    return ["case", "mean, ms", "measured", "law", run.scenario.reference_name], rows
 
 
 def prediction_rows(run: Run) -> Rows:
@@ -110,7 +133,7 @@ def prediction_rows(run: Run) -> Rows:
                     milliseconds(figure.before),
                     "refused" if each.refused is not None else milliseconds(figure.predicted),
                     milliseconds(figure.after),
-                    ABSENT if figure.error is None else f"{figure.error:+.1%}",
+                    ABSENT if figure.error is None else formatted(figure.error, "+.1%"),
                 ]
             )
     return ["change", "", "before", "predicted", "after", "error"], rows
@@ -121,7 +144,7 @@ def contrast_rows(run: Run) -> Rows:
     rows = []
     for each in run.contrasts:
         interval = ABSENT if each.low is None or each.high is None else f"{each.low:.3f} to {each.high:.3f}"
-        figures = [ABSENT if value is None else f"{value:.4g}" for value in (each.a, each.b)]
+        figures = [metric_text(each.metric, [value]) for value in (each.a, each.b)]
         rows.append([each.name, *figures, ABSENT if each.ratio is None else f"{each.ratio:.3f}", interval])
     return ["contrast", "a", "b", "a / b", "95 % interval"], rows
 
@@ -133,14 +156,10 @@ def criteria_rows(run: Run) -> Rows:
         judged = list(group)
         failed = [each for each in judged if not each.passed]
         if not failed:
-            rows.append([name, str(len(judged)), "passed", _range(judged)])
-        for each in failed:
-            found = f"{ABSENT if each.value is None else f'{each.value:.4g}'}, wanted {each.bound}"
-            rows.append([name, each.case, "failed", found])
-    return ["criterion", "cases", "result", "found"], rows
+            rows.append([name, str(len(judged)), "passed", _measured(judged)])
+        rows += [[name, each.case, "failed", f"{_measured([each])}, wanted {each.bound}"] for each in failed]
+    return ["criterion", "cases", "result", "measured"], rows
 
 
-def _range(judged: list[CriterionResult]) -> str:
-    values = [each.value for each in judged if each.value is not None]
-    low, high = min(values), max(values)
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+def _measured(judged: list[CriterionResult]) -> str:
+    return metric_text(judged[0].metric, [each.value for each in judged], judged[0].name)

@@ -8,10 +8,20 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sojourn.words import milliseconds, printable
+from sojourn.words import counted, duration, milliseconds, percent, printable
 
 from sojourn_lab.document import Run, seconds_between
-from sojourn_lab.rows import Rows, contrast_rows, criteria_rows, prediction_rows, result_rows, result_words
+from sojourn_lab.learned import findings, outcome
+from sojourn_lab.rows import (
+    CRITERIA,
+    Rows,
+    contrast_rows,
+    criteria_rows,
+    prediction_rows,
+    reference_rows,
+    result_rows,
+    result_words,
+)
 
 LONGEST = 2_000
 COLOURS = {"passed": "green", "failed": "red"}
@@ -23,37 +33,29 @@ def _plain(text: str) -> str:
 
 
 def print_run(console: Console, run: Run, where: str) -> None:
-    """Print a run: verdict first when it is void, then figures, criteria, what was learned, where it is."""
+    """Print a run: first that it is void, if it is, then the finding, figures, criteria, and where it is."""
     if run.void:
         console.print("[bold red]This run is void: do not use its figures.[/]")
         for reason in run.void_reasons:
             console.print(f"  {_plain(reason)}")
     for fault in run.faults:
         console.print(f"[red]Went wrong:[/] {_plain(fault)}")
+    finding, *more = [*findings(run), ""]
     console.print(_plain(run.scenario.question))
+    console.print(f"[bold]{_plain(finding)}[/]{'' if run.void else f' {_plain(outcome(run))}'}".lstrip())
     console.print()
-    words = result_words(run)
-    title = f"{run.scenario.title}\n{words}" if words else run.scenario.title
-    # The means have ten columns, which a terminal of 80 would otherwise not fit.
-    tables = [(title, _table(result_rows(run), tight=not run.scenario.columns))]
-    if run.predictions:
-        title = "Predicted, then made: response time in ms (error: predicted to after)"
-        tables.append((title, _table(prediction_rows(run), text_columns=2)))
-    if run.criteria:
-        tables.append(("Written down beforehand (durations in s)", _table(criteria_rows(run), text_columns=4)))
-    if run.contrasts:
-        tables.append(("Compared over the rounds", _table(contrast_rows(run))))
-    for title, table in tables:
+    for title, table in _tables(run):
         for line in title.splitlines():
             console.print(f"[bold]{_plain(line)}[/]")
         console.print(table)
         console.print()
-    for sentence in run.learned:
+    beside = [run.scenario.reference_note] if reference_rows(run)[1] else []
+    for sentence in filter(None, [*more, *beside]):
         console.print(f"[dim]-[/] {_plain(sentence)}")
     if any(case.client is not None for case in run.cases):
         console.print(_generator_sentence(run))
     console.print(
-        f"up in {run.spin_up:.1f} s, down in {run.tear_down:.1f} s; rows: client {run.rows.client},"
+        f"up in {duration(run.spin_up)}, down in {duration(run.tear_down)}; rows: client {run.rows.client},"
         f" access {run.rows.access}, spans {run.rows.spans}"
     )
     console.print(f"run: {_plain(where)}", soft_wrap=True)
@@ -63,6 +65,23 @@ def print_run(console: Console, run: Run, where: str) -> None:
     report = Path(where) / "report.html"
     if report.is_file():
         console.print(f"report: {_plain(str(report))}", soft_wrap=True)
+
+
+def _tables(run: Run) -> list[tuple[str, Table]]:
+    """Return the tables of a run with their titles, in the order to be read."""
+    words = result_words(run)
+    title = f"{run.scenario.title}\n{words}" if words else run.scenario.title
+    tables = [(title, _table(result_rows(run)))]
+    if run.predictions:
+        title = "Predicted, then made: response time in ms (error: predicted to after)"
+        tables.append((title, _table(prediction_rows(run), text_columns=2)))
+    if run.criteria:
+        tables.append((CRITERIA, _table(criteria_rows(run), text_columns=4)))
+    if run.contrasts:
+        tables.append(("Compared over the rounds", _table(contrast_rows(run))))
+    if (beside := reference_rows(run))[1]:
+        tables.append((f"Beside the {run.scenario.reference_name}", _table(beside, text_columns=2)))
+    return tables
 
 
 def one_line(run: Run, where: str) -> str:
@@ -75,7 +94,7 @@ def one_line(run: Run, where: str) -> str:
         outcome = "[red]void[/]" if run.void else "[red]failed[/]"
         outcome += f": {_plain('; '.join([*run.void_reasons, *filter(None, [run.advice]), *run.faults, *failed]))}"
     took = seconds_between(run.started, run.finished)
-    counts = f"{kept} of {len(run.criteria)} criteria, {took:.0f} s"
+    counts = f"{kept} of {counted(len(run.criteria), 'criterion', 'criteria')}, {took:.0f} s"
     return f"{_plain(run.scenario.name):22} {outcome} ({counts}; {_plain(where)})"
 
 
@@ -84,16 +103,17 @@ def _generator_sentence(run: Run) -> str:
     offered, sent = sum(each.offered for each in clients), sum(each.sent for each in clients)
     lags = [max(each.schedule_lag.p99 or 0.0, each.loop_lag.p99 or 0.0) for each in clients]
     return (
-        f"the generator sent {sent} of {offered} requests in time, at most {milliseconds(max(lags))} ms late at p99,"
-        f" and used {max(each.cpu for each in clients):.0%} of a core"
+        f"the generator sent {sent:,} of {counted(offered, 'request')} in time,"
+        f" at most {milliseconds(max(lags))} ms late at p99, and used {percent(max(each.cpu for each in clients))} "
+        f"of a core"
     )
 
 
-def _table(rows: Rows, *, text_columns: int = 1, tight: bool = False) -> Table:
+def _table(rows: Rows, *, text_columns: int = 1) -> Table:
     headings, cells = rows
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 0, 0, 0) if tight else (0, 1, 0, 0))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for number, heading in enumerate(headings):
-        whole = tight or (not number and text_columns == 1)
+        whole = not number and text_columns == 1
         table.add_column(_plain(heading), justify="left" if number < text_columns else "right", no_wrap=whole)
     for row in cells:
         table.add_row(*(_coloured(cell) for cell in row))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
+from sojourn.words import counted
 
 from sojourn_lab.load import Name, NotNegative, Positive, RouteName, scaled_seconds
 
@@ -138,7 +139,10 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if len(self.slowdown) > self.backends + self.standby:
-            raise ValueError(f"{len(self.slowdown)} values of slowdown for {self.backends + self.standby} backends")
+            raise ValueError(
+                f"{counted(len(self.slowdown), 'value')} of slowdown for "
+                f"{counted(self.backends + self.standby, 'backend')}"
+            )
         routes = [route for pool in self.pools for route in pool.routes]
         if len(set(routes)) < len(routes):
             raise ValueError("a route belongs to two pools")

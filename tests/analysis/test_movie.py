@@ -26,6 +26,7 @@ from sojourn.movie.layout import OUT, PAD, layout_of
 from sojourn.movie.moment import NOBODY, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.page import page_of
 from sojourn.movie.places import places_of
+from sojourn.movie.scenes import Scene
 from sojourn.movie.theme import DARK, LIGHT, colours_of, rgb
 from sojourn.palette import OTHER, QUEUEING, SERVICE
 from typer.testing import CliRunner
@@ -95,6 +96,45 @@ def test_a_window_keeps_those_who_were_there_before_it() -> None:
     assert counts_of(found.scenes[0], 0.0).waiting == 2
     with pytest.raises(SojournError, match="no request was there in this window"):
         film(since=FIRST + timedelta(seconds=100))
+
+
+def straggling(*, late: float = 100.0) -> Scene:
+    """A crowd of 20 in 6 s, and one more request so much later."""
+    times = [(k * 0.3, k * 0.3, k * 0.3 + 0.25, k * 0.3 + 0.25, SERVED) for k in range(20)]
+    return scene(drawn(*times, (late, late, late + 0.1, late + 0.1, SERVED)))
+
+
+def test_a_straggler_does_not_make_a_film_of_nothing() -> None:
+    found = film(straggling())
+    assert found.seconds == pytest.approx(5.95)
+    assert len(found.scenes[0]) == 20
+    assert found.begun == FIRST
+    assert found.left_out == "1 min 34 s after, with 1 request"
+    assert found.notes == (f"Left out: {found.left_out}. Choose another window with --since and --until.",)
+    first = film(
+        scene(drawn((0.0, 0.0, 0.1, 0.1, SERVED), *((100.0 + k, None, None, 100.5 + k, SERVED) for k in range(5))))
+    )
+    assert (first.begun, first.seconds) == (FIRST + timedelta(seconds=100), pytest.approx(4.5))
+    assert first.left_out == "1 min 40 s before, with 1 request"
+
+
+def test_a_window_that_was_chosen_is_shown_to_its_end() -> None:
+    found = film(straggling(), since=FIRST)
+    assert (found.seconds, len(found.scenes[0]), found.left_out) == (pytest.approx(100.1), 21, "")
+    assert film(straggling(), until=FIRST + timedelta(seconds=100.05)).seconds == pytest.approx(100.05)
+
+
+@pytest.mark.parametrize("gap", [0.1, 10.0])
+def test_steady_traffic_is_shown_whole(gap: float) -> None:
+    found = film(scene(drawn(*((k * gap, k * gap, k * gap + 0.1, k * gap + 0.1, SERVED) for k in range(30)))))
+    assert (len(found.scenes[0]), found.notes) == (30, ())
+    assert film().left_out == ""
+
+
+def test_a_picture_says_what_was_left_out() -> None:
+    whole, cut = (sheet_of(each, 800, LIGHT) for each in (film(straggling(), since=FIRST), film(straggling())))
+    assert cut.height > whole.height
+    assert cut.places[0][1] > whole.places[0][1]
 
 
 def test_of_many_the_part_around_the_deepest_queue_is_shown_with_all_who_were_there() -> None:

@@ -25,6 +25,7 @@ from sojourn.watch.recent import Recent
 from sojourn.watch.screen import Looks, screen, text_of
 from sojourn.watch.view import WINDOWS, View
 from sojourn.watch.watcher import Choice
+from sojourn.words import duration
 from watch_support import EPOCH, at, given_up, record, watching
 
 BUSY = PoolSettings(requests=4_000, rate=22, timeout=3.0, patience=(0.2, 1.0), seed=11)
@@ -346,6 +347,38 @@ def test_a_screen_of_eighty_columns_says_what_the_figures_say(seen: View) -> Non
     assert f"Waited {seen.queues.waited:.1f} s" in text or "min" in text
 
 
+def test_headings_name_what_they_head_at_80_columns(seen: View) -> None:
+    lines = text_of(screen(seen, Looks(), 80, 30)).splitlines()
+    assert [line.split() for line in lines if "response ms" in line or "share errors" in line] == [
+        ["response", "ms", "queueing", "ms", "service", "ms", "queued"],
+        ["req/s", "p50", "p99", "mean", "p99", "mean", "p99", "share", "errors"],
+    ]
+    assert seen.queues is not None
+    title = lines.index(f"backends, 1 min; workers and queue as of {duration(seen.queues.lag)} ago, the log's lag")
+    above, heads, first = lines[title + 1 : title + 4]
+    assert above.split() == ["queueing", "ms", "workers", "in", "queue"]
+    assert heads.split() == ["req/s", "mean", "p99", "busy", "count", "mean", "most", "last"]
+    # Figures stand under their headings.
+    assert len(heads.rstrip()) == len(first.rstrip())
+    assert not any(" -0" in line or "backends -" in line for line in lines)
+
+
+@pytest.mark.parametrize(("lag", "text"), [(-0.1, "0 ms"), (0.01, "10.0 ms"), (3.6, "3.6 s")])
+def test_a_lag_below_zero_is_a_clock_s_rounding(seen: View, lag: float, text: str) -> None:
+    assert seen.queues is not None
+    behind = replace(seen, queues=replace(seen.queues, lag=lag))
+    assert f"as of {text} ago" in text_of(screen(behind, Looks(), 80, 30))
+
+
+def test_backends_on_long_sockets_are_told_apart(seen: View) -> None:
+    assert seen.queues is not None
+    sockets = [f"unix:/run/applications/production/checkout/instances/gunicorn-{k}.sock" for k in (1, 2)]
+    rows = [{**seen.queues.backends[0], "upstream": socket} for socket in sockets]
+    text = text_of(screen(replace(seen, queues=replace(seen.queues, backends=rows)), Looks(), 80, 30))
+    assert "-1.sock " in text
+    assert "-2.sock " in text
+
+
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_column_sorts(seen: View, sort: str) -> None:
     rows = seen.windows["10m"].groups
@@ -373,8 +406,8 @@ def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
 
 def test_names_take_exactly_their_room() -> None:
     assert named("/a", 5) == "/a   "
-    assert named("/abcdefgh", 5) == "/abc…"
-    assert named("漢字漢字", 5) == "漢字…"
+    assert named("/abcdefgh", 5) == "/a…gh"
+    assert named("漢字漢字", 5) == "漢…字"
     assert named(None, 3) == "–  "
 
 

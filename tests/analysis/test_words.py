@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn.words import duration, milliseconds, percent, printable
+from sojourn.words import counted, duration, formatted, milliseconds, percent, printable
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,46 @@ def test_percent(share: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(8.04, "8.0 s"), (125, "2 min 5 s"), (3600, "1 h"), (11_400, "3 h 10 min"), (352_800, "4 d 2 h")],
+    [
+        (None, "–"),
+        (0, "0 ms"),
+        (0.01, "10.0 ms"),
+        (-1e-9, "0 ms"),
+        (-0.25, "-250 ms"),
+        (0.9996, "1.0 s"),
+        (8.04, "8.0 s"),
+        (59.97, "1 min"),
+        (-70, "-1 min 10 s"),
+        (125, "2 min 5 s"),
+        (3600, "1 h"),
+        (11_400, "3 h 10 min"),
+        (352_800, "4 d 2 h"),
+    ],
 )
-def test_duration(seconds: float, text: str) -> None:
+def test_duration_has_a_unit_of_its_size(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("form", ["+.1%", "+.0f", ",.2f", ".3g", "+,.1f"])
+@given(value=st.floats(-1e-5, 1e-5) | st.floats(-1e6, 1e6))
+def test_a_formatted_zero_has_no_minus_sign(form: str, value: float) -> None:
+    text = formatted(value, form)
+    assert not text.startswith("-") or any(digit in text for digit in "123456789")
+    assert float(text.rstrip("%").replace(",", "")) == float(format(value, form).rstrip("%").replace(",", ""))
+
+
+@given(st.floats(-1e-4, 1e-4))
+def test_no_time_and_no_share_is_a_negative_zero(value: float) -> None:
+    for text in (milliseconds(value), percent(value), duration(value)):
+        assert not text.startswith("-") or any(digit in text for digit in "123456789")
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 lines were"), (1, "1 line was"), (2, "2 lines were"), (2000, "2,000 lines were")]
+)
+def test_a_number_agrees_with_its_noun_and_verb(number: int, text: str) -> None:
+    assert counted(number, "line was", "lines were") == text
+    assert counted(number, "line") == text.rpartition(" ")[0]
 
 
 @given(st.text())

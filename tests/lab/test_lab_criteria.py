@@ -110,7 +110,7 @@ def test_the_lessons_are_the_figures_in_words() -> None:
     last = result("c8-s100", users=8, queueing=0.302)
     last.reference = Reference("c8-s100", response_time=0.8)
     lessons = lessons_of(scenario, [result("c1-s100", users=1, queueing=0.002), last])
-    assert "from 1 to 8 users" in lessons[0]
+    assert "From 1 to 8 users" in lessons[0]
     assert "from 2.00 to 302 ms" in lessons[0]
     assert "the queue got longer" in lessons[0]
     assert "800 ms is 2.0 times the law's 400 ms and 2.0 times the 402 ms measured here" in lessons[1]

@@ -108,7 +108,7 @@ def test_a_paragraph_is_filled_with_the_figures_of_the_run() -> None:
         {a:figures.none} and {ab:ratio|.2f}; braces {like this} stay."""
     told = paragraph(text, CASES[:4], contrasts)
     assert told == "A has 6, B 2 s, – and 2.45; braces {like this} stay."
-    assert [formed(0.0123, form) for form in ("ms", "%", "count", ".1f")] == ["12.3 ms", "1.2%", "0", "0.0"]
+    assert [formed(0.0123, form) for form in ("ms", "%", "count", ".1f")] == ["12.3 ms", "1.2 %", "0", "0.0"]
 
 
 ROUNDS = """

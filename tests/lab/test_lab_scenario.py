@@ -131,7 +131,7 @@ def test_what_is_wrong_is_refused_with_the_place(text: str, words: str) -> None:
     [
         ('kind = "instants"\nat = [2, 1]', "must not go backwards"),
         ('kind = "instants"\nat = []', "length >= 1"),
-        ('kind = "instants"\nat = [1, 2]\nservice_times = [1]', "2 instants but 1 service_times"),
+        ('kind = "instants"\nat = [1, 2]\nservice_times = [1]', "2 instants of at but 1 of service_times"),
         ('kind = "ramp"\nfrom_rate = 0\nto_rate = 0', "above 0"),
         ('kind = "poisson"\nrate = 0', "`float` > 0.0"),
         ('kind = "constant"\nrate = 900000', "asks for 1800000 requests, more than 1000000"),

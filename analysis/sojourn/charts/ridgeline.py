@@ -11,7 +11,7 @@ from sojourn.charts.data import STACKED, inline, part_colour, part_shares
 from sojourn.charts.heatmap import time_bins
 from sojourn.charts.sizes import WIDTH
 from sojourn.explain.measures import LogBins, Measures
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 GROUPS = 8
 BINS = 32
@@ -96,7 +96,7 @@ def ridgeline(found: Ridges) -> alt.LayerChart:
     )
     sums = dict(found.table.group_by("group").agg(pl.col("requests").sum()).iter_rows())
     names = [
-        {"name": printable(name, 28), "requests": f"{sums[name]:,} requests", "at": len(groups) - 1 - number}
+        {"name": printable(name, 28), "requests": counted(sums[name], "request"), "at": len(groups) - 1 - number}
         for number, name in enumerate(groups)
     ]
     base = alt.Chart(alt.InlineData(values=names)).encode(x=alt.value(0), y=alt.Y("at:Q", scale=scale))

@@ -49,7 +49,7 @@ def blame(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say who waited for whom: which route, tenant or backend caused the queueing seconds, and of whose requests.
+    """Show which routes or backends caused the queueing delay.
 
     From the instant nginx turned to the backend to the app's start. At every instant of a wait: its own backend has a
     free worker: dispatch; another backend of the upstream has: imbalance; otherwise those in service are to blame.

@@ -56,9 +56,10 @@ def capacity(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """The load at which an objective breaks, the scalability law, and instances for a target rate.
+    """Estimate the load at which an objective breaks.
 
-    From a ramp, or from many windows of different load. Throughput against the number of requests in the system.
+    With the scalability law, and instances for a target rate. From a ramp, or from many windows of different load.
+    Throughput against the number of requests in the system.
     """
     if instance not in INSTANCES:
         raise typer.BadParameter(f"{instance!r} is not one of {', '.join(INSTANCES)}", param_hint="--instance")

@@ -22,7 +22,7 @@ import typer
 
 from sojourn.cli.common import doing
 from sojourn.cli.sources import AsJson
-from sojourn.words import duration, printable
+from sojourn.words import counted, duration, percent, printable
 
 if TYPE_CHECKING:
     from sojourn.capture.recorder import Recorder
@@ -90,7 +90,7 @@ def capture(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but warnings.")] = False,
 ) -> None:
-    """Record the packets between clients, nginx and its backends, for sojourn pcap.
+    """Record packets around nginx for sojourn pcap.
 
     Give --nginx, or --port and --backend. It ends with Ctrl-C, and nothing that was on the wire by then is missing.
     """
@@ -243,14 +243,14 @@ def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, a
             }
         )
     elif not task.quiet:
-        what = f"{summary.captured:,} packets, {size / 1e6:,.1f} MB in {duration(lasted)}"
-        where = str(files[0]) if len(files) == 1 else f"{len(files)} files {task.recording.path}*"
+        what = f"{counted(summary.captured, 'packet')}, {size / 1e6:,.1f} MB in {duration(lasted)}"
+        where = str(files[0]) if len(files) == 1 else f"{counted(len(files), 'file')} {task.recording.path}*"
         typer.echo(f"{what}: {printable(where, 500) if files else 'no file'}")
     lost = summary.dropped + summary.interface_dropped
     if lost:
         share = lost / max(summary.captured + lost, 1)
         _warn(
-            f"{lost:,} packets ({share:.1%}) were dropped before they could be recorded and are missing: requests and "
+            f"{counted(lost, 'packet')} ({percent(share)}) dropped before being recorded: requests and "
             "retransmissions may be misread. A smaller --snaplen, a quicker disk or fewer ports help."
         )
     elif not summary.captured:

@@ -18,7 +18,9 @@ def clock(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show how far each app's clock stands from nginx's over time: offset, drift, and when it was set.
+    """Show how far each app's clock is from nginx's over time.
+
+    Its offset, its drift, and when it was set.
 
     From nginx's stamp to the app's start: an upper bound. From the app's answer to its arrival at nginx: a lower bound.
     """

@@ -42,7 +42,7 @@ def compare(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Two windows or runs side by side: what changed, for certain or by chance, and which component did it."""
+    """Compare two windows or runs: what changed, and by chance or not."""
     column = column_of(by)
     middle = instant(at)
     if middle is None and len(sources) != 2:

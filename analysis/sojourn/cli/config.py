@@ -20,7 +20,7 @@ _SECRET = re.compile(r"((?:password|token|secret)=)[^&\s]*", re.I)
 
 
 def config(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show the defaults for options that configuration files set, and which files they are.
+    """Show the defaults that configuration files set.
 
     The user's file is $XDG_CONFIG_HOME/sojourn/config.toml (~/.config), the project's ./sojourn.toml, which wins.
     """

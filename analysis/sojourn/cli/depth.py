@@ -31,7 +31,7 @@ def depth(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Rebuild the queue from the log: its depth, the requests in service and utilisation, over time and on arrival.
+    """Rebuild the queue from the log: depth and utilisation.
 
     A request waits from the instant nginx turned to the backend to the app's start, and is in service until its worker
     was free again: the end of its span where there is one, otherwise its response headers.

@@ -48,7 +48,9 @@ def doctor(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell what is missing in an nginx configuration, a log or a store, and the exact line to add.
+    """Report what an nginx configuration, a log or a store lacks.
+
+    Every finding has the line that mends it.
 
     Give several, and what the one lacks is explained by the other. Exit code 1 when something is broken, 0 otherwise,
     warnings included.

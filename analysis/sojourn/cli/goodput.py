@@ -30,7 +30,9 @@ def goodput(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell the work that was done for clients already gone, what came of the rest, and retry storms.
+    """Measure work done for clients that had disconnected.
+
+    With retry storms.
 
     From a worker taking the request to its being free again, of requests that nginx (504) or the client (499) had given
     up on. Only the app knows: its spans, or a log of its own.

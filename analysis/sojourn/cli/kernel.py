@@ -63,7 +63,7 @@ def kernel(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the queues before accept(): how deep, how often full, what the kernel turned away, and what mends it.
+    """Show the queues before accept(): depth, drops, and remedies.
 
     Looks at this machine, records it, or explains a recording. A wait for accept() begins when the handshake ends.
     """

@@ -30,7 +30,7 @@ def laws(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """The laws of queueing beside the measured wait, per upstream and backend, and which of them to believe.
+    """Compare the measured wait with the laws of queueing.
 
     Utilisation, burstiness, Erlang C, Pollaczek–Khinchine, Kingman and Allen–Cunneen; or the reason one does not apply.
     """

@@ -84,7 +84,7 @@ def movie(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let the queue be seen: arrivals, the line, the workers, who was served and who was given up on.
+    """Animate the queue: arrivals, waiting requests, workers.
 
     As one page with play, pause and a slider that needs no network, as an animated GIF, or one instant as PNG.
     """

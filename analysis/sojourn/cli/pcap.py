@@ -59,7 +59,7 @@ def pcap(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell what packets show of the queues before accept(), and whether the log agrees.
+    """Show what packets say of the queues before accept().
 
     From a connection's first SYN to the final ACK that was taken; from there to the app's own start, or its bounds.
     """

@@ -89,7 +89,7 @@ def plot(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw one chart into a file, for a paper or a slide, and print the sentence that reads it.
+    """Draw one chart into a file, and print what it shows.
 
     From and to the events that the chart's analysis names; docs/reference/plot.md has a table of the kinds.
     """

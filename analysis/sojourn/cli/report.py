@@ -53,7 +53,7 @@ def report(
     where: Where = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one page: the split, who waited for whom, what would have helped, how far from the cliff."""
+    """Write all analyses of the same requests on one HTML page."""
     column, told = column_of(by), workers_of(workers)
     from sojourn.explain.split import with_wire  # noqa: PLC0415
     from sojourn.explain.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415

@@ -68,7 +68,7 @@ def simulate(
     warmup: Annotated[float, typer.Option(metavar="SHARE", help="Leave so many out of the figures, the first.")] = 0.05,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a queue with made-up requests, and show theory beside it where it has a closed form.
+    """Simulate a queue, with theory beside it where it is exact.
 
     Wait: from a request's arrival to when a worker takes it. Sojourn: from its arrival to its answer, or its last
     failure.

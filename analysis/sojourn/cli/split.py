@@ -66,7 +66,7 @@ def split(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Split response time into queueing delay and service time, and say which of them it is.
+    """Split response time into queueing delay and service time.
 
     From the stamp nginx sent to the app's own start: queueing delay. From there to the response headers: service time.
     """

@@ -12,12 +12,12 @@ import typer
 from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.cli.sources import AsJson, WorkersOption, workers_of
 from sojourn.errors import SojournError
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 if TYPE_CHECKING:
     from sojourn.store.loaded import Loaded
 
-app = typer.Typer(help="Keep requests in a store, ClickHouse or its embedded engine, and ask it.", no_args_is_help=True)
+app = typer.Typer(help="Keep requests in ClickHouse or its embedded engine.", no_args_is_help=True)
 
 ROWS_SHOWN = 100
 
@@ -146,8 +146,9 @@ def explain(
     else:
         gone = f", {done.gone:,} that no longer hold" if done.gone else ""
         typer.echo(
-            f"{done.minutes:,} minutes explained: {done.seconds:,.1f} s of waiting in {done.rows:,} rows{gone} "
-            f"({done.requests:,} requests looked at)"
+            f"{counted(done.minutes, 'minute')} explained: {done.seconds:,.1f} s of waiting in "
+            f"{counted(done.rows, 'row')}{gone} "
+            f"({counted(done.requests, 'request')} looked at)"
         )
 
 
@@ -177,7 +178,7 @@ def _text_of(file: Path) -> str:
 
 def _summary(loaded: Loaded) -> str:
     records = loaded.records
-    text = f"{records.read:,} lines read, {loaded.requests:,} requests loaded"
+    text = f"{counted(records.read, 'line')} read, {counted(loaded.requests, 'request')} loaded"
     if records.rejected:
         reasons = ", ".join(f"{printable(reason)} {count:,}" for reason, count in sorted(records.reasons.items()))
         text += f", {records.rejected:,} refused ({reasons}; see dead_letters)"

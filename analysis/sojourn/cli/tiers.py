@@ -37,7 +37,9 @@ def tiers(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Follow requests through several services: queueing, own work and waiting for others, service by service.
+    """Follow requests through several services.
+
+    Queueing, own work and waiting for others, service by service.
 
     Tells a dependency that all instances share, where another instance does not help, from slow code.
     """

@@ -52,10 +52,10 @@ def watch(
         bool, typer.Option("--json", help="One JSON object: with --once, otherwise one a line every S seconds.")
     ] = False,
 ) -> None:
-    """Watch a log while it is being written: is it a queue now, whose, and how deep?
+    """Watch a log while it is written: is there a queue now?
 
-    Of the requests that ended in the last 10 s, minute and ten minutes: queueing, service, errors, whom was waited
-    for, and the depth of every backend. Keys: q quits, ? tells the others. Survives rotation.
+    Of the requests that ended in the last 10 s, minute and ten minutes: queueing, service, errors, what was waited
+    for, and the depth of every backend. Keys: q quits, ? shows the others. Survives rotation.
     """
     if by not in GROUPS:
         raise typer.BadParameter(f"{by!r} is not one of {', '.join(GROUPS)}", param_hint="--by")

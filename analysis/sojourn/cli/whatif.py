@@ -67,9 +67,9 @@ def whatif(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what another set-up would have made of the same requests: workers, balancer, order, time-outs, load.
+    """Replay the recorded requests under another configuration.
 
-    Replays measured arrivals and service times. First things as they are, against what was measured: where that is off
+    Workers, balancer, order, time-outs, load. First things as they are, against what was measured: where that is off
     by more than 15 %, nothing is predicted, and the likely reason said (exit code 1).
     """
     told = workers_of(workers)

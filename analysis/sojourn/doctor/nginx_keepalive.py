@@ -20,7 +20,7 @@ from sojourn.doctor.app_lookup import plain_address, unix_path
 from sojourn.doctor.app_servers import BOUND, SHARED, UNKNOWN, AppServer
 from sojourn.doctor.findings import ADD, INFO, REMOVE, REPLACE, RUN, WARNING, Diagnosis, Edit, Finding
 from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of, without, written
-from sojourn.words import milliseconds, printable
+from sojourn.words import counted, milliseconds, printable
 
 KEPT_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
 WORTH = 0.001  # s: nginx counts in milliseconds
@@ -121,7 +121,7 @@ def weigh_connects(conf: Conf, found: Diagnosis) -> None:
             continue
         mean = sum(count * connect for count, connect in measured) / answers
         name = f"upstream {printable(upstream)}"
-        cost = f"Connecting took {milliseconds(mean)} ms on average, on {answers:,} answers."
+        cost = f"Connecting took {milliseconds(mean)} ms on average, on {counted(answers, 'answer')}."
         missing = [each for each in found.findings if each.code == "keepalive-missing" and each.subject == name]
         for each in missing:
             found.findings.remove(each)

@@ -7,7 +7,7 @@ from sojourn.doctor.findings import INFO, RUN, Diagnosis, Finding
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.errors import SojournError
 from sojourn.kernel.sock_diag import listening_sockets
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 FEW = 64  # connections: a burst of more is turned away, and tries again a second later
 UNSEEN = "The backlog of the app's own listening socket: sojourn kernel shows it, on the app's machine."
@@ -27,7 +27,7 @@ def app_sockets(conf: Conf) -> Diagnosis:
         if limit < FEW:
             found.findings.append(_small(port, limit, ports[port]))
         else:
-            found.checked.append(f"{limit:,} connections may wait for the app at port {port}")
+            found.checked.append(f"{counted(limit, 'connection')} may wait for the app at port {port}")
     if len(limits) < len(ports) or not ports:
         found.unseen.append(UNSEEN)
     return found

@@ -17,7 +17,7 @@ from sojourn.doctor.nginx_headers import (
     hide_lines,
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 ONE_ONLY = ("x-request-start", "x-request-id", "traceparent")
 
@@ -132,7 +132,7 @@ def _twice(found: Pass) -> Iterator[Finding]:
             "stamp-twice",
             ERROR,
             holder.title,
-            f"{holder.title} sends {extra.args[0]} {len(same)} times.",
+            f"{holder.title} sends {extra.args[0]} {counted(len(same), 'time')}.",
             "nginx sends both, and the app refuses two stamps in one header, or believes the wrong one.",
             written(extra),
             place_of(extra, holder),

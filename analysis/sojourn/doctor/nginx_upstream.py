@@ -9,7 +9,7 @@ from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, INFO, REPLACE, WARNING, Finding
 from sojourn.doctor.nginx_keepalive import keepalive_findings
 from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "M": 2592000.0, "y": 31536000.0}
 LONG = 30.0  # s: a retry after so long a wait is a second queue
@@ -85,7 +85,8 @@ def _retries(conf: Conf, found: Pass) -> Iterator[tuple[Finding, Directive]]:
         "retries-unbounded",
         WARNING if again else INFO,
         holder.title,
-        f"{holder.title} may wait {wait} for each of {len(servers)} servers of {printable(found.target)} in turn.",
+        f"{holder.title} may wait {wait} for each of {counted(len(servers), 'server')} of "
+        f"{printable(found.target)} in turn.",
         "A request that waited in vain joins the next queue, and the first app still works on it."
         + (" With non_idempotent, orders are placed twice." if again else ""),
         text,

@@ -11,7 +11,7 @@ from sojourn.doctor.facts import SHOWN, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
 from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_machine import route_map
-from sojourn.words import percent, printable
+from sojourn.words import counted, percent, printable
 
 FEW = 0.01  # of the requests: below this nothing is said of them
 MOST = 0.5
@@ -68,9 +68,10 @@ def checked_requests(facts: Facts, findings: list[Finding]) -> list[str]:
     codes = {each.code for each in findings}
     number = len(facts.backends)
     speaking = facts.answered > sum(silent for _, _, silent in facts.backends)
-    backends = "the backend tells" if number == 1 else f"each of {number:,} backends tells"
+    backends = "the backend tells" if number == 1 else f"each of {counted(number, 'backend')} tells"
     fine = {
-        "stamp-missing": f"{facts.proxied - facts.unstamped:,} of {facts.proxied:,} requests to an app have a stamp",
+        "stamp-missing": f"{facts.proxied - facts.unstamped:,} of {counted(facts.proxied, 'request')} to an app "
+        f"{'has' if facts.proxied - facts.unstamped == 1 else 'have'} a stamp",
         "app-silent": f"{backends} how long requests waited and how long it worked",
         "stamp-refused": "no stamp of a trusted proxy was refused",
         "queue-negative": "next to no wait is below zero",
@@ -104,7 +105,7 @@ def _silent(facts: Facts, name: str) -> Iterator[Finding]:
     if not quiet:
         return
     if len(quiet) == len(facts.backends) and all(silent == answered for _, silent, answered in quiet):
-        told = f"No app says how long requests waited and how long it worked, on {facts.answered:,} answers."
+        told = f"No app says how long requests waited and how long it worked, on {counted(facts.answered, 'answer')}."
         yield _quiet(ERROR, EVERY_BACKEND, told, name)
         return
     for backend, silent, answered in quiet:
@@ -161,7 +162,8 @@ def _refused_stamps(facts: Facts, name: str) -> Iterator[Finding]:
             "stamp-refused",
             WARNING,
             printable(reason),
-            f"{count:,} stamps of a trusted proxy were refused ({printable(reason)}): {because}.",
+            f"{counted(count, 'stamp of a trusted proxy was', 'stamps of a trusted proxy were')} refused "
+            f"({printable(reason)}): {because}.",
             f"nginx's own stamp was sent instead, so the wait in front of it is not seen. {why}",
             fix,
             name,
@@ -176,7 +178,8 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
             "queue-negative",
             WARNING,
             name,
-            f"{facts.early:,} waits ({percent(facts.early / facts.requests)}) are below zero by more than 2 ms.",
+            f"{counted(facts.early, 'wait')} ({percent(facts.early / facts.requests)}) "
+            f"{'is' if facts.early == 1 else 'are'} below zero by more than 2 ms.",
             "A clock that runs unevenly, a stamp made after the request was sent, or a service time that begins before "
             "the request was taken.",
             f"sojourn clock {quote(name)}",
@@ -188,7 +191,8 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
             "spans-missing",
             INFO,
             name,
-            f"{facts.gone:,} requests ({percent(facts.gone / facts.proxied)}) were given up on, and no span tells what "
+            f"{counted(facts.gone, 'request')} ({percent(facts.gone / facts.proxied)}) "
+            f"{'was' if facts.gone == 1 else 'were'} given up on, and no span tells what "
             "the app did for them.",
             "Their time is unattributed, and the work that was wasted on them is not seen.",
             f"sojourn split {quote(name)} --spans spans.jsonl",
@@ -200,7 +204,8 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
             "answers-streamed",
             INFO,
             name,
-            f"{facts.streamed:,} answers ({percent(facts.streamed / facts.answered)}) went on for most of their time "
+            f"{counted(facts.streamed, 'answer')} ({percent(facts.streamed / facts.answered)}) went on for most of "
+            f"their time "
             "after their headers.",
             "The app's service time ends with the headers, but its worker goes on: it is busier than it seems. Spans "
             "know.",
@@ -217,7 +222,7 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "routes-many",
             WARNING,
             name,
-            f"There are {facts.routes:,} routes, {facts.single:,} of them asked for once: {shown}, and so on.",
+            f"There are {counted(facts.routes, 'route')}, {facts.single:,} of them asked for once: {shown}, and so on.",
             "Figures by route fall apart, blame knows nobody, and a store grows with every path.",
             route_map(_prefixes(facts.route_names)),
             name,
@@ -228,7 +233,8 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "worker-missing",
             WARNING,
             name,
-            f"{facts.no_worker:,} answers ({percent(facts.no_worker / facts.answered)}) do not name their worker.",
+            f"{counted(facts.no_worker, 'answer')} ({percent(facts.no_worker / facts.answered)}) without the name "
+            f"of the worker.",
             "How many workers a backend has is then not known: no utilisation, no blame, no what-if without --workers.",
             "X-Worker: 1234",
             name,
@@ -239,7 +245,7 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "ids-missing",
             WARNING,
             name,
-            f"{facts.no_id:,} requests ({percent(facts.no_id / facts.requests)}) have no request id.",
+            f"{counted(facts.no_id, 'request')} ({percent(facts.no_id / facts.requests)}) without a request id.",
             "Spans and packets cannot be joined to them, and one delivered twice may count twice.",
             """',"request_id":"$request_id"'""",
             name,

@@ -16,7 +16,7 @@ from sojourn.frame import Records
 from sojourn.readers.foreign_logs import format_of_line
 from sojourn.readers.record import REASONS
 from sojourn.redaction import shown_line
-from sojourn.words import milliseconds, percent, printable
+from sojourn.words import counted, formatted, milliseconds, percent, printable
 
 UNSURE = 0.01  # s of uncertainty beyond which short waits are guesses
 ENOUGH = 100  # requests of a pair of clocks, before anything is said of it
@@ -70,7 +70,8 @@ def refused_lines(records: Records, name: str) -> Iterator[Finding]:
             "lines-refused",
             ERROR if share >= MANY_REFUSED else WARNING,
             printable(reason),
-            f"{count:,} of {records.read:,} lines were refused ({printable(reason)}): {because}.",
+            f"{count:,} of {counted(records.read, 'line')} {'was' if count == 1 else 'were'} refused "
+            f"({printable(reason)}): {because}.",
             f"Their requests are missing from every figure.{begins}",
             fix,
             where,
@@ -133,7 +134,7 @@ def _clock(row: Mapping[str, object], name: str) -> Iterator[Finding]:
     if steps:
         said.append("was set while the log ran")
     if abs(drift) > DRIFT:
-        said.append(f"drifts by {drift * 1e6:+.0f} ppm")
+        said.append(f"drifts by {formatted(drift * 1e6, '+.0f')} ppm")
     if abs(offset) > SKEW:
         said.append(f"is {milliseconds(abs(offset))} ms {'ahead of' if offset > 0 else 'behind'} nginx's")
     if said:
@@ -175,7 +176,7 @@ def _audit(audit: Audit, name: str, requests: int) -> Iterator[Finding]:
             "app-garbled",
             WARNING,
             name,
-            f"{audit.garbled:,} answers had timing headers that are not durations; they count as absent.",
+            f"{counted(audit.garbled, 'answer')} had timing headers that are not durations; they count as absent.",
             "X-Queueing-Delay and X-Service-Time are seconds with a point, and may not be changed on the way.",
             "X-Service-Time: 0.100236",
             name,
@@ -187,7 +188,7 @@ def _audit(audit: Audit, name: str, requests: int) -> Iterator[Finding]:
             "records-twice",
             INFO,
             name,
-            f"{copies:,} records came twice ({percent(copies / (requests + copies))}); each counts once.",
+            f"{counted(copies, 'record')} came twice ({percent(copies / (requests + copies))}); each counts once.",
             "A rotated file that is read beside its copy, or a shipper that sends again. No figure is wrong.",
             f"sojourn split {quote(name)}",
             name,
@@ -217,7 +218,7 @@ _AUDIT = {
 def checked_split(result: SplitResult) -> list[str]:
     """The checks of the audit that held, and the lines that could be read."""
     records = result.records
-    told = [f"{records.accepted:,} of {records.read:,} lines could be used"] if not records.rejected else []
+    told = [f"{records.accepted:,} of {counted(records.read, 'line')} could be used"] if not records.rejected else []
     return told + [check.sentence for check in result.audit.checks if check.verdict == PASS]
 
 

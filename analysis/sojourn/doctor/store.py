@@ -16,7 +16,7 @@ from sojourn.explain.split import split
 from sojourn.store.client import Store, connect, plainly, rows
 from sojourn.store.dsn import parse
 from sojourn.store.migrate import migrations
-from sojourn.words import duration, iso, printable
+from sojourn.words import counted, duration, iso, printable
 
 QUIET = 900.0  # s without a record, after which a store that is fed all the time is not
 BEHIND = 300  # s that a minute may be due before the rollups are called late
@@ -150,14 +150,20 @@ def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
         if rows(store, "EXISTS TABLE minutes_known")[0][0]:
             ((due,),) = rows(store, _DUE, {"behind": BEHIND})
             if due:
-                what = f"The rollups of {due:,} minutes were not made, {BEHIND // 60} minutes after their last row."
+                what = (
+                    f"The rollups of {counted(due, 'minute')} were not made, {BEHIND // 60} minutes after their "
+                    f"last row."
+                )
                 why = "Dashboards show too little. The store makes them by itself every 15 s; its errors say why not."
                 fix = f"sojourn store query {shown} 'SELECT view, exception FROM system.view_refreshes'"  # noqa: S608 - to be read
                 yield Finding("rollups-behind", WARNING, name, what, why, fix, name, RUN)
     for kind, reason, count, raw in rows(store, _LETTERS):
         if kind == "requests":
             continue  # told by the split, with the share of all lines
-        what = f"{count:,} rows of {printable(kind)} were refused ({printable(reason)})."
+        what = (
+            f"{counted(count, 'row')} of {printable(kind)} {'was' if count == 1 else 'were'} refused "
+            f"({printable(reason)})."
+        )
         why = f"They are in dead_letters. One begins: {printable(raw, 80)}"
         fix = f"sojourn store query {shown} 'SELECT reason, source, raw FROM dead_letters FINAL LIMIT 10'"  # noqa: S608 - to be read
         yield Finding("lines-refused", WARNING, printable(reason), what, why, fix, name, RUN)

@@ -17,6 +17,7 @@ from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import summary_of
 from sojourn.explain.verdict import Verdict, queueing_share, verdict
 from sojourn.frame import Records
+from sojourn.words import counted
 
 GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
 
@@ -94,7 +95,11 @@ def _verdict(
 ) -> Verdict:
     requests, upgraded = overall["requests"], overall["upgraded"]
     if requests <= upgraded:
-        why = f"all {upgraded:,} requests were upgraded connections (101)" if upgraded else "no request was accepted"
+        why = (
+            f"all {counted(upgraded, 'request was', 'requests were')} upgraded connections (101)"
+            if upgraded
+            else "no request was accepted"
+        )
         return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
     return verdict(means, tail, p99, requests, slo, known)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sojourn.explain.clock.segments import NETWORK_GAP
 from sojourn.explain.known import MANY_IMPOSSIBLE
 from sojourn.explain.one_worker import serving_several
-from sojourn.words import counted, milliseconds, percent
+from sojourn.words import counted, formatted, milliseconds, percent
 
 if TYPE_CHECKING:
     from sojourn.explain.audit import Audit
@@ -87,7 +87,7 @@ def _little(audit: Audit) -> Check:
     sentence = (
         f"Little's law holds, N/λR = {ratio:.3f}"
         if held
-        else f"Little's law is off by {ratio - 1:+.0%}: the window cuts through a change of load"
+        else f"Little's law is off by {formatted(ratio - 1, '+.0%')}: the window cuts through a change of load"
     )
     return Check("little", ratio, LITTLE_TOLERANCE, _judged(held), sentence)
 
@@ -117,7 +117,7 @@ def _utilisation(audit: Audit) -> Check:
     sentence = f"no backend worked longer than its workers had time, at most {percent(worst['utilisation'])} of it"
     if over:
         sentence = (
-            f"{len(over)} of {len(audit.utilisation)} backends worked longer than their workers had time "
+            f"{len(over)} of {counted(len(audit.utilisation), 'backend')} worked longer than their workers had time "
             f"({worst['upstream']}: {worst['utilisation']:.0%} of {worst['workers']}): "
             "the worker values, or the service times, are not what they seem"
         )
@@ -195,7 +195,10 @@ def _duplicates(audit: Audit) -> Check:
     if found is None:
         sentence = "the store keeps a record once, however often it was delivered"
     elif found:
-        sentence = f"{found:,} records were copies of records before them; each counts once"
+        sentence = (
+            f"{counted(found, 'record was a copy of one before it', 'records were copies of records before them')}; "
+            "each counts once"
+        )
     else:
         sentence = "no record was delivered twice"
     return Check("duplicates", found, None, PASS, sentence)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 NAMED = 3  # backends named in a sentence
 MANY_IMPOSSIBLE = 0.1  # of the reported delays: so many cannot be odd ones out
@@ -88,7 +88,7 @@ class Known:
         answering = [one for one in self.backends if one.answered]
         lacking = sorted((one for one in answering if one.incomplete), key=lambda one: -one.incomplete)
         if len(lacking) == len(answering) > NAMED:
-            return f"all {len(lacking):,} backends"
+            return f"all {counted(len(lacking), 'backend')}"
         names = ", ".join(printable(one.upstream or "–", 60) for one in lacking[:NAMED])
         return names + (f" and {len(lacking) - NAMED:,} more" if len(lacking) > NAMED else "")
 

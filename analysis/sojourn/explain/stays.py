@@ -11,6 +11,7 @@ import polars as pl
 
 from sojourn.errors import SojournError
 from sojourn.explain.visits import Visits, visits
+from sojourn.words import counted
 
 SERVED, GIVEN_UP, TURNED_AWAY = "served", "given up", "turned away"
 OUTCOMES = (SERVED, GIVEN_UP, TURNED_AWAY)
@@ -92,7 +93,10 @@ def stays_around(
     """
     found = visits(rows, columns=READ, workers=workers, waits_unknown=True)
     if most is not None and len(found) > most:
-        raise SojournError(f"{len(found):,} requests are more than the {most:,} that can be drawn: choose a window")
+        raise SojournError(
+            f"{counted(len(found), 'request is', 'requests are')} more than the {most:,} that can be drawn: choose "
+            f"a window"
+        )
     return stays_of(found)
 
 

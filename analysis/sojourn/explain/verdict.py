@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from sojourn.explain.known import Known
-from sojourn.words import counted
+from sojourn.words import counted, formatted
 
 SLO = 0.5  # s, p99, unless told otherwise
 CAUSE_SHARE = 0.6  # of all seconds: below this no single cause is named
@@ -80,7 +80,7 @@ def verdict(
     # Unknown time may be queueing.
     queueing = shares["queueing"] + unknown_share(means)
     if p99 <= slo and queueing <= HEALTHY_QUEUEING and cause in ("service", "mixed", "queueing"):
-        took = f"99 % of {requests:,} requests took at most" if requests > 1 else "the only request took"
+        took = f"99 % of {counted(requests, 'request')} took at most" if requests > 1 else "the only request took"
         sentence = f"Healthy: {took} {_time(p99)}, and waiting for a worker was {_percent(shares['queueing'])} of it."
         return Verdict("healthy", sentence, tail_cause)
     sentence = _opening(cause, shares, mean, words_of(means))
@@ -137,7 +137,8 @@ def _impossible(share: float, mean: float, words: str) -> str:
 
 def _distrusted(known: Known) -> str:
     return (
-        f"Unknown: {known.total.impossible:,} of {known.reported:,} reported queueing delays are longer than the "
+        f"Unknown: {known.total.impossible:,} of {counted(known.reported, 'reported queueing delay')} "
+        f"{'is' if known.total.impossible == 1 else 'are'} longer than the "
         "responses that contain them. The stamps are forged, or a clock was set while requests were under way; the "
         "other delays are not reliable either."
     )
@@ -178,8 +179,8 @@ def _opening(cause: str, shares: dict[str, float], mean: float, words: dict[str,
 
 
 def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.01 or share <= 0 else "under 1 %"
+    return f"{formatted(share * 100, '.0f')} %" if share >= 0.01 or share <= 0 else "under 1 %"
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    return f"{formatted(seconds * 1000, '.0f')} ms" if seconds < 1 else f"{formatted(seconds, '.2f')} s"

@@ -19,7 +19,7 @@ from sojourn.palette import OTHER, QUEUEING, SERVICE
 
 FINER = 2  # every frame is drawn so much larger and made smaller, so that edges are smooth
 NARROW = 340  # px: scenes stand beside one another as long as each is that wide
-TOP, FOOT = 36, 28
+TOP, CAPTION, FOOT = 36, 20, 28
 LEGEND = 560  # px: the whole of it has room
 FILL = {WAITING: QUEUEING, WORKING: SERVICE, NOBODY: OTHER}
 Colour = str | tuple[int, int, int]
@@ -42,7 +42,7 @@ def sheet_of(film: Film, width: int, theme: Theme) -> Sheet:
     columns = max(min(count, width // NARROW), 1)
     each = width / columns
     places: list[tuple[float, float, Layout]] = []
-    top = float(TOP)
+    top = float(TOP + (CAPTION if film.left_out else 0))
     for first in range(0, count, columns):
         row = [layout_of(scene, each - 8) for scene in film.scenes[first : first + columns]]
         places += [(k * each + 4, top, layout) for k, layout in enumerate(row)]
@@ -56,6 +56,9 @@ def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
     room = sheet.width - 3 * PAD - _font(15 * FINER).getlength(clock(sheet.film, sheet.film.seconds)) / FINER
     pen.text((PAD + 4, 10), sheet.film.title, 17, sheet.theme.text, most=room)
     pen.text((sheet.width - PAD - 4, 10), clock(sheet.film, now), 15, sheet.theme.text, anchor="ra")
+    if sheet.film.left_out:
+        words = f"left out: {sheet.film.left_out}"
+        pen.text((PAD + 4, TOP - 3), words, 12, sheet.theme.dim, most=sheet.width - 2 * PAD - 8)
     for scene, (left, top, layout) in zip(sheet.film.scenes, sheet.places, strict=True):
         _scene(pen.at(left, top), sheet.film, scene, layout, now, slide)
     _legend(pen.at(0, sheet.height - FOOT), sheet)

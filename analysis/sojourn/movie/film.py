@@ -12,7 +12,8 @@ import numpy as np
 from sojourn.errors import SojournError
 from sojourn.explain.stays import OUTCOMES
 from sojourn.movie.scenes import Scene, steps_of
-from sojourn.words import counted, iso
+from sojourn.movie.stretch import crowded_stretch
+from sojourn.words import counted, duration, iso, listed
 
 MOST = 2_000
 """Requests of one film; a browser draws no more of them in time."""
@@ -29,6 +30,7 @@ class Film:
         seconds: how long it is, in the seconds of the requests.
         begun: the instant 0, where all scenes share one; None where each has its own.
         notes: what a reader should know of what is not shown.
+        left_out: what was cut off before and after, for the caption of a picture; empty where nothing was.
     """
 
     title: str
@@ -36,6 +38,7 @@ class Film:
     seconds: float
     begun: datetime | None
     notes: tuple[str, ...]
+    left_out: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """What is shown, in plain values; instants in seconds on the film's clock."""
@@ -76,7 +79,7 @@ def film_of(
     Args:
         scenes: each with its own ``first``.
         title: over all of it.
-        since, until: show this part of them.
+        since, until: show this part of them; without either, a few stragglers far from all others are left out.
         most: requests; where there are more, the part around the deepest queue is shown, and a note says so.
         notes: further ones.
 
@@ -103,9 +106,14 @@ def film_of(
             "Scenes share backends: each shows its own requests alone, and a worker that looks free may be held by "
             "another's."
         )
+    left_out = ""
     if sum(len(scene) for scene in kept) > most:
         kept, seconds, said = _around_the_deepest(kept, seconds, most, shared)
         told.append(said)
+    elif since is None and until is None and (stretch := crowded_stretch(kept, seconds)) is not None:
+        kept, left_out = _cut(kept, stretch, seconds)
+        seconds = stretch[1] - stretch[0]
+        told.append(f"Left out: {left_out}. Choose another window with --since and --until.")
     unknown = sum(int((~scene.told).sum()) for scene in kept)
     if unknown:
         told.append(
@@ -113,7 +121,7 @@ def film_of(
             "on: hollow, in the line until nginx was done with it."
         )
     begun = kept[0].first if shared else None
-    return Film(title, tuple(scene.placed() for scene in kept), max(seconds, 1e-3), begun, tuple(told))
+    return Film(title, tuple(scene.placed() for scene in kept), max(seconds, 1e-3), begun, tuple(told), left_out)
 
 
 def _between(scene: Scene, since: datetime | None, until: datetime | None) -> Scene | None:
@@ -166,7 +174,7 @@ def _around_the_deepest(
     begin, end = bounds(low)
     if end - begin < 1e-3:
         raise SojournError(
-            f"{depth:,} requests were in one line at a time, and {most:,} can be drawn: "
+            f"{counted(depth, 'request was', 'requests were')} in one line at a time, and {most:,} can be drawn: "
             "choose a calmer window (--since, --until), or one backend (--backend)"
         )
     total = sum(len(scene) for scene in scenes)
@@ -180,10 +188,21 @@ def _around_the_deepest(
     )
     queue = f" of {name}" if len(scenes) > 1 else ""
     said = (
-        f"{shown:,} of {total:,} requests are shown, {span}: around the deepest queue{queue} ({depth:,} in the line). "
+        f"{shown:,} of {counted(total, 'request')} {'is' if shown == 1 else 'are'} shown, {span}: around the "
+        f"deepest queue{queue} ({depth:,} in the line). "
         "Choose another window with --since and --until."
     )
     return [scene for scene in kept if len(scene)], end - begin, said
+
+
+def _cut(scenes: Sequence[Scene], stretch: tuple[float, float], seconds: float) -> tuple[list[Scene], str]:
+    """The scenes within a stretch of the film, and what is left out by that."""
+    begin, end = stretch
+    kept = [scene.within(begin, end).shifted(begin) for scene in scenes]
+    fewer = sum(len(scene) for scene in scenes) - sum(len(scene) for scene in kept)
+    sides = [f"{duration(begin)} before"] if begin > 0 else []
+    sides += [f"{duration(seconds - end)} after"] if seconds > end else []
+    return [scene for scene in kept if len(scene)], f"{listed(sides)}, with {counted(fewer, 'request')}"
 
 
 def _unseen(scenes: Sequence[Scene]) -> list[str]:

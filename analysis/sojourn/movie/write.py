@@ -15,7 +15,7 @@ from sojourn.explain.result import SplitResult
 from sojourn.explain.stays import stays_around
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 KINDS = (".html", ".gif", ".png")
 
@@ -68,7 +68,9 @@ def film_of_rows(
             raise SojournError(f"there is no scene {missing[0]!r}: there are {', '.join(places) or 'none'}")
         groups = [(each, places[each]) for each in only]
     if len(groups) > MOST_SCENES:
-        raise SojournError(f"{len(groups)} scenes are more than the {MOST_SCENES} that can be seen at a time")
+        raise SojournError(
+            f"{counted(len(groups), 'scene is', 'scenes are')} more than the {MOST_SCENES} that can be seen at a time"
+        )
     scenes = [_scene(name, rows, workers) for name, rows in groups]
     found = [scene for scene in scenes if scene is not None]
     if not found:

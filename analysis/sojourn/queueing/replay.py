@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sojourn.queueing import fifo, kernel, records
 from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.system import DISCIPLINES, System
+from sojourn.words import counted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -60,7 +61,7 @@ def replay(
     came, taken = _floats(arrivals, "arrivals"), _floats(services, "services")
     n = len(came)
     if len(taken) != n:
-        raise ValueError(f"{n} arrivals and {len(taken)} services")
+        raise ValueError(f"{counted(n, 'arrival')} and {counted(len(taken), 'service')}")
     if n and not taken.min() >= 0:
         raise ValueError("a service time is negative")
     loop = _loop(previous, think, n)
@@ -174,7 +175,7 @@ def _given(
             raise ValueError("the balancer 'given' needs the backend of each request")
         found = np.ascontiguousarray(backend, np.int32)
         if len(found) != n:
-            raise ValueError(f"{n} arrivals and {len(found)} backends")
+            raise ValueError(f"{counted(n, 'arrival')} and {counted(len(found), 'backend')}")
         if n and not 0 <= found.min() <= found.max() < system.backends:
             raise ValueError(f"a backend is not one of the {system.backends} there are")
         return found
@@ -183,7 +184,7 @@ def _given(
             raise ValueError("the balancer 'pinned' needs the session of each request")
         keys = np.asarray(session)
         if len(keys) != n:
-            raise ValueError(f"{n} arrivals and {len(keys)} sessions")
+            raise ValueError(f"{counted(n, 'arrival')} and {counted(len(keys), 'session')}")
         _, begun, number = np.unique(keys, return_index=True, return_inverse=True)
         turn = np.empty(len(begun), np.int64)
         turn[np.argsort(begun)] = np.arange(len(begun))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sojourn.readers.arrow import arrow, texts
 from sojourn.readers.compression import DAMAGE
 from sojourn.readers.sources import LogInput
+from sojourn.words import counted
 
 BLOCK_BYTES = 32 << 20
 LINE_LIMIT = 1 << 20
@@ -132,7 +133,7 @@ def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[
         if left is not None:
             left -= end - room
             if over:
-                damage = ("cut_while_read", f"the file was {left:,} bytes longer when it was opened")
+                damage = ("cut_while_read", f"the file was {counted(left, 'byte')} longer when it was opened")
             elif left == 0 and end > room and chunk[end - 1] != NEWLINE:
                 # The last line was half written when the file was opened, and may be whole by now.
                 line = np.frombuffer(log.stream.readline(LINE_LIMIT), np.uint8)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.words import printable
+from sojourn.words import formatted, printable
 
 ROWS = 100  # of one table: beyond, every so many-th row is shown
 TABLES = 6  # of one chart
@@ -112,4 +112,4 @@ def _cell(value: Any) -> str:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return printable(value, 120)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else formatted(value, ".6g")

@@ -21,11 +21,11 @@ from sojourn.readers.record import REASONS
 from sojourn.redaction import shown_line
 from sojourn.report.pictures import Drawing, drawn, told_apart
 from sojourn.report.short import in_short
-from sojourn.sections.section import Section
+from sojourn.sections.section import Picture, Section
 from sojourn.sections.split import split_pictures
 from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
 from sojourn.templating import templates_of
-from sojourn.words import briefly, milliseconds, percent, printable, unbroken
+from sojourn.words import briefly, counted, milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
@@ -56,6 +56,7 @@ def write_html(
     title: str | None = None,
     sections: Sequence[Section] = (),
     lead: Section | None = None,
+    opening: Sequence[Picture] = (),
 ) -> None:
     """Write the report of a split, whole or not at all.
 
@@ -65,21 +66,27 @@ def write_html(
         title: heading; by default the names of the sources.
         sections: what else was found, shown after the split in this order; what failed in them is said at the top.
         lead: what comes before everything else, its sentence in place of the split's verdict.
+        opening: pictures before the lead's sentence.
 
     Raises:
         SojournError: the file cannot be written.
     """
-    page = html(result, title, sections, lead)
+    page = html(result, title, sections, lead, opening)
     with written_whole(path) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
 def html(
-    result: SplitResult | None, title: str | None = None, sections: Sequence[Section] = (), lead: Section | None = None
+    result: SplitResult | None,
+    title: str | None = None,
+    sections: Sequence[Section] = (),
+    lead: Section | None = None,
+    opening: Sequence[Picture] = (),
 ) -> str:
     """The report as text; arguments as of ``write_html``."""
     environment = _environment()
     taken = {*PLACES, *(section.key for section in sections), *([lead.key] if lead is not None else [])}
+    opened = told_apart([drawn(each) for each in opening], taken)
     figures = told_apart([drawn(each) for each in split_pictures(result)], taken) if result is not None else []
     pictures: dict[str, list[Drawing]] = {
         section.key: told_apart([drawn(each) for each in section.pictures], taken)
@@ -90,6 +97,7 @@ def html(
         title=printable(title or "", 300) or ", ".join(printable(name, 60) for name in names[:3]) or "split",
         result=result,
         lead=lead,
+        opening=opened,
         short=[] if result is None or lead is not None else in_short(result, sections),
         entries=_entries(result, sections),
         parts=[] if result is None else _parts(result),
@@ -107,7 +115,7 @@ def html(
         table_rows=TABLE_ROWS,
         style=_file(environment, "report.css"),
         script=_file(environment, "report.js"),
-        bundle=markupsafe.Markup(_libraries()) if figures or any(pictures.values()) else "",  # noqa: S704
+        bundle=markupsafe.Markup(_libraries()) if figures or opened or any(pictures.values()) else "",  # noqa: S704
         version=__version__,
         made=datetime.now(UTC),
     )
@@ -141,7 +149,7 @@ def _entries(result: SplitResult | None, sections: Sequence[Section]) -> list[En
     entries = [Entry(section.key, section.title, section.sentence) for section in sections]
     if result is None:
         return entries
-    refused = f"{result.records.rejected:,} of {result.records.read:,} lines."
+    refused = f"{result.records.rejected:,} of {counted(result.records.read, 'line')}."
     ends = [
         Entry("audit", "Audit", _audit(result)),
         Entry("refused", "What was refused", refused if result.records.rejected else "Nothing."),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sojourn.explain.result import SplitResult
 from sojourn.sections.section import Section
 from sojourn.sections.split import any_served
-from sojourn.words import briefly, duration
+from sojourn.words import briefly, counted, duration, formatted
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _happened(result: SplitResult) -> str:
     """Where ten seconds of response time went, without any word of the trade."""
     means, total = result.means, sum(result.means.values())
     if total <= 0:
-        return f"{result.requests:,} requests were answered in no time that nginx can measure."
+        return f"{counted(result.requests, 'request was', 'requests were')} answered in no time that nginx can measure."
     queueing = means["connect"] + means["queue"]
     service = means["service_time"]
     return (
@@ -70,7 +70,7 @@ def _happened(result: SplitResult) -> str:
 
 
 def _tenths(share: float) -> str:
-    return f"{share * 10 + 0.0:.1f}".replace("-0.0", "0.0")
+    return formatted(share * 10, ".1f")
 
 
 def _cost(result: SplitResult) -> str:
@@ -79,6 +79,7 @@ def _cost(result: SplitResult) -> str:
     least = "at least " if result.sources.get("none") else ""
     slow = result.response_time["p99"]
     return (
-        f"{result.requests:,} requests stood in a queue for {least}{duration(max(queued, 0.0))} in all; one in a "
+        f"{counted(result.requests, 'request')} stood in a queue for {least}{duration(max(queued, 0.0))} in all; "
+        f"one in a "
         f"hundred took {briefly(slow)} or longer."
     )

@@ -7,7 +7,7 @@ from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.sections.blame_pictures import blame_pictures
 from sojourn.sections.section import Section, Table
-from sojourn.words import duration, milliseconds, percent, printable
+from sojourn.words import counted, duration, formatted, milliseconds, percent, printable
 
 MEASURES = (
     "From the instant nginx turned to the backend to the app's start. At every instant of a wait: its own backend has "
@@ -40,7 +40,9 @@ def sentence(found: BlameResult) -> str:
         return "Nobody is known to have waited: no request tells how long it waited."
     mean = found.waited / found.requests
     if mean < LITTLE:
-        return f"Nobody waited for anybody: {milliseconds(mean)} ms on average over {found.requests:,} requests."
+        return (
+            f"Nobody waited for anybody: {milliseconds(mean)} ms on average over {counted(found.requests, 'request')}."
+        )
     of = f"of {duration(found.waited)} of waiting"
     shares = {"blamed": found.blamed, "imbalance": found.imbalance, "dispatch": found.dispatch}
     largest = max(shares, key=lambda name: shares[name])
@@ -80,7 +82,8 @@ def _failures(found: BlameResult) -> list[str]:
     missing = found.left_out.get("no_wait", 0)
     if missing and found.dispatch > DOUBTFUL * max(found.waited, 0):
         failures.append(
-            f"{missing:,} requests went to a backend without anything telling how long they waited or worked. Workers "
+            f"{counted(missing, 'request')} went to a backend without anything telling how long they waited or "
+            f"worked. Workers "
             f"look free while they hold them: part of the {percent(found.dispatch / found.waited)} of dispatch is "
             "theirs. The app's spans (--spans) tell."
         )
@@ -177,16 +180,20 @@ def _notes(found: BlameResult) -> list[str]:
     notes = []
     if found.negative:
         notes.append(
-            f"{found.negative:,} waits are below zero ({found.negative_seconds:.3f} s together): the clocks are off by "
-            "that. They count as they are, under dispatch."
+            f"{counted(found.negative, 'wait is', 'waits are')} below zero "
+            f"({formatted(found.negative_seconds, '.3f')} s together): the clocks are off by that. "
+            "They count as they are, under dispatch."
         )
     if found.silent:
-        notes.append(f"{found.silent:,} requests were waited for or waited without saying how long they were served.")
+        notes.append(
+            f"{counted(found.silent, 'request was', 'requests were')} waited for or waited without saying how long "
+            f"they were served."
+        )
     missing = found.left_out.get("no_wait", 0)
     if missing and not _failures(found):
-        notes.append(f"{missing:,} requests are left out: nothing tells how long they waited.")
+        notes.append(f"{counted(missing, 'request is', 'requests are')} left out: nothing tells how long they waited.")
     return notes
 
 
 def _seconds(value: float) -> str:
-    return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+    return formatted(value, ",.1f") if abs(value) < 1000 else formatted(value, ",.0f")

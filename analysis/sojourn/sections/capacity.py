@@ -10,7 +10,7 @@ from sojourn.explain.capacity.knee import Knee
 from sojourn.explain.capacity.sizing import Sizing
 from sojourn.explain.capacity.usl import Usl
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, duration, milliseconds, percent
+from sojourn.words import briefly, counted, duration, milliseconds, percent
 
 SHOWN = 12  # windows: some of each load, quiet to busy
 CONFIDENCE = "95 %"
@@ -163,7 +163,7 @@ def _windows(found: Capacity) -> Table:
         )  # fmt: skip
     headings = ("arrivals/s", "done/s", "in system", "mean ms", "p50", "p90", "p99", "errors")
     more = len(ordered) - len(rows)
-    title = f"Some of {len(ordered)} windows, quiet to busy" if more else "Windows, quiet to busy"
+    title = f"Some of {counted(len(ordered), 'window')}, quiet to busy" if more else "Windows, quiet to busy"
     return Table(headings, tuple(rows), title, text_columns=0, shown=SHOWN)
 
 
@@ -186,7 +186,7 @@ def objective_reading(found: Capacity, knee: Knee) -> str:
     said = percent if metric == "errors" else briefly
     first, last = told.row(0, named=True), told.row(-1, named=True)
     return (
-        f"{said(first[metric])} at {_rate(first['rate'])}, the quietest of {len(told):,} windows, and "
+        f"{said(first[metric])} at {_rate(first['rate'])}, the quietest of {counted(len(told), 'window')}, and "
         f"{said(last[metric])} at {_rate(last['rate'])}, the busiest; {_broken(knee)}"
     )
 

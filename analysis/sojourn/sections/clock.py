@@ -9,7 +9,7 @@ from sojourn.explain.clock.offsets import Pair
 from sojourn.explain.clock.over_time import ClockResult
 from sojourn.explain.clock.segments import NETWORK_GAP
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import milliseconds
+from sojourn.words import counted, formatted, milliseconds
 
 MEASURES = (
     "From nginx's stamp to the app's start, which shows the offset and the wait; and from the app's answer to nginx's "
@@ -38,7 +38,7 @@ def sentence(found: ClockResult) -> str:
         return "Nothing tells how the clocks ran: no request has both the app's delay and its service time."
     called = names(found)
     pairs, idle = found.pairs, [row for row in found.pairs if row["idle"]]
-    text = f"{len(idle)} of {len(pairs)} clocks are known"
+    text = f"{len(idle)} of {counted(len(pairs), 'clock')} {'is' if len(idle) == 1 else 'are'} known"
     if idle:
         text += f" to ±{milliseconds(max(row['uncertainty'] for row in idle))} ms or better"
     if len(idle) < len(pairs):
@@ -46,11 +46,11 @@ def sentence(found: ClockResult) -> str:
     drifting = [row for row in pairs if row["drift"]]
     if drifting:
         fastest = max(drifting, key=lambda row: abs(row["drift"]))
-        text += f"; {called[_key(fastest)]} gains {fastest['drift'] * 1e6:+.1f} ppm on nginx's"
+        text += f"; {called[_key(fastest)]} gains {formatted(fastest['drift'] * 1e6, '+.1f')} ppm on nginx's"
     stepped = [(abs(step["change"]), row, step) for row in pairs for step in row["steps"]]
     if stepped:
         _, row, step = max(stepped, key=lambda one: one[0])
-        times = "once" if len(stepped) == 1 else f"{len(stepped)} times"
+        times = "once" if len(stepped) == 1 else counted(len(stepped), "time")
         text += f"; clocks were set {times}, {called[_key(row)]} by {signed(step['change'])} ms"
         text += f" at {step['at']:%H:%M:%S} UTC"
     return text + "."
@@ -69,7 +69,7 @@ def _key(row: dict[str, Any]) -> Pair:
 
 def signed(seconds: float) -> str:
     """Seconds as milliseconds with their sign."""
-    return f"{seconds * 1000:+,.1f}"
+    return formatted(seconds * 1000, "+,.1f")
 
 
 def _offsets(found: ClockResult) -> Table:
@@ -83,7 +83,7 @@ def _offsets(found: ClockResult) -> Table:
             _at(segment["to"], days),
             signed(segment["offset"]),
             milliseconds(segment["uncertainty"]),
-            f"{segment['drift'] * 1e6:+.1f}" if segment["drift"] else "0",
+            formatted(segment["drift"] * 1e6, "+.1f") if segment["drift"] else "0",
             _allowed(segment),
             f"{segment['requests']:,}",
         )
@@ -101,7 +101,7 @@ def _at(instant: datetime, days: set[Any]) -> str:
 def _allowed(segment: dict[str, Any]) -> str:
     if segment["drift_lower"] is None:
         return "–"
-    return f"{segment['drift_lower'] * 1e6:+.0f} … {segment['drift_upper'] * 1e6:+.0f}"
+    return f"{formatted(segment['drift_lower'] * 1e6, '+.0f')} … {formatted(segment['drift_upper'] * 1e6, '+.0f')}"
 
 
 def _failures(found: ClockResult) -> list[str]:
@@ -160,8 +160,12 @@ def reading(found: ClockResult) -> str:
     )
     segment, row = farthest
     steps = sum(len(row["steps"]) for row in found.pairs)
-    of = f"the farthest of {len(found.pairs)} clocks from nginx's" if len(found.pairs) > 1 else "off nginx's clock"
-    times = "once" if steps == 1 else f"{steps} times"
+    of = (
+        f"the farthest of {counted(len(found.pairs), 'clock')} from nginx's"
+        if len(found.pairs) > 1
+        else "off nginx's clock"
+    )
+    times = "once" if steps == 1 else counted(steps, "time")
     return (
         f"{called[_key(row)]} is {of}, by {signed(segment['offset'])} ms, known to "
         f"±{milliseconds(segment['uncertainty'])} ms; " + (f"clocks were set {times}." if steps else "none was set.")

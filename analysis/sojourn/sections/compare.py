@@ -9,7 +9,7 @@ from sojourn.charts.compare import changes, composition
 from sojourn.explain.compare.change import Change, signed
 from sojourn.explain.compare.compare import FIGURES, Comparison
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, milliseconds, percent
+from sojourn.words import briefly, counted, milliseconds, percent
 
 LABELS = {"p999": "p99.9"}
 WORTH = 0.0005  # s: a component that is nowhere more is left out
@@ -89,7 +89,7 @@ def changes_reading(found: Comparison) -> str:
 
 def _told(found: Comparison, side: int) -> str:
     split, rate = (found.a, found.b)[side], found.rates[side]
-    return f"{found.names[side]}, {split.requests:,} requests" + (f", {rate:.3g}/s" if rate else "")
+    return f"{found.names[side]}, {counted(split.requests, 'request')}" + (f", {rate:.3g}/s" if rate else "")
 
 
 def _cells(change: Change) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from sojourn.explain.waiting.classes import NOBODY
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.sections.depth_pictures import depth_pictures
 from sojourn.sections.section import Section, Table
-from sojourn.words import duration, milliseconds, percent, printable
+from sojourn.words import counted, duration, milliseconds, percent, printable
 
 MEASURES = (
     "Waiting: from the instant nginx turned to the backend to the app's start. In service: from there until the worker "
@@ -49,7 +49,9 @@ def sentence(found: DepthResult) -> str:
     if found.peak is None or found.peak["waiting"] < 1:
         return text + "; nobody ever waited."
     at, where = found.peak["at"], printable(found.peak["upstream"] or NOBODY, 60)
-    return f"{text}; the deepest queue was {found.peak['waiting']:,} requests at {where}, at {at:%H:%M:%S} UTC."
+    return (
+        f"{text}; the deepest queue was {counted(found.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
+    )
 
 
 def _failures(found: DepthResult) -> list[str]:
@@ -57,7 +59,8 @@ def _failures(found: DepthResult) -> list[str]:
     failures = []
     if missing > 0.01 * (found.requests + missing):
         failures.append(
-            f"{missing:,} of {found.requests + missing:,} requests went to a backend without anything telling how long "
+            f"{missing:,} of {counted(found.requests + missing, 'request')} went to a backend without anything "
+            f"telling how long "
             "they waited or worked: queues were deeper and workers busier than shown. The app's spans (--spans) tell."
         )
     if any(row["source"] == "most at once" for row in found.workers):
@@ -158,11 +161,12 @@ def _notes(found: DepthResult) -> list[str]:
         notes.append(f"As good as full over the whole time: {', '.join(full[:5])}.")
     if found.streamed > 0.05:
         notes.append(
-            f"{found.told:,} requests have a span; their workers were held {duration(found.streamed)} longer "
+            f"{counted(found.told, 'request has', 'requests have')} a span; their workers were held "
+            f"{duration(found.streamed)} longer "
             "than until their headers."
         )
     if found.silent:
         notes.append(
-            f"{found.silent:,} requests did not say how long they were served: until their answer began, here."
+            f"{counted(found.silent, 'request')} did not say how long they were served: until their answer began, here."
         )
     return notes

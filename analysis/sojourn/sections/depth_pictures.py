@@ -104,7 +104,7 @@ def _drawn(scene: Scene) -> str:
     if scene.whole:
         return f"{counted(scene.requests, 'request')}, all that went to a backend."
     return (
-        f"{len(scene.stays.table):,} of {scene.requests:,} requests, those around the deepest queue, from "
+        f"{len(scene.stays.table):,} of {counted(scene.requests, 'request')}, those around the deepest queue, from "
         f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; another window is chosen by since and until."
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.goodput import GoodputResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, duration, percent, printable
+from sojourn.words import briefly, counted, duration, formatted, percent, printable
 
 MEASURES = (
     "Wasted: from a worker taking a request to its being free again, of requests that nginx (504) or the client (499) "
@@ -22,7 +22,8 @@ def goodput_section(found: GoodputResult, app_log: Records | None = None) -> Sec
     failures = []
     if found.known and found.unknown > DOUBTFUL * found.given_up:
         failures.append(
-            f"{found.unknown:,} of the {found.given_up:,} requests given up on have no span: more was wasted than is "
+            f"{found.unknown:,} of the {counted(found.given_up, 'request')} given up on "
+            f"{'has' if found.unknown == 1 else 'have'} no span: more was wasted than is "
             f"shown. {HOW}"
         )
     return Section(
@@ -41,16 +42,18 @@ def goodput_section(found: GoodputResult, app_log: Records | None = None) -> Sec
 def sentence(found: GoodputResult) -> str:
     """The finding in one sentence."""
     if not found.given_up:
-        return f"No work was wasted: none of {found.requests:,} requests was given up on (499, 504)."
+        return f"No work was wasted: none of {counted(found.requests, 'request')} was given up on (499, 504)."
     if not found.known:
         if not found.unknown:
-            return f"No work was wasted: none of {found.given_up:,} requests given up on had reached the app."
+            return f"No work was wasted: none of {counted(found.given_up, 'request')} given up on had reached the app."
         return (
-            f"{found.given_up:,} of {found.requests:,} requests were given up on (499, 504), and nothing tells how "
+            f"{found.given_up:,} of {counted(found.requests, 'request')} "
+            f"{'was' if found.given_up == 1 else 'were'} given up on (499, 504), and nothing tells how "
             f"long workers were held by them. {HOW}"
         )
     text = (
-        f"{duration(found.wasted)} of worker time, {percent(found.share)} of all, went into {found.known:,} requests "
+        f"{duration(found.wasted)} of worker time, {percent(found.share)} of all, went into "
+        f"{counted(found.known, 'request')} "
         "that had been given up on"
     )
     top = found.groups.row(0, named=True)
@@ -125,7 +128,7 @@ def _coarse(found: GoodputResult) -> list[tuple[str, ...]]:
 
 
 def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.1f}"
+    return "–" if value is None else formatted(value, ",.1f")
 
 
 def _pictures(found: GoodputResult) -> tuple[Picture, ...]:
@@ -171,12 +174,19 @@ def _notes(found: GoodputResult, app_log: Records | None) -> list[str]:
     if found.known and found.after > 0:
         notes.append(f"Of the wasted time, {duration(found.after)} passed after the client had gone.")
     if found.unknown and found.known and found.unknown <= DOUBTFUL * found.given_up:
-        notes.append(f"{found.unknown:,} requests given up on have no span: what they cost is not known.")
+        notes.append(
+            f"{counted(found.unknown, 'request given up on has', 'requests given up on have')} no span: what they "
+            f"cost is not known."
+        )
     if found.not_reached:
-        notes.append(f"{found.not_reached:,} requests were given up on before a connection to the app was made.")
+        notes.append(
+            f"{counted(found.not_reached, 'request was', 'requests were')} given up on before a connection to the "
+            f"app was made."
+        )
     if found.repeats:
         notes.append(
-            f"{found.repeats:,} requests are clients' own retries: {found.amplification:.2f} attempts per first "
+            f"{counted(found.repeats, 'request is', 'requests are')} clients' own retries: "
+            f"{found.amplification:.2f} attempts per first "
             "request."
         )
     elif found.attempts > 1.005:
@@ -185,5 +195,8 @@ def _notes(found: GoodputResult, app_log: Records | None) -> list[str]:
         notes.append("Clients' own retries cannot be told: addresses, methods or URIs were not read.")
     if app_log is not None and app_log.rejected:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(app_log.reasons.items()))
-        notes.append(f"{app_log.rejected:,} of {app_log.read:,} lines of the app's log were refused: {reasons}.")
+        notes.append(
+            f"{app_log.rejected:,} of {counted(app_log.read, 'line')} of the app's log "
+            f"{'was' if app_log.rejected == 1 else 'were'} refused: {reasons}."
+        )
     return notes

@@ -46,19 +46,20 @@ def sentence(found: KernelResult) -> str:
     looked = f"{counted(found.samples, 'sample')} in {duration(found.seconds)}"
     if not len(found.sockets):
         text = f"No listening socket was there to look at ({looked})"
-        return text + (f"; the kernel turned away {found.overflows:,} packets." if found.overflows else ".")
+        return text + (f"; the kernel turned away {counted(found.overflows, 'packet')}." if found.overflows else ".")
     worst = found.sockets.row(0, named=True)
     socket, most = printable(worst["socket"], 60), worst["limit"] + 1
     if worst["full"]:
         share = percent(worst["full_share"])
-        text = f"The accept queue of {socket} was full, {most:,} connections, in {share} of {looked}"
+        text = f"The accept queue of {socket} was full, {counted(most, 'connection')}, in {share} of {looked}"
         if found.overflows is None:
             return text + "; what was turned away meanwhile is not known."
-        return text + f", and the kernel turned away {found.overflows:,} packets for a full queue."
-    deepest = f"the deepest, of {socket}, held {worst['deepest']:,} of at most {most:,} connections"
+        return text + f", and the kernel turned away {counted(found.overflows, 'packet')} for a full queue."
+    deepest = f"the deepest, of {socket}, held {worst['deepest']:,} of at most {counted(most, 'connection')}"
     if found.overflows:
         return (
-            f"The kernel turned away {found.overflows:,} packets for a full accept queue, though no sample saw one "
+            f"The kernel turned away {counted(found.overflows, 'packet')} for a full accept queue, though no "
+            f"sample saw one "
             f"full: {deepest} ({looked})."
         )
     known = "" if found.overflows is None else ", and nobody was turned away for one"
@@ -67,24 +68,29 @@ def sentence(found: KernelResult) -> str:
 
 def _failures(found: KernelResult, records: Records | None) -> list[str]:
     failures = [
-        f"{what} could not be asked in {count:,} of {found.samples:,} samples: {reason}."
+        f"{what} could not be asked in {count:,} of {counted(found.samples, 'sample')}: {reason}."
         for what, (count, reason) in found.unavailable.items()
         if what not in ("netlink", "samples")
     ]
     if found.missing:
         failures.append(
-            f"{found.missing:,} samples are missing: depths of those moments are not known, counters have no gap."
+            f"{counted(found.missing, 'sample is', 'samples are')} missing: depths of those moments are not known, "
+            f"counters have no gap."
         )
     if found.resets:
         failures.append(
-            f"Counters went back {found.resets:,} times: another boot or network namespace, or a 32-bit counter that "
+            f"Counters went back {counted(found.resets, 'time')}: another boot or network namespace, or a 32-bit "
+            f"counter that "
             "began anew. What happened across that is not counted."
         )
     if found.backward:
-        failures.append(f"The clock was set back {found.backward:,} times while this was recorded.")
+        failures.append(f"The clock was set back {counted(found.backward, 'time')} while this was recorded.")
     if records is not None and records.rejected:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(records.reasons.items()))
-        failures.append(f"{records.rejected:,} of {records.read:,} lines were refused: {reasons}.")
+        failures.append(
+            f"{records.rejected:,} of {counted(records.read, 'line')} {'was' if records.rejected == 1 else 'were'} "
+            f"refused: {reasons}."
+        )
     if "netlink" in found.unavailable:
         failures.append(f"netlink: {found.unavailable['netlink'][1]}.")
     return failures
@@ -163,7 +169,7 @@ def _pictures(found: KernelResult) -> tuple[Picture, ...]:
 def reading(found: KernelResult) -> str:
     """The deepest queue, when that was, and what was turned away."""
     if not len(found.sockets):
-        return f"No listening socket was seen in {found.samples:,} samples."
+        return f"No listening socket was seen in {counted(found.samples, 'sample')}."
     worst = found.sockets.sort("deepest", descending=True).row(0, named=True)
     socket = printable(worst["socket"], 60)
     text = f"The queue of {socket} was the deepest, {worst['deepest']:,} of at most {worst['limit'] + 1:,}"
@@ -172,4 +178,8 @@ def reading(found: KernelResult) -> str:
     if found.overflows is None:
         return f"{text}; what was turned away is not known."
     drops = found.overflows + (found.other_drops or 0)
-    return f"{text}; {drops:,} packets were turned away." if drops else f"{text}; nothing was turned away."
+    return (
+        f"{text}; {counted(drops, 'packet was', 'packets were')} turned away."
+        if drops
+        else f"{text}; nothing was turned away."
+    )

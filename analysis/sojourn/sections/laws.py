@@ -7,7 +7,7 @@ from functools import partial
 from sojourn.charts.laws import wait_against_utilisation
 from sojourn.explain.capacity.laws import NAMES, UNTOLD, Laws, StationLaws
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, milliseconds, percent, printable
+from sojourn.words import briefly, formatted, milliseconds, percent, printable
 
 PICTURES = 4
 
@@ -50,7 +50,7 @@ def _predictions(found: Laws) -> Table:
         for prediction in laws.predictions:
             applies = "applies" if laws.doubt > UNTOLD else "believe this"
             mark = applies if prediction.law == laws.believe else ""
-            error = "" if prediction.error is None else f"{prediction.error:+.0%}"
+            error = "" if prediction.error is None else formatted(prediction.error, "+.0%")
             value = milliseconds(prediction.mean_wait)
             # What the trend was is said above, once.
             reason = "not stationary" if (prediction.reason or "").startswith("not stationary") else prediction.reason

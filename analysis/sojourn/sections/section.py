@@ -64,6 +64,7 @@ class Section:
         failures: what failed and makes the rest doubtful; said first.
         tables, pictures: in the order to be read.
         notes: what to know, and the step that mends it.
+        inner: sections of its parts, such as the cases of a run: folded in a page, left out on a terminal.
         short: the finding for a reader with ten seconds; empty where nothing was found that should be claimed there.
     """
 
@@ -76,3 +77,4 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     notes: tuple[str, ...] = ()
     short: str = ""
+    inner: tuple[Section, ...] = ()

@@ -29,7 +29,8 @@ def sequence_picture(result: SplitResult) -> Picture:
     which = (
         f"All requests{at} ({scene.requests:,})"
         if scene.whole
-        else f"{len(scene.stays.table):,} of {scene.requests:,} requests{at}, those around the deepest queue (another "
+        else f"{len(scene.stays.table):,} of {counted(scene.requests, 'request')}{at}, those around the deepest "
+        f"queue (another "
         "window is chosen by since and until)"
     )
     return Picture(

@@ -6,7 +6,7 @@ import math
 
 from sojourn.queueing.simulate import SimulationResult
 from sojourn.sections.section import Chart, Picture, Section, Table
-from sojourn.words import briefly, duration, milliseconds, percent
+from sojourn.words import briefly, counted, duration, milliseconds, percent
 
 MEASURES = (
     "Wait: from a request's arrival to when a worker takes it, or its client gives up. Sojourn: from its arrival to "
@@ -127,5 +127,5 @@ def _notes(found: SimulationResult) -> list[str]:
             f"({percent(found.wasted / found.busy)}) were for clients who had given up."
         )
     if found.attempts > found.requests:
-        notes.append(f"{found.attempts:,} attempts for {found.requests:,} requests.")
+        notes.append(f"{counted(found.attempts, 'attempt')} for {counted(found.requests, 'request')}.")
     return notes + [note[0].upper() + note[1:] + "." for note in found.notes]

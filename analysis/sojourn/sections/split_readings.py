@@ -16,7 +16,7 @@ from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import QUANTILES
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.palette import PARTS
-from sojourn.words import briefly, duration, listed, percent, printable
+from sojourn.words import briefly, counted, duration, listed, percent, printable
 
 NAMES = {column: name for column, (name, _, _) in LINES.items()}
 NO_WAIT = "Nothing tells how long requests waited"
@@ -35,7 +35,7 @@ def distribution(result: SplitResult) -> str:
     """Half and the slowest hundredth of the response times, and the shares of all time."""
     response = result.response_time
     took = (
-        f"Half of {result.requests:,} requests took {briefly(response['p50'])} or less, one in a hundred took "
+        f"Half of {counted(result.requests, 'request')} took {briefly(response['p50'])} or less, one in a hundred took "
         f"{briefly(response['p99'])} or more"
     )
     if result.requests == 1:
@@ -167,7 +167,7 @@ def heat(found: Heat) -> str:
     total = int(table["requests"].sum())
     limit = _slow_from(table, total)
     if limit is None:
-        return f"None of {total:,} requests had a {name} above {briefly(table['high'].max())}."  # type: ignore[arg-type]
+        return f"None of {counted(total, 'request')} had a {name} above {briefly(table['high'].max())}."  # type: ignore[arg-type]
     slow = table.filter(pl.col("low") >= limit * 0.9999)
     windows = slow.group_by("arrived").agg(pl.col("requests").sum()).sort("arrived").rows()
     count = sum(requests for _, requests in windows)
@@ -176,7 +176,8 @@ def heat(found: Heat) -> str:
     whole = (last - first + found.width).total_seconds()
     length = (windows[end][0] - windows[begin][0] + found.width).total_seconds()
     return (
-        f"{count:,} of {total:,} requests had a {name} of {briefly(limit)} or more, and half of those arrived within "
+        f"{count:,} of {counted(total, 'request')} had a {name} of {briefly(limit)} or more, and half of those "
+        f"arrived within "
         f"{duration(length)}, from {windows[begin][0]:%H:%M:%S} UTC on; the whole is {duration(whole)}."
     )
 
@@ -219,7 +220,7 @@ def hexagons(found: Hexbin) -> str:
     longer = int(table.filter(pl.col("queueing") > pl.col("service"))["requests"].sum())
     at_once = int(table.filter(pl.col("queueing") <= found.lattice.low * FIRST_BIN)["requests"].sum())
     return (
-        f"About {percent(longer / total)} of {total:,} requests waited longer than they were served; "
+        f"About {percent(longer / total)} of {counted(total, 'request')} waited longer than they were served; "
         f"{percent(at_once / total)} waited {found.lattice.low * 1000:.3g} ms or less, as far as hexagons tell."
     )
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table as RichTable
 from rich.text import Text
 
+from sojourn.fitted_table import FittedTable
 from sojourn.sections.section import Section, Table
 from sojourn.words import printable
-
-CELL = 60
 
 
 def show(*sections: Section) -> None:
@@ -44,23 +42,7 @@ def _parts(section: Section) -> Iterator[RenderableType]:
         yield Text(f"NOTE  {printable(note, 600)}", style="yellow")
 
 
-def _table(table: Table) -> RichTable:
-    made = RichTable(
-        title=Text(printable(table.title, 200)) if table.title else None,
-        title_justify="left",
-        title_style="dim",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for number, heading in enumerate(table.headings):
-        if number < table.text_columns:
-            made.add_column(Text(printable(heading)), max_width=CELL, overflow="fold")
-        else:
-            made.add_column(Text(printable(heading)), justify="right", no_wrap=True)
-    for row in table.rows[: table.shown]:
-        made.add_row(*(Text(printable(cell, 2 * CELL)) for cell in row))
-    hidden = table.more + max(len(table.rows) - table.shown, 0)
-    if hidden:
-        made.add_row(Text(f"… {hidden:,} more", style="dim"))
-    return made
+def _table(table: Table) -> FittedTable:
+    rows = table.rows[: table.shown]
+    hidden = table.more + len(table.rows) - len(rows)
+    return FittedTable(table.headings, rows, table.text_columns, table.title, hidden)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.explain.tiers import Load, Tier, Tiers
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, duration, milliseconds, percent, printable
+from sojourn.words import briefly, counted, duration, formatted, milliseconds, percent, printable
 
 MEASURES = (
     "Queueing: from the stamp a service was sent to its start. Self: its span less the calls it waits for. "
@@ -54,7 +54,7 @@ def services_reading(found: Tiers) -> str:
         return sum(tier.seconds.values())
 
     if not found.services or not found.total:
-        return f"No time of {found.requests:,} requests is known by service."
+        return f"No time of {counted(found.requests, 'request')} is known by service."
     top = max(found.services, key=spent)
     account = max(top.seconds, key=lambda name: top.seconds[name])
     words = {"queueing": "queueing for it", "self": "its own work", "network": "the network to it"}
@@ -73,14 +73,14 @@ def load_reading(found: Tiers) -> str:
     top = max(known, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
     return (
         f"{printable(top.service, 60)} takes {briefly(top.low)} with few calls under way and {briefly(top.high)} with "
-        f"many: {_means(top)} (rank correlation {top.correlation:.2f})."
+        f"many: {_means(top)} (rank correlation {formatted(top.correlation, '.2f')})."
     )
 
 
 def _read(found: Tiers) -> str:
     begin, end = found.window
     text = (
-        f"{found.spans:,} spans of {found.traces:,} traces, {found.requests:,} requests in "
+        f"{counted(found.spans, 'span')} of {counted(found.traces, 'trace')}, {counted(found.requests, 'request')} in "
         f"{duration((end - begin).total_seconds())} from {begin:%Y-%m-%d %H:%M:%S} UTC; a response takes "
         f"{milliseconds(found.response['mean'])} ms, {percent(found.queueing_share)} of it queueing somewhere"
     )
@@ -138,8 +138,8 @@ def _loads(found: Tiers) -> tuple[Table, ...]:
             f"{len(load.callers):,}",
             milliseconds(load.low),
             milliseconds(load.high),
-            f"{load.correlation:.2f}",
-            "–" if load.with_others is None else f"{load.with_others:.2f}",
+            formatted(load.correlation, ".2f"),
+            "–" if load.with_others is None else formatted(load.with_others, ".2f"),
             _means(load),
         )
         for load in known

@@ -8,7 +8,7 @@ from functools import partial
 from sojourn.charts.whatif import p99_by_variant, responses
 from sojourn.explain.whatif.result import Variant, WhatIfResult
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, milliseconds, percent, printable
+from sojourn.words import briefly, formatted, milliseconds, percent, printable
 
 WORDS = {
     "round_robin": "in turn",
@@ -80,8 +80,8 @@ def fit_reading(found: WhatIfResult) -> str:
     measured, again = (figures["response_time"] for figures in (found.measured, found.replayed))
     return (
         f"One request in a hundred took {briefly(measured['p99'])} or longer as measured, and "
-        f"{briefly(again['p99'])} or longer as replayed, {found.error['p99']:+.1%}; the mean is off by "
-        f"{found.error['mean']:+.1%}."
+        f"{briefly(again['p99'])} or longer as replayed, {formatted(found.error['p99'], '+.1%')}; the mean is off by "
+        f"{formatted(found.error['mean'], '+.1%')}."
     )
 
 
@@ -135,11 +135,13 @@ def sentence(found: WhatIfResult) -> str:
     low, high = best.change_interval[found.rank]
     if best.change[found.rank] >= 0:
         return (
-            f"None of these helps: {named(best)} would change {RANKED[found.rank]} by {best.change[found.rank]:+.0%}."
+            f"None of these helps: {named(best)} would change {RANKED[found.rank]} by "
+            f"{formatted(best.change[found.rank], '+.0%')}."
         )
     return (
         f"{named(best)} would bring {RANKED[found.rank]} from {milliseconds(now[found.rank])} to "
-        f"{milliseconds(then[found.rank])} ms ({best.change[found.rank]:+.0%}; 95 %: {low:+.0%} to {high:+.0%})."
+        f"{milliseconds(then[found.rank])} ms ({formatted(best.change[found.rank], '+.0%')}; 95 %: "
+        f"{formatted(low, '+.0%')} to {formatted(high, '+.0%')})."
     )
 
 
@@ -173,7 +175,7 @@ def _fit(found: WhatIfResult) -> Table:
 
 def _off(error: float) -> str:
     """How far a figure is off; – where what was measured is 0, for nothing can be said in parts of that."""
-    return "–" if math.isnan(error) else f"{error:+.1%}"
+    return "–" if math.isnan(error) else formatted(error, "+.1%")
 
 
 def _variants(found: WhatIfResult) -> Table:
@@ -183,7 +185,8 @@ def _variants(found: WhatIfResult) -> Table:
         response = variant.response_time
         rows.append(
             (named(variant), milliseconds(response["mean"]), milliseconds(response["p50"]),
-             milliseconds(response["p99"]), f"{variant.change['p99']:+.0%}", f"{low:+.0%} … {high:+.0%}",
+             milliseconds(response["p99"]), formatted(variant.change['p99'], "+.0%"), f"{formatted(low, '+.0%')} … "
+                 f"{formatted(high, '+.0%')}",
              percent(variant.utilisation), f"{variant.timeouts:,}")
         )  # fmt: skip
     system = found.system

@@ -7,25 +7,25 @@ from collections.abc import Iterator, Mapping
 from sojourn.explain.checks import FAIL, PASS
 from sojourn.explain.wire.result import WireResult
 from sojourn.explain.wire.vantage import is_loopback
-from sojourn.words import agreeing, counted, percent, printable
+from sojourn.words import counted, percent, printable
 
 FEW = 0.9  # share of the log's records that must be found on the wire
 NAMED = 5
 MISSING = "what looks missing may have been sent"
 # Reason of ``Tracked.unparsed`` -> the noun that is counted under it, and what one and what several of them do.
 UNPARSED = {
-    "http2": ("connection", "speaks HTTP/2", "speak HTTP/2"),
+    "http2": ("connection speaks HTTP/2", "connections speak HTTP/2"),
     "tls_http2": (
-        "connection", "speaks HTTP/2 inside of TLS (its requests cannot be counted)",
-        "speak HTTP/2 inside of TLS (their requests cannot be counted)",
+        "connection speaks HTTP/2 inside of TLS (its requests cannot be counted)",
+        "connections speak HTTP/2 inside of TLS (their requests cannot be counted)",
     ),
-    "not_http": ("connection", "speaks something else", "speak something else"),
-    "not_captured": ("connection", "has no payload in the capture", "have no payload in the capture"),
-    "head_cut": ("request", "has an incomplete head", "have incomplete heads"),
+    "not_http": ("connection speaks something else", "connections speak something else"),
+    "not_captured": ("connection has no payload in the capture", "connections have no payload in the capture"),
+    "head_cut": ("request has an incomplete head", "requests have incomplete heads"),
     "answer_without_request": (
-        "answer", "belongs to a request from before the capture", "belong to requests from before the capture",
+        "answer belongs to a request from before the capture", "answers belong to requests from before the capture",
     ),
-    "upgraded": ("connection", "went on as another protocol", "went on as another protocol"),
+    "upgraded": ("connection went on as another protocol", "connections went on as another protocol"),
 }  # fmt: skip
 
 
@@ -72,21 +72,21 @@ def _notes(found: WireResult) -> Iterator[str]:
         )
     tls = int((connections["protocol"] == "tls").sum())
     if tls:
-        speak = agreeing(tls, "connection", "speaks", "speak")
+        speak = counted(tls, "connection speaks", "connections speak")
         yield f"{speak} TLS: handshakes and times are seen; methods, paths and request ids are not."
     other = {reason: count for reason, count in found.unparsed.items() if reason != "tls" and count}
     if other:
         texts = ", ".join(
-            agreeing(count, *UNPARSED[reason]) if reason in UNPARSED else f"{count:,} {printable(reason)}"
+            counted(count, *UNPARSED[reason]) if reason in UNPARSED else f"{count:,} {printable(reason)}"
             for reason, count in other.items()
         )
         yield f"Not read as requests: {texts}."
     if counts.cut and other.get("head_cut"):
-        cut = agreeing(counts.cut, "packet", "was", "were")
+        cut = counted(counts.cut, "packet was", "packets were")
         yield f"{cut} cut short by the capture: a larger snaplen keeps whole heads."
     if found.duplicates:
         yield (
-            f"{agreeing(found.duplicates, 'packet', 'is a duplicate', 'are duplicates')} of one before (several "
+            f"{counted(found.duplicates, 'packet is a duplicate', 'packets are duplicates')} of one before (several "
             "interfaces, a mirror port, files joined): each packet counts once, and no duplicate is a retransmission."
         )
     if counts.tunnels:
@@ -99,7 +99,7 @@ def _notes(found: WireResult) -> Iterator[str]:
         )
     gaps = int(connections["gaps"].sum() or 0)
     if gaps and not counts.dropped:
-        yield f"{agreeing(gaps, 'gap', 'is', 'are')} in the captured payload: {MISSING}."
+        yield f"{counted(gaps, 'gap is', 'gaps are')} in the captured payload: {MISSING}."
     if all(is_loopback(str(address)) for address in connections["server"].unique()):
         yield "All of it is loopback: handshakes took no time on a network; both sides of the proxy have one address."
     windows = int((connections["client_zero_windows"] + connections["server_zero_windows"]).sum() or 0)

@@ -59,7 +59,8 @@ def agreement_reading(found: WireResult) -> str:
         return "0 figures are in both the log and the packets."
     worst = max(told, key=lambda agreed: abs(agreed.median or 0.0))
     return (
-        f"Of {len(told)} figures, {worst.figure.replace('_', ' ')} differs most: by {briefly(worst.median)} in the "
+        f"Of {counted(len(told), 'figure')}, {worst.figure.replace('_', ' ')} differs most: by "
+        f"{briefly(worst.median)} in the "
         f"median and at most {briefly(worst.max)} over {counted(worst.requests, 'request')}; {worst.beyond:,} differ "
         "by more than nginx's whole milliseconds explain."
     )

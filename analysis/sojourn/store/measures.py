@@ -23,6 +23,7 @@ from sojourn.frame import Selection
 from sojourn.store import statements as sql
 from sojourn.store.chart_measures import ChartMeasures
 from sojourn.store.client import Store, connect, in_utc, plainly
+from sojourn.words import counted
 
 # Up to so many requests quantiles are exact, which takes about 250 bytes of the store's memory a request.
 EXACT_ROWS = 5_000_000
@@ -55,7 +56,8 @@ class StoreMeasures(ChartMeasures):
         if self._exact:
             return []
         return [
-            f"There are more than {self._exact_rows:,} requests: p50 to p99.9 are cut off after their fourth digit. "
+            f"There are more than {counted(self._exact_rows, 'request')}: p50 to p99.9 are cut off after their "
+            f"fourth digit. "
             "Means, shares, sums, counts and maxima are exact."
         ]
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.store.query import Row, plain_value
-from sojourn.words import printable
+from sojourn.words import counted, formatted, printable
 
 CELL = 80  # characters
 _NUMBERS = ("Int", "UInt", "Float", "Decimal")
@@ -31,7 +31,7 @@ def answer_table(columns: list[tuple[str, str]], rows: Iterator[Row], shown: int
     if not count:
         return Group(table, Text("no rows", style="dim"))
     if next(rows, None) is not None:
-        note = f"the first {shown:,} rows; --rows shows more of them, --csv and --json give all"
+        note = f"the first {counted(shown, 'row')}; --rows shows more of them, --csv and --json give all"
         return Group(table, Text(note, style="dim"))
     return table
 
@@ -41,5 +41,5 @@ def _cell(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.9g}"
+        return formatted(value, ".9g")
     return printable(value if isinstance(value, str | int) else json.dumps(value, ensure_ascii=False), CELL)

@@ -13,6 +13,7 @@ from sojourn.frame import Selection
 from sojourn.store import statements as sql
 from sojourn.store.client import connect, in_utc, plainly
 from sojourn.store.measures import EXACT_ROWS
+from sojourn.words import counted
 
 
 def store_load_windows(
@@ -59,7 +60,7 @@ def store_load_windows(
             instance = "''" if column is None else f"assumeNotNull({column})"
             text = statement("windows_of_load", instance=instance, quantiles=quantiles)
             raws.append(_raw(asked(text, begin=sql.micros(found.first), width=micros)))
-    cut = f"There are more than {exact_rows:,} requests: quantiles are cut off after their fourth digit."
+    cut = f"There are more than {counted(exact_rows, 'request')}: quantiles are cut off after their fourth digit."
     return finished(raws, found, micros, by_instance=by_instance, notes=() if exact else (cut,))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from rich.cells import set_cell_size
 
 from sojourn.watch.figures import Figures
-from sojourn.words import milliseconds, percent, printable
+from sojourn.words import milliseconds, percent, printable, shortened
 
 WIDTH = 7  # of a number, the space before it included
 LEAST_NAME = 12
@@ -40,7 +41,8 @@ class Column:
     """A column of the table.
 
     Attributes:
-        key: to sort by. alone: its heading in one line; above, heading: in two; words: in a sentence.
+        key: to sort by. alone: its heading in one line; above, heading: in two, where neighbours share what is above;
+            words: in a sentence.
         value: of a group's row (as in ``Figures.groups``) and the window's length, s.
         shown: writes it.
     """
@@ -80,12 +82,14 @@ def share_text(share: float | None) -> str:
 
 COLUMNS = (
     Column("rate", "req/s", "", "req/s", "requests", "", lambda row, seconds: row["requests"] / seconds, rate_text),
-    Column("p50", "r p50", "resp.", "p50", "response p50", "", _of("response_time", "p50"), time_text),
-    Column("p99", "r p99", "resp.", "p99", "response p99", "", _of("response_time", "p99"), time_text),
-    Column("queueing", "q mean", "queue", "mean", "mean queueing", QUEUEING, _of("queueing_delay", "mean"), time_text),
-    Column("queueing99", "q p99", "queue", "p99", "queueing p99", QUEUEING, _of("queueing_delay", "p99"), time_text),
-    Column("service", "s mean", "serv.", "mean", "mean service", SERVICE, _of("service_time", "mean"), time_text),
-    Column("service99", "s p99", "serv.", "p99", "service p99", SERVICE, _of("service_time", "p99"), time_text),
+    Column("p50", "r p50", "response", "p50", "response p50", "", _of("response_time", "p50"), time_text),
+    Column("p99", "r p99", "response", "p99", "response p99", "", _of("response_time", "p99"), time_text),
+    Column(
+        "queueing", "q mean", "queueing", "mean", "mean queueing", QUEUEING, _of("queueing_delay", "mean"), time_text
+    ),
+    Column("queueing99", "q p99", "queueing", "p99", "queueing p99", QUEUEING, _of("queueing_delay", "p99"), time_text),
+    Column("service", "s mean", "service", "mean", "mean service", SERVICE, _of("service_time", "mean"), time_text),
+    Column("service99", "s p99", "service", "p99", "service p99", SERVICE, _of("service_time", "p99"), time_text),
     Column(
         "share", "queued", "queued", "share", "share of queueing", "", lambda row, _: row["queueing_share"], share_text
     ),
@@ -94,6 +98,8 @@ COLUMNS = (
         lambda row, _: row["errors"] / row["requests"] if row["requests"] else None, share_text,
     ),
 )  # fmt: skip
+# Headings of columns in ms -> what is written where there is room for one column only.
+TIMES = {"response": "resp.", "queueing": "queue", "service": "serv."}
 # Which columns go first where there is no room for all.
 RANK = ("rate", "p99", "queueing", "share", "errors", "queueing99", "service", "p50", "service99")
 SECONDS = "seconds"
@@ -120,10 +126,17 @@ def name_width(width: int, count: int) -> int:
 def named(value: object, width: int) -> str:
     """A name as a terminal may show it, in exactly this many places."""
     text = "–" if value is None or value == "" else printable(value, 200)
-    fitted = set_cell_size(text, width)
-    if fitted.rstrip() != text and width > 1:
-        fitted = set_cell_size(text, width - 1) + "…"
-    return fitted
+    return set_cell_size(shortened(text, width), width)
+
+
+def headings_above(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """What stands above columns, and over how many places: neighbours with the same text share it, with its unit."""
+    above = []
+    for text, group in groupby(texts):
+        width = WIDTH * len(list(group))
+        long = f"{text} ms" if text in TIMES else text
+        above.append((long if len(long) < width else TIMES.get(text, text), width))
+    return above
 
 
 def number(text: str) -> str:

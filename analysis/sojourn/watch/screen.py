@@ -12,6 +12,7 @@ from sojourn.watch.cells import (
     BOLD,
     DIM,
     GOOD,
+    LONG,
     QUEUEING,
     REVERSE,
     SECONDS,
@@ -20,6 +21,7 @@ from sojourn.watch.cells import (
     Line,
     Part,
     columns_in,
+    headings_above,
     name_width,
     named,
     number,
@@ -42,10 +44,16 @@ STYLES = {"healthy": GOOD, "queueing": BAD, "retries": BAD}
 SILENT = 5.0  # s
 DAY = 86_400.0  # s
 SMALL = 6  # lines: with fewer below the windows, the table has no title
-BACKENDS = ("req/s", "wait", "p99", "busy", "of", "depth", "most", "last")
+# Of each column of the backends: its heading in one line, and in two.
+BACKENDS = (
+    ("req/s", "", "req/s"), ("q mean", "queueing", "mean"), ("q p99", "queueing", "p99"), ("busy", "workers", "busy"),
+    ("of", "workers", "count"), ("depth", "in queue", "mean"), ("most", "in queue", "most"),
+    ("last", "in queue", "last"),
+)  # fmt: skip
 BACKENDS_SHOWN = 4
 CULPRITS_SHOWN = 4
 LEAST_SHARE = 0.001
+FREE = {"imbalance": "imbalance (another backend was free)", "dispatch": "dispatch (its backend was free)"}
 KEYS = "q quit  g group  w window  s sort  f filter  p pause  +/- interval  ? help"
 HELP = (
     "q          quit (Ctrl-C too)",
@@ -58,10 +66,10 @@ HELP = (
     "+, -       redraw more or less often",
     "",
     "Milliseconds. Requests count when they end: that is when nginx logs them.",
-    "queue: waiting for a worker; serv.: the app's own work; queued share: of all seconds; errors: 499 and 5xx.",
-    "backends -3.6 s: busy (of so many workers) and depth (mean, most, last) of the minute until that long ago: "
-    "what has not ended since is not in the log yet.",
-    "Waited: whom the last minute's waits were for. imbalance: another backend was free. dispatch: its own was.",
+    "queueing: waiting for a worker; service: the app's own work; queued share: of all seconds; errors: 499 and 5xx.",
+    "Backends: workers and requests in queue are those of the minute until the log's lag ago: a request that has not "
+    "ended is not in the log yet.",
+    "Waited: what the last minute's waits were for. imbalance: another backend was free. dispatch: its own was.",
 )
 
 
@@ -114,7 +122,7 @@ def _lines(view: View, looks: Looks, width: int, height: int | None) -> list[Lin
         (3, [_rejects(view)]),
         (1, _culprits(view, width)),
         (2, _history(view, looks, room, width)),
-        (0, _backends(view, room, width)),
+        (0, _backends(view, room, width, 2 if height is None or height >= 24 else 1)),
         (4, [(Part(line, BAD),) for note in view.notes for line in _wrapped(note, width)[:2]]),
     ]
     left = (height or 1_000) - len(top) - (1 if looks.keys else 0)
@@ -171,7 +179,8 @@ def _headings(columns: tuple[Column, ...], room: int, sort: str, count: int) -> 
 
     if count == 1:
         return [cells([column.alone for column in columns])]
-    return [cells([column.above for column in columns]), cells([column.heading for column in columns])]
+    above = "".join(text.rjust(width) for text, width in headings_above([column.above for column in columns]))
+    return [(Part(" " * room + above, DIM),), cells([column.heading for column in columns])]
 
 
 def _cells(columns: tuple[Column, ...], row: dict[str, object], seconds: float) -> list[Part]:
@@ -196,8 +205,8 @@ def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) ->
 def _rejects(view: View) -> Line:
     minute = view.windows["1m"]
     rates = [f"{status} {rate_text(count / minute.seconds)}/s" for status, count in minute.statuses.items() if count]
-    none = " ".join(map(str, minute.statuses))
-    parts = [Part("1 min: ", DIM), Part("  ".join(rates), BAD) if rates else Part(f"no {none}", DIM)]
+    none = f"no errors ({' '.join(map(str, minute.statuses))})"
+    parts = [Part("1 min: ", DIM), Part("  ".join(rates), BAD) if rates else Part(none, DIM)]
     records = view.records
     if records.rejected:
         reasons = sorted(records.reasons.items(), key=lambda entry: -entry[1])
@@ -217,9 +226,12 @@ def _culprits(view: View, width: int) -> list[Line]:
         others = (("imbalance", found.imbalance), ("dispatch", found.dispatch))
         accounts += [(name, seconds / found.waited) for name, seconds in others if found.waited > 0]
     ranked = sorted((account for account in accounts if account[1] >= LEAST_SHARE), key=lambda account: -account[1])
-    listed = ", ".join(f"{name} {share_text(share)}" for name, share in ranked)
-    lines = _wrapped(f"{begin} {listed}", width)[:2]
-    return [(Part(line, QUEUEING if found.kind == WAITING else ""),) for line in lines]
+    for words in (FREE, {}):  # what the accounts mean is left out where two lines cannot hold it
+        listed = ", ".join(f"{words.get(name, name)} {share_text(share)}" for name, share in ranked)
+        lines = _wrapped(f"{begin} {listed}", width)
+        if len(lines) <= 2:
+            break
+    return [(Part(line, QUEUEING if found.kind == WAITING else ""),) for line in lines[:2]]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -231,19 +243,29 @@ def _history(view: View, looks: Looks, room: int, width: int) -> list[Line]:
     if all(value is None for value in view.history):
         return []
     top = max((value for value in view.history if value is not None), default=0.0)
-    label = named(f"queue ≤{time_text(top)}", room - 1)
+    unit = "" if top >= LONG else " ms"
+    label = named(f"queue ≤{time_text(top)}{unit}", room - 1)
     bars = sparkline(view.history, width - room, ascii_only=looks.ascii_only)
     return [(Part(label + " ", DIM), Part(bars, QUEUEING))]
 
 
-def _backends(view: View, room: int, width: int) -> list[Line]:
+def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
     found = view.queues
     if found is None or not found.backends:
         return []
     count = min((width - room) // WIDTH, len(BACKENDS))
-    ago = f" -{found.lag:.1f} s" if found.as_of is not None else ""
-    head = "".join(number(text[: WIDTH - 1]) for text in BACKENDS[:count])
-    lines: list[Line] = [(Part(named(f"backends{ago}", room) + head, DIM),)]
+    shown = BACKENDS[:count]
+    if headings == 1:
+        lines: list[Line] = [(Part(named("backends", room) + "".join(number(alone) for alone, _, _ in shown), DIM),)]
+    else:
+        lag = f"; workers and queue as of {duration(max(found.lag, 0.0))} ago, the log's lag" if found.as_of else ""
+        above = "".join(text.rjust(space) for text, space in headings_above([above for _, above, _ in shown]))
+        heads = "".join(number(heading) for _, _, heading in shown)
+        lines = [
+            (Part(f"backends, 1 min{lag}", DIM),),
+            (Part(" " * room + above, DIM),),
+            (Part(" " * room + heads, DIM),),
+        ]
     ranked = sorted(found.backends, key=lambda row: -(row["queueing_delay"]["mean"] or 0.0))
     for row in ranked[:BACKENDS_SHOWN]:
         cells = [

@@ -19,7 +19,7 @@ from sojourn.watch.queues import MINUTE, Queues, lag_of, queues
 from sojourn.watch.recent import EMPTY, SPAN, Recent
 from sojourn.watch.tail import Tail
 from sojourn.watch.view import BUCKETS, WINDOWS, View, short_name
-from sojourn.words import duration, milliseconds, percent, printable
+from sojourn.words import counted, duration, milliseconds, percent, printable
 
 LITTLE = 1 << 20  # bytes
 SHORTEST = 1.0  # s: a rate is not told of less
@@ -197,10 +197,13 @@ class Watcher:
         if records.read and not records.accepted:
             foreign = format_of_rejects(records)
             which = f" (this is {foreign.name})" if foreign else ""
-            yield f"Not one of {records.read:,} lines is a record{which}; sojourn doctor says what the log lacks."
+            lines = counted(records.read, "line")
+            yield f"Not one of {lines} is a record{which}; sojourn doctor says what the log lacks."
+            lines = counted(records.read, "line")
+            yield f"Not one of {lines} is a record{which}; sojourn doctor says what the log lacks."
         if self.recent.full is not None:
             kept = duration((now - self.recent.full).total_seconds())
-            yield f"Only {len(self.recent):,} requests are held: those of the last {kept}."
+            yield f"Only {counted(len(self.recent), 'request is', 'requests are')} held: those of the last {kept}."
         known = windows["10m"].known
         if known is not None and known < SPEAKING:
             yield (
@@ -208,7 +211,8 @@ class Watcher:
                 "unknown there."
             )
         if self.recent.duplicates:
-            yield f"{self.recent.duplicates:,} records that came again count once."
+            again = counted(self.recent.duplicates, "record that came again counts", "records that came again count")
+            yield f"{again} once."
         doubtful = [row for row in clock.iter_rows(named=True) if row["requests"] >= FEW and not row["idle"]]
         if doubtful:
             worst = max(doubtful, key=lambda row: row["uncertainty"])

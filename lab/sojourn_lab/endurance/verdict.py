@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from sojourn.words import formatted
+
 from sojourn_lab.endurance.growth import Growth, growth_of
 from sojourn_lab.endurance.stack import Seen, Wish
 
@@ -75,8 +77,10 @@ def table_of(found: dict[str, Any]) -> str:
             continue
         word = "keeps every record" if name == DRIVER else "flat" if memory["flat"] and files["flat"] else "grows"
         rows.append(
-            f"| {name} | {memory['level'] / 1e6:.1f} | {memory['most'] / 1e6:.1f} | {memory['growth'] / 1e6:+.2f} | "
-            f"{memory['slope'] * 86_400 / 1e6:+.0f} | {files['level']:.0f} | {part['cores']:.2f} | {word} |"
+            f"| {name} | {memory['level'] / 1e6:.1f} | {memory['most'] / 1e6:.1f} | "
+            f"{formatted(memory['growth'] / 1e6, '+.2f')} | "
+            f"{formatted(memory['slope'] * 86_400 / 1e6, '+.0f')} | {files['level']:.0f} | {part['cores']:.2f} | "
+            f"{word} |"
         )
     counts = ", ".join(f"{number:,} {name}" for name, number in found["counts"].items())
     disk = found["disk"]

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
+from sojourn.words import counted
+
 from sojourn_lab.criteria import by_base, median_at
 from sojourn_lab.document import Run, iso_time, seconds_between
 from sojourn_lab.errors import LabError
@@ -128,6 +130,7 @@ def lesson_of(record: PlaybookRecord) -> str:
         f"Made no difference worth keeping: {'; '.join(idle)}." if idle else "",
         f"Not known, the run failed or is void: {', '.join(unknown)}." if unknown else "",
         f"What was found meets {'every criterion' if record.passed else 'not every criterion'}.",
-        f"{len(record.steps)} runs took {whole:.0f} s, of which {took:.0f} s to bring everything up and down.",
+        f"{counted(len(record.steps), 'run')} took {whole:.0f} s, of which {took:.0f} s to bring everything up and "
+        f"down.",
     ]
     return " ".join(sentence for sentence in sentences if sentence)

@@ -12,6 +12,7 @@ from sojourn.cli.common import pairs
 from sojourn.cli.sources import Quiet, Since, Sources, Spans, Until, Where, WorkersOption, split_of, workers_of
 from sojourn.errors import SojournError
 from sojourn.files import written_whole
+from sojourn.words import counted
 
 from sojourn_lab.cli_parts import (
     FAILURE,
@@ -134,7 +135,8 @@ def _print(made: Replay, file: Path | None, as_json: bool) -> None:
     console = Console()
     tiers = ", ".join(f"{each.backends} × {each.workers} workers ({each.source})" for each in made.tiers)
     console.print(
-        f"{len(made.at):,} requests in {made.at[-1]:,.1f} s ({made.rate:,.4g}/s), {len(set(made.routes))} routes;"
+        f"{counted(len(made.at), 'request')} in {made.at[-1]:,.1f} s ({made.rate:,.4g}/s), "
+        f"{counted(len(set(made.routes)), 'route')};"
         f" {tiers}; {made.balancer}; nginx waits {made.patience:g} s"
     )
     console.print(

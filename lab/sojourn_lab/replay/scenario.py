@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.words import milliseconds
+from sojourn.words import counted, milliseconds
 
 from sojourn_lab.replay.workload import Replay, Tier
 from sojourn_lab.topology import Server
@@ -91,12 +91,13 @@ def _opening(replay: Replay) -> str:
         "  service time     from the app's start to its response headers",
         "  response time    nginx's $request_time; of the original the time at the backend, without upload and retries",
         "",
-        f"Load: {len(replay.at):,} requests at the instants at which nginx turned to the backend,"
+        f"Load: {counted(len(replay.at), 'request')} at the instants at which nginx turned to the backend,"
         f" {replay.rate:.4g} a second,"
         + ("" if replay.speed == 1.0 else f" {replay.speed:g} times as fast")
         + " as they came",
         f"Topology as guessed from the log: {tiers}; {replay.balancer}",
-        f"Of {replay.read:,} requests in the log {replay.not_proxied} went to no backend, {replay.refused} were taken"
+        f"Of {counted(replay.read, 'request')} in the log {replay.not_proxied} went to no backend, "
+        f"{replay.refused} were taken"
         f" by no worker and {replay.repeated} were there twice: left out.",
         f"{replay.drawn} had no service time of their own and got one of their route's."
         f" {replay.left_early} were left by their client: the replay's clients wait.",
@@ -180,7 +181,7 @@ def _learned(replay: Replay) -> str:
     queueing, response = COLUMNS[1][1], COLUMNS[3][1]
     about = replay.original
     return _keys(
-        learned=f"Replayed, {len(replay.at):,} requests took {{replay:{response}|ms}} on average, of which"
+        learned=f"Replayed, {counted(len(replay.at), 'request')} took {{replay:{response}|ms}} on average, of which"
         f" {{replay:{queueing}|ms}} went waiting for a worker; in the original it was"
         f" {milliseconds(about.response_mean)} ms, of which {milliseconds(about.queueing_mean)} ms"
         + (f", with arrivals {1.0 / replay.speed:.3g} times as fast." if replay.speed != 1.0 else "."),

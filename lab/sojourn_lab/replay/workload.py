@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sojourn.words import counted
+
 from sojourn_lab.errors import LabError
 from sojourn_lab.load import MAX_REQUESTS
 
@@ -130,7 +132,10 @@ def replay_of(
     if not len(work):
         raise LabError("no request of the log was taken by a worker: there is nothing to replay")
     if len(work) > MAX_REQUESTS:
-        raise LabError(f"{len(work):,} requests are more than the {MAX_REQUESTS:,} of a scenario: see --limit, --since")
+        raise LabError(
+            f"{counted(len(work), 'request is', 'requests are')} more than the {MAX_REQUESTS:,} of a scenario: see "
+            f"--limit, --since"
+        )
     at = [round(float(instant - work.found.arrival[0]) / speed, 6) for instant in work.found.arrival]
     if at[-1] >= LONGEST:
         raise LabError(f"{at[-1] / 3600:.1f} hours are longer than a scenario's day: see --limit, --since, --speed")
@@ -186,7 +191,8 @@ def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
         each = max(1, round(sum(counts) / len(counts)))
         if len(members) > MOST or each > MOST:
             raise LabError(
-                f"the log has {len(members)} backends of {each} workers; the lab starts at most {MOST} of {MOST}:"
+                f"the log has {counted(len(members), 'backend')} of {counted(each, 'worker')}; the lab starts at "
+                f"most {MOST} of {MOST}:"
                 " choose some by --where upstream=…, or tell --workers"
             )
         routes = tuple(name for (of, _), name in names.items() if of == pool)

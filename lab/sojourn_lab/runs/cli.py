@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sojourn.words import printable
+from sojourn.words import counted, printable
 
 from sojourn_lab.cli_parts import RUNS, AsJson, plainly, print_json
 from sojourn_lab.runs.archive import Archive, archive_of, selected
@@ -51,7 +51,7 @@ def list_runs(
             return
         _table(names, [["" if value is None else _text(value) for value in row] for row in rows[:SHOWN]])
         if len(rows) > SHOWN:
-            Console().print(f"{SHOWN} of {len(rows):,} rows; --json has them all")
+            Console().print(f"{SHOWN} of {counted(len(rows), 'row')}; --json has them all")
         _print_unreadable(archive)
         return
     listed = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sojourn.words import milliseconds, percent
+from sojourn.words import counted, formatted, milliseconds, percent
 
 from sojourn_lab.runs.comparison import FigureChange, RunComparison
 from sojourn_lab.runs.intervals import REQUEST_FIGURES
@@ -35,7 +35,7 @@ def verdict(compared: RunComparison) -> str:
     moved = [each for each in compared.setup if each.kind in ("scenario", "run")]
     told = [_went(each) for each in moved[:TOLD]]
     if len(moved) > TOLD:
-        told.append(f"{len(moved) - TOLD} more settings were changed")
+        told.append(f"{counted(len(moved) - TOLD, 'more setting was', 'more settings were')} changed")
     versions = [each for each in compared.setup if each.kind == "versions"]
     if not told:
         told.append(f"only versions changed ({len(versions)})" if versions else "no setting was changed")
@@ -83,14 +83,14 @@ def signed_percent(share: float | None) -> str:
     if share is None:
         return ABSENT
     value = share * 100.0
-    text = f"{value:+.0f} %" if abs(value) >= 9.95 or value == 0.0 else f"{value:+.1f} %"
+    text = f"{formatted(value, '+.0f' if abs(value) >= 9.95 or value == 0.0 else '+.1f')} %"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
 def setting_text(value: Any) -> str:
     """Return a setting in few characters."""
     if isinstance(value, list) and len(value) > 6:
-        return f"{len(value)} values"
+        return f"{counted(len(value), 'value')}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 

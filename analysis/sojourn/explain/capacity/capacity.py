@@ -19,7 +19,7 @@ from sojourn.explain.capacity.usl import LEAST_WINDOWS as USL_WINDOWS
 from sojourn.explain.capacity.usl import Usl, fit_usl
 from sojourn.explain.capacity.windows import LoadWindows
 from sojourn.shown import Shown
-from sojourn.words import iso, percent
+from sojourn.words import counted, iso, percent
 
 RAMP = 1.5  # the load of the busy windows is at least so many times that of the quiet ones; otherwise it is constant
 QUIET, BUSY = 0.05, 0.95
@@ -180,7 +180,10 @@ def _usl(table: pl.DataFrame, loop: Loop, ramp: bool, seed: int) -> tuple[Usl | 
     seen = table.filter(pl.col("concurrency") > 0, pl.col("throughput") > 0)
     concurrency, throughput = seen["concurrency"].to_numpy(), seen["throughput"].to_numpy()
     if len(seen) < USL_WINDOWS:
-        return None, f"{len(seen)} windows of load are too few; {USL_WINDOWS} are the least"
+        return (
+            None,
+            f"{counted(len(seen), 'window of load is', 'windows of load are')} too few; {USL_WINDOWS} are the least",
+        )
     low, high = np.quantile(concurrency, [QUIET, BUSY])
     if high < RAMP * low:
         what = "clients" if loop.closed else "concurrency"
@@ -192,7 +195,13 @@ def _knee(table: pl.DataFrame, slo: Slo, loop: Loop, ramp: bool, seed: int) -> K
     if loop.closed:
         return Knee(slo, reason="closed loop without think time: the rate is an answer here, not what was asked for")
     if len(table) < KNEE_WINDOWS:
-        return Knee(slo, reason=f"{len(table)} windows of load are too few; {KNEE_WINDOWS} are the least")
+        return Knee(
+            slo,
+            reason=(
+                f"{counted(len(table), 'window of load is', 'windows of load are')} too few; {KNEE_WINDOWS} are "
+                f"the least"
+            ),
+        )
     figures = table[slo.metric].to_numpy()
     over = float((figures > slo.limit).mean())
     if not ramp and 0 < over < 1:

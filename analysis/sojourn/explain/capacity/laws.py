@@ -25,7 +25,7 @@ from sojourn.explain.one_worker import doubt
 from sojourn.explain.visits import SEEN, Visits
 from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
 from sojourn.shown import Shown
-from sojourn.words import milliseconds, printable
+from sojourn.words import formatted, milliseconds, printable
 
 LEAST = 200  # requests of a station; fewer tell no moments
 NEAR = 0.2  # a squared coefficient of variation so near to 1 is that of an exponential
@@ -117,11 +117,12 @@ class StationLaws:
         doubt = self.doubt
         if abs(found.error) > doubt + DOUBTFUL:
             return (
-                f"{self.label}: no law comes near. {NAMES[found.law]}, which applies, is off by {found.error:+.0%}: "
+                f"{self.label}: no law comes near. {NAMES[found.law]}, which applies, is off by "
+                f"{formatted(found.error, '+.0%')}: "
                 "look for bursts, timeouts or a discipline it does not know."
             )
         known = f"; the measured wait itself is known to ±{doubt:.0%}" if doubt > DOUBTFUL else ""
-        return f"{self.label}: believe {NAMES[found.law]}, which is off by {found.error:+.0%}{known}."
+        return f"{self.label}: believe {NAMES[found.law]}, which is off by {formatted(found.error, '+.0%')}{known}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

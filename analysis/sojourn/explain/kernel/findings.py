@@ -47,7 +47,7 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
     for row in full.iter_rows(named=True):
         socket = printable(row["socket"], 60)
         sentence = (
-            f"The accept queue of {socket} was full ({row['limit'] + 1:,} connections) in {row['full']:,} of "
+            f"The accept queue of {socket} was full ({counted(row['limit'] + 1, 'connection')}) in {row['full']:,} of "
             f"{counted(row['samples'], 'sample')} ({percent(row['full_share'])})"
         )
         if overflows == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sojourn.words import duration, percent
+from sojourn.words import counted, duration, percent
 
 
 def notes_of(doubts: Mapping[str, float], visits: int, *, logged: bool) -> tuple[str, ...]:
@@ -18,7 +18,7 @@ def notes_of(doubts: Mapping[str, float], visits: int, *, logged: bool) -> tuple
     unknown = doubts.get("unknown_queueing", 0)
     if unknown:
         found.append(
-            f"{int(unknown):,} visits ({percent(unknown / visits)}) do not know their queueing delay: what lies "
+            f"{counted(int(unknown), 'visit')} ({percent(unknown / visits)}) without a known queueing delay: what lies "
             "between such a call and its visit is shown as unknown, waiting or network; the middleware records it"
         )
     other = "are not in the log" if logged else "have lost their parent, so whose part they are is not known"
@@ -27,7 +27,8 @@ def notes_of(doubts: Mapping[str, float], visits: int, *, logged: bool) -> tuple
     say("broken", "spans lie on a cycle of parents or below one, and are left out")
     if doubts.get("cut"):
         found.append(
-            f"{int(doubts['cut']):,} calls reach beyond the visit that made them (not waited for, or clocks that "
+            f"{counted(int(doubts['cut']), 'call reaches', 'calls reach')} beyond the visit that made them (not "
+            f"waited for, or clocks that "
             f"differ); {duration(doubts['cut_seconds'])} of them were cut off for its own time"
         )
     say("longer_than_their_call", "visits lasted longer than the call they answered; their network time is negative")

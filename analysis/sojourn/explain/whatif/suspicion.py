@@ -36,7 +36,8 @@ def suspicion(workload: Workload, error: float) -> str:
             )
     if workload.imputed > MANY * len(workload):
         return (
-            f"{workload.imputed:,} of {len(workload):,} requests do not say how long they held a worker; "
+            f"{workload.imputed:,} of {counted(len(workload), 'request')} "
+            f"{'does' if workload.imputed == 1 else 'do'} not say how long they held a worker; "
             "the app's spans (--spans) would"
         )
     known = ~np.isnan(found.wait_end)

@@ -30,6 +30,7 @@ from sojourn.explain.whatif.result import Variant, WhatIfResult, figures_of
 from sojourn.explain.whatif.suspicion import suspicion
 from sojourn.explain.whatif.variants import Change, change_of
 from sojourn.explain.whatif.workload import Floats, Workload, workload_of
+from sojourn.words import counted, formatted
 
 TOLERANCE = 0.15  # of the replay's mean and p99 against the measured ones
 NEARER = 0.5  # of the error: a replay in a closed loop that misses by less is the likelier one
@@ -215,7 +216,9 @@ def _refusal(workload: Workload, error: Mapping[str, float], seems: SeemingLoop 
 
 
 def _missed(error: Mapping[str, float]) -> str:
-    return " and ".join(f"{name} by {error[name]:+.0%}" for name in ("mean", "p99") if abs(error[name]) > TOLERANCE)
+    return " and ".join(
+        f"{name} by {formatted(error[name], '+.0%')}" for name in ("mean", "p99") if abs(error[name]) > TOLERANCE
+    )
 
 
 def _errors_closed(workload: Workload, seems: SeemingLoop, seed: int) -> dict[str, float] | None:
@@ -245,15 +248,17 @@ def _notes(
 ) -> list[str]:
     notes = doubt(workers_table(workload.found), "the replay")
     if len(workload) < FEW:
-        notes.append(f"Only {len(workload):,} requests: the tail of so few says little.")
+        notes.append(f"Only {counted(len(workload), 'request')}: the tail of so few says little.")
     if workload.imputed:
         notes.append(
-            f"{workload.imputed:,} requests say nothing of how long they held a worker; theirs was drawn from others "
+            f"{counted(workload.imputed, 'request says', 'requests say')} nothing of how long they held a worker; "
+            f"theirs was drawn from others "
             "of their route. The app's spans (--spans) tell."
         )
     if workload.left_early:
         notes.append(
-            f"{workload.left_early:,} requests whose client left (499) load the workers, but are in no figure: a "
+            f"{counted(workload.left_early, 'request')} whose client left (499) "
+            f"{'loads the workers but is' if workload.left_early == 1 else 'load the workers but are'} in no figure: a "
             "client who is served sooner may stay."
         )
     if any("backends" in v.settings and "balancer" not in v.settings for v in found):

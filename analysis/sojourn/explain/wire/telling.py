@@ -7,7 +7,7 @@ import polars as pl
 from sojourn.explain.wire.log_join import ONE_CLOCK
 from sojourn.explain.wire.result import WireResult
 from sojourn.explain.wire.vantage import AT_SERVER
-from sojourn.words import counted, milliseconds, percent
+from sojourn.words import counted, formatted, milliseconds, percent
 
 MILLISECOND = 1e-3
 
@@ -120,7 +120,8 @@ def notes(found: WireResult) -> list[str]:
         )
     if joined.clock_offset is not None and abs(joined.clock_offset) > ONE_CLOCK:
         told.append(
-            f"The capturing machine's clock is {joined.clock_offset * 1000:+,.1f} ms from nginx's; instants of the log "
+            f"The capturing machine's clock is {formatted(joined.clock_offset * 1000, '+,.1f')} ms from nginx's; "
+            f"instants of the log "
             "were moved by that."
         )
     return told

@@ -17,6 +17,7 @@ from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
 from sojourn.readers.capture.verdicts import SEGMENT
 from sojourn.readers.sources import Source
+from sojourn.words import counted
 
 _HEAD_BYTES = 64 << 10
 _NOTHING = np.zeros(0, np.uint8)
@@ -125,7 +126,7 @@ class CaptureFile:
             rest = buffer[walked.position : len(buffer) - PADDING].copy()
             wanted = max(batch_bytes, walked.needed - len(rest))
         if self.name not in counts.damaged and content.damage is not None:
-            counts.damaged[self.name] = f"{content.damage} (after {origin + len(rest):,} bytes)"
+            counts.damaged[self.name] = f"{content.damage} (after {counted(origin + len(rest), 'byte')})"
         elif self.name not in counts.damaged and len(rest):
             counts.damaged[self.name] = f"ends in the middle of a record (at byte {origin:,})"
         if reader is not None and reader.dropped is not None:

@@ -12,6 +12,7 @@ from sojourn.compiled import compiled
 from sojourn.readers.capture.packets import Bytes
 from sojourn.readers.capture.records import LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_TIME
+from sojourn.words import counted
 
 # As the first four bytes read in big-endian order: ns per unit of the fraction, bytes of a record's header.
 _MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
@@ -50,7 +51,7 @@ class Pcap:
         )  # fmt: skip
         damage = None
         if needed > LARGEST_RECORD + self._header:
-            damage, needed = f"a record claims {needed - self._header:,} bytes, more than a packet has", 0
+            damage, needed = f"a record claims {counted(needed - self._header, 'byte')}, more than a packet has", 0
         return Walked(self._records(space, count), position, count == space.most, needed, damage)
 
     def _begin(self, header: bytes) -> None:

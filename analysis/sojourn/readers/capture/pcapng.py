@@ -15,6 +15,7 @@ from sojourn.compiled import compiled
 from sojourn.readers.capture.packets import Bytes, Ints
 from sojourn.readers.capture.records import LARGEST_BLOCK, LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_BLOCK, BAD_TIME, NO_INTERFACE, NO_TIME, SEGMENT
+from sojourn.words import counted
 
 _SECTION, _INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _NAME, _RESOLUTION, _OFFSET = 2, 9, 14  # options of an interface
@@ -90,7 +91,7 @@ class PcapNg:
                 break
             position += size
         if state == _TOO_LARGE:
-            damage = f"a block claims a length of {needed:,} bytes, which cannot be"
+            damage = f"a block claims a length of {counted(needed, 'byte')}, which cannot be"
         elif state == _BAD_LENGTH:
             damage = "the two lengths of a block differ"
         records = self._records(space, count, ticks[:count])
@@ -110,7 +111,7 @@ class PcapNg:
         if order is None:
             damage = "a section does not tell its byte order"
         elif size > LARGEST_BLOCK or size < (28 if section else 20) or size % 4:
-            damage = f"a block claims a length of {size:,} bytes, which cannot be"
+            damage = f"a block claims a length of {counted(size, 'byte')}, which cannot be"
         elif size <= len(rest):
             damage = self._take(rest[:size].tobytes(), order)
         return size, damage

@@ -1,0 +1,46 @@
+"""Figures with their units, for people: what the number at the path of a metric counts is read off the path."""
+
+from __future__ import annotations
+
+import re
+
+from sojourn.words import formatted, percent, three_digits
+
+SECONDS = {
+    "mean", "p50", "p90", "p95", "p99", "p999", "max", "predicted", "before", "after", "seconds", "seconds_to_first",
+    "service_time", "queueing_delay", "response_time", "imbalance_mean", "identity_max_error", "wasted", "self",
+    "queueing", "centred_p99", "queue_p99_apart",
+}  # fmt: skip
+"""Last steps of paths to durations."""
+UNITS = {"µs": 1e6, "ms": 1e3, "s": 1.0}
+STATED = re.compile(r"\d (µs|ms|s)\b")
+ABSENT = "–"
+
+
+def metric_text(metric: str, values: list[float | None], name: str = "") -> str:
+    """Return figures of one metric in one unit, from the least to the greatest.
+
+    Args:
+        metric: path to them.
+        values: the figures; without any, a dash is returned.
+        name: the criterion, whose unit is taken where it states one: `mean connect under 2 ms`.
+    """
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return ABSENT
+    low, high = known[0], known[-1]
+    step = metric.rpartition(".")[2]
+    if step.endswith("share") or step == "moved":
+        texts, unit = [percent(value).removesuffix(" %") for value in (low, high)], " %"
+    elif step in SECONDS:
+        stated = STATED.search(name)
+        chosen = stated[1] if stated else "s" if max(abs(low), abs(high)) >= 0.9995 else "ms"
+        texts, unit = [three_digits(value * UNITS[chosen]) for value in (low, high)], f" {chosen}"
+    else:
+        texts, unit = [_number(value) for value in (low, high)], ""
+    return " to ".join(dict.fromkeys(texts)) + unit
+
+
+def _number(value: float) -> str:
+    """Return a number without an exponent, with four digits that matter."""
+    return formatted(value, ",.0f") if abs(value) >= 1000 or value == round(value) else formatted(value, ".4g")

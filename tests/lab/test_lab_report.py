@@ -1,0 +1,121 @@
+"""What a run's report and its tables show, made of the recorded run of docs/examples."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.console import Console
+from sojourn.palette import QUEUEING, SERVICE
+from sojourn_lab.case_picture import case_chart, case_table
+from sojourn_lab.document import Run
+from sojourn_lab.learned import lessons_of
+from sojourn_lab.metric_units import metric_text
+from sojourn_lab.report import case_splits, write_report
+from sojourn_lab.results import run_requests
+from sojourn_lab.tables import print_run
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "benchmark-run"
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Run:
+    run = msgspec.json.decode(gzip.decompress((EXAMPLE / "run.json.gz").read_bytes()), type=Run)
+    run.learned = lessons_of(run.scenario, run.cases)
+    return run
+
+
+@pytest.fixture(scope="module")
+def page(recorded: Run, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("report")
+    write_report(recorded, run_requests(EXAMPLE / "access.jsonl.gz", []), folder, name="benchmark-run")
+    return re.sub(r"<script>.*?</script>", "", (folder / "report.html").read_text(), flags=re.DOTALL)
+
+
+def headings_of(page: str) -> list[list[str]]:
+    """Return the column headings of each table outside of the charts' own."""
+    tables = re.findall(r'aria-label="Table: .*?<thead>(.*?)</thead>', page, flags=re.DOTALL)
+    return [re.findall(r"<th[^>]*>(.*?)</th>", table) for table in tables]
+
+
+def test_report_opens_with_the_picture_then_the_finding_then_the_cases(page: str) -> None:
+    first = page.index('id="chart-cases"')
+    verdict = page.index('class="verdict"')
+    table = page.index("Measured: means in ms")
+    assert first < verdict < table
+    finding = re.search(r'class="verdict">(.*?)</p>', page)
+    assert finding is not None
+    assert "the queue got longer" in finding[1]
+
+
+def test_report_of_several_cases_has_no_audit_of_all_together(page: str) -> None:
+    assert "not stationary" not in page.split('id="each"', maxsplit=1)[0]
+    assert 'id="audit"' not in page
+    assert 'class="note"' not in page.split('id="each"', maxsplit=1)[0]
+    folded = page.split('id="each"')[1]
+    assert folded.count('<details class="part"') == 6
+    assert folded.count("Little") == 6
+
+
+def test_the_comparison_with_the_article_is_last(page: str) -> None:
+    assert page.index('id="reference"') > max(page.index(f'id="{key}"') for key in ("each", "about"))
+
+
+def test_no_table_has_a_column_twice(page: str) -> None:
+    tables = headings_of(page)
+    assert len(tables) >= 3 + 6
+    for headings in tables:
+        assert len(set(headings)) == len(headings)
+
+
+def test_figures_of_criteria_have_the_unit_of_the_criterion(page: str) -> None:
+    tables = re.findall(r'aria-label="Table: .*?</table>', page.split('id="each"', 1)[0], flags=re.DOTALL)
+    assert not re.search(r"\d[eE][-+]\d", "".join(tables))
+    row = re.search(r"<tr><th[^>]*>mean connect under 2 ms.*?</tr>", page)
+    assert row is not None
+    assert re.search(r">0\.\d+ to 0\.\d+ ms</td>", row[0])
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "name", "text"),
+    [
+        ("split.components.connect.mean", [7.843e-05, 0.0002], "mean connect under 2 ms", "0.08 to 0.20 ms"),
+        ("split.audit.identity_max_error", [0.0, 0.0], "the parts add up to 1 µs", "0 µs"),
+        ("split.components.queueing_delay.mean", [0.3, 0.9], "within 10 % of the law", "300 to 900 ms"),
+        ("split.response_time.p99", [0.2, 1.5], "", "0.20 to 1.50 s"),
+        ("figures.balance.imbalance_share", [0.512], "", "51 %"),
+        ("client.failed", [1234.0], "", "1,234"),
+        ("split.audit.little.ratio", [1.0, 1.0044], "", "1 to 1.004"),
+        ("client.failed", [None], "", "–"),
+    ],
+)
+def test_metrics_are_written_in_one_unit(metric: str, values: list[float | None], name: str, text: str) -> None:
+    assert metric_text(metric, values, name) == text
+
+
+def test_picture_stacks_service_and_queueing_with_the_law_over_them(recorded: Run) -> None:
+    splits = case_splits(recorded, run_requests(EXAMPLE / "access.jsonl.gz", []))
+    table = case_table(recorded, splits)
+    assert table["case"].to_list() == [case.name for case in recorded.cases]
+    last = table.row(-1, named=True)
+    assert last["law"] == pytest.approx(1.2)
+    assert last["service"] + last["queueing"] + last["other"] == pytest.approx(last["response"], rel=0.01)
+    spec = case_chart(table).to_dict()
+    bars, *lines = spec["layer"]
+    colours = dict(zip(*(bars["encoding"]["color"]["scale"][key] for key in ("domain", "range")), strict=True))
+    assert (colours["service time"], colours["queueing delay"]) == (SERVICE, QUEUEING)
+    assert bars["encoding"]["x"]["stack"] == "zero"
+    assert {line["encoding"]["x"]["field"] for line in lines} == {"law"}
+
+
+def test_the_tables_of_a_run_fit_a_terminal_of_80_columns(recorded: Run) -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    print_run(console, recorded, "runs/benchmark")
+    text = console.export_text()
+    assert "…" not in text
+    assert not re.search(r"\d[eE][-+]\d", text)
+    assert text.index("Beside the article") > text.index("Criteria")
