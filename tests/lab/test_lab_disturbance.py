@@ -191,7 +191,7 @@ def lab_run(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "small.toml").write_text(SMALL)
     command = [sys.executable, "-m", "sojourn_lab", "run", str(folder / "small.toml"), "--out", str(folder / "run")]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=200, check=False)
     assert "Traceback" not in done.stderr
     assert (folder / "run" / "report.html").is_file(), done.stderr
     return done.returncode, json.loads((folder / "run" / "run.json").read_bytes()), done.stdout + done.stderr
