@@ -62,7 +62,7 @@ def case_table(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> pl.Data
     return pl.DataFrame(rows, schema={"case": pl.String, **columns}, orient="row")
 
 
-def case_chart(table: pl.DataFrame) -> alt.LayerChart:
+def case_chart(table: pl.DataFrame) -> alt.LayerChart | alt.FacetChart:
     """Draw the columns of ``case_table``: a bar per case in the order of the scenario, the law as a line across it."""
     import altair as alt  # noqa: PLC0415
     import polars as pl  # noqa: PLC0415

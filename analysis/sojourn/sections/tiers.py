@@ -73,7 +73,7 @@ def load_reading(found: Tiers) -> str:
     top = max(known, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
     return (
         f"{printable(top.service, 60)} takes {briefly(top.low)} with few calls under way and {briefly(top.high)} with "
-        f"many: {_means(top)} (rank correlation {formatted(top.correlation, '.2f')})."
+        f"many: {_means(top)} (rank correlation {_correlation(top.correlation)})."
     )
 
 
@@ -138,8 +138,8 @@ def _loads(found: Tiers) -> tuple[Table, ...]:
             f"{len(load.callers):,}",
             milliseconds(load.low),
             milliseconds(load.high),
-            formatted(load.correlation, ".2f"),
-            "–" if load.with_others is None else formatted(load.with_others, ".2f"),
+            _correlation(load.correlation),
+            _correlation(load.with_others),
             _means(load),
         )
         for load in known
@@ -152,3 +152,7 @@ def _means(load: Load) -> str:
     if load.shared:
         return "shared queue"
     return "rises" if load.rises else "level"
+
+
+def _correlation(value: float | None) -> str:
+    return "–" if value is None else formatted(value, ".2f")
