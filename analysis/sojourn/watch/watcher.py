@@ -199,8 +199,6 @@ class Watcher:
             which = f" (this is {foreign.name})" if foreign else ""
             lines = counted(records.read, "line")
             yield f"Not one of {lines} is a record{which}; sojourn doctor says what the log lacks."
-            lines = counted(records.read, "line")
-            yield f"Not one of {lines} is a record{which}; sojourn doctor says what the log lacks."
         if self.recent.full is not None:
             kept = duration((now - self.recent.full).total_seconds())
             yield f"Only {counted(len(self.recent), 'request is', 'requests are')} held: those of the last {kept}."
