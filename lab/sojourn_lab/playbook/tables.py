@@ -15,8 +15,9 @@ from rich.table import Table
 from sojourn.words import printable
 
 from sojourn_lab.learned import formed
+from sojourn_lab.metric_units import ABSENT
 from sojourn_lab.playbook.record import PlaybookRecord, StepResult
-from sojourn_lab.rows import ABSENT, UNITS, figure_text
+from sojourn_lab.rows import UNITS, figure_text
 
 LONGEST = 500
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
