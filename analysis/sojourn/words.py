@@ -132,6 +132,3 @@ def duration(seconds: float | None) -> str:
             rest = whole % size // small
             return f"{whole // size} {unit} {rest} {lower}" if rest else f"{whole // size} {unit}"
     return f"{whole} s"
-
-
-briefly = duration

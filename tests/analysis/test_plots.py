@@ -27,7 +27,7 @@ from sojourn.plots.kinds import SPLIT
 from sojourn.sections.contents import COLUMNS
 from sojourn.sections.section import Picture
 from sojourn.sections.split import split_pictures
-from sojourn.words import briefly
+from sojourn.words import duration
 from typer.testing import CliRunner
 
 SHOP = EXAMPLES / "shop.jsonl.gz"
@@ -359,4 +359,4 @@ def test_help_names_every_kind() -> None:
      (125, "2 min 5 s")],
 )  # fmt: skip
 def test_a_length_of_time_has_its_unit(seconds: float | None, shown: str) -> None:
-    assert briefly(seconds) == shown
+    assert duration(seconds) == shown

@@ -13,7 +13,7 @@ from sojourn.charts.sizes import WIDTH
 from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY, OTHER
 from sojourn.palette import OTHER as GREY
-from sojourn.words import briefly, percent, printable
+from sojourn.words import duration, percent, printable
 
 NAMED = 6  # culprits, and victims, by name
 LEAST = 0.001  # of all seconds: ribbons thinner than this are not drawn
@@ -171,7 +171,7 @@ def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float)
 
 def _labels(places: Places, at: float, align: Any, x: alt.X, scale: alt.Scale, total: float) -> alt.Chart:
     rows = [
-        {"x": at, "y": top + size / 2, "said": f"{printable(name, 24)}: {percent(size / total)}, {briefly(size)}"}
+        {"x": at, "y": top + size / 2, "said": f"{printable(name, 24)}: {percent(size / total)}, {duration(size)}"}
         for name, (top, size) in places.items()
     ]
     return (

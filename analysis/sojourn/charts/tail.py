@@ -13,7 +13,7 @@ from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import QUANTILES
 from sojourn.explain.verdict import CAUSES
 from sojourn.palette import OTHER, QUEUEING, SERVICE
-from sojourn.words import briefly
+from sojourn.words import duration
 
 # Cause -> what it is called, its colour (Okabe and Ito 2008), and that of a number upon it: 4.5 : 1 at least.
 PARTS = {
@@ -124,4 +124,4 @@ def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
 
 
 def _at_least(seconds: float | None) -> str:
-    return " in all" if seconds is None else f" of {briefly(seconds)} and more"
+    return " in all" if seconds is None else f" of {duration(seconds)} and more"

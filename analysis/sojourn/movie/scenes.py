@@ -13,7 +13,7 @@ import polars as pl
 from sojourn.explain.stays import GIVEN_UP, OUTCOMES, SERVED, TURNED_AWAY
 from sojourn.explain.waiting.steps import Steps
 from sojourn.movie.places import places_of
-from sojourn.words import briefly, counted, listed, printable
+from sojourn.words import counted, duration, listed, printable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -135,7 +135,7 @@ class Scene:
         late = self.outcome == GIVEN_UP_CODE
         spent = float(np.nansum(np.clip(np.fmin(self.end, end) - np.fmax(self.begin, begin), 0, None)[late]))
         if spent > 0:
-            words += f" Workers spent {briefly(spent)} on requests that were given up on."
+            words += f" Workers spent {duration(spent)} on requests that were given up on."
         return words
 
 

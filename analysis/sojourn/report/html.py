@@ -25,7 +25,7 @@ from sojourn.sections.section import Picture, Section
 from sojourn.sections.split import split_pictures
 from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
 from sojourn.templating import templates_of
-from sojourn.words import briefly, counted, milliseconds, percent, printable, unbroken
+from sojourn.words import counted, duration, milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25
@@ -125,7 +125,7 @@ def _environment() -> jinja2.Environment:
     environment = templates_of("sojourn.report")
     environment.filters.update(
         ms=milliseconds,
-        briefly=briefly,
+        duration=duration,
         percent=percent,
         printable=printable,
         group_name=group_name,
@@ -158,7 +158,8 @@ def _entries(result: SplitResult | None, sections: Sequence[Section]) -> list[En
         return [*entries, *ends]
     times = result.response_time
     split = (
-        f"Half of the requests took {briefly(times['p50'])} or less, one in a hundred {briefly(times['p99'])} or more."
+        f"Half of the requests took {duration(times['p50'])} or less, one in a hundred "
+        f"{duration(times['p99'])} or more."
     )
     return [Entry("split", "The split", split), *entries, *ends]
 

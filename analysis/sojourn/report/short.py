@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sojourn.explain.result import SplitResult
 from sojourn.sections.section import Section
 from sojourn.sections.split import any_served
-from sojourn.words import briefly, counted, duration, formatted
+from sojourn.words import counted, duration, formatted
 
 
 @dataclass(frozen=True)
@@ -81,5 +81,5 @@ def _cost(result: SplitResult) -> str:
     return (
         f"{counted(result.requests, 'request')} stood in a queue for {least}{duration(max(queued, 0.0))} in all; "
         f"one in a "
-        f"hundred took {briefly(slow)} or longer."
+        f"hundred took {duration(slow)} or longer."
     )

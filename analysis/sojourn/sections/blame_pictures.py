@@ -9,7 +9,7 @@ import polars as pl
 from sojourn.explain.waiting.blame import BlameResult
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.sections.section import Chart, Picture
-from sojourn.words import briefly, duration, percent, printable
+from sojourn.words import duration, percent, printable
 
 NOTHING = 5e-4  # of all seconds: as good as none
 
@@ -51,7 +51,7 @@ def matrix_reading(found: BlameResult) -> str:
     top = found.matrix.row(0, named=True)
     victim, culprit = _named(found.by, top["victim"]), _named(found.culprit_by, top["culprit"])
     return (
-        f"{victim} waited {briefly(top['seconds'])} for {culprit}, "
+        f"{victim} waited {duration(top['seconds'])} for {culprit}, "
         f"{percent(top['share'])} of all seconds that somebody is to blame for."
     )
 
@@ -80,7 +80,7 @@ def over_time_reading(found: BlameResult) -> str:
     account = within["account"]
     who = _named(found.culprit_by, within["culprit"]) if account == "blamed" else account
     return (
-        f"Most waiting ended in the {duration(found.width)} from {begin:%H:%M:%S} UTC on: {briefly(seconds)}, "
+        f"Most waiting ended in the {duration(found.width)} from {begin:%H:%M:%S} UTC on: {duration(seconds)}, "
         f"{percent(seconds / found.waited)} of all, the largest part for {who} "
         f"({percent(within['seconds'] / seconds)})."
     )

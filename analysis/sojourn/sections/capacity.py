@@ -10,7 +10,7 @@ from sojourn.explain.capacity.knee import Knee
 from sojourn.explain.capacity.sizing import Sizing
 from sojourn.explain.capacity.usl import Usl
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, counted, duration, milliseconds, percent
+from sojourn.words import counted, duration, milliseconds, percent
 
 SHOWN = 12  # windows: some of each load, quiet to busy
 CONFIDENCE = "95 %"
@@ -183,7 +183,7 @@ def objective_reading(found: Capacity, knee: Knee) -> str:
     told = found.windows.table.drop_nulls(["rate", metric]).sort("rate")
     if told.is_empty():
         return f"No window of the {len(found.windows.table):,} tells of {metric}."
-    said = percent if metric == "errors" else briefly
+    said = percent if metric == "errors" else duration
     first, last = told.row(0, named=True), told.row(-1, named=True)
     return (
         f"{said(first[metric])} at {_rate(first['rate'])}, the quietest of {counted(len(told), 'window')}, and "

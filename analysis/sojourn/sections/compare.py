@@ -9,7 +9,7 @@ from sojourn.charts.compare import changes, composition
 from sojourn.explain.compare.change import Change, signed
 from sojourn.explain.compare.compare import FIGURES, Comparison
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, counted, milliseconds, percent
+from sojourn.words import counted, duration, milliseconds, percent
 
 LABELS = {"p999": "p99.9"}
 WORTH = 0.0005  # s: a component that is nowhere more is left out
@@ -60,7 +60,7 @@ def short_of(found: Comparison) -> str:
         change = found.figures[name]
         if change.certain:
             way = "rose" if change.change > 0 else "fell"
-            told.append(f"{words} {way} from {briefly(change.a)} to {briefly(change.b)}")
+            told.append(f"{words} {way} from {duration(change.a)} to {duration(change.b)}")
     if not told:
         return "No change of the mean or of p99 can be told from chance."
     text = " and ".join(told)
@@ -72,7 +72,7 @@ def composition_reading(found: Comparison) -> str:
 
     def side(name: str) -> str:
         queueing = sum(getattr(found.components[part], name) for part in ("connect", "queue"))
-        return f"{briefly(getattr(found.figures['mean'], name))}, {briefly(queueing)} of it queueing"
+        return f"{duration(getattr(found.figures['mean'], name))}, {duration(queueing)} of it queueing"
 
     return f"On average a request took {side('a')}, in A, and {side('b')}, in B."
 

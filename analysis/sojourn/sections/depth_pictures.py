@@ -11,7 +11,7 @@ from sojourn.explain.waiting.classes import NOBODY
 from sojourn.explain.waiting.depth import ALL, DepthResult
 from sojourn.explain.waiting.scene import Scene
 from sojourn.sections.section import Chart, Picture
-from sojourn.words import briefly, counted, duration, percent, printable
+from sojourn.words import counted, duration, percent, printable
 
 
 def depth_pictures(found: DepthResult) -> tuple[Picture, ...]:
@@ -77,12 +77,13 @@ def on_arrival_reading(found: DepthResult) -> str:
         text = "No request found nobody waiting"
     else:
         text = (
-            f"{percent(first['share'])} of requests found nobody waiting and waited {briefly(first['wait'])} on average"
+            f"{percent(first['share'])} of requests found nobody waiting and waited "
+            f"{duration(first['wait'])} on average"
         )
     if len(rows) == 1:
         return text + "."
     deepest = f"{last['low']:,}" if last["low"] == last["high"] else f"{last['low']:,} to {last['high']:,}"
-    return f"{text}; the {last['requests']:,} that found {deepest} waited {briefly(last['wait'])}."
+    return f"{text}; the {last['requests']:,} that found {deepest} waited {duration(last['wait'])}."
 
 
 def workers_reading(scene: Scene) -> str:
@@ -95,8 +96,8 @@ def workers_reading(scene: Scene) -> str:
     sums = table.group_by("backend").agg(wait=WAITED.sum()).sort("wait", "backend", descending=[True, False])
     backend, waited = sums.row(0)
     nobody = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
-    most = f"the most waiting was at {printable(backend or NOBODY, 60)}, {briefly(waited)} in all"
-    served = f"{counted(len(table), 'request')} held workers for {briefly(held)}{nobody}"
+    most = f"the most waiting was at {printable(backend or NOBODY, 60)}, {duration(waited)} in all"
+    served = f"{counted(len(table), 'request')} held workers for {duration(held)}{nobody}"
     return f"{served}; {most if waited > 0 else 'nobody waited'}."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.goodput import GoodputResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, counted, duration, formatted, percent, printable
+from sojourn.words import counted, duration, formatted, percent, printable
 
 MEASURES = (
     "Wasted: from a worker taking a request to its being free again, of requests that nginx (504) or the client (499) "
@@ -165,7 +165,7 @@ def reading(found: GoodputResult) -> str:
     row = worst.row(0, named=True)
     return (
         f"{text}; of {duration(found.wasted)} of wasted work, {duration(row['wasted'])} fell into the "
-        f"{briefly(found.width)} from {row['begin']:%H:%M:%S} UTC."
+        f"{duration(found.width)} from {row['begin']:%H:%M:%S} UTC."
     )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from sojourn.charts.laws import wait_against_utilisation
 from sojourn.explain.capacity.laws import NAMES, UNTOLD, Laws, StationLaws
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, formatted, milliseconds, percent, printable
+from sojourn.words import duration, formatted, milliseconds, percent, printable
 
 PICTURES = 4
 
@@ -77,16 +77,17 @@ def reading(laws: StationLaws) -> str:
     """What windows and curves of a station show, in one sentence."""
     station = laws.station
     measured = (
-        f"{briefly(station.mean_wait)} of waiting were measured at a utilisation of {percent(station.utilisation)}"
+        f"{duration(station.mean_wait)} of waiting were measured at a utilisation of {percent(station.utilisation)}"
     )
     windows = station.windows
     if not windows.is_empty():
         top = windows.sort("utilisation", descending=True).row(0, named=True)
         measured += (
-            f", {briefly(top['wait'])} in the window with the most offered load ({percent(top['utilisation'])} of what "
+            f", {duration(top['wait'])} in the window with the most offered load ({percent(top['utilisation'])} of "
+            f"what "
             "the workers can do)"
         )
     found = laws.believed
     if found is None or found.mean_wait is None:
         return f"{measured}; no law holds here."
-    return f"{measured}; {NAMES[found.law]} says {briefly(found.mean_wait)} for the whole."
+    return f"{measured}; {NAMES[found.law]} says {duration(found.mean_wait)} for the whole."

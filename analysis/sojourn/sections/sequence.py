@@ -11,7 +11,7 @@ from sojourn.explain.stays import GIVEN_UP, READ, SERVED, WAITED
 from sojourn.explain.visits import visits
 from sojourn.explain.waiting.scene import Scene, scene_of
 from sojourn.sections.section import Chart, Picture
-from sojourn.words import briefly, counted, printable
+from sojourn.words import counted, duration, printable
 
 SHOWN = 24  # requests: of more the chart is longer than a screen
 
@@ -57,7 +57,7 @@ def reading(scene: Scene) -> str:
     longest = told.sort("wait", "number", descending=[True, False]).row(0, named=True)
     if longest["wait"] <= 0:
         return f"{text}; none that tells it waited."
-    return f"{text}; #{longest['number']} waited longest, {briefly(longest['wait'])} ({longest['outcome']})."
+    return f"{text}; #{longest['number']} waited longest, {duration(longest['wait'])} ({longest['outcome']})."
 
 
 def _drawn(scene: Scene) -> Chart:

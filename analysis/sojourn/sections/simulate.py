@@ -6,7 +6,7 @@ import math
 
 from sojourn.queueing.simulate import SimulationResult
 from sojourn.sections.section import Chart, Picture, Section, Table
-from sojourn.words import briefly, counted, duration, milliseconds, percent
+from sojourn.words import counted, duration, milliseconds, percent
 
 MEASURES = (
     "Wait: from a request's arrival to when a worker takes it, or its client gives up. Sojourn: from its arrival to "
@@ -106,11 +106,12 @@ def reading(found: SimulationResult) -> str:
     """The median and the p99 of the wait, and theory's beside it."""
     wait = found.wait
     text = (
-        f"Half of the requests waited {briefly(wait['p50'])} or less, one in a hundred {briefly(wait['p99'])} or more, "
-        f"one {briefly(wait['max'])}"
+        f"Half of the requests waited {duration(wait['p50'])} or less, one in a hundred {duration(wait['p99'])} "
+        f"or more, "
+        f"one {duration(wait['max'])}"
     )
     theory = found.theory.wait.get("p99") if found.theory and found.theory.wait else None
-    beside = f"; {found.theory.name} has {briefly(theory)} at p99" if found.theory and theory is not None else ""
+    beside = f"; {found.theory.name} has {duration(theory)} at p99" if found.theory and theory is not None else ""
     return f"{text}{beside}."
 
 

@@ -16,7 +16,7 @@ from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import QUANTILES
 from sojourn.explain.waiting.classes import NOBODY
 from sojourn.palette import PARTS
-from sojourn.words import briefly, counted, duration, listed, percent, printable
+from sojourn.words import counted, duration, listed, percent, printable
 
 NAMES = {column: name for column, (name, _, _) in LINES.items()}
 NO_WAIT = "Nothing tells how long requests waited"
@@ -35,11 +35,12 @@ def distribution(result: SplitResult) -> str:
     """Half and the slowest hundredth of the response times, and the shares of all time."""
     response = result.response_time
     took = (
-        f"Half of {counted(result.requests, 'request')} took {briefly(response['p50'])} or less, one in a hundred took "
-        f"{briefly(response['p99'])} or more"
+        f"Half of {counted(result.requests, 'request')} took {duration(response['p50'])} or less, one in a "
+        f"hundred took "
+        f"{duration(response['p99'])} or more"
     )
     if result.requests == 1:
-        took = f"The only request took {briefly(response['p50'])}"
+        took = f"The only request took {duration(response['p50'])}"
     if not waits_known(result):
         return f"{took}; nothing tells how long {'it' if result.requests == 1 else 'they'} waited."
     total = sum(result.means.values()) or 1.0
@@ -67,7 +68,7 @@ def tail(table: pl.DataFrame, known: bool = True) -> str:
     most = f"most, {percent(top['share'])}, {WHERE[top['cause']]}"
     slow = "all requests"
     if slowest != "all":
-        slow = f"the slowest {100 * (1 - QUANTILES[slowest]):.3g} % ({briefly(row['at_least'])} and more)"
+        slow = f"the slowest {100 * (1 - QUANTILES[slowest]):.3g} % ({duration(row['at_least'])} and more)"
     if not known:
         return f"{NO_WAIT}; of the time of {slow} {most}."
     if slowest == "all":
@@ -97,27 +98,27 @@ def by_group(table: pl.DataFrame, group: str, known: bool = True) -> str:
         return f"There is no {group} to tell of: 0 requests."
     top = means[0]
     queued = _queued(top["queueing"], top["mean"], known)
-    text = f"{_named(group, top['group'])} took longest, {briefly(top['mean'])} on average{queued}"
+    text = f"{_named(group, top['group'])} took longest, {duration(top['mean'])} on average{queued}"
     if len(means) == GROUPS:
         text = f"Of the {GROUPS} with the most seconds {text}"
     if len(means) == 1:
         return text + "."
-    return f"{text}; {_named(group, means[-1]['group'])} was fastest with {briefly(means[-1]['mean'])}."
+    return f"{text}; {_named(group, means[-1]['group'])} was fastest with {duration(means[-1]['mean'])}."
 
 
 def exceeding(result: SplitResult) -> str:
     """Half and the hundredth of waits and services."""
     wait, service = result.components["queueing_delay"], result.components["service_time"]
     served = (
-        f"one in a hundred was served for {briefly(service['p99'])} or more"
+        f"one in a hundred was served for {duration(service['p99'])} or more"
         if service["p99"] is not None
         else "nothing tells how long they were served"
     )
     if wait["p99"] is None:
-        return f"{NO_WAIT}; {served}; one in a hundred took {briefly(result.response_time['p99'])} or more in all."
+        return f"{NO_WAIT}; {served}; one in a hundred took {duration(result.response_time['p99'])} or more in all."
     return (
-        f"One request in a hundred waited {briefly(wait['p99'])} or more, half waited {briefly(wait['p50'])} or less; "
-        f"{served}."
+        f"One request in a hundred waited {duration(wait['p99'])} or more, half waited {duration(wait['p50'])} or "
+        f"less; {served}."
     )
 
 
@@ -129,7 +130,7 @@ def percentiles(result: SplitResult, table: pl.DataFrame) -> str:
         curve = table.filter(pl.col("part") == name)
         ends = [curve.filter(pl.col("one_in") == n)["seconds"].to_list() for n in (2, last)]
         if all(ends):
-            low, high = (briefly(end[0]) for end in ends)
+            low, high = (duration(end[0]) for end in ends)
             grows = "" if parts and " from " in parts[-1] else "grows "
             parts.append(f"{name} stays at {low}" if low == high else f"{name} {grows}from {low} to {high}")
     if not parts:
@@ -147,10 +148,10 @@ def over_time(table: pl.DataFrame, known: bool = True) -> str:
     usual = means["mean"].median()
     queued = _queued(worst["queueing delay"], worst["mean"], known)
     if len(means) == 1:
-        return f"The mean response time was {briefly(worst['mean'])}{queued}; all requests came at one time."
+        return f"The mean response time was {duration(worst['mean'])}{queued}; all requests came at one time."
     return (
-        f"The mean response time was highest at {worst['arrived']:%H:%M:%S} UTC, {briefly(worst['mean'])}{queued}; "
-        f"in the median window it was {briefly(float(usual))}."  # type: ignore[arg-type]
+        f"The mean response time was highest at {worst['arrived']:%H:%M:%S} UTC, {duration(worst['mean'])}{queued}; "
+        f"in the median window it was {duration(float(usual))}."  # type: ignore[arg-type]
     )
 
 
@@ -167,7 +168,7 @@ def heat(found: Heat) -> str:
     total = int(table["requests"].sum())
     limit = _slow_from(table, total)
     if limit is None:
-        return f"None of {counted(total, 'request')} had a {name} above {briefly(table['high'].max())}."  # type: ignore[arg-type]
+        return f"None of {counted(total, 'request')} had a {name} above {duration(table['high'].max())}."  # type: ignore[arg-type]
     slow = table.filter(pl.col("low") >= limit * 0.9999)
     windows = slow.group_by("arrived").agg(pl.col("requests").sum()).sort("arrived").rows()
     count = sum(requests for _, requests in windows)
@@ -176,7 +177,7 @@ def heat(found: Heat) -> str:
     whole = (last - first + found.width).total_seconds()
     length = (windows[end][0] - windows[begin][0] + found.width).total_seconds()
     return (
-        f"{count:,} of {counted(total, 'request')} had a {name} of {briefly(limit)} or more, and half of those "
+        f"{count:,} of {counted(total, 'request')} had a {name} of {duration(limit)} or more, and half of those "
         f"arrived within "
         f"{duration(length)}, from {windows[begin][0]:%H:%M:%S} UTC on; the whole is {duration(whole)}."
     )
@@ -236,10 +237,10 @@ def ridges(found: Ridges) -> str:
     if not middles:
         return f"There is no {found.group} to tell of: 0 requests."
     slowest, fastest = max(middles), min(middles)
-    text = f"Half of {_named(found.group, slowest[1])} took about {briefly(slowest[0])} or more"
+    text = f"Half of {_named(found.group, slowest[1])} took about {duration(slowest[0])} or more"
     if len(middles) == 1:
         return text + "."
-    return f"{text}, half of {_named(found.group, fastest[1])} about {briefly(fastest[0])} or less."
+    return f"{text}, half of {_named(found.group, fastest[1])} about {duration(fastest[0])} or less."
 
 
 def _named(group: str, value: str) -> str:

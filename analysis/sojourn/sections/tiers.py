@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.explain.tiers import Load, Tier, Tiers
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, counted, duration, formatted, milliseconds, percent, printable
+from sojourn.words import counted, duration, formatted, milliseconds, percent, printable
 
 MEASURES = (
     "Queueing: from the stamp a service was sent to its start. Self: its span less the calls it waits for. "
@@ -60,8 +60,8 @@ def services_reading(found: Tiers) -> str:
     words = {"queueing": "queueing for it", "self": "its own work", "network": "the network to it"}
     return (
         f"{printable(top.service, 60)} has {percent(spent(top) / found.total)} of the mean response of "
-        f"{briefly(found.total / found.requests)}, most of it "
-        f"{words.get(account, 'waiting or network')} ({briefly(top.seconds[account] / found.requests)})."
+        f"{duration(found.total / found.requests)}, most of it "
+        f"{words.get(account, 'waiting or network')} ({duration(top.seconds[account] / found.requests)})."
     )
 
 
@@ -72,8 +72,8 @@ def load_reading(found: Tiers) -> str:
         return "No callee has calls enough: 0 lines."
     top = max(known, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
     return (
-        f"{printable(top.service, 60)} takes {briefly(top.low)} with few calls under way and {briefly(top.high)} with "
-        f"many: {_means(top)} (rank correlation {_correlation(top.correlation)})."
+        f"{printable(top.service, 60)} takes {duration(top.low)} with few calls under way and {duration(top.high)} "
+        f"with many: {_means(top)} (rank correlation {_correlation(top.correlation)})."
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from sojourn.charts.whatif import p99_by_variant, responses
 from sojourn.explain.whatif.result import Variant, WhatIfResult
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import briefly, formatted, milliseconds, percent, printable
+from sojourn.words import duration, formatted, milliseconds, percent, printable
 
 WORDS = {
     "round_robin": "in turn",
@@ -66,12 +66,12 @@ def variants_reading(found: WhatIfResult) -> str:
     """The variant with the least p99 beside the replay of things as they are."""
     best = min(found.variants, key=lambda variant: variant.response_time["p99"] or 0.0)
     low, high = best.interval["p99"]
-    as_is, changes = f"p99 is {briefly(found.replayed['response_time']['p99'])} as it is", len(found.variants)
+    as_is, changes = f"p99 is {duration(found.replayed['response_time']['p99'])} as it is", len(found.variants)
     if best.change["p99"] >= 0:
         return f"{as_is}, and none of the changes ({changes}) makes it less."
     return (
         f"{as_is}; the best of the changes ({changes}), {named(best)}, would make it "
-        f"{briefly(best.response_time['p99'])} (95 %: {briefly(low)} to {briefly(high)})."
+        f"{duration(best.response_time['p99'])} (95 %: {duration(low)} to {duration(high)})."
     )
 
 
@@ -79,8 +79,8 @@ def fit_reading(found: WhatIfResult) -> str:
     """How far the replay of things as they are is from what was measured."""
     measured, again = (figures["response_time"] for figures in (found.measured, found.replayed))
     return (
-        f"One request in a hundred took {briefly(measured['p99'])} or longer as measured, and "
-        f"{briefly(again['p99'])} or longer as replayed, {formatted(found.error['p99'], '+.1%')}; the mean is off by "
+        f"One request in a hundred took {duration(measured['p99'])} or longer as measured, and "
+        f"{duration(again['p99'])} or longer as replayed, {formatted(found.error['p99'], '+.1%')}; the mean is off by "
         f"{formatted(found.error['mean'], '+.1%')}."
     )
 
@@ -100,8 +100,8 @@ def short_of(found: WhatIfResult) -> str:
     low, high = best.interval[found.rank]
     return (
         f"By a replay of these requests with {change}, {who} would take "
-        f"{briefly(best.response_time[found.rank])}{longer} instead of "
-        f"{briefly(found.replayed['response_time'][found.rank])} (95 %: {briefly(low)} to {briefly(high)})."
+        f"{duration(best.response_time[found.rank])}{longer} instead of "
+        f"{duration(found.replayed['response_time'][found.rank])} (95 %: {duration(low)} to {duration(high)})."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sojourn.explain.wire.result import WireResult
-from sojourn.words import briefly, counted, percent, printable
+from sojourn.words import counted, duration, percent, printable
 
 
 def packets_reading(found: WireResult, row: int, remark: str) -> str:
@@ -12,14 +12,14 @@ def packets_reading(found: WireResult, row: int, remark: str) -> str:
     named = " ".join(printable(request[name], 60) for name in ("method", "path") if request[name])
     parts = []
     if request["syn_dropped"]:
-        parts.append(f"{briefly(request['syn_dropped'])} until a SYN was taken")
+        parts.append(f"{duration(request['syn_dropped'])} until a SYN was taken")
     if request["accept_wait"] is not None:
-        parts.append(f"{briefly(request['accept_wait'])} from the handshake to the app's start")
+        parts.append(f"{duration(request['accept_wait'])} from the handshake to the app's start")
     elif request["accept_wait_upper"] is not None:
-        parts.append(f"at most {briefly(request['accept_wait_upper'])} to be accepted")
+        parts.append(f"at most {duration(request['accept_wait_upper'])} to be accepted")
     first, last = request["request_first"], request["response_first"]
     if first is not None and last is not None:
-        parts.append(f"{briefly((last - first).total_seconds())} until its client had the first byte of an answer")
+        parts.append(f"{duration((last - first).total_seconds())} until its client had the first byte of an answer")
     told = ", ".join(parts) or "0 of its waits are known"
     return f"{named or 'A request'}, {remark}: {told}."
 
@@ -29,16 +29,16 @@ def waits_reading(found: WireResult) -> str:
     known, upper = (_p99(found, name) for name in ("accept_wait", "accept_wait_upper"))
     if known is not None:
         text = (
-            f"One request in a hundred waited {briefly(known)} or longer between the handshake and the app's start "
+            f"One request in a hundred waited {duration(known)} or longer between the handshake and the app's start "
             f"(of {found.sizes.get('accept_wait', 0):,})"
         )
     elif upper is not None:
         lower = _p99(found, "accept_wait_lower") or 0.0
-        text = f"The p99 of the wait for accept() is between {briefly(lower)} and {briefly(upper)}"
+        text = f"The p99 of the wait for accept() is between {duration(lower)} and {duration(upper)}"
     else:
         text = "0 requests tell of the backends' accept queue"
     proxy = _p99(found, "proxy_accept_wait_upper")
-    return f"{text}; at the proxy it is at most {briefly(proxy)}." if proxy is not None else f"{text}."
+    return f"{text}; at the proxy it is at most {duration(proxy)}." if proxy is not None else f"{text}."
 
 
 def steps_reading(found: WireResult) -> str:
@@ -60,8 +60,8 @@ def agreement_reading(found: WireResult) -> str:
     worst = max(told, key=lambda agreed: abs(agreed.median or 0.0))
     return (
         f"Of {counted(len(told), 'figure')}, {worst.figure.replace('_', ' ')} differs most: by "
-        f"{briefly(worst.median)} in the "
-        f"median and at most {briefly(worst.max)} over {counted(worst.requests, 'request')}; {worst.beyond:,} differ "
+        f"{duration(worst.median)} in the "
+        f"median and at most {duration(worst.max)} over {counted(worst.requests, 'request')}; {worst.beyond:,} differ "
         "by more than nginx's whole milliseconds explain."
     )
 

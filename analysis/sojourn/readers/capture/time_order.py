@@ -13,7 +13,7 @@ import numpy as np
 
 from sojourn.errors import SojournError
 from sojourn.readers.capture.batch import Batch
-from sojourn.words import briefly
+from sojourn.words import duration
 
 WINDOW = 1_000_000_000
 """ns by which a packet may be older than one before it in the file."""
@@ -74,7 +74,7 @@ class TimeOrder:
             seconds = float(late[which]) / 1e9
             raise SojournError(
                 f"{self._name}: the packets are not in the order of time: packet {batch.number[which]:,} is "
-                f"{briefly(seconds)} older than one before it; sort them first: reordercap IN OUT"
+                f"{duration(seconds)} older than one before it; sort them first: reordercap IN OUT"
             )
 
     def _merged(self, batch: Batch) -> Batch:
