@@ -21,11 +21,15 @@ NAMES = [case["name"] for case in CASES]
 GOOD = [case for case in CASES if case["reason"] is None]
 
 
+POSITION = 7  # byte at which a line begins in its file
+
+
+def message_of(line: bytes) -> str:
+    return line.decode("utf-8", "replace")
+
+
 def events(lines: list[bytes]) -> list[dict[str, Any]]:
-    return [
-        {"message": line.decode("utf-8", "replace"), "file": "/logs/a.jsonl", "host": "h", "offset": 7}
-        for line in lines
-    ]
+    return [{"message": message_of(line), "file": "/logs/a.jsonl", "host": "h", "offset": POSITION} for line in lines]
 
 
 def same(value: object, expected: object) -> bool:
@@ -58,7 +62,9 @@ def test_the_table_is_worth_its_name() -> None:
 @pytest.mark.parametrize("number", range(len(CASES)), ids=NAMES)
 def test_the_program_answers_as_the_table_says(made: list[Any], number: int) -> None:
     case = CASES[number]
-    expected = case["reason"] or {**row_of(case), "source": "h:/logs/a.jsonl"}
+    length = len(message_of(line_of(case)).encode()) + 1  # with its newline
+    place = {"source": "h:/logs/a.jsonl", "position": POSITION, "line_bytes": length}
+    expected = case["reason"] or {**row_of(case), **place}
     assert made[number] == expected
 
 
