@@ -22,7 +22,7 @@ from sojourn_middleware import WSGIMiddleware
 
 HOUSE = Path(__file__).parents[2]
 HOW_TO = HOUSE / "docs" / "how-to"
-FENCED = re.compile(r"^```(\w+)\n(?:#|//) ?([^\n]+)\n(.*?)^```$", re.M | re.S)
+FENCED = re.compile(r"^```\w+\n((?:<\?php )?(?:#|//) ?([^\n]+)\n.*?)^```$", re.M | re.S)
 OURS = ("x-queueing-delay", "x-service-time", "x-worker", "x-route")
 DEADLINE_S = 20.0
 BUILD_DEADLINE_S = 150.0  # Go compiles its own library first where it never did
@@ -34,11 +34,14 @@ def page_text(page: str) -> str:
 
 
 def blocks_of(page: str) -> dict[str, str]:
-    """The fenced blocks of a page by the name in their first line, a comment: a file, or what the commands are for."""
-    found = FENCED.findall(page_text(page))
-    names = [name for _, name, _ in found]
+    """The fenced blocks of a page by the name in their first line, a comment: a file, or what the commands are for.
+
+    A block is whole, as a reader copies it.
+    """
+    blocks = FENCED.findall(page_text(page))
+    names = [name for _, name in blocks]
     assert len(names) == len(set(names)), f"{page} has two blocks of one name"
-    return {name: text for _, name, text in found}
+    return {name: text for text, name in blocks}
 
 
 def command_environment() -> dict[str, str]:

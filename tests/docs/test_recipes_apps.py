@@ -183,10 +183,12 @@ def test_a_recipe_measures_behind_nginx(name: str, tmp_path: Path, proxy: Nginx)
         assert result.sources == {"stamp": 4}
         assert result.means["connect"] + result.means["queue"] > 0.5 * SERVICE_S
 
-        asked, told = blocks["check"].replace("http://localhost", f"http://127.0.0.1:{proxy.port}/{name}").splitlines()
-        shell(asked)
+        _, asking, reading = (
+            blocks["check"].replace("http://localhost", f"http://127.0.0.1:{proxy.port}/{name}").splitlines()
+        )
+        shell(asking)
         log_lines(proxy.access_log, f"/{name}/", 9)
-        printed = shell(told.replace("/var/log/nginx/sojourn.jsonl", str(proxy.access_log))).splitlines()
+        printed = shell(reading.replace("/var/log/nginx/sojourn.jsonl", str(proxy.access_log))).splitlines()
         assert_figures([json.loads("{" + line + "}") for line in printed])
         assert len(printed) == 4
 

@@ -86,10 +86,12 @@ def test_the_balancers_stamp_reaches_the_app_and_a_clients_does_not(
     assert before - 0.01 <= float(row["request_start"]) <= float(row["proxy_start"]) + 0.001 <= time.time()
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", row["request_id"])
 
-    asked, told = blocks_of(PAGE)["check"].replace("http://localhost/", f"http://127.0.0.1:{balancer}/b").splitlines()
-    shell(asked)
+    _, asking, reading = (
+        blocks_of(PAGE)["check"].replace("http://localhost/", f"http://127.0.0.1:{balancer}/b").splitlines()
+    )
+    shell(asking)
     log_lines(nginx.access_log, "/b", 1)
-    printed = shell(told.replace("/var/log/nginx/sojourn.jsonl", str(nginx.access_log))).splitlines()
+    printed = shell(reading.replace("/var/log/nginx/sojourn.jsonl", str(nginx.access_log))).splitlines()
     assert [line.split('"')[1] for line in printed] == ["request_start", "stamp", "proxy_start"]
     assert printed[1] == '"stamp":"inbound"'
 

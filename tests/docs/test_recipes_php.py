@@ -69,10 +69,12 @@ def test_the_recipe_measures_behind_nginx(nginx: Nginx, tmp_path: Path) -> None:
     assert fetch(nginx.port, "/broken.php").status == 500
     assert float(json.loads(log_lines(nginx.access_log, "/broken.php", 1)[0])["service_time"]) < SERVICE_S
 
-    asked, told = blocks_of(PAGE)["check"].replace("http://localhost", f"http://127.0.0.1:{nginx.port}").splitlines()
-    shell(asked)
+    _, asking, reading = (
+        blocks_of(PAGE)["check"].replace("http://localhost", f"http://127.0.0.1:{nginx.port}").splitlines()
+    )
+    shell(asking)
     log_lines(nginx.access_log, "/slow.php", 9)
-    printed = shell(told.replace("/var/log/nginx/sojourn.jsonl", str(nginx.access_log))).splitlines()
+    printed = shell(reading.replace("/var/log/nginx/sojourn.jsonl", str(nginx.access_log))).splitlines()
     assert_figures([json.loads("{" + line + "}") for line in printed])
 
 
