@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,23 @@ def test_a_process_that_needs_time_between_requests_is_in_a_closed_loop_all_the_
     assert refused is not None
     assert "--closed-loop comes nearer" in refused
     assert "--workers" not in refused
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_a_what_if_without_stamps_asks_for_stamps_not_for_workers(tmp_path: Path, workers: int | None) -> None:
+    rng, records = random.Random(1), []
+    for line in event_loop(2000, 500.0, lambda _: 0.0).splitlines():  # one at a time, 1 ms each
+        record = json.loads(line) | {"request_start": "", "queueing_delay": ""}
+        late = rng.randrange(9) / 1000  # nginx is busy, and reads the answer later
+        for name in ("time", "request_time", "upstream_header_time", "upstream_response_time"):
+            record[name] = f"{float(record[name]) + late:.3f}"
+        records.append(record)
+    result = measured(tmp_path, b"".join(json.dumps(record).encode() + b"\n" for record in records))
+    assert result.sources == {"duration": len(records)}
+    refused = whatif(result.rows, workers=workers).refused
+    assert refused is not None
+    assert "have nginx stamp the requests" in refused
+    assert "give --workers" not in refused
 
 
 def test_more_requests_at_once_than_the_workers_given_does_not_ask_for_workers(busy: SplitResult) -> None:

@@ -19,6 +19,7 @@ Bools = npt.NDArray[np.bool_]
 
 COLUMNS = (
     "request_time", "app_service", "upload", "answered", "retries", "response", "connection", "remote_addr",
+    "queue_source",
 )  # fmt: skip
 GIVEN_UP = (499, 504)
 LEFT = 499
