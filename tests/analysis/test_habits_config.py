@@ -67,7 +67,7 @@ def test_a_default_holds_and_the_command_line_wins(ran: Ran, tmp_path: Path) -> 
     of_line = json.loads(ran("split", SHOP, "--by", "route", "--where", "status=200")[1])
     assert set(of_line["by"]) == {"route"}
     assert of_line["requests"] > 2_000
-    assert ran("--no-config", "split", SHOP)[1].startswith("No single cause")
+    assert ran("--no-config", "split", SHOP)[1].startswith("Unknown: of 390 ms on average")
 
 
 def test_which_of_the_files_wins(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

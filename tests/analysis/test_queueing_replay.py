@@ -305,7 +305,7 @@ def test_nothing_comes_of_nothing() -> None:
     ("wrong", "said"),
     [
         ({"arrivals": [1.0, 0.0]}, "in order"),
-        ({"services": [1.0]}, "2 arrivals and 1 services"),
+        ({"services": [1.0]}, "2 arrivals and 1 service"),
         ({"services": [1.0, -1.0]}, "negative"),
         ({"services": [1.0, math.nan]}, "negative|finite"),
         ({"arrivals": [0.0, math.inf]}, "finite"),

@@ -211,7 +211,7 @@ def test_a_bare_install_starts_and_names_the_extra_that_is_missing(installed: Pa
     ):
         done = bare(*arguments)
         assert done.returncode == 1, (arguments, done.stderr)
-        assert f"sojourn[{extra}]" in done.stderr, done.stderr
+        assert f"'.[{extra}]'" in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
 
 

@@ -124,6 +124,7 @@ def parsed_blocks(
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
     """An engine that knows the reader's macros, and ``macros``."""
     engine = duckdb.connect()
+    engine.execute("SET enable_progress_bar = false")  # on under `python -c`, and it is written to stdout
     for macro in (*MACROS, *macros):
         engine.execute(macro)
     return engine

@@ -153,6 +153,7 @@ def asked(archive: Archive, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
     import duckdb  # noqa: PLC0415 - brings its own engine
 
     con = duckdb.connect()
+    con.execute("SET enable_progress_bar = false")  # on under `python -c`, and it is written to stdout
     try:
         statements = con.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
