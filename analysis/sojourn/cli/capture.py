@@ -250,8 +250,9 @@ def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, a
     if lost:
         share = lost / max(summary.captured + lost, 1)
         _warn(
-            f"{counted(lost, 'packet')} ({percent(share)}) dropped before being recorded: requests and "
-            "retransmissions may be misread. A smaller --snaplen, a quicker disk or fewer ports help."
+            f"{counted(lost, 'packet')} ({percent(share)}) {'was' if lost == 1 else 'were'} dropped before being "
+            "recorded: requests and retransmissions may be misread. A smaller --snaplen, a quicker disk or fewer ports "
+            "help."
         )
     elif not summary.captured:
         _warn("no packet was seen: is the traffic on these ports, on this interface, in this network namespace?")
