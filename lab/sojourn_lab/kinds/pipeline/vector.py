@@ -38,6 +38,7 @@ MOST_LINES = 2_000_000
 START_SECONDS = 60.0
 MARGIN = 30.0
 LOOK_SECONDS = 0.2
+BATCH_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,14 @@ def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
         spin_up = time.monotonic() - before
         since = time.time() + warmup
         until = since + duration
+        events = counted.last().events
 
         def ended() -> bool:
             used.append((time.time(), processor_seconds(process.pid)))
             stage.watcher.elapsed(min(time.time() - since + warmup, warmup + duration))
-            return time.time() > until and counted.last().time > until
+            last = counted.last()
+            # One thread counts what has left after each batch, and a slow build takes longer than the window for one.
+            return last.time > until and (last.events > events or time.time() > until + BATCH_SECONDS)
 
         process.wait_until(ended, warmup + duration + MARGIN, "a count after the end of the measuring")
     finally:
@@ -177,15 +181,17 @@ def figures_of(
 ) -> dict[str, float | None]:
     """Return `events_per_s`, `cores` (used, on average), `event_cpu` (s of a core an event costs) and `refused`.
 
-    The rate is that from the last count before the window to the first one after it; where the input came to its end
-    before, to the first count of that end.
+    The rate is that from the last count before the window to the first one after it that is larger; where the input
+    came to its end before, to the first count of that end.
     """
     none: dict[str, float | None] = {"events_per_s": None, "cores": None, "event_cpu": None, "refused": None}
     before = [each for each in counts if each.time <= since]
     first = before[-1] if before else None
     growing = [late for early, late in pairwise(counts) if late.events > early.events]
-    after = [each for each in counts if each.time >= until]
-    if first is None or not growing or not after:
+    if first is None or not growing:
+        return none
+    after = [each for each in counts if each.time >= until and each.events > first.events]
+    if not after:
         return none
     last = min(after[0], growing[-1], key=lambda each: each.time)
     if last.events <= first.events:
