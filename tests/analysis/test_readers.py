@@ -352,7 +352,7 @@ def test_only_the_columns_asked_for_are_read(tmp_path: Path) -> None:
 def test_the_reader_writes_no_progress_of_its_engine_to_stdout() -> None:
     code = (
         "from sojourn.readers.blocks import reading_engine; "
-        "print(reading_engine().sql(\"SELECT current_setting('enable_progress_bar')\").fetchone()[0])"
+        "print(reading_engine().execute(\"SELECT current_setting('enable_progress_bar')\").fetchone()[0])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "False\n"

@@ -121,7 +121,7 @@ def test_an_app_without_headers_still_gets_what_can_be_known_and_how_to_add_the_
     assert result.components["unattributed"]["mean"] == pytest.approx(0.349)
     assert result.components["queue"]["mean"] is None
     assert result.verdict.cause == "unknown"
-    assert any("X-Queueing-Delay" in note and "sojourn_proxy.conf" in note for note in result.notes)
+    assert any("X-Queueing-Delay" in note and "sojourn doctor" in note for note in result.notes)
 
 
 def test_an_upgraded_connection_is_counted_but_does_not_stretch_the_distribution(tmp_path: Path) -> None:

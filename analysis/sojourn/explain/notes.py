@@ -16,8 +16,9 @@ def notes(result: SplitResult) -> list[str]:
     if total.incomplete > FEW * total.answered:
         found.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
-            f"({known.incomplete_backends()}): waiting and working are unknown there. `sojourn doctor`, given "
-            "nginx's configuration and this log, has the lines for the app's server and for nginx."
+            f"({known.incomplete_backends()}): waiting and working are unknown there. The app has to answer "
+            "X-Queueing-Delay and X-Service-Time: `sojourn doctor`, given nginx's configuration and this log, has the "
+            "lines for the app's server and for nginx."
         )
     if known.unanswered > FEW * result.requests:
         counts = {"504": total.timed_out, "499": total.left, "other": total.failed}
@@ -31,7 +32,8 @@ def notes(result: SplitResult) -> list[str]:
     if unstamped := max(total.by_duration - total.impossible, 0):
         found.append(
             f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
-            "no valid stamp reached the app. `sojourn doctor`, given nginx's configuration, has the lines that stamp."
+            "no valid X-Request-Start reached the app. `sojourn doctor`, given nginx's configuration, has the lines "
+            "that stamp."
         )
     if total.impossible:
         found.append(
