@@ -226,9 +226,11 @@ def test_run_without_neighbours_is_not_void(tmp_path: Path) -> None:
     for attempt in range(3):
         code, record, _ = lab_run(tmp_path / str(attempt), "--once")
         disturbance = record["cases"][0]["disturbance"]
-        if disturbance["outside"] < 0.1:
+        # Another virtual machine disturbs a run as well as another program does.
+        taken = disturbance["outside"] + disturbance["stolen"]
+        if taken < 0.1:
             break
     else:
-        pytest.skip(f"the machine is busy: {disturbance['outside']:.2f} cores outside of the run")
+        pytest.skip(f"the machine is busy: {taken:.2f} cores outside of the run, or stolen")
     assert disturbance["delayed"] < disturbance["limit"]
     assert (code, record["void"], record["advice"]) == (0, False, "")
