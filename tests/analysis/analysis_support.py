@@ -1,11 +1,15 @@
-"""One log line with sensible values, and zstd on every Python."""
+"""One log line with sensible values, the split of a log, and zstd on every Python."""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import polars as pl
+import sojourn
+from sojourn.explain.result import SplitResult
 from sojourn.frame import SCHEMA
 from sojourn.readers.spans import SPANS_SCHEMA
 
@@ -20,6 +24,19 @@ BASE = 1_767_225_600
 def line(**fields: str) -> bytes:
     record = {"time": f"{BASE}.100", "request_time": "0.100", "status": "200", "uri": "/", **fields}
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def split_of_log(folder: Path, content: bytes, **options: Any) -> SplitResult:
+    """Return the split of a log with this content."""
+    log = folder / "a.jsonl"
+    log.write_bytes(content)
+    return sojourn.split(log, **options)
+
+
+def audit_check(result: SplitResult, name: str) -> dict[str, Any]:
+    """Return one check of the audit, as the JSON has it."""
+    (check,) = [check for check in result.to_dict()["audit"]["checks"] if check["name"] == name]
+    return check
 
 
 def zstandard(data: bytes) -> bytes:

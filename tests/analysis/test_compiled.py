@@ -1,16 +1,23 @@
-"""Compiled code is kept between runs, and a command says so when there is none yet."""
+"""Compiled code is kept between runs where it can be, and made anew when its files change."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
-SMALL = """
+import numba
+import pytest
+from sojourn.compiled import compiled
+
+USES_TWICE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from small import add, is_kept
+from small import add
+from sojourn.compiled import is_kept
 print(is_kept(add), add(1, 2), is_kept(add))
 """
 FIRST_STEP = """
@@ -18,38 +25,70 @@ import sys
 from sojourn.explain.wire.wire import wire
 
 
-def end(words):
-    print(words)
+def end(step):
+    print(step)
     sys.exit()
 
 
 wire(sys.argv[1], on_step=end)
 """
-MODULE = """
-from sojourn.compiled import compiled, is_kept
+SMALL = """
+from sojourn.compiled import compiled
 
 
 @compiled
 def add(a, b):
     return a + b
 """
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "wire.pcap.gz"
 
 
-def test_machine_code_is_known_to_be_kept_by_the_next_process(tmp_path: Path) -> None:
-    (tmp_path / "small.py").write_text(MODULE)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", SMALL, str(tmp_path)], check=True, capture_output=True, text=True, env=environment
-        ).stdout.strip()
-        for _ in range(2)
-    ]
-    assert said == ["False 3 True", "True 3 True"]
+def doubled(x: float) -> float:
+    return 2 * x
+
+
+def printed(cache: Path, *arguments: str | Path) -> str:
+    """Return what a Python of its own prints, with this cache of compiled code."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
+
+
+def test_compiles_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = numba.njit
+
+    def without_a_place(*functions: Any, cache: bool = False, **more: Any) -> Any:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(*functions, **more)
+
+    monkeypatch.setattr(numba, "njit", without_a_place)
+    assert compiled(doubled)(1.5) == 3.0
+
+
+def test_machine_code_is_kept_for_the_next_process(tmp_path: Path) -> None:
+    (tmp_path / "small.py").write_text(SMALL)
+    lines = [printed(tmp_path / "cache", "-c", USES_TWICE, tmp_path) for _ in range(2)]
+    assert lines == ["False 3 True", "True 3 True"]
+
+
+def test_machine_code_is_made_anew_after_a_change_of_what_it_calls(tmp_path: Path) -> None:
+    """numba itself looks at the file of the function called alone, not at those of what it calls."""
+    header = "from sojourn.compiled import compiled, compiled_part\n"
+    (tmp_path / "inner.py").write_text(f"{header}@compiled_part\ndef step(x):\n    return x + 1\n")
+    outer = f"{header}from inner import step\n@compiled\ndef walk(x):\n    return step(x)\n"
+    (tmp_path / "outer.py").write_text(f"{outer}print(walk(1), *walk.stats.cache_hits)\n")
+
+    def words() -> list[str]:
+        return printed(tmp_path / "cache", tmp_path / "outer.py").split()
+
+    assert words()[0] == "2"
+    assert words() != ["2"], "it was kept"
+    (tmp_path / "inner.py").write_text(f"{header}@compiled_part\ndef step(x):\n    return x + 2\n")
+    later = time.time() + 5
+    os.utime(tmp_path / "inner.py", (later, later))
+    assert words() == ["3"]
 
 
 def test_the_first_use_of_the_packet_reader_says_that_it_compiles(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_STEP, str(Path(__file__).parents[2] / "docs/examples/wire.pcap.gz")],
-        check=True, capture_output=True, text=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-    )  # fmt: skip
-    assert done.stdout.strip() == "compiling the packet reader (once, about 15 s)"
+    assert printed(tmp_path, "-c", FIRST_STEP, EXAMPLE) == "compiling the packet reader (once, about 15 s)"

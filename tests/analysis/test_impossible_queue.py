@@ -9,8 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-import sojourn
-from analysis_support import frame
+from analysis_support import audit_check, frame, split_of_log
 from clock_support import Seen, lines_of, requests_through
 from sojourn.doctor.split_findings import split_findings
 from sojourn.explain.result import SplitResult
@@ -21,10 +20,8 @@ from sojourn.explain.whatif.whatif import whatif
 FORGED = "500.046797"  # s: a client sent a stamp 500 s old
 
 
-def measured(folder: Path, seen: list[Seen], **more: Any) -> SplitResult:
-    log = folder / "a.jsonl"
-    log.write_bytes(lines_of(seen))
-    return sojourn.split(log, **more)
+def measured(folder: Path, seen: list[Seen]) -> SplitResult:
+    return split_of_log(folder, lines_of(seen))
 
 
 def steady(requests: int = 2002) -> list[Seen]:
@@ -39,8 +36,7 @@ def forge(seen: list[Seen], numbers: range) -> list[Seen]:
 
 
 def check_of(result: SplitResult) -> dict[str, Any]:
-    (check,) = [one for one in result.to_dict()["audit"]["checks"] if one["name"] == "impossible"]
-    return check
+    return audit_check(result, "impossible")
 
 
 def test_one_forged_stamp_turns_no_figure(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sojourn
+from analysis_support import audit_check, split_of_log
 from clock_support import Seen, lines_of, requests_through
 from sojourn.explain.result import SplitResult
+from sojourn.explain.verdict import verdict
 from sojourn.sections.split_readings import distribution
 from sojourn.tables import audit_sentence
 
@@ -24,9 +25,8 @@ def two_backends(rate: float = 3.0) -> list[Seen]:
     ]
 
 
-def measured(folder: Path, seen: list[Seen], **more: Any) -> SplitResult:
-    (folder / "a.jsonl").write_bytes(lines_of(seen))
-    return sojourn.split(folder / "a.jsonl", **more)
+def measured(folder: Path, seen: list[Seen], **options: Any) -> SplitResult:
+    return split_of_log(folder, lines_of(seen), **options)
 
 
 def without(seen: list[Seen], *keys: str, backend: str = "") -> list[Seen]:
@@ -37,8 +37,7 @@ def without(seen: list[Seen], *keys: str, backend: str = "") -> list[Seen]:
 
 
 def headers(result: SplitResult) -> dict[str, Any]:
-    (check,) = [one for one in result.to_dict()["audit"]["checks"] if one["name"] == "headers"]
-    return check
+    return audit_check(result, "headers")
 
 
 def test_a_service_time_without_a_stamp_is_known_by_durations(tmp_path: Path) -> None:
@@ -105,14 +104,10 @@ def test_what_nginx_answers_itself_is_not_unknown(tmp_path: Path) -> None:
     ("unattributed", "cause"), [(0.005, "healthy"), (0.03, "unknown"), (0.015, "healthy"), (0.5, "unknown")]
 )
 def test_unknown_time_counts_as_possible_queueing(unattributed: float, cause: str) -> None:
-    from sojourn.explain.verdict import verdict  # noqa: PLC0415
-
     means = {"queue": 0.005, "service_time": 0.05, "upload": 0.03, "unattributed": unattributed}
     assert verdict(means, means, 0.2, 1000).cause == cause
 
 
 def test_a_network_of_a_millisecond_is_healthy() -> None:
-    from sojourn.explain.verdict import verdict  # noqa: PLC0415
-
     means = {"queue": 0.0001, "service_time": 0.001, "network": 0.003}
     assert verdict(means, means, 0.02, 1000).cause == "healthy"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sojourn
+from analysis_support import audit_check, split_of_log
 from one_worker_log import event_loop, overlaps_of, serial
 from sojourn.doctor.split_findings import split_findings
 from sojourn.explain.capacity.laws import laws
@@ -22,20 +22,14 @@ from sojourn.sections.blame import blame_section
 from sojourn.sections.depth import depth_section
 
 
-def measured(folder: Path, lines: bytes) -> SplitResult:
-    (folder / "a.jsonl").write_bytes(lines)
-    return sojourn.split(folder / "a.jsonl")
-
-
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> SplitResult:
     """76 requests/s of 0.1 s each: 760 % of one worker's time."""
-    return measured(tmp_path_factory.mktemp("busy"), event_loop(3000, 76.0, lambda rng: rng.expovariate(10.0)))
+    return split_of_log(tmp_path_factory.mktemp("busy"), event_loop(3000, 76.0, lambda rng: rng.expovariate(10.0)))
 
 
 def utilisation(result: SplitResult) -> dict[str, Any]:
-    (check,) = [one for one in result.to_dict()["audit"]["checks"] if one["name"] == "utilisation"]
-    return check
+    return audit_check(result, "utilisation")
 
 
 def test_an_event_loop_is_no_failure_of_the_audit(busy: SplitResult) -> None:
@@ -48,7 +42,7 @@ def test_an_event_loop_is_no_failure_of_the_audit(busy: SplitResult) -> None:
 
 
 def test_an_event_loop_with_little_to_do_is_one_too(tmp_path: Path) -> None:
-    result = measured(tmp_path, event_loop(2000, 5.0, lambda rng: rng.expovariate(20.0)))
+    result = split_of_log(tmp_path, event_loop(2000, 5.0, lambda rng: rng.expovariate(20.0)))
     check = utilisation(result)
     assert check["value"] < 1
     assert check["verdict"] == "unknown"
@@ -58,7 +52,7 @@ def test_an_event_loop_with_little_to_do_is_one_too(tmp_path: Path) -> None:
 def test_a_serial_process_with_a_coarse_clock_serves_one_at_a_time(tmp_path: Path, service: float) -> None:
     lines = serial(400, service)
     assert 0 < max(overlaps_of(lines)) < 0.001
-    result = measured(tmp_path, lines)
+    result = split_of_log(tmp_path, lines)
     assert utilisation(result)["verdict"] == "pass"
     assert visits(result.rows).workers.overlap == (Overlap(1, 0.0),)
 
@@ -74,10 +68,10 @@ def test_blame_depth_laws_and_what_if_say_that_they_are_no_guide(busy: SplitResu
     assert laws(visits(busy.rows)).stations[0].believe is None
 
 
-def test_a_number_of_workers_given_is_what_a_backend_serves_at_once(busy: SplitResult) -> None:
-    told = visits(busy.rows, workers=40)
-    assert told.workers.in_one_worker(0) == 1
-    assert not any("no guide" in note for note in laws(told).notes)
+def test_the_option_workers_is_what_a_backend_serves_at_once(busy: SplitResult) -> None:
+    with_workers = visits(busy.rows, workers=40)
+    assert with_workers.workers.in_one_worker(0) == 1
+    assert not any("no guide" in note for note in laws(with_workers).notes)
     assert whatif(busy.rows, [{"service": "x1"}], workers=40).refused is None
 
 
@@ -87,7 +81,7 @@ def test_a_serial_process_in_a_closed_loop_is_replayed_as_one(
     tmp_path: Path, service: float, workers: int | None
 ) -> None:
     """No worker that the log does not show: clients ask again when they were answered."""
-    rows = measured(tmp_path, serial(1500, service)).rows
+    rows = split_of_log(tmp_path, serial(1500, service)).rows
     open_loop = whatif(rows, workers=workers)
     assert open_loop.refused is None or "--closed-loop" in open_loop.refused
     assert "--workers" not in (open_loop.refused or "")
@@ -95,7 +89,7 @@ def test_a_serial_process_in_a_closed_loop_is_replayed_as_one(
 
 
 def test_a_process_that_needs_time_between_requests_is_in_a_closed_loop_all_the_same(tmp_path: Path) -> None:
-    rows = measured(tmp_path, serial(900, 0.010, between=0.003, clients=6)).rows
+    rows = split_of_log(tmp_path, serial(900, 0.010, between=0.003, clients=6)).rows
     refused = whatif(rows).refused
     assert refused is not None
     assert "--closed-loop comes nearer" in refused
@@ -111,7 +105,7 @@ def test_a_what_if_without_stamps_asks_for_stamps_not_for_workers(tmp_path: Path
         for name in ("time", "request_time", "upstream_header_time", "upstream_response_time"):
             record[name] = f"{float(record[name]) + late:.3f}"
         records.append(record)
-    result = measured(tmp_path, b"".join(json.dumps(record).encode() + b"\n" for record in records))
+    result = split_of_log(tmp_path, b"".join(json.dumps(record).encode() + b"\n" for record in records))
     assert result.sources == {"duration": len(records)}
     refused = whatif(result.rows, workers=workers).refused
     assert refused is not None
@@ -119,7 +113,7 @@ def test_a_what_if_without_stamps_asks_for_stamps_not_for_workers(tmp_path: Path
     assert "give --workers" not in refused
 
 
-def test_more_requests_at_once_than_the_workers_given_does_not_ask_for_workers(busy: SplitResult) -> None:
+def test_more_requests_at_once_than_the_option_workers_does_not_ask_for_workers(busy: SplitResult) -> None:
     refused = whatif(busy.rows, workers=1).refused
     assert refused is not None
     assert "by --workers" in refused

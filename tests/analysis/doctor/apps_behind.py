@@ -15,6 +15,7 @@ import grpc
 import pytest
 from sojourn_lab.house import house_file
 from sojourn_lab.process import Process, free_ports, wait_for_port
+from sojourn_lab.servers.others import fpm_program
 
 DEADLINE_S = 20.0
 METHOD = "/shop.Cart/Show"
@@ -44,13 +45,31 @@ class Way:
     lines: tuple[str, ...]
 
 
-def _program(names: tuple[str, ...], package: str) -> str:
-    """The first of some programs that is installed, sbin searched as well."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
-    program = next(filter(None, (shutil.which(name, path=path) for name in names)), None)
+def fpm_command(folder: Path, address: str, children: int = 1) -> list[str]:
+    """The command of a PHP-FPM that listens at ``address``; skips the test where it is not installed."""
+    program = fpm_program()
     if program is None:
-        pytest.skip(f"{names[0]} is not installed (package {package})")
-    return program
+        pytest.skip("php-fpm is not installed")
+    user = "user = root\n" if os.geteuid() == 0 else ""
+    settings = folder / "fpm.conf"
+    settings.write_text(
+        f"[global]\nerror_log = {folder}/fpm.log\ndaemonize = no\n"
+        f"[app]\n{user}listen = {address}\npm = static\npm.max_children = {children}\n"
+    )
+    return [program, "--nodaemonize", "--allow-to-run-as-root", "--fpm-config", str(settings)]
+
+
+def _uwsgi_command(folder: Path, family: str, port: int) -> list[str]:
+    """The command of a uWSGI that speaks the protocol of a family; skips the test where it is not installed."""
+    program = shutil.which("uwsgi") or shutil.which("uwsgi-core")
+    if program is None:
+        pytest.skip("uwsgi is not installed (package uwsgi-core)")
+    if not any(Path("/usr/lib/uwsgi/plugins").glob("python3*_plugin.so")):
+        pytest.skip("uwsgi's plugin python3 is not installed (package uwsgi-plugin-python3)")
+    protocol = {"proxy": "--http-socket", "uwsgi": "--uwsgi-socket", "scgi": "--scgi-socket"}[family]
+    listening = [program, "--plugin", "python3", protocol, f"127.0.0.1:{port}", "--need-app", "--die-on-term"]
+    middleware = house_file("middleware", "python", "src")
+    return [*listening, "--wsgi-file", str(folder / "app.py"), "--pythonpath", str(middleware)]
 
 
 @contextmanager
@@ -63,35 +82,12 @@ def way_to(family: str, folder: Path) -> Iterator[Way]:
     (port,) = free_ports(1)
     if family == "fastcgi":
         (folder / "app.php").write_text(PHP_APP)
-        root = os.geteuid() == 0
-        user = "user = root\n" if root else ""
-        pool = f"[app]\n{user}listen = 127.0.0.1:{port}\npm = static\npm.max_children = 1\n"
-        (folder / "fpm.conf").write_text(f"[global]\nerror_log = {folder}/fpm.log\ndaemonize = no\n{pool}")
-        program = _program(("php-fpm", *(f"php-fpm8.{minor}" for minor in range(9, -1, -1))), "php-fpm")
-        command = [
-            program,
-            "--nodaemonize",
-            "--fpm-config",
-            str(folder / "fpm.conf"),
-            *(["--allow-to-run-as-root"] * root),
-        ]
+        command = fpm_command(folder, f"127.0.0.1:{port}")
         lines = [f"fastcgi_param {each};" for each in (*CGI_NAMES, f"SCRIPT_FILENAME {folder}/app.php")]
         target = f"127.0.0.1:{port}"
     else:
         (folder / "app.py").write_text(WSGI_APP)
-        program = _program(("uwsgi", "uwsgi-core"), "uwsgi-core")
-        if not any(Path("/usr/lib/uwsgi/plugins").glob("python3*_plugin.so")):
-            pytest.skip("uwsgi's plugin python3 is not installed (package uwsgi-plugin-python3)")
-        protocol = {"proxy": "--http-socket", "uwsgi": "--uwsgi-socket", "scgi": "--scgi-socket"}[family]
-        command = [
-            *(program, "--plugin", "python3", protocol, f"127.0.0.1:{port}", "--need-app", "--die-on-term"),
-            *(
-                "--wsgi-file",
-                str(folder / "app.py"),
-                "--pythonpath",
-                str(house_file("middleware", "python", "src")),
-            ),
-        ]
+        command = _uwsgi_command(folder, family, port)
         lines = [f"{family}_param {each};" for each in WSGI_NAMES] if family != "proxy" else []
         target = f"http://127.0.0.1:{port}" if family == "proxy" else f"127.0.0.1:{port}"
     with Process(command, name=family, folder=folder / "servers") as process:

@@ -128,17 +128,26 @@ def server(*lines: str) -> tuple[str, str]:
     return SERVER, "\n        ".join([SERVER, *lines])
 
 
-def earlier_lines(family: str, scheme: str = "") -> tuple[str, str]:
-    """``location /`` with the lines that the doctor gave for a family before: X-Queue-Start and tracestate pass."""
-    cgi = family != "grpc"
-    setter = f"{family}_param HTTP_" if cgi else f"{family}_set_header "
-    names = [line.split()[1] for line in (STAMP, *REST[1:3])]
+def setting_line(family: str, header: str, value: str) -> str:
+    """The line that sends an app a header, in the words of a family of directives."""
+    if family in ("proxy", "grpc"):
+        return f"{family}_set_header {header} {value};"
+    return f"{family}_param HTTP_{header.upper().replace('-', '_')} {value};"
+
+
+# What an earlier doctor set beside Sojourn's files: X-Queue-Start and tracestate of a client pass.
+EARLIER_HEADERS = (
+    ("X-Request-Start", "$sojourn_stamp_sent"),
+    ("X-Request-ID", "$sojourn_request_id"),
+    ("traceparent", "$sojourn_traceparent"),
+)
+
+
+def earlier_location(family: str, scheme: str = "") -> tuple[str, str]:
+    """``location /`` with the lines of an earlier doctor for a family."""
     return root(
         f"{family}_pass {scheme}app;",
-        *(
-            f"{setter}{name.upper().replace('-', '_') if cgi else name} {line.split()[2]}"
-            for name, line in zip(names, (STAMP, *REST[1:3]), strict=True)
-        ),
+        *(setting_line(family, header, value) for header, value in EARLIER_HEADERS),
         *(line.replace("proxy_", f"{family}_") for line in HIDES),
     )
 
@@ -243,26 +252,26 @@ STAMPING = [
         "warning",
     ),
     Fault(
-        "earlier lines for gRPC", "headers-pass", (earlier_lines("grpc", "grpc://"),), 'X-Queue-Start "";', "warning"
+        "earlier lines for gRPC", "headers-pass", (earlier_location("grpc", "grpc://"),), 'X-Queue-Start "";', "warning"
     ),
     Fault(
         "earlier lines for FastCGI",
         "headers-pass",
-        (earlier_lines("fastcgi"),),
+        (earlier_location("fastcgi"),),
         "fastcgi_param HTTP_TRACESTATE $sojourn_tracestate if_not_empty;",
         "warning",
     ),
     Fault(
         "earlier lines for uwsgi",
         "headers-pass",
-        (earlier_lines("uwsgi"),),
+        (earlier_location("uwsgi"),),
         'uwsgi_param HTTP_X_QUEUE_START "";',
         "warning",
     ),
     Fault(
         "earlier lines for SCGI",
         "headers-pass",
-        (earlier_lines("scgi"),),
+        (earlier_location("scgi"),),
         'scgi_param HTTP_X_QUEUE_START "";',
         "warning",
     ),

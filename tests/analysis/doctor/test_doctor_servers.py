@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from apps_behind import fpm_command
 from doctor_faults import GOOD, PROXY, root
 from doctor_support import DEADLINE_S, Laid, app, laid
 from sojourn.cli import app as command
-from sojourn.doctor import Diagnosis, diagnose
+from sojourn.doctor import Diagnosis, Finding, diagnose
 from sojourn.doctor.app_lookup import answering_server, listening_servers, plain_address
 from sojourn.doctor.app_servers import BOUND, CLOSED, PER_PROCESS, SHARED, server_of_headers, server_of_processes
 from sojourn_lab.nginx import Nginx
@@ -24,21 +25,20 @@ from typer.testing import CliRunner
 HOUSE = Path(__file__).parents[3]
 NO_NGINX = Nginx.why_unavailable()
 needs_nginx = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
-PHP_FPM = next(
-    (path for name in ("php-fpm", "php-fpm8.2", "php-fpm8.3") if (path := shutil.which(name))), None
-) or next(map(str, sorted(Path("/usr/sbin").glob("php-fpm[0-9]*"))), None)
 KEPT = "\n        keepalive 32;"
 
 
-def needed(program: str | None, what: str) -> str:
+def installed(name: str) -> str:
+    """The path of a program; skips the test where it is not installed."""
+    program = shutil.which(name)
     if program is None:
-        pytest.skip(f"{what} is not installed")
+        pytest.skip(f"{name} is not installed")
     return program
 
 
 def puma(folder: Path, address: str) -> list[str | Path]:
     (folder / "config.ru").write_text('run ->(_) { [200, { "Content-Type" => "text/plain" }, ["ok"]] }\n')
-    return [needed(shutil.which("puma"), "puma"), "-t", "2:2", "-b", address, folder / "config.ru"]
+    return [installed("puma"), "-t", "2:2", "-b", address, folder / "config.ru"]
 
 
 def gunicorn(*options: str) -> Callable[[Path, str], list[str | Path]]:
@@ -49,22 +49,15 @@ def gunicorn(*options: str) -> Callable[[Path, str], list[str | Path]]:
 
 
 def node(_: Path, address: str) -> list[str | Path]:
-    program = needed(shutil.which("node"), "node")
     where = address.removeprefix("unix://") if address.startswith("unix") else address.rpartition(":")[2]
     text = (
         f"require('http').createServer((_, res) => res.end('ok')).listen({where if where.isdigit() else repr(where)})"
     )
-    return [program, "-e", text]
+    return [installed("node"), "-e", text]
 
 
 def php(folder: Path, address: str) -> list[str | Path]:
-    program = needed(PHP_FPM, "php-fpm")
-    where = address.removeprefix("unix://").removeprefix("tcp://")
-    (folder / "php.conf").write_text(
-        f"[global]\npid = {folder}/php.pid\nerror_log = {folder}/php.log\n"
-        f"[www]\nlisten = {where}\npm = static\npm.max_children = 2\n"
-    )
-    return [program, "-F", "-R", "-y", folder / "php.conf"]
+    return [*fpm_command(folder, address.removeprefix("unix://").removeprefix("tcp://"), children=2)]
 
 
 SERVERS: dict[str, tuple[Callable[[Path, str], list[str | Path]], str, str, str]] = {
@@ -112,8 +105,14 @@ def configured(folder: Path, name: str, *, kept: bool, unix: bool = False) -> tu
     return conf, f"unix://{socket}" if unix else f"tcp://127.0.0.1:{conf.ports['APP']}"
 
 
-def about_kept(found: Diagnosis) -> list[str]:
-    return [each.code for each in found.findings if each.code.startswith("keepalive")]
+def about_kept(diagnosis: Diagnosis) -> list[str]:
+    return [each.code for each in diagnosis.findings if each.code.startswith("keepalive")]
+
+
+def finding_of(diagnosis: Diagnosis, code: str) -> Finding:
+    """The one finding of this code."""
+    (finding,) = (each for each in diagnosis.findings if each.code == code)
+    return finding
 
 
 @needs_nginx
@@ -123,15 +122,15 @@ def test_kept_connections_are_advised_where_workers_share_them(tmp_path: Path, n
     expected = SERVERS[name][2]
     bare, address = configured(tmp_path / "bare", name, kept=False, unix=unix)
     with serving(name, tmp_path, address):
-        found = diagnose(str(bare.path), somaxconn=4096)
-    assert about_kept(found) == (["keepalive-missing"] if expected == SHARED and not unix else [])
+        diagnosis = diagnose(str(bare.path), somaxconn=4096)
+    assert about_kept(diagnosis) == (["keepalive-missing"] if expected == SHARED and not unix else [])
     kept, address = configured(tmp_path / "kept", name, kept=True, unix=unix)
     with serving(name, tmp_path, address):
-        found = diagnose(str(kept.path), somaxconn=4096)
-        assert about_kept(found) == (["keepalive-bound"] if expected == BOUND else [])
+        diagnosis = diagnose(str(kept.path), somaxconn=4096)
+        assert about_kept(diagnosis) == (["keepalive-bound"] if expected == BOUND else [])
         if expected != BOUND:
             return
-        finding = next(each for each in found.findings if each.code == "keepalive-bound")
+        finding = finding_of(diagnosis, "keepalive-bound")
         assert (finding.severity, finding.how, finding.fix) == ("warning", "remove", "keepalive 32;")
         assert SERVERS[name][1] in finding.what
         kept.apply(finding.edits)
@@ -146,8 +145,8 @@ def test_nothing_is_proposed_for_an_unknown_server(tmp_path: Path) -> None:
     assert (finding.code, finding.severity, finding.edits) == ("keepalive-missing", "info", ())
     assert (finding.how, finding.fix) == ("run", f"sojourn doctor {bare.path} --ask-backends")
     assert "Puma" in finding.why
-    (asked,) = bare.diagnosed(server="mystery/1.0").findings
-    assert (asked.how, asked.fix, asked.edits) == ("run", "ss -ltnp", ())
+    (of_answer,) = bare.diagnosed(server="mystery/1.0").findings
+    assert (of_answer.how, of_answer.fix, of_answer.edits) == ("run", "ss -ltnp", ())
     closing = (PROXY[0], PROXY[2], "proxy_set_header Connection close;", PROXY[4])
     unused = laid(tmp_path / "unused", text=GOOD.replace(*root(*closing)))
     (finding,) = unused.diagnosed().findings
@@ -162,12 +161,11 @@ def test_a_log_shows_what_connects_cost(tmp_path: Path, connect: str, codes: lis
     def change(_: int, row: dict[str, str]) -> dict[str, str]:
         return {**row, "upstream_addr": f"127.0.0.1:{bare.ports['APP']}", "upstream_connect_time": connect}
 
-    found = diagnose([log(tmp_path / "a.jsonl", change), str(bare.path)], somaxconn=4096)
-    assert about_kept(found) == codes
-    assert ("connecting to upstream app takes 0 ms on average" in found.checked) == (not codes)
-    if codes:
-        finding = next(each for each in found.findings if each.code in codes)
-        assert finding.why.startswith("Connecting took 4.00 ms on average, on 600 answers.")
+    diagnosis = diagnose([log(tmp_path / "a.jsonl", change), str(bare.path)], somaxconn=4096)
+    assert about_kept(diagnosis) == codes
+    assert ("connecting to upstream app takes 0 ms on average" in diagnosis.checked) == (not codes)
+    for code in codes:
+        assert finding_of(diagnosis, code).why.startswith("Connecting took 4.00 ms on average, on 600 answers.")
 
 
 @pytest.mark.parametrize(
@@ -238,8 +236,7 @@ def test_a_silent_app_gets_the_lines_of_its_language(tmp_path: Path, name: str) 
     conf, address = configured(tmp_path / "conf", name, kept=True)
     source = silent_log(tmp_path, logged(address))
     with serving(name, tmp_path, address):
-        found = diagnose([source, str(conf.path)], somaxconn=4096)
-    finding = next(each for each in found.findings if each.code == "app-silent")
+        finding = finding_of(diagnose([source, str(conf.path)], somaxconn=4096), "app-silent")
     wanted = {
         "ruby": "use Sojourn::Middleware",
         "python": "WSGIMiddleware",
@@ -250,21 +247,20 @@ def test_a_silent_app_gets_the_lines_of_its_language(tmp_path: Path, name: str) 
     assert finding.what.endswith(f"The app runs in {SERVERS[name][1]}.")
 
 
-def test_backends_of_a_log_are_asked_only_on_request(tmp_path: Path) -> None:
+def test_backends_of_a_log_get_a_request_only_with_the_option(tmp_path: Path) -> None:
     port = free_port()
     source = silent_log(tmp_path, f"127.0.0.1:{port}")
     with app(port, server="uvicorn") as requests:
-        (plain,) = (each for each in diagnose(source).findings if each.code == "app-silent")
-        assert "X-Service-Time: " in plain.fix
-        (asked,) = (each for each in diagnose(source, ask_backends=True).findings if each.code == "app-silent")
-        assert "ASGIMiddleware" in asked.fix
-        assert asked.what.endswith("The app runs in Uvicorn.")
+        by_log = finding_of(diagnose(source), "app-silent")
+        assert "X-Service-Time: " in by_log.fix
+        by_answer = finding_of(diagnose(source, ask_backends=True), "app-silent")
+        assert "ASGIMiddleware" in by_answer.fix
+        assert by_answer.what.endswith("The app runs in Uvicorn.")
     assert requests == []  # HEAD, and no GET
-    gone = next(each for each in diagnose(source, ask_backends=True).findings if each.code == "app-silent")
-    assert gone.fix == plain.fix
+    assert finding_of(diagnose(source, ask_backends=True), "app-silent").fix == by_log.fix
 
 
-def test_the_command_asks(tmp_path: Path) -> None:
+def test_the_command_has_the_option(tmp_path: Path) -> None:
     port = free_port()
     with app(port, server="uvicorn"):
         source = silent_log(tmp_path, f"127.0.0.1:{port}")
@@ -273,7 +269,7 @@ def test_the_command_asks(tmp_path: Path) -> None:
     assert "ASGIMiddleware" in done.stdout
 
 
-def test_an_answer_that_is_none_names_no_server(tmp_path: Path) -> None:
+def test_a_backend_that_does_not_answer_names_no_server(tmp_path: Path) -> None:
     assert answering_server("127.0.0.1:1").name == ""
     assert answering_server(f"unix:{tmp_path}/none").name == ""
     assert answering_server("$backend").name == ""
@@ -295,13 +291,8 @@ def test_addresses_are_compared_as_nginx_logs_them(written: str, logged: str) ->
 
 def test_no_text_names_a_package_that_no_index_has() -> None:
     """Sojourn and its middleware are installed from a checkout."""
-    files = [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("analysis/sojourn/**/*.py")]
-    files += [
-        *HOUSE.glob("lab/**/*.py"),
-        *HOUSE.glob("lab/**/*.md"),
-        *HOUSE.glob("collector/**/*.py"),
-        *HOUSE.glob("collector/**/*.md"),
-    ]
+    patterns = ("README.md", "docs/**/*.md", "analysis/sojourn/**/*.py", "lab/**/*.py", "lab/**/*.md")
+    files = [file for pattern in (*patterns, "collector/**/*.py", "collector/**/*.md") for file in HOUSE.glob(pattern)]
     wrong = [
         f"{file.relative_to(HOUSE)}: {line.strip()}"
         for file in files

@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 from apps_behind import METHOD, Way, way_to
+from doctor_faults import EARLIER_HEADERS, setting_line
 from doctor_support import DEADLINE_S, Laid, laid, running
 from sojourn.doctor.nginx_headers import HEADER_FAMILIES, header_name
 from sojourn_lab.nginx import Nginx
@@ -51,24 +52,8 @@ LOGS = {
     True: "include sojourn/sojourn.conf;\n    access_log @FOLDER@/access.jsonl sojourn;",
     False: "access_log @FOLDER@/access.jsonl;",
 }
-# The lines of an earlier doctor: with Sojourn's files, and without them.
-EARLIER = {
-    True: (
-        ("X-Request-Start", "$sojourn_stamp_sent"),
-        ("X-Request-ID", "$sojourn_request_id"),
-        ("traceparent", "$sojourn_traceparent"),
-    ),
-    False: (("X-Request-Start", '"t=${msec}"'),),
-}
-
-
-def earlier_lines(family: str, included: bool) -> str:
-    """The lines of an earlier doctor for a location."""
-    if family in HEADER_FAMILIES:
-        return "\n".join(f"{family}_set_header {name} {value};" for name, value in EARLIER[included])
-    return "\n".join(
-        f"{family}_param HTTP_{name.upper().replace('-', '_')} {value};" for name, value in EARLIER[included]
-    )
+# The headers that an earlier doctor set: with Sojourn's files, and without them.
+EARLIER = {True: EARLIER_HEADERS, False: (("X-Request-Start", '"t=${msec}"'),)}
 
 
 def conf_of(folder: Path, way: Way, included: bool) -> Laid:
@@ -80,7 +65,7 @@ def conf_of(folder: Path, way: Way, included: bool) -> Laid:
         "EARLIER_PATH": paths[0],
         "NONE_PATH": paths[1],
         "PASS": "\n            ".join(way.lines),
-        "EARLIER": earlier_lines(way.family, included),
+        "EARLIER": "\n".join(setting_line(way.family, *each) for each in EARLIER[included]),
     }
     text = CONF
     for name, value in values.items():
