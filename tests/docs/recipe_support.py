@@ -128,6 +128,22 @@ def shell(command: str) -> str:
     return done.stdout
 
 
+def run_check(page: str, address: str, log: Path, prefix: str, count: int) -> list[str]:
+    """Run the page's block `check`, its requests and then its look into the log; returns the lines it prints.
+
+    Args:
+        page: the page's file name.
+        address: of the server, in the place of http://localhost.
+        log: in the place of /var/log/nginx/sojourn.jsonl.
+        prefix: how the URIs of the records begin, of which the log must hold `count` before it is read.
+        count: number of records.
+    """
+    _, requests, reading = blocks_of(page)["check"].replace("http://localhost", address).splitlines()
+    shell(requests)
+    log_lines(log, prefix, count)
+    return shell(reading.replace("/var/log/nginx/sojourn.jsonl", str(log))).splitlines()
+
+
 def why_no_nginx() -> str | None:
     """Why there is no nginx for the recipes here; None when there is."""
     return Nginx.why_unavailable()

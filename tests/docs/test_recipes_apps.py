@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sojourn
@@ -24,6 +26,7 @@ from recipe_support import (
     log_lines,
     page_server,
     page_text,
+    run_check,
     shell,
     why_no_nginx,
 )
@@ -183,17 +186,13 @@ def test_a_recipe_measures_behind_nginx(name: str, tmp_path: Path, proxy: Nginx)
         assert result.sources == {"stamp": 4}
         assert result.means["connect"] + result.means["queue"] > 0.5 * SERVICE_S
 
-        _, asking, reading = (
-            blocks["check"].replace("http://localhost", f"http://127.0.0.1:{proxy.port}/{name}").splitlines()
-        )
-        shell(asking)
-        log_lines(proxy.access_log, f"/{name}/", 9)
-        printed = shell(reading.replace("/var/log/nginx/sojourn.jsonl", str(proxy.access_log))).splitlines()
+        address = f"http://127.0.0.1:{proxy.port}/{name}"
+        printed = run_check(recipe.page, address, proxy.access_log, f"/{name}/", 9)
         assert_figures([json.loads("{" + line + "}") for line in printed])
         assert len(printed) == 4
 
 
-def of_the_table() -> list[dict[str, object]]:
+def of_the_table() -> list[dict[str, Any]]:
     """The shared table's cases that X-Request-Start decides, with the usual limits; blanks cut off as servers do."""
     return [
         {"values": [value.strip(" \t") for _, value in case["headers"]], "us": case.get("start_us")}
@@ -223,14 +222,29 @@ func main() {
 	if err := json.Unmarshal([]byte(os.Args[1]), &cases); err != nil {
 		panic(err)
 	}
-	found := make([]*int64, len(cases))
+	read := make([]*int64, len(cases))
 	for i, one := range cases {
 		if at := stampOf(one.Values, time.UnixMicro(%d)); !at.IsZero() {
 			us := at.UnixMicro()
-			found[i] = &us
+			read[i] = &us
 		}
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(found)
+	_ = json.NewEncoder(os.Stdout).Encode(read)
+}
+""",
+    "java": """import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+
+public final class Check {
+    public static void main(String[] cases) {
+        var read = new ArrayList<Long>();
+        for (var one : cases) {
+            var value = new String(Base64.getDecoder().decode(one), java.nio.charset.StandardCharsets.UTF_8);
+            read.add(SojournFilter.stampOf(List.of(value), %dL));
+        }
+        System.out.println(read);
+    }
 }
 """,
 }
@@ -249,6 +263,18 @@ def test_a_recipe_reads_stamps_as_the_table_says(name: str, file: str, command: 
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [case["us"] for case in cases]
+
+
+def test_the_java_recipe_reads_stamps_as_the_table_says(tmp_path: Path) -> None:
+    """Java has no JSON of its own: each case is an argument in base64, its values joined as the filter joins them."""
+    written(RECIPES["java"], tmp_path)
+    (tmp_path / "Shop.java").unlink()
+    (tmp_path / "Check.java").write_text(CHECKS["java"] % TABLE["now_us"])
+    cases = of_the_table()
+    values = " ".join(base64.b64encode(",".join(case["values"]).encode()).decode() or "''" for case in cases)
+    classpath = "$(echo /usr/share/java/tomcat10-*.jar | tr ' ' :)"
+    printed = shell(f'cd {tmp_path} && CP="{classpath}" && javac -cp "$CP" *.java && java -cp "$CP:." Check {values}')
+    assert json.loads(printed) == [case["us"] for case in cases]
 
 
 def test_go_is_laid_out_as_gofmt_does(tmp_path: Path) -> None:

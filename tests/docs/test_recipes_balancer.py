@@ -13,7 +13,16 @@ from pathlib import Path
 
 import pytest
 import sojourn
-from recipe_support import App, blocks_of, command_environment, fetch, fetch_together, log_lines, shell, why_no_nginx
+from recipe_support import (
+    App,
+    blocks_of,
+    command_environment,
+    fetch,
+    fetch_together,
+    log_lines,
+    run_check,
+    why_no_nginx,
+)
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process, free_port, wait_for_port
 
@@ -86,12 +95,7 @@ def test_the_balancers_stamp_reaches_the_app_and_a_clients_does_not(
     assert before - 0.01 <= float(row["request_start"]) <= float(row["proxy_start"]) + 0.001 <= time.time()
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", row["request_id"])
 
-    _, asking, reading = (
-        blocks_of(PAGE)["check"].replace("http://localhost/", f"http://127.0.0.1:{balancer}/b").splitlines()
-    )
-    shell(asking)
-    log_lines(nginx.access_log, "/b", 1)
-    printed = shell(reading.replace("/var/log/nginx/sojourn.jsonl", str(nginx.access_log))).splitlines()
+    printed = run_check(PAGE, f"http://127.0.0.1:{balancer}/b", nginx.access_log, "/b", 1)
     assert [line.split('"')[1] for line in printed] == ["request_start", "stamp", "proxy_start"]
     assert printed[1] == '"stamp":"inbound"'
 

@@ -11,14 +11,24 @@ from pathlib import Path
 
 import pytest
 import sojourn
-from recipe_support import DEADLINE_S, OURS, blocks_of, fetch, fetch_together, log_lines, page_text, shell, why_no_nginx
+from recipe_support import (
+    DEADLINE_S,
+    OURS,
+    blocks_of,
+    fetch,
+    fetch_together,
+    log_lines,
+    page_text,
+    run_check,
+    why_no_nginx,
+)
 from sojourn.doctor import diagnose
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
+from sojourn_lab.servers.others import fpm_program
 from test_recipes_apps import SERVICE_S, TABLE, assert_figures, assert_waited_in_turn, of_the_table
 
 PAGE = "php.md"
-PROGRAMS = sorted(Path("/usr/sbin").glob("php-fpm*")) or sorted(Path("/usr/local/sbin").glob("php-fpm*"))
 PARAMS = Path("/etc/nginx/fastcgi_params")
 SOCKET = "/run/php/php8.2-fpm.sock"
 
@@ -28,8 +38,9 @@ def nginx(tmp_path: Path) -> Iterator[Nginx]:
     """nginx with the page's location, before a PHP-FPM of one child with the page's line in its pool."""
     if (reason := why_no_nginx()) is not None:
         pytest.skip(reason)
-    if not PROGRAMS or not PARAMS.is_file():
-        pytest.skip("php-fpm is not installed")
+    program = fpm_program()
+    if program is None or not PARAMS.is_file():
+        pytest.skip("php-fpm is not installed, or nginx without its fastcgi_params")
     blocks = blocks_of(PAGE)
     (tmp_path / "sojourn.php").write_text(blocks["sojourn.php"])
     (tmp_path / "slow.php").write_text("<?php usleep(200000); echo 'done';")
@@ -43,7 +54,7 @@ def nginx(tmp_path: Path) -> Iterator[Nginx]:
     )
     place = blocks["location.conf"].replace(SOCKET, str(socket))
     one = Nginx(tmp_path, f"root {tmp_path};\n{place}", access_log=tmp_path / "access.jsonl")
-    command = [PROGRAMS[-1], "-F", "-R", "-y", tmp_path / "php.conf"]
+    command = [program, "-F", "-R", "-y", tmp_path / "php.conf"]
     with Process(command, name="php-fpm", folder=tmp_path) as process:
         process.wait_until(socket.exists, DEADLINE_S, "PHP-FPM to listen")
         with one.start():
@@ -69,19 +80,14 @@ def test_the_recipe_measures_behind_nginx(nginx: Nginx, tmp_path: Path) -> None:
     assert fetch(nginx.port, "/broken.php").status == 500
     assert float(json.loads(log_lines(nginx.access_log, "/broken.php", 1)[0])["service_time"]) < SERVICE_S
 
-    _, asking, reading = (
-        blocks_of(PAGE)["check"].replace("http://localhost", f"http://127.0.0.1:{nginx.port}").splitlines()
-    )
-    shell(asking)
-    log_lines(nginx.access_log, "/slow.php", 9)
-    printed = shell(reading.replace("/var/log/nginx/sojourn.jsonl", str(nginx.access_log))).splitlines()
+    printed = run_check(PAGE, f"http://127.0.0.1:{nginx.port}", nginx.access_log, "/slow.php", 9)
     assert_figures([json.loads("{" + line + "}") for line in printed])
+    assert len(printed) == 4
 
 
 def test_the_doctor_has_nothing_against_the_location(nginx: Nginx, tmp_path: Path) -> None:
-    found = diagnose(str(next(tmp_path.rglob("nginx.conf"))), somaxconn=4096)
-    about_it = [each for each in found.findings if re.search(r"^location ~", each.subject) or "keepalive" in each.code]
-    assert about_it == []
+    findings = diagnose(str(next(tmp_path.rglob("nginx.conf"))), somaxconn=4096).findings
+    assert [each for each in findings if each.subject.startswith("location ~") or "keepalive" in each.code] == []
 
 
 def test_stamps_are_read_as_the_table_says(tmp_path: Path) -> None:
