@@ -1,6 +1,6 @@
--- Which bytes of which log arrived: what tells a lost line from an agent that was killed. Lines of a file follow one
--- another without a gap, so a byte that no line covers is a line that is missing (see the view line_gaps). An agent's own
--- counters end with it; these facts come with each line.
+-- Which bytes of which log arrived. The lines of a file follow one another without a gap, so bytes that no stored line
+-- covers belong to a missing line (see the view line_gaps). Position and length arrive with each line; the counters of an
+-- agent begin anew when it is killed.
 ALTER TABLE requests${local} ${on_cluster}
     ADD COLUMN IF NOT EXISTS position UInt64 CODEC(Delta, ZSTD(1)) COMMENT 'byte at which the line begins in its file; 0 also where not known' AFTER source,
     ADD COLUMN IF NOT EXISTS line_bytes UInt32 CODEC(T64, ZSTD(1)) COMMENT 'length of the line with its newline; 0: not known (loaded, or by an older agent)' AFTER position;
@@ -8,8 +8,8 @@ ALTER TABLE requests${local} ${on_cluster}
 ALTER TABLE dead_letters${local} ${on_cluster}
     ADD COLUMN IF NOT EXISTS line_bytes UInt32 CODEC(T64, ZSTD(1)) COMMENT 'length of the line with its newline; 0: not known, or not of a file' AFTER position;
 
--- Lines of one file that follow one another and arrived in one insert, as one row: few rows, whatever the traffic. A line
--- that was refused is a row of its own. What is delivered twice covers the same bytes twice, which changes nothing.
+-- Lines of one file that follow one another and arrived in one insert, as one row. A refused line is a row of its own.
+-- Lines that are delivered twice cover the same bytes twice, which changes nothing.
 CREATE TABLE IF NOT EXISTS line_runs${local} ${on_cluster}
 (
     source LowCardinality(String) COMMENT 'host and file; a rotated file has the name of its log',

@@ -1,4 +1,4 @@
--- These views watch the plain names: on a cluster an insert is whole there, and not yet spread over the shards.
+-- These views are attached to the plain names: on a cluster an insert is still whole there, and not spread over shards.
 CREATE MATERIALIZED VIEW IF NOT EXISTS line_runs_of_requests ${on_cluster} TO line_runs
 DEFINER = CURRENT_USER SQL SECURITY DEFINER AS
 SELECT
@@ -36,15 +36,16 @@ SELECT
 FROM dead_letters AS d
 WHERE d.kind = 'requests' AND d.line_bytes > 0;
 
--- Bytes of a log that never arrived, though later ones of the same file did: each row is a line or several that are lost,
--- or still under way. A run that begins where another ends is complete up to there; so is one that begins within another
--- whose records are of the same time (sent again after a kill, from a checkpoint in its middle). Any other begins after a
--- gap. Bytes are exact; lines are bytes over the mean length of a line of that file, and one at least.
+-- Bytes of a log that did not arrive, though later bytes of the same file did. Each row is one line or several, lost or
+-- still under way. There is no gap before a run that begins where another ends, nor before one that begins within another
+-- with records of the same time (sent again after a kill, from a checkpoint in the middle of a run). Any other run begins
+-- after a gap. Bytes are exact; lines are bytes over the mean length of a line of that file, at least one.
 --
--- Of a line that was half written when the agent read it, Vector tells the byte of its second half. Such a line seems to
--- begin after a gap and to end behind the beginning of the next one; taken back by its length from there it fits.
+-- When the agent reads a line of which nginx has written a part, Vector reports the byte at which the second part begins.
+-- The line then seems to begin after a gap and to end after the beginning of the next line; it is no gap where the next
+-- line begins exactly the length of that line after the end of the run before it.
 --
--- Not seen: the end of a file of which no later line arrived, and what came before the first run the store knows.
+-- Gaps at the end of a file that no later line follows are not seen, nor those before the first run in the store.
 CREATE VIEW IF NOT EXISTS line_gaps ${on_cluster} SQL SECURITY INVOKER AS
 SELECT
     source,
@@ -70,14 +71,15 @@ FROM
         max(q.lines = 1 AND q.begin < s.begin AND s.begin < q.end
             AND (s.begin + q.begin = q.end OR (s.source, s.begin + q.begin - q.end) GLOBAL IN (SELECT source, end FROM line_runs))) AS after_half_read,
         max(q.begin > s.begin) AS continued,
-        -- The record before it ended further on: the file was begun anew, and its beginning is what is missing.
+        -- The latest record before this run lies further on in the file: a new file was begun, and its beginning is missing.
         argMaxIf(q.end, q.until, NOT q.refused AND q.until < s.since - INTERVAL 1 SECOND) > s.begin AND NOT any(s.refused) AS begun_anew,
-        -- Of the runs that end before it, the one of the latest record; refused lines lie behind that, and say no time of theirs.
+        -- The end of the run with the latest record among those that end before this one. Refused lines, which have no time of
+        -- their own, may follow that run.
         if(any(s.refused),
             maxIf(q.end, NOT q.refused AND q.end <= s.begin AND abs(dateDiff('second', q.arrived, s.arrived)) <= 3600),
-            argMaxIf(q.end, (q.until, q.end), NOT q.refused AND q.end <= s.begin AND q.until <= s.since + INTERVAL 5 SECOND)) AS taken_before,
+            argMaxIf(q.end, (q.until, q.end), NOT q.refused AND q.end <= s.begin AND q.until <= s.since + INTERVAL 5 SECOND)) AS stored_before,
         maxIf(q.end, q.refused AND q.end <= s.begin AND abs(dateDiff('second', q.arrived, s.arrived)) <= 3600) AS refused_before,
-        if(begun_anew, 0, greatest(taken_before, refused_before)) AS gap_begin,
+        if(begun_anew, 0, greatest(stored_before, refused_before)) AS gap_begin,
         sum(q.end - q.begin) / sum(q.lines) AS mean_bytes
     FROM
     (
@@ -90,11 +92,11 @@ FROM
     GROUP BY s.source, s.begin, s.end, s.lines, s.since
 )
 WHERE NOT covered AND NOT half_read AND NOT after_half_read
-    -- The last line there is, half read: the next one will tell.
+    -- A single line at the end of the file may have been read in two parts: known when the next line arrives.
     AND (continued OR run_lines > 1 OR gap_end - gap_begin >= run_bytes);
 
--- By file and hour: lines that arrived, each delivery counted, and lines that are missing, by when the gap was noticed.
--- A gap that is filled later is none any more. outstanding is the sum since the beginning, and what to watch.
+-- Lines that arrived (each delivery counted) and lines that are missing, by file and hour. Missing lines count in the hour
+-- in which the gap was noticed, and no longer once they arrive. outstanding: missing lines since the beginning; 0 is normal.
 CREATE OR REPLACE VIEW reconciliation ${on_cluster} SQL SECURITY INVOKER AS
 SELECT
     hour,
@@ -113,7 +115,7 @@ FROM
     (
         SELECT toStartOfHour(minute) AS hour, source, toInt64(lines) AS arrived, 0 AS gaps, toInt64(0) AS missing_bytes, toInt64(0) AS missing
         FROM arrivals
-        -- What sojourn store load brought says nothing of where it lay.
+        -- Lines from sojourn store load have no position.
         WHERE source GLOBAL IN (SELECT source FROM line_runs)
         UNION ALL
         SELECT toStartOfHour(noticed) AS hour, source, 0 AS arrived, 1 AS gaps, toInt64(bytes) AS missing_bytes, lines AS missing

@@ -14,6 +14,11 @@ from sojourn_docs import NOTE
 HOUSE = Path(__file__).parents[2]
 HIDDEN = ("rollup_results", "rollup_due", "minutes_known", "minutes_due")  # how rollups are made, and nobody's to read
 
+# In the place of a comment that is no longer right: files of the schema are not changed once they were applied.
+PURPOSES = {
+    "arrivals": "Lines as they arrive, by file and minute of arrival. A line that is delivered twice counts twice.",
+}
+
 HEAD = f"""# Tables and views
 
 {NOTE}
@@ -74,9 +79,13 @@ def _shown(kind: str, default: str) -> str:
 
 
 def _purpose(table: str) -> str:
-    """The comment that stands above the table or view in its file."""
-    for file in sorted((HOUSE / "collector/clickhouse").glob("0*.sql")):
-        found = re.search(rf"((?:^--.*\n)+)CREATE (?:TABLE|VIEW) IF NOT EXISTS {table}\$?\W", file.read_text(), re.M)
-        if found:
-            return re.sub(r"\s*\n-- ", " ", found[1].strip()).removeprefix("-- ")
-    raise ValueError(f"nothing is said about {table}")
+    """Return the comment above the statement that defines the table or view, of several the last, in Markdown."""
+    if table in PURPOSES:
+        return PURPOSES[table]
+    statement = rf"CREATE (?:TABLE IF NOT EXISTS|VIEW IF NOT EXISTS|OR REPLACE VIEW) {table}\$?\W"
+    files = sorted((HOUSE / "collector/clickhouse").glob("0*.sql"))
+    comments = [text for file in files for text in re.findall(rf"((?:^--.*\n)+){statement}", file.read_text(), re.M)]
+    if not comments:
+        raise ValueError(f"{table}: no comment above its statement in collector/clickhouse")
+    paragraphs = re.sub(r"^-- ?", "", comments[-1].strip(), flags=re.M).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

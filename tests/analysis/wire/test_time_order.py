@@ -1,4 +1,4 @@
-"""Captures whose packets are not in the order of time, or are in the file twice: sorted, refused, and counted."""
+"""Packets out of the order of time are sorted or refused; packets that are in a capture twice are counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLE = Path(__file__).parents[3] / "docs/examples/wire.pcap.gz"
 needs_wireshark = pytest.mark.skipif(
     not all(map(shutil.which, ("tshark", "editcap", "mergecap", "reordercap"))), reason="no editcap, mergecap, tshark"
 )
-HALVES = "sort them first: reordercap IN OUT"
+ADVICE = "sort them first: reordercap IN OUT"
 
 
 def run(*command: str | Path) -> str:
@@ -38,8 +38,8 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def facts(path: Path) -> tuple[int, int, int]:
-    found = wire(path)
-    return len(found.connections), found.syn_retransmissions, len(found.exchanges)
+    result = wire(path)
+    return len(result.connections), result.syn_retransmissions, len(result.exchanges)
 
 
 def frames_at(times: list[float]) -> list[Frame]:
@@ -55,7 +55,7 @@ def test_swapped_halves_are_refused_and_reordercap_mends_them(example: Path, tmp
     run("editcap", "-F", "pcap", "-r", example, second, f"{count // 2 + 1}-{count}")
     swapped, mended = tmp_path / "swapped.pcap", tmp_path / "mended.pcap"
     run("mergecap", "-a", "-F", "pcap", "-w", swapped, second, first)
-    with pytest.raises(SojournError, match=rf"swapped\.pcap: the packets are not in the order of time.*{HALVES}"):
+    with pytest.raises(SojournError, match=rf"swapped\.pcap: the packets are not in the order of time.*{ADVICE}"):
         wire(swapped)
     run("reordercap", swapped, mended)
     assert facts(mended) == facts(example)
@@ -65,19 +65,19 @@ def test_swapped_halves_are_refused_and_reordercap_mends_them(example: Path, tmp
 def test_an_appended_copy_is_refused_and_a_merged_one_is_counted_as_duplicates(example: Path, tmp_path: Path) -> None:
     appended, merged = tmp_path / "appended.pcap", tmp_path / "merged.pcap"
     run("mergecap", "-a", "-F", "pcap", "-w", appended, example, example)
-    with pytest.raises(SojournError, match=HALVES):
+    with pytest.raises(SojournError, match=ADVICE):
         wire(appended)
     run("mergecap", "-F", "pcap", "-w", merged, example, example)
     assert facts(merged) == facts(example)
-    found = wire(merged)
+    result = wire(merged)
     removed = tmp_path / "removed.pcap"
     run("editcap", "-F", "pcap", "-D", "50", merged, removed)  # tshark's own search for duplicates
     by_editcap = (merged.stat().st_size - removed.stat().st_size) / (merged.stat().st_size - 24)
-    assert found.duplicates == found.counts.packets // 2
-    assert found.duplicates / found.counts.packets == pytest.approx(by_editcap, abs=0.01)
+    assert result.duplicates == result.counts.packets // 2
+    assert result.duplicates / result.counts.packets == pytest.approx(by_editcap, abs=0.01)
     once = wire(example)
     again = ("client_retransmissions", "server_retransmissions", "syn_ack_retransmissions", "acks_doubtful")
-    assert found.connections.select(pl.col(again).sum()).equals(once.connections.select(pl.col(again).sum()))
+    assert result.connections.select(pl.col(again).sum()).equals(once.connections.select(pl.col(again).sum()))
 
 
 @needs_wireshark
@@ -133,7 +133,7 @@ def test_what_is_held_back_is_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
     times = [k + (0.5 if k % 2 else -0.9) for k in range(500)]
     rows, _, _ = all_of(written(tmp_path, pcap(frames_at(times))), batch_bytes=200)
     assert [row[3] for row in rows] == sorted(row[3] for row in rows)
-    with pytest.raises(SojournError, match=HALVES):
+    with pytest.raises(SojournError, match=ADVICE):
         all_of(written(tmp_path, pcap(frames_at([*range(100), 50]))), batch_bytes=200)
 
 
@@ -149,8 +149,8 @@ def test_the_command_refuses_it_in_one_line(tmp_path: Path) -> None:
 def test_files_that_overlap_in_time_are_named(tmp_path: Path) -> None:
     begin = written(tmp_path, pcap(frames_at([0, 5000])), "one.pcap")
     other = [Frame(frame.time + SECOND, frame.data) for frame in frames_at([0, 9000])]
-    found = wire([begin, written(tmp_path, pcap(other), "two.pcap")])
-    assert found.counts.overlapping == [(str(tmp_path / "one.pcap"), str(tmp_path / "two.pcap"))]
-    assert any("mergecap" in note for note in wire_section(found).notes)
+    result = wire([begin, written(tmp_path, pcap(other), "two.pcap")])
+    assert result.counts.overlapping == [(str(tmp_path / "one.pcap"), str(tmp_path / "two.pcap"))]
+    assert any("mergecap" in note for note in wire_section(result).notes)
     later = [Frame(frame.time + 5 * SECOND, frame.data) for frame in frames_at([0, 9000])]
     assert wire([begin, written(tmp_path, pcap(later), "two.pcap")]).counts.overlapping == []

@@ -154,6 +154,9 @@ def wait_until(holds: Callable[[], Any], seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
+FILE_HEADER = 24  # bytes: a capture without a packet
+
+
 @contextmanager
 def captured(path: Path, ports: list[int]) -> Iterator[None]:
     """Packets of these ports on loopback go to ``path`` while this lasts."""
@@ -173,7 +176,7 @@ def captured(path: Path, ports: list[int]) -> Iterator[None]:
 
         def quiet() -> bool:
             sizes.append(path.stat().st_size)
-            return len(sizes) > 20 and len(set(sizes[-20:])) == 1
+            return sizes[-1] > FILE_HEADER and len(sizes) > 20 and len(set(sizes[-20:])) == 1
 
         wait_until(quiet)
     finally:

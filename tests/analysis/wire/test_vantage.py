@@ -41,18 +41,18 @@ def ordinary(place: str) -> list[Talk]:
 
 
 def shown(talks: Iterable[Talk]) -> WireResult:
-    found = tracked(segment for talk in talks for segment in talk.segments)
-    return wire_of(found, Counts(packets=found.connections["packets"].sum()))
+    result = tracked(segment for talk in talks for segment in talk.segments)
+    return wire_of(result, Counts(packets=result.connections["packets"].sum()))
 
 
 def dropped(place: str) -> Talk:
     """A request that the server does not acknowledge: it repeats its SYN-ACK after a second."""
     talk = handshake(place, 45_000, 0)
-    asked = talk.ask(25, request("/late"))
-    talk.again(250, asked)
+    late = talk.ask(25, request("/late"))
+    talk.again(250, late)
     talk.syn_ack(1_001)
     talk.ack(1_001 + DELAYS[place][1])
-    talk.again(1_030, asked)
+    talk.again(1_030, late)
     talk.ack(1_050, SERVER)
     talk.answer(1_100, answer())
     return talk
@@ -65,12 +65,12 @@ def test_vantage_follows_from_the_delays_of_the_handshake(place: str) -> None:
 
 def test_a_dropped_final_ack_is_stated_only_at_the_server() -> None:
     for place, proven in (("server", 1), ("client", 0), ("unknown", 0)):
-        found = shown([*ordinary(place), dropped(place)])
-        text = " ".join(found.findings)
+        result = shown([*ordinary(place), dropped(place)])
+        text = " ".join(result.findings)
         assert (FACT in text, POSSIBLE in text) == (bool(proven), not proven), place
-        server = found.servers.row(0, named=True)
+        server = result.servers.row(0, named=True)
         assert (server["acks_dropped"], server["acks_doubtful"]) == (proven, 1 - proven), place
-        lower = found.timeline["accept_wait_lower"].max()
+        lower = result.timeline["accept_wait_lower"].max()
         assert lower > 0.9 if proven else lower == 0.0, place
 
 
@@ -84,11 +84,11 @@ def without_request(talk: Talk) -> None:
 
 def fast_open(talk: Talk) -> None:
     """The SYN brought payload."""
-    asked = request("/late")
+    payload = request("/late")
     talk.segments.clear()
-    talk.send(0, CLIENT, SYN, asked, seq=talk.client_isn)
+    talk.send(0, CLIENT, SYN, payload, seq=talk.client_isn)
     talk.send(0.03, SERVER, SYN | ACK, seq=talk.server_isn)
-    talk.next[CLIENT] += len(asked)
+    talk.next[CLIENT] += len(payload)
     talk.ack(20)
     talk.syn_ack(1_001)
     talk.answer(1_100, answer())
@@ -116,12 +116,12 @@ def crossing(talk: Talk) -> None:
 def test_a_repeated_syn_ack_with_another_explanation_is_possible_at_most(happening: Callable[[Talk], None]) -> None:
     talk = handshake("server", 45_000, 0)
     happening(talk)
-    found = shown([*ordinary("server"), talk])
-    assert FACT not in " ".join(found.findings)
-    assert found.servers["acks_dropped"].sum() == 0
-    assert POSSIBLE in " ".join(found.findings)
+    result = shown([*ordinary("server"), talk])
+    assert FACT not in " ".join(result.findings)
+    assert result.servers["acks_dropped"].sum() == 0
+    assert POSSIBLE in " ".join(result.findings)
     for explanation in ("lost on its way", "TCP_DEFER_ACCEPT", "TCP Fast Open", "captured twice"):
-        assert explanation in " ".join(found.findings)
+        assert explanation in " ".join(result.findings)
 
 
 def test_a_syn_ack_after_the_server_has_spoken_is_no_dropped_ack() -> None:
@@ -130,9 +130,9 @@ def test_a_syn_ack_after_the_server_has_spoken_is_no_dropped_ack() -> None:
     talk.ack(26, SERVER)
     talk.syn_ack(1_001)
     talk.answer(1_100, answer())
-    found = shown([*ordinary("server"), talk])
-    assert found.servers.select("acks_dropped", "acks_doubtful", "syn_ack_retransmissions").row(0) == (0, 0, 1)
-    assert not any("ACK" in finding for finding in found.findings)
+    result = shown([*ordinary("server"), talk])
+    assert result.servers.select("acks_dropped", "acks_doubtful", "syn_ack_retransmissions").row(0) == (0, 0, 1)
+    assert not any("ACK" in finding for finding in result.findings)
 
 
 def test_duplicated_packets_are_no_dropped_ack() -> None:
@@ -141,16 +141,16 @@ def test_duplicated_packets_are_no_dropped_ack() -> None:
         for segment in talk.segments.copy():
             talk.again(segment.time / MS + 0.4, segment, fresh=False)
     talks[0].again(talks[0].segments[1].time / MS + 30, talks[0].segments[1])
-    found = shown(talks)
-    server = found.servers.row(0, named=True)
+    result = shown(talks)
+    server = result.servers.row(0, named=True)
     again = ("syn_retransmissions", "syn_ack_retransmissions", "acks_dropped", "acks_doubtful")
     assert [server[name] for name in again] == [0] * len(again)
-    assert found.duplicates == found.to_dict()["duplicates"] >= 5 * SEEN
-    assert any("duplicates of one before" in note for note in wire_section(found).notes)
+    assert result.duplicates == result.to_dict()["duplicates"] >= 5 * SEEN
+    assert any("duplicates of one before" in note for note in wire_section(result).notes)
 
 
-def queues(found: WireResult) -> dict[str, tuple[str, ...]]:
-    table = next(table for table in wire_section(found).tables if table.headings[0] == "queue")
+def queues(result: WireResult) -> dict[str, tuple[str, ...]]:
+    table = next(table for table in wire_section(result).tables if table.headings[0] == "queue")
     return {row[0]: row[1:] for row in table.rows}
 
 
@@ -178,11 +178,13 @@ def silent(count: int) -> list[Talk]:
 
 def test_repeated_syns_are_not_beside_a_known_0_of_dropped_syns() -> None:
     assert queues(shown(ordinary("client")))["backend: SYN dropped"][0] == "known"
-    found = shown([*ordinary("client"), *silent(10)])
-    assert found.syn_retransmissions == 10
-    kind, _, _, *figures = queues(found)["backend: SYN dropped"]
+    result = shown([*ordinary("client"), *silent(10)])
+    assert result.syn_retransmissions == 10
+    kind, _, _, *figures = queues(result)["backend: SYN dropped"]
     assert (kind, figures) == ("unknown", ["–"] * 3)
-    assert any("10 SYNs to a server had to be sent again: a full queue dropped" in told for told in found.findings)
+    assert any(
+        "10 SYNs to a server had to be sent again: a full queue dropped" in finding for finding in result.findings
+    )
 
 
 @pytest.mark.parametrize(("place", "kind"), [("server", "known"), ("client", "at most")])
@@ -193,7 +195,7 @@ def test_time_of_repeated_syns_is_known_to_be_of_dropped_ones_at_the_server(plac
     late.ask(30, request("/"))
     late.answer(60, answer())
     late.segments.insert(0, talk.segments[0])
-    found = shown([*ordinary(place), late])
-    assert queues(found)["backend: SYN dropped"][0] == kind
-    told = next(finding for finding in found.findings if "1 SYN to a server" in finding)
-    assert ("nothing took the one before" in told) == (place == "server")
+    result = shown([*ordinary(place), late])
+    assert queues(result)["backend: SYN dropped"][0] == kind
+    sentence = next(finding for finding in result.findings if "1 SYN to a server" in finding)
+    assert ("nothing took the one before" in sentence) == (place == "server")
