@@ -16,7 +16,7 @@ from sojourn_dashboards.sketches import merged
 SHARE = 0.5  # of the response time: above it, waiting outweighs all else
 GROWTH = 1.5  # times as many waiting as five minutes before
 FILLED = 0.5  # of the backlog, at the lowest of five minutes
-GAP = 0.001  # of the lines read
+GAP = 0.001  # of the lines of a file, arrived and missing
 UNCERTAINTY = 0.05  # s
 REFUSED = 0.001  # of the lines that arrived
 SILENCE = 600  # s
@@ -220,7 +220,7 @@ RULES = (
         f"the kernel drops "
         "handshakes, clients retry after seconds, and no log of the app shows it.",
     ),
-    # Where nothing arrives nothing is missing in between; the rule on silence speaks then.
+    # A gap shows when a later line of the file arrives. Where none does, the rule on silence fires.
     Rule(
         "sojourn-reconciliation",
         "Reconciliation gap",
@@ -232,8 +232,8 @@ RULES = (
         "warning",
         "OK",
         "{{ humanizePercentage .Values.A.Value }} of the lines of {{ .Labels.source }} have not arrived",
-        "Of the bytes of the log, more than one in a thousand of the last hours are covered by no line in the store, "
-        "neither a request nor a dead letter, though later lines arrived: they are lost.",
+        "Of the lines of the log, more than one in a thousand of the last hours are neither requests nor dead letters in "
+        "the store, though later lines of the file arrived: they are lost.",
     ),
     # No pair with enough requests: nothing rests on a clock.
     Rule(

@@ -145,10 +145,10 @@ def pipeline() -> Dashboard:
             Shown(
                 "Outstanding lines",
                 "Lines missing between lines that arrived, over all files since the beginning: bytes of a log that no "
-                "line in the store covers. 0 is normal, after a kill of an agent too; any other figure is loss, or "
-                "lines that come in a moment.",
+                "line in the store covers. 0 is normal, also after an agent was killed. Any other figure is loss, or "
+                "lines still under way.",
                 "locale",
-                "no agent has sent where its lines lay",
+                "no agent has reported positions of lines",
                 width=6,
                 height=4,
             ),
@@ -199,8 +199,8 @@ def pipeline() -> Dashboard:
         columns(
             Shown(
                 "Lines missing by file",
-                "By file and hour: lines that arrived, each delivery counted, and lines missing between them, by when "
-                "the gap was noticed. Bytes are exact, lines are bytes over the mean length of a line.",
+                "By file and hour: lines that arrived (each delivery counted), and lines missing between them, in the hour "
+                "in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line.",
                 "locale",
                 "no line arrived in this range",
                 width=14,

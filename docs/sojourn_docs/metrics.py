@@ -51,11 +51,11 @@ ATTRIBUTES = {
 OF_THE_HISTOGRAM = ("http.request.method", "http.route", "http.response.status_code")
 
 AGENT = {
-    "component_received_events_total": "lines read, by `file`, since the agent began; `reconciliation` does without",
+    "component_received_events_total": "lines read, by `file`, since the start of the agent; `reconciliation` does not use it",
     "component_errors_total": "errors, by component",
-    "component_discarded_events_total": "what a component gave up; not what the store refuses, which is sent again",
+    "component_discarded_events_total": "what a component discarded; not what the store refuses, which is sent again",
     "buffer_discarded_events_total": "what a buffer gave up",
-    "buffer_size_bytes": "what waits on disk for the store; `buffer_byte_size` in older agents",
+    "buffer_size_bytes": "what waits in a buffer: spans on disk, all else in memory; `buffer_byte_size` in older agents",
     "buffer_byte_size": "the same",
     "buffer_size_events": "events that wait; `buffer_events` in older agents",
     "buffer_events": "the same",

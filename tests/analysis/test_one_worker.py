@@ -41,7 +41,7 @@ def test_an_event_loop_is_no_failure_of_the_audit(busy: SplitResult) -> None:
     assert "workers-impossible" not in {finding.code for finding in split_findings(busy, "a.jsonl")}
 
 
-def test_an_event_loop_with_little_to_do_is_one_too(tmp_path: Path) -> None:
+def test_an_event_loop_at_low_load_is_recognised(tmp_path: Path) -> None:
     result = split_of_log(tmp_path, event_loop(2000, 5.0, lambda rng: rng.expovariate(20.0)))
     check = utilisation(result)
     assert check["value"] < 1

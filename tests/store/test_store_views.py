@@ -37,8 +37,8 @@ def gaps(dsn: str) -> list[tuple[object, ...]]:
 
 def test_lines_that_follow_one_another_are_one_run(store_dsn: str) -> None:
     tell(store_dsn, lines(3, 1, 2, 0, 6, 7), refused(400, 50))
-    found = ask(store_dsn, "SELECT begin, end, lines, refused FROM line_runs ORDER BY begin")
-    assert found == [(0, 400, 4, False), (400, 450, 1, True), (600, 800, 2, False)]
+    runs = ask(store_dsn, "SELECT begin, end, lines, refused FROM line_runs ORDER BY begin")
+    assert runs == [(0, 400, 4, False), (400, 450, 1, True), (600, 800, 2, False)]
 
 
 def test_a_line_lost_shows_and_one_delivered_twice_does_not(store_dsn: str) -> None:
@@ -71,16 +71,16 @@ def test_a_rotated_log_begins_at_0_again(store_dsn: str) -> None:
 
 
 def test_a_line_read_in_two_halves_is_no_gap(store_dsn: str) -> None:
-    """Vector tells the byte at which its second reading began."""
+    """Vector reports the byte at which its second reading began."""
     tell(store_dsn, lines(*range(10)), lines(0, begin=1040, since=10))
-    assert gaps(store_dsn) == []  # the next line will tell
+    assert gaps(store_dsn) == []  # unknown until the next line arrives
     tell(store_dsn, lines(*range(11, 15)))
     assert gaps(store_dsn) == []
     tell(store_dsn, lines(17))
     assert [gap[:2] for gap in gaps(store_dsn)] == [(1500, 1700)]
 
 
-def test_what_lies_before_the_first_line_known_is_no_loss(store_dsn: str) -> None:
+def test_bytes_before_the_first_known_line_are_no_gap(store_dsn: str) -> None:
     """An agent that is upgraded goes on in the middle of its file."""
     tell(store_dsn, lines(*range(500, 510)))
     assert gaps(store_dsn) == []
@@ -88,16 +88,16 @@ def test_what_lies_before_the_first_line_known_is_no_loss(store_dsn: str) -> Non
     assert gaps(store_dsn) == [(51000, 51100, 1)]
 
 
-def test_what_is_loaded_says_nothing_of_lines_lost(store_dsn: str, tmp_path: Path) -> None:
+def test_loaded_lines_have_no_runs_and_no_reconciliation(store_dsn: str, tmp_path: Path) -> None:
     load(store_dsn, write_log(tmp_path / "a.jsonl", record(1), b"bad\n", record(2)))
     assert one(store_dsn, "SELECT count() FROM line_runs") == 0
     assert one(store_dsn, "SELECT count() FROM reconciliation") == 0
 
 
-def test_a_store_of_before_keeps_its_rows(
+def test_an_older_store_keeps_its_rows_and_gets_the_views(
     make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A store made without the columns gets them in place; its rows stay, and what comes then is watched."""
+    """A store without the columns gets them in place; its rows stay, and gaps between later lines are seen."""
     older = [m for m in migrations() if m.version < 96]
     with monkeypatch.context() as patch:
         patch.setattr(migrate, "migrations", lambda cluster: older)
