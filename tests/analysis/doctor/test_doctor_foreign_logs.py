@@ -107,7 +107,7 @@ SAMPLES = {
     "JSON of nginx's variables": (json.dumps(OWN_JSON), "nginx's variables"),
     "JSON of an app": ('{"level":"info","msg":"started"}', "JSON lines without the keys"),
 }
-LONG_S = 5.0  # of processor time: a pattern that backtracks takes minutes for these lines
+LONG_S = 5.0  # of processor time: a pattern that backtracks without end needs far more for these lines
 NGINX_LINE = "access_log /var/log/nginx/sojourn.jsonl"
 OF_NGINX = {name for name in SAMPLES if name.startswith(("common", "combined", "nginx's error log"))}
 
