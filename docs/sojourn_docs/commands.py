@@ -40,8 +40,9 @@ def _contents(root: Command) -> str:
 
 
 def first_sentence(command: Command) -> str:
-    """What a command is for, in one sentence."""
-    return command.summary.partition(". ")[0].rstrip(".") + "."
+    """Return the first sentence of a command's help, with its full stop or question mark."""
+    sentence = command.summary.partition(". ")[0].rstrip(".")
+    return sentence if sentence.endswith("?") else sentence + "."
 
 
 def _section(command: Command) -> str:
