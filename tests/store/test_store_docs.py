@@ -32,3 +32,10 @@ def test_the_reference_names_what_the_code_does() -> None:
         assert f"`{role}`" in text
         assert f"`{user}`: `{user.upper()}_PASSWORD_FILE`" in text
     assert set(EXPIRING) <= set(re.findall(r"^## (\w+)", TABLES.read_text(), re.M))
+
+
+def test_comments_of_the_schema_are_paragraphs_of_the_last_definition() -> None:
+    text = TABLES.read_text()
+    assert not re.search(r"^--", text, re.M)
+    reconciliation = text.partition("## reconciliation")[2].partition("\n## ")[0]
+    assert "(each delivery counted)" in reconciliation
