@@ -55,7 +55,7 @@ AGENT = {
     "component_errors_total": "errors, by component",
     "component_discarded_events_total": "what a component discarded; not what the store refuses, which is sent again",
     "buffer_discarded_events_total": "what a buffer gave up",
-    "buffer_size_bytes": "what waits in a buffer: spans on disk, all else in memory; `buffer_byte_size` in older agents",
+    "buffer_size_bytes": "what waits in a buffer (spans: on disk, all else: in memory); `buffer_byte_size` if older",
     "buffer_byte_size": "the same",
     "buffer_size_events": "events that wait; `buffer_events` in older agents",
     "buffer_events": "the same",
