@@ -232,8 +232,8 @@ RULES = (
         "warning",
         "OK",
         "{{ humanizePercentage .Values.A.Value }} of the lines of {{ .Labels.source }} have not arrived",
-        "Of the lines of the log, more than one in a thousand of the last hours are neither requests nor dead letters in "
-        "the store, though later lines of the file arrived: they are lost.",
+        "Of the lines of the log, more than one in a thousand of the last hours are neither requests nor dead letters "
+        "in the store, though later lines of the file arrived: they are lost.",
     ),
     # No pair with enough requests: nothing rests on a clock.
     Rule(

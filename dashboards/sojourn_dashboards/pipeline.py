@@ -199,8 +199,8 @@ def pipeline() -> Dashboard:
         columns(
             Shown(
                 "Lines missing by file",
-                "By file and hour: lines that arrived (each delivery counted), and lines missing between them, in the hour "
-                "in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line.",
+                "By file and hour: lines that arrived (each delivery counted), and lines missing between them, in the "
+                "hour in which the gap was noticed. Bytes are exact; lines are bytes over the mean length of a line.",
                 "locale",
                 "no line arrived in this range",
                 width=14,

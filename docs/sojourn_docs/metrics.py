@@ -51,7 +51,7 @@ ATTRIBUTES = {
 OF_THE_HISTOGRAM = ("http.request.method", "http.route", "http.response.status_code")
 
 AGENT = {
-    "component_received_events_total": "lines read, by `file`, since the start of the agent; `reconciliation` does not use it",
+    "component_received_events_total": "lines read since the start of the agent, by `file`; not in `reconciliation`",
     "component_errors_total": "errors, by component",
     "component_discarded_events_total": "what a component discarded; not what the store refuses, which is sent again",
     "buffer_discarded_events_total": "what a buffer gave up",
