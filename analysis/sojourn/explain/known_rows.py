@@ -6,7 +6,7 @@ import polars as pl
 
 from sojourn.explain.known import Known, known_of
 
-# Requests by what is known of them; of a frame as ``split_rows`` makes it. store/sql/known.sql has the same.
+# Requests by what is known of them; of a frame as ``split_rows`` makes it. store/sql/backends.sql has the same.
 _BOTH = pl.col("queue").is_not_null() & pl.col("service_time").is_not_null()
 _UNANSWERED = pl.col("proxied") & ~pl.col("answered") & pl.col("queue").is_null()
 KNOWN_COUNTS = {

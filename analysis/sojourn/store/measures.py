@@ -15,7 +15,7 @@ from sojourn.explain.checks import INSTANTS
 from sojourn.explain.clock.at import Lines
 from sojourn.explain.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.explain.components import COMPONENTS, QUEUE_SOURCES
-from sojourn.explain.known import Known, known_of
+from sojourn.explain.known import COUNTS, Known, known_of
 from sojourn.explain.measures import EDGE, GROUP_SHOWN, ROUNDING, SHOWN, Row
 from sojourn.explain.one_worker import Overlap
 from sojourn.explain.statistics import FIGURES, QUANTILES, Summary
@@ -123,7 +123,7 @@ class StoreMeasures(ChartMeasures):
 
     def known(self) -> Known:
         """See ``Measures``."""
-        return known_of(self._rows("known"))
+        return known_of({name: row[name] for name in ("upstream", *COUNTS)} for row in self._backends)
 
     def phases(self, instant: str, tick: int) -> int:
         """See ``Measures``."""
@@ -142,7 +142,7 @@ class StoreMeasures(ChartMeasures):
 
     def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
         """See ``Measures``."""
-        rows = self._rows("backends")
+        rows = [row for row in self._backends if row["held_until"] is not None]  # of some request handed to an app
         seconds = max(((row["held_until"] - first).total_seconds() for row in rows), default=0.0)
         return seconds, [(row["upstream"], row["workers"], row["busy"]) for row in rows]
 
@@ -150,6 +150,10 @@ class StoreMeasures(ChartMeasures):
         """See ``Measures``."""
         rows = self._rows("overlaps", sql.overlap_parts())
         return {row["upstream"]: Overlap(row["most"], row["share"]) for row in rows}
+
+    @functools.cached_property
+    def _backends(self) -> list[Row]:
+        return self._rows("backends")
 
     @functools.cached_property
     def _counted(self) -> Row:

@@ -1,10 +1,22 @@
--- How long the workers of each backend were held: until the span's end, where work went on for a client already gone.
+-- Requests of each backend by what is known of them (sojourn.explain.known), and how long its workers were held: until the
+-- span's end, where work went on for a client already gone. One statement: to plan it costs more than to run it.
 SELECT
     upstream,
-    uniqExact(worker) AS workers,
-    ifNull(sum(coalesce(span_seconds, service_time)), 0) AS busy,
-    max(greatest(time, ifNull(span_start + toIntervalMicrosecond(toInt64(span_seconds * 1e6)), time))) AS held_until
-FROM split
-WHERE served AND proxied
+    countIf(NOT s.proxied) AS not_proxied,
+    countIf(s.answered) AS answered,
+    countIf(s.answered AND told_both AND queue_source IN ('stamp', 'span')) AS by_stamp,
+    countIf(s.answered AND told_both AND queue_source = 'duration') AS by_duration,
+    countIf(s.answered AND queue IS NULL) AS silent,
+    countIf(s.proxied AND NOT s.answered AND queue IS NULL AND status = 504) AS timed_out,
+    countIf(s.proxied AND NOT s.answered AND queue IS NULL AND status = 499) AS left,
+    countIf(s.proxied AND NOT s.answered AND queue IS NULL AND status NOT IN (499, 504)) AS failed,
+    countIf(s.impossible) AS impossible,
+    uniqExactIf(worker, s.proxied) AS workers,
+    ifNull(sumIf(coalesce(span_seconds, service_time), s.proxied), 0) AS busy,
+    maxOrNullIf(
+        greatest(time, ifNull(span_start + toIntervalMicrosecond(toInt64(span_seconds * 1e6)), time)), s.proxied
+    ) AS held_until
+FROM split AS s
+WHERE served
 GROUP BY upstream
 ORDER BY upstream ASC NULLS FIRST
