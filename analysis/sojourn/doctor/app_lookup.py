@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -13,9 +14,10 @@ from pathlib import Path
 from sojourn.doctor.app_servers import AppServer, server_of_headers, server_of_processes
 
 PATIENCE_S = 2.0  # for each backend to connect, and to answer
-MOST_ASKED = 20
+MOST_REQUESTS = 20  # backends that get one
 _LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):([0-9]{1,5})")
-_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_HIGHEST_PORT = 65535
 _PROC = Path("/proc")
 _TCP_LISTEN, _UNIX_LISTEN = "0A", "00010000"
 _SOCKET = re.compile(r"socket:\[([0-9]+)\]")
@@ -33,26 +35,25 @@ def unix_path(address: str) -> str | None:
     return path if path.startswith("/") else None
 
 
-def plain_address(address: str) -> str:
+def plain_address(address: str, default_port: int = 80) -> str:
     """Return an address as nginx logs it, whichever way a configuration writes it."""
     if (path := unix_path(address)) is not None:
         return f"unix:{path}"
-    if address.startswith("localhost"):
-        address = address.replace("localhost", "127.0.0.1", 1)
-    return address if re.search(r":[0-9]+$", address) else f"{address}:80"
+    address = re.sub(r"^localhost(?=:|$)", "127.0.0.1", address)
+    return address if re.search(r":[0-9]+$", address) else f"{address}:{default_port}"
 
 
-def servers_at(addresses: Iterable[str], *, here: bool, ask: bool) -> dict[str, AppServer]:
+def servers_at(addresses: Iterable[str], *, on_this_machine: bool, ask: bool) -> dict[str, AppServer]:
     """Return the servers at some addresses, as far as they are known.
 
     Args:
         addresses: as nginx logs them.
-        here: the addresses are of this machine's own nginx: its processes are looked at.
-        ask: send ``HEAD /`` to each, up to ``MOST_ASKED``.
+        on_this_machine: the addresses are of this machine's own nginx: look at its processes.
+        ask: send ``HEAD /`` to each, up to ``MOST_REQUESTS``.
     """
     named = list(dict.fromkeys(addresses))
-    known = listening_servers(named) if here else {}
-    for address in named[:MOST_ASKED] if ask else ():
+    known = listening_servers(named) if on_this_machine else {}
+    for address in named[:MOST_REQUESTS] if ask else ():
         process, answer = known.get(address, AppServer()), answering_server(address)
         best = process if process.name or not answer.name else answer
         known[address] = replace(best, language=answer.language or process.language)
@@ -64,16 +65,19 @@ def listening_servers(addresses: Iterable[str]) -> dict[str, AppServer]:
 
     Of another user's processes only root sees which sockets they hold.
     """
-    wanted = set(addresses)
-    inodes = {inode: address for address in wanted for inode in _inodes(address)}
+    # Several addresses may share a socket: 127.0.0.1:80 and [::1]:80.
+    by_inode: dict[str, list[str]] = {}
+    for address in dict.fromkeys(addresses):
+        for inode in set(_listening_inodes(address)):
+            by_inode.setdefault(inode, []).append(address)
     commands: dict[str, list[str]] = {}
-    for process in _PROC.glob("[0-9]*") if inodes else ():
-        for address in {inodes[each] for each in _held(process) if each in inodes}:
+    for process in _PROC.glob("[0-9]*") if by_inode else ():
+        for address in {address for inode in _socket_inodes(process) for address in by_inode.get(inode, ())}:
             commands.setdefault(address, []).append(_command(process))
     return {address: server_of_processes(each) for address, each in commands.items()}
 
 
-def _inodes(address: str) -> Iterable[str]:
+def _listening_inodes(address: str) -> Iterator[str]:
     if (port := local_port(address)) is not None:
         for cells in (line.split() for name in ("tcp", "tcp6") for line in _lines(_PROC / "net" / name)):
             if len(cells) > 9 and cells[3] == _TCP_LISTEN and cells[1].endswith(f":{port:04X}"):
@@ -91,16 +95,15 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _held(process: Path) -> set[str]:
-    """The inodes of a process's sockets; none where another user's process does not show them, or it has ended."""
-    found = set()
-    try:
-        for entry in os.scandir(process / "fd"):
-            if match := _SOCKET.fullmatch(os.readlink(entry.path)):
-                found.add(match[1])
-    except OSError:
-        return found
-    return found
+def _socket_inodes(process: Path) -> set[str]:
+    """Return the inodes of a process's sockets; none where it has ended, or is another user's and hides them."""
+    inodes = set()
+    with suppress(OSError), os.scandir(process / "fd") as entries:
+        for entry in entries:
+            with suppress(OSError):  # closed meanwhile
+                if match := _SOCKET.fullmatch(os.readlink(entry.path)):
+                    inodes.add(match[1])
+    return inodes
 
 
 def _command(process: Path) -> str:
@@ -113,10 +116,11 @@ def _command(process: Path) -> str:
 def answering_server(address: str) -> AppServer:
     """Return the server that answers ``HEAD /`` at an address, by its headers; an unknown one where none answers."""
     try:
-        connection = _connected(address)
+        connection = _connection_to(address)
         if connection is None:
             return AppServer()
         try:
+            connection.connect()
             connection.request("HEAD", "/", headers={"Host": "localhost", "Connection": "close"})
             headers = connection.getresponse().getheaders()
         finally:
@@ -126,12 +130,24 @@ def answering_server(address: str) -> AppServer:
     return server_of_headers({name.lower(): value for name, value in headers})
 
 
-def _connected(address: str) -> HTTPConnection | None:
-    path, match = unix_path(address), _HOST_AND_PORT.fullmatch(address)
-    if path is not None:
-        connection = HTTPConnection("localhost", timeout=PATIENCE_S)
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(PATIENCE_S)
-        connection.sock.connect(path)
-        return connection
-    return HTTPConnection(match[1].strip("[]"), int(match[2]), timeout=PATIENCE_S) if match else None
+class _UnixConnection(HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=PATIENCE_S)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE_S)
+        self.sock.connect(self._path)
+
+
+def _connection_to(address: str) -> HTTPConnection | None:
+    if (path := unix_path(address)) is not None:
+        return _UnixConnection(path)
+    match = _HOST_AND_PORT.fullmatch(address)
+    if match is None or not 0 < int(match[2]) <= _HIGHEST_PORT:
+        return None
+    return HTTPConnection(match[1].strip("[]"), int(match[2]), timeout=PATIENCE_S)

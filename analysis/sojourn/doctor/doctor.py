@@ -79,7 +79,7 @@ def diagnose(
 
             told = diagnosed_log(target, spans, since, on_size, on_progress)
         if kinds[target] != NGINX:
-            servers = _servers(told, confs, ask=ask_backends)
+            servers = _servers(told.connects, confs, ask=ask_backends)
             told.findings = [_explained(finding, found, confs, servers) for finding in told.findings]
         found.add(told)
     for conf in confs:
@@ -123,14 +123,15 @@ def _conf_path(target: str) -> Path:
     return path / "nginx.conf" if path.is_dir() else path
 
 
-def _servers(told: Diagnosis, confs: list[Conf], *, ask: bool) -> dict[str, AppServer]:
-    """The servers of the backends in a log or a store: by a configuration, and by asking those that are in none."""
+def _servers(backends: Iterable[str], confs: list[Conf], *, ask: bool) -> dict[str, AppServer]:
+    """Return the servers of backends: by a configuration, or, if ``ask``, by the answers of those in none."""
     known: dict[str, AppServer] = {}
     for conf in confs:
         for each in conf.passes:
-            known.update(dict.fromkeys(conf.addresses(each), conf.server_of(each)))
-    plain = {backend: plain_address(backend) for backend in told.connects}
-    known.update(servers_at([each for each in plain.values() if each not in known], here=False, ask=ask))
+            known.update(conf.servers_of(each))
+    plain = {backend: plain_address(backend) for backend in backends}
+    unseen = [address for address in plain.values() if address not in known]
+    known.update(servers_at(unseen, on_this_machine=False, ask=ask))
     return {backend: known.get(address, AppServer()) for backend, address in plain.items()}
 
 

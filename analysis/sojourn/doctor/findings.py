@@ -98,7 +98,10 @@ class Diagnosis(Shown):
         self.findings += other.findings
         self.checked += other.checked
         self.unseen += other.unseen
-        self.connects.update(other.connects)
+        for backend, (answers, mean) in other.connects.items():
+            earlier, earlier_mean = self.connects.get(backend, (0, 0.0))
+            total = earlier + answers
+            self.connects[backend] = total, (earlier * earlier_mean + answers * mean) / total
 
     def ordered(self, ignored: Iterable[str] = ()) -> Diagnosis:
         """The same, worst first, every finding once, without those whose codes are ignored."""

@@ -58,7 +58,7 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
     denied = _DENIED in (read.refusal or "")  # it is this machine's, and only root may have it tested
     conf = Conf(path, read, _version() if told or denied else None)
     conf.asked = ask
-    conf.servers = _servers(conf, here=told or denied)
+    conf.servers = _servers(conf, on_this_machine=told or denied)
     conf.somaxconn = somaxconn or (_somaxconn() if told or denied else None)
     if told:
         found.checked.append("nginx takes the configuration (nginx -t)")
@@ -83,10 +83,15 @@ def _empty(path: Path) -> Reading:
     return Reading(Directive("", [], str(path)), None, (), {})
 
 
-def _servers(conf: Conf, *, here: bool) -> dict[str, AppServer]:
-    spoken = [address for each in conf.passes if each.family == "proxy" for address in conf.addresses(each)]
-    others = [address for each in conf.passes if each.family != "proxy" for address in conf.addresses(each)]
-    return {**servers_at(others, here=here, ask=False), **servers_at(spoken, here=here, ask=conf.asked)}
+def _servers(conf: Conf, *, on_this_machine: bool) -> dict[str, AppServer]:
+    http, others = (
+        [address for each in conf.passes if (each.family == "proxy") == of_http for address in conf.addresses(each)]
+        for of_http in (True, False)
+    )
+    return {
+        **servers_at(others, on_this_machine=on_this_machine, ask=False),
+        **servers_at(http, on_this_machine=on_this_machine, ask=conf.asked),
+    }
 
 
 def _look(conf: Conf, found: Diagnosis) -> None:

@@ -28,7 +28,7 @@ _NO_INSTANT = re.compile(r"\$\{?(?:time_iso8601|time_local|date_local|date_gmt|r
 
 
 def client_findings(conf: Conf) -> Iterator[Finding]:
-    """Headers of clients that reach an app, beside the stamps themselves."""
+    """Yield headers of clients that reach an app; stamps have findings of their own."""
     checked: set[tuple[int, str]] = set()
     subrequests = [] if conf.blank else conf.subrequest_passes
     for each in [*conf.passes, *subrequests]:
@@ -45,7 +45,7 @@ def client_findings(conf: Conf) -> Iterator[Finding]:
 
 def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
     headers = {header.name.lower(): header for header in REQUEST_HEADERS}
-    for name, value, made in handover.sent():
+    for name, value, line in handover.sent():
         if name not in headers or name in STAMPS or not comes_from_client(conf, value):
             continue
         text = headers[name].line(handover.family, headers[name].value if conf.house else headers[name].bare)
@@ -56,9 +56,9 @@ def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
             f"{holder.title} sends on the {headers[name].name} of any client ({printable(value)}).",
             _WHY,
             text,
-            place_of(made, holder),
+            place_of(line, holder),
             REPLACE,
-            (instead_of(made, text),),
+            (instead_of(line, text),),
         )
 
 
@@ -84,7 +84,7 @@ def _not_set_in_subrequest(handover: Pass) -> Iterator[Finding]:
     present = _set_or_cleared(handover)
     if missing := _missing(present):
         own = handover.level.own(handover.setter)
-        # With lines of its own the location inherits none any more.
+        # A location with lines of its own inherits none.
         inherited = [] if own else [written(each) for each in handover.level.effective(handover.setter)]
         text = "\n".join([*blank_lines(handover.family, present), *inherited])
         last = own[-1] if own else handover.outermost
@@ -121,10 +121,10 @@ def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: L
     """Return the lines that set the headers that are not set yet on the way to an app.
 
     Args:
-        conf: The configuration.
-        handover: Where requests are handed to an app.
-        present: Headers that are set already, in small letters.
-        like: A level whose lines are kept where they do not send on a client's value.
+        conf: the configuration.
+        handover: where requests are handed to an app.
+        present: headers that are set already, in small letters.
+        like: a level whose lines are kept where they do not send on a client's value.
     """
     kept: dict[str, str] = {}
     for each in like.own(handover.setter) if like else []:

@@ -25,6 +25,9 @@ from sojourn.words import counted, milliseconds, printable
 KEPT_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
 WORTH = 0.001  # s: nginx counts in milliseconds
 ENOUGH = 100  # answers
+VERSION_LINE = "proxy_http_version 1.1;"
+CONNECTION_LINE = 'proxy_set_header Connection "";'
+EMPTY_STAYS = '"" "";'  # of a map that closed the connections of requests without Upgrade
 HELPS = (
     "Keeping them (keepalive 32) saves a connect per request where any free worker takes the next request of a "
     "connection: Node, Go, one process of an ASGI server, Java's servers, another proxy."
@@ -49,7 +52,7 @@ def keepalive_findings(conf: Conf) -> Iterator[Finding]:
         if server.connections == BOUND:
             if kept and each.target not in done and _used(conf, each, by_default=by_default):
                 done.add(each.target)
-                yield _harmful(each, upstream, lines, server)
+                yield _harmful(each, upstream, lines, server, by_default=by_default)
         elif each.family == "fastcgi" or by_default:
             continue
         elif kept:
@@ -59,33 +62,39 @@ def keepalive_findings(conf: Conf) -> Iterator[Finding]:
             yield from _not_kept(conf, each, upstream, server)
 
 
-def _used(conf: Conf, found: Pass, *, by_default: bool) -> bool:
+def _used(conf: Conf, handover: Pass, *, by_default: bool) -> bool:
     """Whether a place hands requests on over the kept connections of its upstream."""
-    if found.family == "fastcgi":
-        return found.level.value("fastcgi_keep_conn") == "on"
-    return by_default or not (_speaking(found) or _closing(conf, found))
+    if handover.family == "fastcgi":
+        return handover.level.value("fastcgi_keep_conn") == "on"
+    return by_default or not (_missing_lines(handover) or _closing_entries(conf, handover))
 
 
-def _harmful(found: Pass, upstream: Directive, lines: list[Directive], server: AppServer) -> Finding:
-    target = printable(found.target)
+def _harmful(
+    handover: Pass, upstream: Directive, lines: list[Directive], server: AppServer, *, by_default: bool
+) -> Finding:
+    target = printable(handover.target)
     what = f"Connections to the upstream {target} are kept open, and {server.name} does not share them among workers."
     why = (
         f"{server.why[:1].upper()}{server.why[1:]}: requests wait for a busy worker beside a free one, and that wait "
         "looks like too few workers."
     )
     subject = f"upstream {target}"
-    if lines:
+    if lines and not by_default:
         edits = tuple(map(without, lines))
         text = "\n".join(map(written, lines))
         return Finding("keepalive-bound", WARNING, subject, what, why, text, place_of(lines[-1]), REMOVE, edits)
-    edit = after(upstream.block[-1] if upstream.block else upstream, "keepalive 0;")
-    return Finding("keepalive-bound", WARNING, subject, what, why, "keepalive 0;", place_of(upstream), ADD, (edit,))
+    text = "keepalive 0;"
+    if lines:  # without them nginx would keep connections by default
+        edits = (*map(without, lines[:-1]), instead_of(lines[-1], text))
+        return Finding("keepalive-bound", WARNING, subject, what, why, text, place_of(lines[-1]), REPLACE, edits)
+    edit = after(upstream.block[-1] if upstream.block else upstream, text)
+    return Finding("keepalive-bound", WARNING, subject, what, why, text, place_of(upstream), ADD, (edit,))
 
 
-def _not_kept(conf: Conf, found: Pass, upstream: Directive, server: AppServer) -> Iterator[Finding]:
-    if server.connections not in (SHARED, UNKNOWN) or all(map(unix_path, conf.addresses(found))):
+def _not_kept(conf: Conf, handover: Pass, upstream: Directive, server: AppServer) -> Iterator[Finding]:
+    if server.connections not in (SHARED, UNKNOWN) or all(map(unix_path, conf.addresses(handover))):
         return  # a connect to a unix socket costs next to nothing
-    target = printable(found.target)
+    target = printable(handover.target)
     subject, where = f"upstream {target}", place_of(upstream)
     if server.connections == UNKNOWN:
         what = f"Connections to the upstream {target} are not kept open, and the server behind it is unknown."
@@ -94,9 +103,9 @@ def _not_kept(conf: Conf, found: Pass, upstream: Directive, server: AppServer) -
         return
     edits = [after(upstream.block[-1] if upstream.block else upstream, "keepalive 32;")]
     lines = ["keepalive 32;"]
-    if more := _speaking(found):
-        edits.append(after(_anchor(found), "\n".join(more)))
-        lines = [f"# in upstream {target}:", *lines, f"# in {found.level.title}:", *more]
+    if more := _missing_lines(handover):
+        edits.append(after(_anchor(handover), "\n".join(more)))
+        lines = [f"# in upstream {target}:", *lines, f"# in {handover.level.title}:", *more]
     yield Finding(
         "keepalive-missing",
         INFO,
@@ -111,54 +120,54 @@ def _not_kept(conf: Conf, found: Pass, upstream: Directive, server: AppServer) -
     )
 
 
-def weigh_connects(conf: Conf, found: Diagnosis) -> None:
+def weigh_connects(conf: Conf, diagnosis: Diagnosis) -> None:
     """Hold ``keepalive-missing`` of a configuration against the connect times of the logs that were read beside it."""
     for upstream in dict.fromkeys(each.target for each in conf.passes if each.target in conf.upstreams):
         addresses = next(conf.addresses(each) for each in conf.passes if each.target == upstream)
-        measured = [each for backend, each in found.connects.items() if plain_address(backend) in addresses]
+        measured = [each for backend, each in diagnosis.connects.items() if plain_address(backend) in addresses]
         answers = sum(count for count, _ in measured)
         if answers < ENOUGH:
             continue
         mean = sum(count * connect for count, connect in measured) / answers
         name = f"upstream {printable(upstream)}"
         cost = f"Connecting took {milliseconds(mean)} ms on average, on {counted(answers, 'answer')}."
-        missing = [each for each in found.findings if each.code == "keepalive-missing" and each.subject == name]
+        missing = [each for each in diagnosis.findings if each.code == "keepalive-missing" and each.subject == name]
         for each in missing:
-            found.findings.remove(each)
+            diagnosis.findings.remove(each)
             if mean >= WORTH:
-                found.findings.append(replace(each, why=f"{cost} {each.why}"))
+                diagnosis.findings.append(replace(each, why=f"{cost} {each.why}"))
             else:
-                found.checked.append(f"connecting to {name} takes {milliseconds(mean)} ms on average")
+                diagnosis.checked.append(f"connecting to {name} takes {milliseconds(mean)} ms on average")
 
 
-def _anchor(found: Pass) -> Directive:
-    """Behind what new lines may stand: the location's own headers, or the pass."""
-    own = found.level.own("proxy_set_header")
-    return own[-1] if own else found.outermost
+def _anchor(handover: Pass) -> Directive:
+    """Return the directive that new lines are put behind: the location's last header, or the pass."""
+    own = handover.level.own("proxy_set_header")
+    return own[-1] if own else handover.outermost
 
 
-def _speaking(found: Pass) -> list[str]:
-    """The lines a location lacks for its connections to be kept."""
+def _missing_lines(handover: Pass) -> list[str]:
+    """Return the lines that a location lacks for its connections to be kept."""
     lines = []
-    if found.level.value("proxy_http_version", "1.0") == "1.0":
-        lines.append("proxy_http_version 1.1;")
-    values = [value for name, value, _ in found.sent() if name == "connection"]
+    if handover.level.value("proxy_http_version", "1.0") == "1.0":
+        lines.append(VERSION_LINE)
+    values = [value for name, value, _ in handover.sent() if name == "connection"]
     if not values or (values[-1] and "$" not in values[-1]):
-        lines.append('proxy_set_header Connection "";')
-        if not found.level.own("proxy_set_header"):
+        lines.append(CONNECTION_LINE)
+        if not handover.level.own("proxy_set_header"):
             lines += [
                 written(d)
-                for d in found.level.effective("proxy_set_header")
+                for d in handover.level.effective("proxy_set_header")
                 if d.args and d.args[0].lower() != "connection"
             ]
     return lines
 
 
-def _unused(conf: Conf, found: Pass, server: AppServer) -> Iterator[Finding]:
-    lines, closing = _speaking(found), _closing(conf, found)
+def _unused(conf: Conf, handover: Pass, server: AppServer) -> Iterator[Finding]:
+    lines, closing = _missing_lines(handover), _closing_entries(conf, handover)
+    where = place_of(handover.directive, handover.level)
     if server.connections == UNKNOWN and (lines or closing):
-        where = place_of(found.directive, found.level)
-        yield _not_used(found, INFO, f"{HELPS} {HARMS}", _question(conf), where, RUN)
+        yield _not_used(handover, INFO, f"{HELPS} {HARMS}", _question(conf), where, RUN)
     if server.connections != SHARED:
         return
     why = (
@@ -166,45 +175,41 @@ def _unused(conf: Conf, found: Pass, server: AppServer) -> Iterator[Finding]:
         "closes every connection after one request."
     )
     for entry in closing:
-        text = f'{_quoted(entry.name)} "";'
-        yield _not_used(found, WARNING, why, text, place_of(entry), REPLACE, (instead_of(entry, text),))
-    if not lines:
-        return
-    versions = [d for d in found.level.own("proxy_http_version") if d.args == ["1.0"]]
-    wrong = [
-        made
-        for name, value, made in found.sent()
-        if name == "connection" and value and "$" not in value and made in found.level.own("proxy_set_header")
+        edit = instead_of(entry, EMPTY_STAYS)
+        yield _not_used(handover, WARNING, why, EMPTY_STAYS, place_of(entry), REPLACE, (edit,))
+    if lines:
+        yield _not_used(handover, WARNING, why, "\n".join(lines), where, ADD, _edits(handover, lines))
+
+
+def _edits(handover: Pass, lines: list[str]) -> tuple[Edit, ...]:
+    """Return the edits that bring lines into a location: in place of its own wrong ones, the others behind them."""
+    own = handover.level.own("proxy_set_header")
+    replaced = {VERSION_LINE: [d for d in handover.level.own("proxy_http_version") if d.args == ["1.0"]]}
+    replaced[CONNECTION_LINE] = [
+        line
+        for name, value, line in handover.sent()
+        if name == "connection" and value and "$" not in value and line in own
     ]
-    edits = []
-    left = list(lines)
-    for made, text in (*((d, lines[0]) for d in versions), *((d, 'proxy_set_header Connection "";') for d in wrong)):
-        edits.append(instead_of(made, text))
-        left = [line for line in left if line != text]
-    if left:
-        edits.append(after(_anchor(found), "\n".join(left)))
-    where = place_of(found.directive, found.level)
-    yield _not_used(found, WARNING, why, "\n".join(lines), where, ADD, tuple(edits))
+    edits = [instead_of(old, line) for line in lines for old in replaced.get(line, ())]
+    if added := [line for line in lines if not replaced.get(line)]:
+        edits.append(after(_anchor(handover), "\n".join(added)))
+    return tuple(edits)
 
 
 def _not_used(
-    found: Pass, severity: str, why: str, text: str, where: str, how: str, edits: tuple[Edit, ...] = ()
+    handover: Pass, severity: str, why: str, text: str, where: str, how: str, edits: tuple[Edit, ...] = ()
 ) -> Finding:
-    what = f"{found.level.title} does not use the kept connections of {printable(found.target)}."
-    return Finding("keepalive-unused", severity, found.level.title, what, why, text, where, how, edits)
+    what = f"{handover.level.title} does not use the kept connections of {printable(handover.target)}."
+    return Finding("keepalive-unused", severity, handover.level.title, what, why, text, where, how, edits)
 
 
 def _question(conf: Conf) -> str:
-    """The command that names the server of an app."""
+    """Return the command that names the server of an app."""
     return "ss -ltnp" if conf.asked else f"sojourn doctor {quote(str(conf.path))} --ask-backends"
 
 
-def _closing(conf: Conf, found: Pass) -> list[Directive]:
-    """Entries of the usual map for WebSockets that close the connection of every other request."""
-    values = [value for name, value, _ in found.sent() if name == "connection"]
+def _closing_entries(conf: Conf, handover: Pass) -> list[Directive]:
+    """Return the entries of the usual map for WebSockets that close the connection of every other request."""
+    values = [value for name, value, _ in handover.sent() if name == "connection"]
     maps = [each for each in conf.http.own("map") if values and each.args[-1:] == values[-1:]]
     return [entry for each in maps for entry in each.block if entry.name == "" and entry.args == ["close"]]
-
-
-def _quoted(text: str) -> str:
-    return text or '""'

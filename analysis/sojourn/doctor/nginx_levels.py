@@ -101,6 +101,11 @@ class Pass:
         return setter(self.family)
 
     @property
+    def encrypted(self) -> bool:
+        """Whether nginx speaks TLS to the app."""
+        return bool(self.directive.args) and self.directive.args[0].startswith(("https://", "grpcs://"))
+
+    @property
     def target(self) -> str:
         """An upstream's name, or an address, without scheme and path."""
         text = self.directive.args[0] if self.directive.args else ""
@@ -131,7 +136,7 @@ class Conf:
         path: the file that was named; ``read``: what it holds.
         version: of the nginx that is installed here, where it read the file itself.
         somaxconn: the kernel's limit of a listen backlog on the machine the configuration is for; None: not known.
-        servers: the servers of apps that are known, by the address that nginx logs; asked: backends were asked.
+        servers: the servers of apps that are known, by the address that nginx logs; asked: requests were sent to them.
         fragment: it has no http block: a file of conf.d, say.
     """
 
@@ -214,16 +219,21 @@ class Conf:
         """Upstream blocks by name."""
         return {each.args[0]: each for each in self.http.own("upstream") if each.args}
 
-    def addresses(self, found: Pass) -> list[str]:
+    def addresses(self, handover: Pass) -> list[str]:
         """Return the addresses that a place hands requests to, as nginx logs them."""
-        upstream = self.upstreams.get(found.target)
-        named = [each.args[0] for each in upstream.all("server") if each.args] if upstream else [found.target]
-        return list(dict.fromkeys(map(plain_address, named)))
+        upstream = self.upstreams.get(handover.target)
+        if upstream is None:
+            return [plain_address(handover.target, 443 if handover.encrypted else 80)]
+        return list(dict.fromkeys(plain_address(each.args[0]) for each in upstream.all("server") if each.args))
 
-    def server_of(self, found: Pass) -> AppServer:
+    def servers_of(self, handover: Pass) -> dict[str, AppServer]:
+        """Return the server at each address of a place, by its protocol where nothing else is known of it."""
+        by_protocol = server_of_protocol(handover.family)
+        return {address: self.servers.get(address, by_protocol) for address in self.addresses(handover)}
+
+    def server_of(self, handover: Pass) -> AppServer:
         """Return the server behind a place: of several that differ, one that binds connections, or an unknown one."""
-        by_protocol = server_of_protocol(found.family)
-        known = [self.servers.get(address, by_protocol) for address in self.addresses(found)]
+        known = list(self.servers_of(handover).values())
         if len(set(known)) == 1:
             return known[0]
         languages = {each.language for each in known}

@@ -49,21 +49,25 @@ class Logs:
 
     def line_for(self, level: Level) -> str:
         """Return an ``access_log`` for a level, to a file that no other line of the configuration names."""
-        known = self.format_of(self.lines[0]) if self.lines else None
-        name = known.name if known else next((name for name, each in self.formats.items() if each.meant), "sojourn")
+        in_use = self.format_of(self.lines[0]) if self.lines else None
+        usable = [in_use] if in_use else [each for each in self.formats.values() if each.meant]
         beside = self.lines[0].args[0] if self.lines else DEFAULT_LOG
         folder = os.path.dirname(beside if beside.startswith("/") and "$" not in beside else DEFAULT_LOG)
-        around = [
-            each for each in (*reversed([*level.above()]), level) if each.directive.name in ("server", "location")
-        ]
-        own = "-".join(["sojourn", *filter(None, (_slug(each.title.partition(" ")[2]) for each in around))])
-        alone = len([each for each in self.conf.levels if each.directive.name == "server"]) == 1
-        names = itertools.chain(
-            ["sojourn"] if alone else [], [own], (f"{own}-{number}" for number in itertools.count(2))
-        )
-        path = next(each for each in (f"{folder}/{name}.jsonl" for name in names) if each not in self.files)
+        paths = (f"{folder}/{name}.jsonl" for name in self._file_names(level))
+        path = next(each for each in paths if each not in self.files)
         self.files.add(path)
-        return f"access_log {path} {name};"
+        return f"access_log {path} {usable[0].name if usable else 'sojourn'};"
+
+    def _file_names(self, level: Level) -> Iterator[str]:
+        """Yield names for the log of a level, the best first, without end: ``sojourn-shop.example-api``."""
+        servers = [each for each in self.conf.levels if each.directive.name == "server"]
+        if len(servers) == 1:
+            yield "sojourn"
+        around = [*reversed([*level.above()]), level]
+        titles = [each.title.partition(" ")[2] for each in around if each.directive.name in ("server", "location")]
+        name = "-".join(["sojourn", *filter(None, map(_slug, titles))])
+        yield name
+        yield from (f"{name}-{number}" for number in itertools.count(2))
 
     @cached_property
     def files(self) -> set[str]:
