@@ -147,8 +147,7 @@ def explain(
         gone = f", {done.gone:,} that no longer hold" if done.gone else ""
         typer.echo(
             f"{counted(done.minutes, 'minute')} explained: {done.seconds:,.1f} s of waiting in "
-            f"{counted(done.rows, 'row')}{gone} "
-            f"({counted(done.requests, 'request')} looked at)"
+            f"{counted(done.rows, 'row')}{gone} ({counted(done.requests, 'request')} looked at)"
         )
 
 

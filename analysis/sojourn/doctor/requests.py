@@ -205,8 +205,7 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
             INFO,
             name,
             f"{counted(facts.streamed, 'answer')} ({percent(facts.streamed / facts.answered)}) went on for most of "
-            f"their time "
-            "after their headers.",
+            "their time after their headers.",
             "The app's service time ends with the headers, but its worker goes on: it is busier than it seems. Spans "
             "know.",
             f"sojourn depth {quote(name)} --spans spans.jsonl",
@@ -233,8 +232,8 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "worker-missing",
             WARNING,
             name,
-            f"{counted(facts.no_worker, 'answer')} ({percent(facts.no_worker / facts.answered)}) without the name "
-            f"of the worker.",
+            f"{counted(facts.no_worker, 'answer')} ({percent(facts.no_worker / facts.answered)}) without the name of "
+            "the worker.",
             "How many workers a backend has is then not known: no utilisation, no blame, no what-if without --workers.",
             "X-Worker: 1234",
             name,

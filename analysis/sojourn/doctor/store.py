@@ -151,8 +151,8 @@ def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
             ((due,),) = rows(store, _DUE, {"behind": BEHIND})
             if due:
                 what = (
-                    f"The rollups of {counted(due, 'minute')} were not made, {BEHIND // 60} minutes after their "
-                    f"last row."
+                    f"The rollups of {counted(due, 'minute')} were not made, {BEHIND // 60} minutes after their last "
+                    "row."
                 )
                 why = "Dashboards show too little. The store makes them by itself every 15 s; its errors say why not."
                 fix = f"sojourn store query {shown} 'SELECT view, exception FROM system.view_refreshes'"  # noqa: S608 - to be read

@@ -43,7 +43,7 @@ def notes(result: SplitResult) -> list[str]:
     if result.audit.garbled:
         found.append(
             f"{counted(result.audit.garbled, 'answer')} had timing headers that are not durations; they count as "
-            f"absent."
+            "absent."
         )
     found.extend(
         f"The clock of {printable(row['upstream'], 60)} is known to ±{row['uncertainty'] * 1000:.0f} ms only: its "

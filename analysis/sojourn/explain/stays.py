@@ -94,8 +94,8 @@ def stays_around(
     found = visits(rows, columns=READ, workers=workers, waits_unknown=True)
     if most is not None and len(found) > most:
         raise SojournError(
-            f"{counted(len(found), 'request is', 'requests are')} more than the {most:,} that can be drawn: choose "
-            f"a window"
+            f"{counted(len(found), 'request is', 'requests are')} more than the {most:,} that can be drawn: choose a "
+            "window"
         )
     return stays_of(found)
 

@@ -138,9 +138,8 @@ def _impossible(share: float, mean: float, words: str) -> str:
 def _distrusted(known: Known) -> str:
     return (
         f"Unknown: {known.total.impossible:,} of {counted(known.reported, 'reported queueing delay')} "
-        f"{'is' if known.total.impossible == 1 else 'are'} longer than the "
-        "responses that contain them. The stamps are forged, or a clock was set while requests were under way; the "
-        "other delays are not reliable either."
+        f"{'is' if known.total.impossible == 1 else 'are'} longer than the responses that contain them. The stamps are "
+        "forged, or a clock was set while requests were under way; the other delays are not reliable either."
     )
 
 

@@ -188,9 +188,8 @@ def _around_the_deepest(
     )
     queue = f" of {name}" if len(scenes) > 1 else ""
     said = (
-        f"{shown:,} of {counted(total, 'request')} {'is' if shown == 1 else 'are'} shown, {span}: around the "
-        f"deepest queue{queue} ({depth:,} in the line). "
-        "Choose another window with --since and --until."
+        f"{shown:,} of {counted(total, 'request')} {'is' if shown == 1 else 'are'} shown, {span}: around the deepest "
+        f"queue{queue} ({depth:,} in the line). Choose another window with --since and --until."
     )
     return [scene for scene in kept if len(scene)], end - begin, said
 

@@ -37,9 +37,8 @@ def frame_times(film: Film, seconds: float, fps: float) -> list[float]:
     count = max(round(seconds * fps), 1) + 1
     if count > MOST_FRAMES:
         raise SojournError(
-            f"{counted(count, 'frame is', 'frames are')} more than the {MOST_FRAMES} of a GIF: shorter "
-            f"(--seconds), faster (--speed), "
-            "or fewer a second (--fps)"
+            f"{counted(count, 'frame is', 'frames are')} more than the {MOST_FRAMES} of a GIF: shorter (--seconds), "
+            "faster (--speed), or fewer a second (--fps)"
         )
     return [float(each) for each in np.linspace(0.0, film.seconds, count)]
 
@@ -71,9 +70,8 @@ def write_gif(
     sheet = sheet_of(film, checked_width(width), theme)
     if sheet.width * sheet.height * len(times) > MOST_PIXELS:
         raise SojournError(
-            f"{counted(len(times), 'frame')} of {sheet.width} × {sheet.height} pixels are too much for a GIF: make "
-            f"it smaller "
-            "(--width), shorter (--seconds), or of fewer scenes (--scene)"
+            f"{counted(len(times), 'frame')} of {sheet.width} × {sheet.height} pixels are too much for a GIF: make it "
+            "smaller (--width), shorter (--seconds), or of fewer scenes (--scene)"
         )
     frames = _frames(sheet, times, SLIDE * film.seconds / seconds)
     first = next(frames)

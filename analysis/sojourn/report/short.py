@@ -79,7 +79,6 @@ def _cost(result: SplitResult) -> str:
     least = "at least " if result.sources.get("none") else ""
     slow = result.response_time["p99"]
     return (
-        f"{counted(result.requests, 'request')} stood in a queue for {least}{duration(max(queued, 0.0))} in all; "
-        f"one in a "
-        f"hundred took {duration(slow)} or longer."
+        f"{counted(result.requests, 'request')} stood in a queue for {least}{duration(max(queued, 0.0))} in all; one "
+        f"in a hundred took {duration(slow)} or longer."
     )

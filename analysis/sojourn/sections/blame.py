@@ -82,10 +82,9 @@ def _failures(found: BlameResult) -> list[str]:
     missing = found.left_out.get("no_wait", 0)
     if missing and found.dispatch > DOUBTFUL * max(found.waited, 0):
         failures.append(
-            f"{counted(missing, 'request')} went to a backend without anything telling how long they waited or "
-            f"worked. Workers "
-            f"look free while they hold them: part of the {percent(found.dispatch / found.waited)} of dispatch is "
-            "theirs. The app's spans (--spans) tell."
+            f"{counted(missing, 'request')} went to a backend without anything telling how long they waited or worked. "
+            f"Workers look free while they hold them: part of the {percent(found.dispatch / found.waited)} of dispatch "
+            "is theirs. The app's spans (--spans) tell."
         )
     if found.unknown > DOUBTFUL * max(found.blamed, 0):
         failures.append(
@@ -187,7 +186,7 @@ def _notes(found: BlameResult) -> list[str]:
     if found.silent:
         notes.append(
             f"{counted(found.silent, 'request was', 'requests were')} waited for or waited without saying how long "
-            f"they were served."
+            "they were served."
         )
     missing = found.left_out.get("no_wait", 0)
     if missing and not _failures(found):

@@ -51,8 +51,8 @@ def matrix_reading(found: BlameResult) -> str:
     top = found.matrix.row(0, named=True)
     victim, culprit = _named(found.by, top["victim"]), _named(found.culprit_by, top["culprit"])
     return (
-        f"{victim} waited {duration(top['seconds'])} for {culprit}, "
-        f"{percent(top['share'])} of all seconds that somebody is to blame for."
+        f"{victim} waited {duration(top['seconds'])} for {culprit}, {percent(top['share'])} of all seconds that "
+        "somebody is to blame for."
     )
 
 

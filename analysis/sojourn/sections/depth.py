@@ -59,9 +59,9 @@ def _failures(found: DepthResult) -> list[str]:
     failures = []
     if missing > 0.01 * (found.requests + missing):
         failures.append(
-            f"{missing:,} of {counted(found.requests + missing, 'request')} went to a backend without anything "
-            f"telling how long "
-            "they waited or worked: queues were deeper and workers busier than shown. The app's spans (--spans) tell."
+            f"{missing:,} of {counted(found.requests + missing, 'request')} went to a backend without anything telling "
+            "how long they waited or worked: queues were deeper and workers busier than shown. The app's spans "
+            "(--spans) tell."
         )
     if any(row["source"] == "most at once" for row in found.workers):
         failures.append(
@@ -162,8 +162,7 @@ def _notes(found: DepthResult) -> list[str]:
     if found.streamed > 0.05:
         notes.append(
             f"{counted(found.told, 'request has', 'requests have')} a span; their workers were held "
-            f"{duration(found.streamed)} longer "
-            "than until their headers."
+            f"{duration(found.streamed)} longer than until their headers."
         )
     if found.silent:
         notes.append(

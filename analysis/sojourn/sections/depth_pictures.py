@@ -77,8 +77,8 @@ def on_arrival_reading(found: DepthResult) -> str:
         text = "No request found nobody waiting"
     else:
         text = (
-            f"{percent(first['share'])} of requests found nobody waiting and waited "
-            f"{duration(first['wait'])} on average"
+            f"{percent(first['share'])} of requests found nobody waiting and waited {duration(first['wait'])} on "
+            "average"
         )
     if len(rows) == 1:
         return text + "."

@@ -47,14 +47,12 @@ def sentence(found: GoodputResult) -> str:
         if not found.unknown:
             return f"No work was wasted: none of {counted(found.given_up, 'request')} given up on had reached the app."
         return (
-            f"{found.given_up:,} of {counted(found.requests, 'request')} "
-            f"{'was' if found.given_up == 1 else 'were'} given up on (499, 504), and nothing tells how "
-            f"long workers were held by them. {HOW}"
+            f"{found.given_up:,} of {counted(found.requests, 'request')} {'was' if found.given_up == 1 else 'were'} "
+            f"given up on (499, 504), and nothing tells how long workers were held by them. {HOW}"
         )
     text = (
         f"{duration(found.wasted)} of worker time, {percent(found.share)} of all, went into "
-        f"{counted(found.known, 'request')} "
-        "that had been given up on"
+        f"{counted(found.known, 'request')} that had been given up on"
     )
     top = found.groups.row(0, named=True)
     if len(found.groups) > 1 and top["wasted"] > 0:
@@ -175,19 +173,18 @@ def _notes(found: GoodputResult, app_log: Records | None) -> list[str]:
         notes.append(f"Of the wasted time, {duration(found.after)} passed after the client had gone.")
     if found.unknown and found.known and found.unknown <= DOUBTFUL * found.given_up:
         notes.append(
-            f"{counted(found.unknown, 'request given up on has', 'requests given up on have')} no span: what they "
-            f"cost is not known."
+            f"{counted(found.unknown, 'request given up on has', 'requests given up on have')} no span: what they cost "
+            "is not known."
         )
     if found.not_reached:
         notes.append(
-            f"{counted(found.not_reached, 'request was', 'requests were')} given up on before a connection to the "
-            f"app was made."
+            f"{counted(found.not_reached, 'request was', 'requests were')} given up on before a connection to the app "
+            "was made."
         )
     if found.repeats:
         notes.append(
-            f"{counted(found.repeats, 'request is', 'requests are')} clients' own retries: "
-            f"{found.amplification:.2f} attempts per first "
-            "request."
+            f"{counted(found.repeats, 'request is', 'requests are')} clients' own retries: {found.amplification:.2f} "
+            "attempts per first request."
         )
     elif found.attempts > 1.005:
         notes.append(f"nginx made {found.attempts:.2f} attempts per request.")

@@ -58,9 +58,8 @@ def sentence(found: KernelResult) -> str:
     deepest = f"the deepest, of {socket}, held {worst['deepest']:,} of at most {counted(most, 'connection')}"
     if found.overflows:
         return (
-            f"The kernel turned away {counted(found.overflows, 'packet')} for a full accept queue, though no "
-            f"sample saw one "
-            f"full: {deepest} ({looked})."
+            f"The kernel turned away {counted(found.overflows, 'packet')} for a full accept queue, though no sample "
+            f"saw one full: {deepest} ({looked})."
         )
     known = "" if found.overflows is None else ", and nobody was turned away for one"
     return f"No accept queue was full: {deepest}{known} ({looked})."
@@ -75,13 +74,12 @@ def _failures(found: KernelResult, records: Records | None) -> list[str]:
     if found.missing:
         failures.append(
             f"{counted(found.missing, 'sample is', 'samples are')} missing: depths of those moments are not known, "
-            f"counters have no gap."
+            "counters have no gap."
         )
     if found.resets:
         failures.append(
             f"Counters went back {counted(found.resets, 'time')}: another boot or network namespace, or a 32-bit "
-            f"counter that "
-            "began anew. What happened across that is not counted."
+            "counter that began anew. What happened across that is not counted."
         )
     if found.backward:
         failures.append(f"The clock was set back {counted(found.backward, 'time')} while this was recorded.")

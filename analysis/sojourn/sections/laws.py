@@ -84,8 +84,7 @@ def reading(laws: StationLaws) -> str:
         top = windows.sort("utilisation", descending=True).row(0, named=True)
         measured += (
             f", {duration(top['wait'])} in the window with the most offered load ({percent(top['utilisation'])} of "
-            f"what "
-            "the workers can do)"
+            "what the workers can do)"
         )
     found = laws.believed
     if found is None or found.mean_wait is None:

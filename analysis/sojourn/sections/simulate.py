@@ -106,9 +106,8 @@ def reading(found: SimulationResult) -> str:
     """The median and the p99 of the wait, and theory's beside it."""
     wait = found.wait
     text = (
-        f"Half of the requests waited {duration(wait['p50'])} or less, one in a hundred {duration(wait['p99'])} "
-        f"or more, "
-        f"one {duration(wait['max'])}"
+        f"Half of the requests waited {duration(wait['p50'])} or less, one in a hundred {duration(wait['p99'])} or "
+        f"more, one {duration(wait['max'])}"
     )
     theory = found.theory.wait.get("p99") if found.theory and found.theory.wait else None
     beside = f"; {found.theory.name} has {duration(theory)} at p99" if found.theory and theory is not None else ""

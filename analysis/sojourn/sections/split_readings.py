@@ -35,9 +35,8 @@ def distribution(result: SplitResult) -> str:
     """Half and the slowest hundredth of the response times, and the shares of all time."""
     response = result.response_time
     took = (
-        f"Half of {counted(result.requests, 'request')} took {duration(response['p50'])} or less, one in a "
-        f"hundred took "
-        f"{duration(response['p99'])} or more"
+        f"Half of {counted(result.requests, 'request')} took {duration(response['p50'])} or less, one in a hundred "
+        f"took {duration(response['p99'])} or more"
     )
     if result.requests == 1:
         took = f"The only request took {duration(response['p50'])}"
@@ -178,8 +177,7 @@ def heat(found: Heat) -> str:
     length = (windows[end][0] - windows[begin][0] + found.width).total_seconds()
     return (
         f"{count:,} of {counted(total, 'request')} had a {name} of {duration(limit)} or more, and half of those "
-        f"arrived within "
-        f"{duration(length)}, from {windows[begin][0]:%H:%M:%S} UTC on; the whole is {duration(whole)}."
+        f"arrived within {duration(length)}, from {windows[begin][0]:%H:%M:%S} UTC on; the whole is {duration(whole)}."
     )
 
 

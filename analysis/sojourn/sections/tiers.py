@@ -60,8 +60,8 @@ def services_reading(found: Tiers) -> str:
     words = {"queueing": "queueing for it", "self": "its own work", "network": "the network to it"}
     return (
         f"{printable(top.service, 60)} has {percent(spent(top) / found.total)} of the mean response of "
-        f"{duration(found.total / found.requests)}, most of it "
-        f"{words.get(account, 'waiting or network')} ({duration(top.seconds[account] / found.requests)})."
+        f"{duration(found.total / found.requests)}, most of it {words.get(account, 'waiting or network')} "
+        f"({duration(top.seconds[account] / found.requests)})."
     )
 
 

@@ -60,9 +60,9 @@ def agreement_reading(found: WireResult) -> str:
     worst = max(told, key=lambda agreed: abs(agreed.median or 0.0))
     return (
         f"Of {counted(len(told), 'figure')}, {worst.figure.replace('_', ' ')} differs most: by "
-        f"{duration(worst.median)} in the "
-        f"median and at most {duration(worst.max)} over {counted(worst.requests, 'request')}; {worst.beyond:,} differ "
-        "by more than nginx's whole milliseconds explain."
+        f"{duration(worst.median)} in the median and at most {duration(worst.max)} over "
+        f"{counted(worst.requests, 'request')}; {worst.beyond:,} differ by more than nginx's whole milliseconds "
+        "explain."
     )
 
 

@@ -56,9 +56,8 @@ class StoreMeasures(ChartMeasures):
         if self._exact:
             return []
         return [
-            f"There are more than {counted(self._exact_rows, 'request')}: p50 to p99.9 are cut off after their "
-            f"fourth digit. "
-            "Means, shares, sums, counts and maxima are exact."
+            f"There are more than {counted(self._exact_rows, 'request')}: p50 to p99.9 are cut off after their fourth "
+            "digit. Means, shares, sums, counts and maxima are exact."
         ]
 
     @contextmanager

@@ -198,8 +198,8 @@ def _knee(table: pl.DataFrame, slo: Slo, loop: Loop, ramp: bool, seed: int) -> K
         return Knee(
             slo,
             reason=(
-                f"{counted(len(table), 'window of load is', 'windows of load are')} too few; {KNEE_WINDOWS} are "
-                f"the least"
+                f"{counted(len(table), 'window of load is', 'windows of load are')} too few; {KNEE_WINDOWS} are the "
+                "least"
             ),
         )
     figures = table[slo.metric].to_numpy()

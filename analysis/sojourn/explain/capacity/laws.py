@@ -118,8 +118,7 @@ class StationLaws:
         if abs(found.error) > doubt + DOUBTFUL:
             return (
                 f"{self.label}: no law comes near. {NAMES[found.law]}, which applies, is off by "
-                f"{formatted(found.error, '+.0%')}: "
-                "look for bursts, timeouts or a discipline it does not know."
+                f"{formatted(found.error, '+.0%')}: look for bursts, timeouts or a discipline it does not know."
             )
         known = f"; the measured wait itself is known to ±{doubt:.0%}" if doubt > DOUBTFUL else ""
         return f"{self.label}: believe {NAMES[found.law]}, which is off by {formatted(found.error, '+.0%')}{known}."

@@ -27,9 +27,8 @@ def notes_of(doubts: Mapping[str, float], visits: int, *, logged: bool) -> tuple
     say("broken", "spans lie on a cycle of parents or below one, and are left out")
     if doubts.get("cut"):
         found.append(
-            f"{counted(int(doubts['cut']), 'call reaches', 'calls reach')} beyond the visit that made them (not "
-            f"waited for, or clocks that "
-            f"differ); {duration(doubts['cut_seconds'])} of them were cut off for its own time"
+            f"{counted(int(doubts['cut']), 'call reaches', 'calls reach')} beyond the visit that made them (not waited "
+            f"for, or clocks that differ); {duration(doubts['cut_seconds'])} of them were cut off for its own time"
         )
     say("longer_than_their_call", "visits lasted longer than the call they answered; their network time is negative")
     say("negative_queueing", "queueing delays are below zero, which only clocks that differ can make; kept as they are")

@@ -22,9 +22,8 @@ def suspicion(workload: Workload, error: float) -> str:
         return several
     if workload.imputed > MANY * len(workload):
         return (
-            f"{workload.imputed:,} of {counted(len(workload), 'request')} "
-            f"{'does' if workload.imputed == 1 else 'do'} not say how long they held a worker; "
-            "the app's spans (--spans) would"
+            f"{workload.imputed:,} of {counted(len(workload), 'request')} {'does' if workload.imputed == 1 else 'do'} "
+            "not say how long they held a worker; the app's spans (--spans) would"
         )
     known = ~np.isnan(found.wait_end)
     waited = float(found.wait[known].sum())

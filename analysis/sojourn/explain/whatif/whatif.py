@@ -252,8 +252,7 @@ def _notes(
     if workload.imputed:
         notes.append(
             f"{counted(workload.imputed, 'request says', 'requests say')} nothing of how long they held a worker; "
-            f"theirs was drawn from others "
-            "of their route. The app's spans (--spans) tell."
+            "theirs was drawn from others of their route. The app's spans (--spans) tell."
         )
     if workload.left_early:
         notes.append(

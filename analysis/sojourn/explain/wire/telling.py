@@ -121,7 +121,6 @@ def notes(found: WireResult) -> list[str]:
     if joined.clock_offset is not None and abs(joined.clock_offset) > ONE_CLOCK:
         told.append(
             f"The capturing machine's clock is {formatted(joined.clock_offset * 1000, '+,.1f')} ms from nginx's; "
-            f"instants of the log "
-            "were moved by that."
+            "instants of the log were moved by that."
         )
     return told
