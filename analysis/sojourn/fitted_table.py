@@ -58,21 +58,24 @@ class FittedTable:
 
     def _widths(self, headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
         """Return the columns' widths: figures have what they need, names share the rest."""
-        cells = [max((cell_len(row[k]) for row in rows), default=0) for k in range(len(headings))]
-        lines = [max(map(cell_len, heading.split("\n"))) for heading in headings]
-        words = [max(map(cell_len, heading.split() or [""])) for heading in headings]
-        names = [k for k in range(len(headings)) if k < self.text_columns or cells[k] > FIGURE]
-        wanted = [min(max(cell, line), max(MOST_NAME, line)) for cell, line in zip(cells, lines, strict=True)]
-        widths = [wanted[k] if k not in names else 0 for k in range(len(headings))]
+        columns = range(len(headings))
+        cells = [max((cell_len(row[k]) for row in rows), default=0) for k in columns]
+        heading_lines = [max(map(cell_len, heading.split("\n"))) for heading in headings]
+        heading_words = [max(map(cell_len, heading.split() or [""])) for heading in headings]
+        names = [k for k in columns if k < self.text_columns or cells[k] > FIGURE]
+        figures = [k for k in columns if k not in names]
+        wanted = [min(max(cell, line), max(MOST_NAME, line)) for cell, line in zip(cells, heading_lines, strict=True)]
+        narrow = [max(cell, word) for cell, word in zip(cells, heading_words, strict=True)]  # in more lines
+        widths = [wanted[k] if k in figures else 0 for k in columns]
         least = sum(min(wanted[k], LEAST_NAME) for k in names)
-        for k in sorted(range(len(headings)), key=lambda k: -(widths[k] - max(words[k], cells[k]))):
+        for k in sorted(figures, key=lambda k: narrow[k] - wanted[k]):  # those that gain most come first
             if room - sum(widths) >= least:
                 break
-            widths[k] = widths[k] if k in names else max(words[k], cells[k])
-        left = room - sum(widths)
-        for place, k in enumerate(sorted(names, key=lambda k: wanted[k])):
-            widths[k] = max(min(wanted[k], left // (len(names) - place)), 1)
-            left -= widths[k]
+            widths[k] = narrow[k]
+        rest = room - sum(widths)
+        for number, k in enumerate(sorted(names, key=lambda k: wanted[k])):
+            widths[k] = max(min(wanted[k], rest // (len(names) - number)), 1)
+            rest -= widths[k]
         return widths
 
 

@@ -14,7 +14,7 @@ from sojourn.explain.components import COMPONENTS
 from sojourn.explain.result import SplitResult
 from sojourn.explain.statistics import FIGURES, Summary
 from sojourn.fitted_table import FittedTable
-from sojourn.words import counted, duration, formatted, milliseconds, percent, printable
+from sojourn.words import counted, duration, formatted, milliseconds, percent, printable, tally
 
 ROWS_SHOWN = 10
 # In two lines each: the table of a group fits into 80 columns.
@@ -60,8 +60,7 @@ def read_sentence(result: SplitResult) -> str:
         text += f" in {duration(seconds)} from {result.window[0]:%Y-%m-%d %H:%M:%S} UTC"
     text += f" ({names}{more})"
     if records.rejected:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(records.reasons.items()))
-        text += f"; {records.rejected:,} of {counted(records.read, 'line')} refused: {reasons}"
+        text += f"; {records.rejected:,} of {counted(records.read, 'line')} refused: {tally(records.reasons)}"
     return text
 
 

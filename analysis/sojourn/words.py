@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from rich.cells import cell_len
@@ -109,6 +109,11 @@ def address_and_port(address: str, port: int) -> str:
 def listed(parts: Sequence[str]) -> str:
     """Parts of a sentence after one another: a, b and c."""
     return " and ".join([", ".join(parts[:-1]), *parts[-1:]] if len(parts) > 1 else parts)
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """Return names, in alphabetical order, with how often each occurred: bad_time 3, invalid_json 1,204."""
+    return ", ".join(f"{printable(name)} {count:,}" for name, count in sorted(counts.items()))
 
 
 def unbroken(text: str) -> str:

@@ -13,7 +13,7 @@ from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, readin
 from sojourn.cli.completion import COLUMNS, beginning
 from sojourn.errors import SojournError
 from sojourn.explain.verdict import SLO
-from sojourn.words import counted
+from sojourn.words import counted, tally
 
 if TYPE_CHECKING:
     from sojourn.explain.result import SplitResult
@@ -141,8 +141,8 @@ def nothing(records: Records) -> str:
         return "no request is left: none arrived in the window or fits --where"
     from sojourn.readers.foreign_logs import refused_as  # noqa: PLC0415 - for a failure only
 
-    listed = ", ".join(f"{reason} {count}" for reason, count in sorted(records.reasons.items()))
-    counts = f"no request could be used: {counted(records.read, 'line')} read, {records.rejected:,} refused ({listed})"
+    refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
+    counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
     known = refused_as(records)
     return f"{counts}. {known}" if known else f"{counts}; sojourn doctor says what the log lacks"
 

@@ -12,7 +12,7 @@ import typer
 from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.cli.sources import AsJson, WorkersOption, workers_of
 from sojourn.errors import SojournError
-from sojourn.words import counted, printable
+from sojourn.words import counted, printable, tally
 
 if TYPE_CHECKING:
     from sojourn.store.loaded import Loaded
@@ -179,9 +179,8 @@ def _summary(loaded: Loaded) -> str:
     records = loaded.records
     text = f"{counted(records.read, 'line')} read, {counted(loaded.requests, 'request')} loaded"
     if records.rejected:
-        reasons = ", ".join(f"{printable(reason)} {count:,}" for reason, count in sorted(records.reasons.items()))
-        text += f", {records.rejected:,} refused ({reasons}; see dead_letters)"
-    for count, name in ((loaded.spans, "spans"), (loaded.listen, "listen-queue samples")):
+        text += f", {records.rejected:,} refused ({tally(records.reasons)}; see dead_letters)"
+    for count, name in ((loaded.spans, "span"), (loaded.listen, "listen-queue sample")):
         if count:
-            text += f", {count:,} {name}"
+            text += f", {counted(count, name)}"
     return text

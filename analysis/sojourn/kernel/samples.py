@@ -20,6 +20,7 @@ from sojourn.frame import INSTANT, Records
 from sojourn.kernel.sample import COUNTERS, Listener, Raindrops, Sample
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.sources import LogInput, Source, opened_inputs
+from sojourn.words import counted, tally
 
 NAMES = ("kernel.jsonl.1", "kernel.jsonl", "kernel.jsonl.gz", "kernel.jsonl.zst")
 """What a recording is called in a folder; the older part first."""
@@ -109,10 +110,8 @@ def read_samples(sources: Sequence[Source], *, ports: Collection[int] | None = N
         inputs.close()
     files = sorted((file for file in files if file), key=lambda file: file[0].time)
     if not files:
-        listed = ", ".join(f"{reason} {count}" for reason, count in sorted(records.reasons.items()))
-        raise SojournError(
-            f"no sample of the kernel: {records.read} lines read" + (f", all refused ({listed})" if listed else "")
-        )
+        refused = f", all refused ({tally(records.reasons)})" if records.reasons else ""
+        raise SojournError(f"no sample of the kernel: {counted(records.read, 'line')} read{refused}")
     names = tuple(log.name for log in inputs.logs)
     return samples_of((sample for file in files for sample in file), ports=ports, records=records, names=names)
 
@@ -126,7 +125,7 @@ def samples_of(
 ) -> Samples:
     """Samples as frames; ``ports``: keep the sockets of these only."""
     sockets: list[tuple[object, ...]] = []
-    counted: list[tuple[object, ...]] = []
+    counters: list[tuple[object, ...]] = []
     settings: list[tuple[object, ...]] = []
     raindrops: list[tuple[object, ...]] = []
     unavailable: list[tuple[object, ...]] = []
@@ -137,13 +136,13 @@ def samples_of(
         kept = (each for each in sample.sockets if ports is None or each.port in ports)
         sockets.extend((time, *msgspec.structs.astuple(each)) for each in kept)
         if sample.counters:
-            counted.append((time, *(sample.counters.get(name) for name in COUNTERS)))
+            counters.append((time, *(sample.counters.get(name) for name in COUNTERS)))
         settings.extend((time, name, value) for name, value in sample.settings.items())
         raindrops.extend((time, url, *_answer(found)) for url, found in sample.raindrops.items())
         unavailable.extend((time, what, reason) for what, reason in sample.unavailable.items())
     return Samples(
         sockets=pl.DataFrame(sockets, schema=SOCKETS, orient="row"),
-        counters=pl.DataFrame(counted, schema=COUNTED, orient="row"),
+        counters=pl.DataFrame(counters, schema=COUNTED, orient="row"),
         settings=pl.DataFrame(settings, schema=IN_FORCE, orient="row"),
         raindrops=pl.DataFrame(raindrops, schema=RAINDROPS, orient="row"),
         unavailable=pl.DataFrame(unavailable, schema=UNAVAILABLE, orient="row"),

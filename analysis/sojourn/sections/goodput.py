@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.goodput import GoodputResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import counted, duration, formatted, percent, printable
+from sojourn.words import counted, duration, formatted, percent, printable, tally
 
 MEASURES = (
     "Wasted: from a worker taking a request to its being free again, of requests that nginx (504) or the client (499) "
@@ -191,9 +191,8 @@ def _notes(found: GoodputResult, app_log: Records | None) -> list[str]:
     if found.repeats is None:
         notes.append("Clients' own retries cannot be told: addresses, methods or URIs were not read.")
     if app_log is not None and app_log.rejected:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(app_log.reasons.items()))
         notes.append(
             f"{app_log.rejected:,} of {counted(app_log.read, 'line')} of the app's log "
-            f"{'was' if app_log.rejected == 1 else 'were'} refused: {reasons}."
+            f"{'was' if app_log.rejected == 1 else 'were'} refused: {tally(app_log.reasons)}."
         )
     return notes

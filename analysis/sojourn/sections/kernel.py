@@ -5,7 +5,7 @@ from __future__ import annotations
 from sojourn.explain.kernel.result import KernelResult
 from sojourn.frame import Records
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.words import counted, duration, milliseconds, percent, printable
+from sojourn.words import counted, duration, milliseconds, percent, printable, tally
 
 MEASURES = (
     "Accept queue: from the end of the TCP handshake to accept(). SYN_RECV: from the SYN to the final ACK of the "
@@ -84,10 +84,9 @@ def _failures(found: KernelResult, records: Records | None) -> list[str]:
     if found.backward:
         failures.append(f"The clock was set back {counted(found.backward, 'time')} while this was recorded.")
     if records is not None and records.rejected:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(records.reasons.items()))
         failures.append(
             f"{records.rejected:,} of {counted(records.read, 'line')} {'was' if records.rejected == 1 else 'were'} "
-            f"refused: {reasons}."
+            f"refused: {tally(records.reasons)}."
         )
     if "netlink" in found.unavailable:
         failures.append(f"netlink: {found.unavailable['netlink'][1]}.")
@@ -106,7 +105,7 @@ def _tables(found: KernelResult) -> list[Table]:
         ),
         "Accept queues, connections",
     )  # fmt: skip
-    counted = Table(
+    counters = Table(
         ("counter", "", "increase", "per s"),
         tuple(
             (name, MEANINGS[name], f"{increase:,}", _rate(increase, found.seconds))
@@ -136,7 +135,7 @@ def _tables(found: KernelResult) -> list[Table]:
         ),
         "What unicorn says, the most",
     )  # fmt: skip
-    return [table for table in (sockets, counted, settings, raindrops) if table.rows]
+    return [table for table in (sockets, counters, settings, raindrops) if table.rows]
 
 
 def _number(value: int | None) -> str:

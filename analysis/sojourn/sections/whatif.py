@@ -184,11 +184,15 @@ def _variants(found: WhatIfResult) -> Table:
         low, high = variant.change_interval["p99"]
         response = variant.response_time
         rows.append(
-            (named(variant), milliseconds(response["mean"]), milliseconds(response["p50"]),
-             milliseconds(response["p99"]), formatted(variant.change['p99'], "+.0%"), f"{formatted(low, '+.0%')} … "
-                 f"{formatted(high, '+.0%')}",
-             percent(variant.utilisation), f"{variant.timeouts:,}")
-        )  # fmt: skip
+            (
+                named(variant),
+                *(milliseconds(response[name]) for name in ("mean", "p50", "p99")),
+                formatted(variant.change["p99"], "+.0%"),
+                f"{formatted(low, '+.0%')} … {formatted(high, '+.0%')}",
+                percent(variant.utilisation),
+                f"{variant.timeouts:,}",
+            )
+        )
     system = found.system
     rows.append(
         ("as it is", *(milliseconds(found.replayed["response_time"][name]) for name in ("mean", "p50", "p99")), "", "",

@@ -11,7 +11,7 @@ from sojourn.explain.statistics import Summary
 from sojourn.explain.wire.result import WireResult
 from sojourn.explain.wire.vantage import AT_SERVER
 from sojourn.sections.section import Picture, Section, Table
-from sojourn.sections.wire_notes import failures_of, listed, notes_of
+from sojourn.sections.wire_notes import failures_of, notes_of, ranked
 from sojourn.sections.wire_readings import agreement_reading, packets_reading, steps_reading, waits_reading
 from sojourn.words import counted, milliseconds, percent
 
@@ -107,10 +107,10 @@ def _packets(found: WireResult) -> str:
 def _content(found: WireResult) -> str:
     """What the packets are where none of them is of TCP, and which tunnels they came through."""
     counts = found.counts
-    content = listed(counts.other)
+    content = ranked(counts.other)
     if not counts.tunnels:
         return f": {content}" if content else ""
-    return f": {listed(counts.tunnels)} through tunnels; inside: {content or 'no packet that could be decoded'}"
+    return f": {ranked(counts.tunnels)} through tunnels; inside: {content or 'no packet that could be decoded'}"
 
 
 def _tables(found: WireResult) -> list[Table]:

@@ -38,7 +38,7 @@ def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
         yield f"{counted(len(counts.damaged) - NAMED, 'more file')} could not be read to their end"
     undecoded = sum(counts.undecoded.values())
     if undecoded:
-        yield f"{undecoded:,} of {counted(counts.packets, 'packet')} could not be decoded: {listed(counts.undecoded)}"
+        yield f"{undecoded:,} of {counted(counts.packets, 'packet')} could not be decoded: {ranked(counts.undecoded)}"
     if counts.dropped:
         share = percent(counts.dropped / (counts.dropped + counts.packets))
         yield (
@@ -51,7 +51,7 @@ def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
     if not failed and found.joined.log and share_joined is not None and share_joined < FEW:
         yield (
             f"{found.joined.requests:,} of {counted(found.joined.log, 'record')} of the log ({percent(share_joined)}) "
-            "were found on the wire" + (f": {listed(found.joined.unjoined)}" if found.joined.unjoined else "")
+            "were found on the wire" + (f": {ranked(found.joined.unjoined)}" if found.joined.unjoined else "")
         )
 
 
@@ -90,7 +90,7 @@ def _notes(found: WireResult) -> Iterator[str]:
             "interfaces, a mirror port, files joined): each packet counts once, and no duplicate is a retransmission."
         )
     if counts.tunnels:
-        yield f"Packets inside of tunnels were read, and those around them count nowhere: {listed(counts.tunnels)}."
+        yield f"Packets inside of tunnels were read, and those around them count nowhere: {ranked(counts.tunnels)}."
     for earlier, later in counts.overlapping[:NAMED]:
         first, second = printable(earlier, 80), printable(later, 80)
         yield (
@@ -110,11 +110,11 @@ def _notes(found: WireResult) -> Iterator[str]:
         )
     below = {name: count for name, count in found.negative.items() if count}
     if below:
-        yield f"Some figures are below 0, which clocks that differ make; none was changed: {listed(below)}."
+        yield f"Some figures are below 0, which clocks that differ make; none was changed: {ranked(below)}."
 
 
-def listed(counted: Mapping[str, int]) -> str:
-    """The reasons and how often, the most frequent first."""
-    ordered = sorted(counted.items(), key=lambda item: -item[1])
+def ranked(counts: Mapping[str, int]) -> str:
+    """Return reasons with how often each occurred, the most frequent first, ``NAMED`` of them."""
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
     text = ", ".join(f"{printable(reason, 80).replace('_', ' ')} {count:,}" for reason, count in ordered[:NAMED])
     return text + (f" and {len(ordered) - NAMED} more" if len(ordered) > NAMED else "")

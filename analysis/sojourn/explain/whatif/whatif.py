@@ -75,21 +75,21 @@ def whatif(
         raise SojournError("a pool of its own cannot be replayed in a closed loop: who comes next is one upstream's")
     loop = loop_of(workload) if closed_loop else None
     as_is = replayed(workload, Change(), loop=loop, seed=seed)
-    counted = workload.counted
+    included = workload.counted
     measured = {
-        "response_time": figures_of(workload.response[counted]),
-        "queueing_delay": figures_of(workload.wait[counted]),
+        "response_time": figures_of(workload.response[included]),
+        "queueing_delay": figures_of(workload.wait[included]),
     }
     if not measured["response_time"]["p99"]:
         raise SojournError("there is nothing to change: no answer took as much as a millisecond, or none was counted")
-    again = {"response_time": figures_of(as_is.response[counted]), "queueing_delay": figures_of(as_is.wait[counted])}
+    again = {"response_time": figures_of(as_is.response[included]), "queueing_delay": figures_of(as_is.wait[included])}
     error = _errors(measured["response_time"], again["response_time"])
     seems = None if closed_loop else loop_of_requests(workload.found.arrival, _answered(workload))
     refused = None if _fits(error) else _refusal(workload, error, seems, seed)
     found: list[Variant] = []
     if refused is None or force:
         resamples = Resamples(workload.found.arrival, seed)
-        base = resamples.figures(as_is.response, counted)
+        base = resamples.figures(as_is.response, included)
         found = [
             _variant(workload, change, as_is, base, resamples, loop, seed)
             for change in changes or usual_changes(workload, closed=closed_loop)
@@ -120,8 +120,8 @@ def whatif(
         left_early=workload.left_early,
         refused_rows=workload.refused,
         notes=_notes(workload, loop, seems, found, changes),
-        measured_values=workload.response[counted],
-        replayed_values=as_is.response[counted],
+        measured_values=workload.response[included],
+        replayed_values=as_is.response[included],
     )
 
 
@@ -153,15 +153,15 @@ def _variant(
 ) -> Variant:  # fmt: skip
     seeds = range(seed, seed + SEEDS) if change.balancer == "two_choices" else (seed,)
     runs = [replayed(workload, change, loop=loop, seed=number) for number in seeds]
-    counted = workload.counted
-    values = np.concatenate([run.response[counted] for run in runs])
-    waits = np.concatenate([run.wait[counted] for run in runs])
-    drawn = [resamples.figures(run.response, counted) for run in runs]
+    included = workload.counted
+    values = np.concatenate([run.response[included] for run in runs])
+    waits = np.concatenate([run.wait[included] for run in runs])
+    drawn = [resamples.figures(run.response, included) for run in runs]
     # Of several seeds each gives its part of the resamples: their spread is in the interval.
     mixed = {name: np.concatenate([one[name][i :: len(runs)] for i, one in enumerate(drawn)]) for name in base}
     matching = {name: np.concatenate([base[name][i :: len(runs)] for i in range(len(runs))]) for name in base}
     response = figures_of(values)
-    before = figures_of(as_is.response[counted])
+    before = figures_of(as_is.response[included])
     return Variant(
         settings=dict(change.said),
         response_time=response,
@@ -230,8 +230,8 @@ def _errors_closed(workload: Workload, seems: SeemingLoop, seed: int) -> dict[st
     if not (seems.closed or follow or constant):
         return None
     again = replayed(workload, Change(), loop=loop_of(workload), seed=seed)
-    counted = workload.counted
-    return _errors(figures_of(workload.response[counted]), figures_of(again.response[counted]))
+    included = workload.counted
+    return _errors(figures_of(workload.response[included]), figures_of(again.response[included]))
 
 
 def _window(found: Visits) -> tuple[Any, Any] | None:

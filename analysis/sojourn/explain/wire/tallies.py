@@ -5,12 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from sojourn.explain.wire.frames import seconds_on_wire
+from sojourn.explain.wire.vantage import AT_SERVER
 
 STEP = 0.15  # s: a repeat comes so near to its whole second
 SERVERS = {
     "server": pl.String(),
     "leg": pl.String(),
-    "vantage": pl.String(),  # where its connections were captured
+    "vantage": pl.String(),  # where its connections were captured; at the server only if all were
     "connections": pl.UInt32(),
     "syn_retransmissions": pl.Int64(),
     "syn_ack_retransmissions": pl.Int64(),
@@ -44,7 +45,8 @@ def servers(connections: pl.DataFrame) -> pl.DataFrame:
             pl.len().alias("connections"),
             pl.col("syn_retransmissions", "syn_ack_retransmissions", "acks_dropped", "acks_doubtful").sum(),
             *((pl.col("end") == end).sum().alias(end) for end in ends),
-            vantage=pl.col("vantage").first(),
+            # The clients of a server may be on its machine and elsewhere.
+            vantage=pl.coalesce(pl.col("vantage").filter(~AT_SERVER).first(), pl.col("vantage").first()),
             zero_windows=(pl.col("client_zero_windows") + pl.col("server_zero_windows")).sum().cast(pl.Int64),
             retransmissions=(pl.col("client_retransmissions") + pl.col("server_retransmissions")).sum().cast(pl.Int64),
             handshake_p50=shaken.quantile(0.5, "linear"),
