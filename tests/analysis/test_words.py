@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn.words import counted, duration, formatted, milliseconds, percent, printable
+from sojourn.words import counted, duration, formatted, milliseconds, percent, printable, tally
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,10 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
 
 def test_an_escape_sequence_is_shown() -> None:
     assert printable("\x1b[31mred\u202e") == "\\x1b[31mred\\u202e"
+
+
+def test_a_tally_lists_names_safely_and_in_order() -> None:
+    assert (
+        tally({"missing_time": 2_000, "bad\x1b[2J": 1}) == f"{printable('bad' + chr(27) + '[2J')} 1, missing_time 2,000"
+    )
+    assert tally({}) == ""

@@ -192,8 +192,7 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
             INFO,
             name,
             f"{counted(facts.gone, 'request')} ({percent(facts.gone / facts.proxied)}) "
-            f"{'was' if facts.gone == 1 else 'were'} given up on, and no span tells what "
-            "the app did for them.",
+            f"{'was' if facts.gone == 1 else 'were'} given up on, and no span shows the app's work for them.",
             "Their time is unattributed, and the work that was wasted on them is not seen.",
             f"sojourn split {quote(name)} --spans spans.jsonl",
             name,
@@ -221,7 +220,7 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "routes-many",
             WARNING,
             name,
-            f"There are {counted(facts.routes, 'route')}, {facts.single:,} of them asked for once: {shown}, and so on.",
+            f"There are {counted(facts.routes, 'route')}, {facts.single:,} of them with one request: {shown}, and so on.",
             "Figures by route fall apart, blame knows nobody, and a store grows with every path.",
             route_map(_prefixes(facts.route_names)),
             name,
@@ -232,8 +231,8 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "worker-missing",
             WARNING,
             name,
-            f"{counted(facts.no_worker, 'answer')} ({percent(facts.no_worker / facts.answered)}) without the name of "
-            "the worker.",
+            f"{counted(facts.no_worker, 'answer')} ({percent(facts.no_worker / facts.answered)}) "
+            f"{'does' if facts.no_worker == 1 else 'do'} not name the worker (X-Worker).",
             "How many workers a backend has is then not known: no utilisation, no blame, no what-if without --workers.",
             "X-Worker: 1234",
             name,
@@ -244,7 +243,8 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "ids-missing",
             WARNING,
             name,
-            f"{counted(facts.no_id, 'request')} ({percent(facts.no_id / facts.requests)}) without a request id.",
+            f"{counted(facts.no_id, 'request')} ({percent(facts.no_id / facts.requests)}) "
+            f"{'has' if facts.no_id == 1 else 'have'} no request id.",
             "Spans and packets cannot be joined to them, and one delivered twice may count twice.",
             """',"request_id":"$request_id"'""",
             name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,16 @@ from doctor_support import DEADLINE_S, Laid, app, laid
 from sojourn.cli import app as command
 from sojourn.doctor import Diagnosis, Finding, diagnose
 from sojourn.doctor.app_lookup import answering_server, listening_servers, plain_address
-from sojourn.doctor.app_servers import BOUND, CLOSED, PER_PROCESS, SHARED, server_of_headers, server_of_processes
+from sojourn.doctor.app_servers import (
+    BOUND,
+    CLOSED,
+    PER_PROCESS,
+    SHARED,
+    AppServer,
+    server_of_headers,
+    server_of_processes,
+)
+from sojourn.doctor.nginx import diagnosed_conf
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process, free_port
 from test_doctor_log import APP, blank, log
@@ -139,6 +149,21 @@ def test_kept_connections_are_advised_where_workers_share_them(tmp_path: Path, n
 
 
 @needs_nginx
+@pytest.mark.parametrize(("kept", "how"), [(True, "replace"), (False, "add")])
+def test_connections_kept_by_default_are_turned_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool, how: str
+) -> None:
+    """Since 1.29.7 nginx keeps connections without a line that says so."""
+    monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 29, 7))
+    conf, _ = configured(tmp_path / "conf", "php-fpm", kept=kept)
+    findings = diagnose(str(conf.path), somaxconn=4096).findings
+    (finding,) = (each for each in findings if each.code.startswith("keepalive"))
+    assert (finding.code, finding.how, finding.fix) == ("keepalive-bound", how, "keepalive 0;")
+    conf.apply(finding.edits)
+    assert re.findall(r"keepalive \d+;", conf.path.read_text()) == ["keepalive 0;"]
+
+
+@needs_nginx
 def test_nothing_is_proposed_for_an_unknown_server(tmp_path: Path) -> None:
     bare, _ = configured(tmp_path / "bare", "", kept=False)
     (finding,) = bare.diagnosed().findings
@@ -248,11 +273,15 @@ def test_a_silent_app_gets_the_lines_of_its_language(tmp_path: Path, name: str) 
 
 
 def test_backends_of_a_log_get_a_request_only_with_the_option(tmp_path: Path) -> None:
-    port = free_port()
-    source = silent_log(tmp_path, f"127.0.0.1:{port}")
-    with app(port, server="uvicorn") as requests:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        source = silent_log(tmp_path, f"127.0.0.1:{port}")
         by_log = finding_of(diagnose(source), "app-silent")
-        assert "X-Service-Time: " in by_log.fix
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):  # no connection came
+            listener.accept()
+    assert "X-Service-Time: " in by_log.fix
+    with app(port, server="uvicorn") as requests:
         by_answer = finding_of(diagnose(source, ask_backends=True), "app-silent")
         assert "ASGIMiddleware" in by_answer.fix
         assert by_answer.what.endswith("The app runs in Uvicorn.")
@@ -275,10 +304,44 @@ def test_a_backend_that_does_not_answer_names_no_server(tmp_path: Path) -> None:
     assert answering_server("$backend").name == ""
 
 
+def test_no_request_is_sent_to_a_port_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.doctor.app_lookup.HTTPConnection", pytest.fail)  # port 70000 would become 4464
+    assert answering_server("127.0.0.1:70000") == AppServer()
+
+
+def test_addresses_that_share_a_socket_have_one_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        servers = listening_servers([f"127.0.0.1:{port}", f"[::1]:{port}"])
+    assert set(servers) == {f"127.0.0.1:{port}", f"[::1]:{port}"}
+
+
+def test_servers_of_one_upstream_are_known_one_by_one(tmp_path: Path) -> None:
+    two = "server 127.0.0.1:@APP@;\n        server 127.0.0.1:@SPARE@;"
+    text = GOOD.replace("server 127.0.0.1:@APP@;", two).replace(*root("proxy_pass https://10.0.0.1;"))
+    conf = laid(tmp_path / "two", text=text)
+    _, read = diagnosed_conf(conf.path, somaxconn=4096)
+    encrypted, shared = read.passes
+    assert read.addresses(encrypted) == ["10.0.0.1:443"]
+    first, second = (f"127.0.0.1:{conf.ports[name]}" for name in ("APP", "SPARE"))
+    uvicorn = AppServer("Uvicorn", SHARED, "asgi")
+    read.servers = {first: uvicorn}
+    assert read.servers_of(shared) == {first: uvicorn, second: AppServer()}
+    assert read.server_of(shared) == AppServer()
+
+
+def test_connect_times_of_two_logs_count_together() -> None:
+    diagnosis = Diagnosis(connects={"a": (100, 0.001)})
+    diagnosis.add(Diagnosis(connects={"a": (300, 0.005), "b": (1, 0.002)}))
+    assert diagnosis.connects == {"a": (400, pytest.approx(0.004)), "b": (1, pytest.approx(0.002))}
+
+
 @pytest.mark.parametrize(
     ("written", "logged"),
     [
         ("localhost:8000", "127.0.0.1:8000"),
+        ("localhost", "127.0.0.1:80"),
+        ("localhost.example:8000", "localhost.example:8000"),
         ("10.0.0.1", "10.0.0.1:80"),
         ("[::1]:8000", "[::1]:8000"),
         ("unix:/run/a.sock", "unix:/run/a.sock"),

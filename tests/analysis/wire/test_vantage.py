@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import polars as pl
 import pytest
 from made_segments import CLIENT, MS, SERVER, Talk, answer, request, tracked
 from sojourn.explain.wire.result import WireResult
+from sojourn.explain.wire.tallies import servers
 from sojourn.explain.wire.tracking.states import SEEN
+from sojourn.explain.wire.vantage import VANTAGE
 from sojourn.explain.wire.wire import wire_of
 from sojourn.readers.capture.batch import ACK, SYN, Counts
 from sojourn.sections.wire import wire_section
@@ -61,6 +64,13 @@ def dropped(place: str) -> Talk:
 @pytest.mark.parametrize("place", DELAYS)
 def test_vantage_follows_from_the_delays_of_the_handshake(place: str) -> None:
     assert shown(ordinary(place)).connections["vantage"].unique().to_list() == [place]
+
+
+def test_an_address_counts_as_captured_at_the_server_only_with_all_its_connections() -> None:
+    connections = shown(ordinary("client")).connections
+    local_first = pl.Series("vantage", ["both", *["unknown"] * (len(connections) - 1)], VANTAGE)
+    assert servers(connections.with_columns(local_first))["vantage"].to_list() == ["unknown"]
+    assert servers(connections.with_columns(vantage=pl.lit("both", VANTAGE)))["vantage"].to_list() == ["both"]
 
 
 def test_a_dropped_final_ack_is_stated_only_at_the_server() -> None:
