@@ -220,7 +220,7 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             "routes-many",
             WARNING,
             name,
-            f"There are {facts.routes:,} routes, {facts.single:,} of them with one request: {shown}, and so on.",
+            f"There are {counted(facts.routes, 'route')}, {facts.single:,} of them with one request: {shown}, …",
             "Figures by route fall apart, blame knows nobody, and a store grows with every path.",
             route_map(_prefixes(facts.route_names)),
             name,
