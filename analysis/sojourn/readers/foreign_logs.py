@@ -209,12 +209,13 @@ def format_of_rejects(records: Records) -> ForeignFormat | None:
 
 
 def refused_as(records: Records) -> str:
-    """Return sentences about the format of the refused lines, for a source without any other; empty: unknown.
+    """Return sentences about the format of the refused lines; empty where it is unknown.
 
     Args:
-        records: what became of the lines; the first of its ``rejects`` decide.
+        records: of sources without any accepted line; the first of its ``rejects`` decide.
     """
     known = format_of_rejects(records)
     if known is None:
         return ""
-    return f"{printable(records.rejects[0]['source'] or 'The log', 200)} is {known.name}. {known.sentence}"
+    lines = (each for each in records.rejects if format_of_line(str(each["raw"])) is known)
+    return f"{printable(next(lines)['source'] or 'The log', 200)} is {known.name}. {known.sentence}"

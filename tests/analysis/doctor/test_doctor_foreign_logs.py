@@ -175,6 +175,12 @@ def test_json_keeps_its_counts(tmp_path: Path) -> None:
     assert json.loads(out)["records"] == {"read": 50, "accepted": 0, "rejected": 50, "reasons": {"missing_time": 50}}
 
 
+def test_the_log_that_has_the_format_is_named(tmp_path: Path) -> None:
+    unknown, envoy = tmp_path / "a.log", written(tmp_path, SAMPLES["Envoy"][0])
+    unknown.write_text("nothing of the kind\n")
+    assert f"{envoy} is Envoy's" in run("split", unknown, envoy)[2]
+
+
 def test_a_few_foreign_lines_are_counted_by_reason(tmp_path: Path) -> None:
     path = written(tmp_path, SAMPLES["combined"][0], 5)
     path.write_text(path.read_text() + "".join(f"{json.dumps(record(number))}\n" for number in range(45)))
