@@ -127,8 +127,8 @@ def _quiet(severity: str, subject: str, what: str, name: str) -> Finding:
         severity,
         subject,
         what,
-        "Waiting and working cannot be told apart there: the app does not answer its times, or something between it "
-        f"and nginx takes its headers out. {ANSWER_PAGE}",
+        "Waiting and working are unknown there: the app does not send its times, or something between it and nginx "
+        f"removes its headers. {ANSWER_PAGE}",
         fix,
         name,
         ADD,

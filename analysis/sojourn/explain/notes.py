@@ -16,8 +16,8 @@ def notes(result: SplitResult) -> list[str]:
     if total.incomplete > FEW * total.answered:
         found.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
-            f"({known.incomplete_backends()}): waiting and working are unknown there. The app has to answer "
-            "X-Queueing-Delay and X-Service-Time: `sojourn doctor`, given nginx's configuration and this log, has the "
+            f"({known.incomplete_backends()}): waiting and working are unknown there. The app has to send "
+            "X-Queueing-Delay and X-Service-Time: `sojourn doctor` with nginx's configuration and this log prints the "
             "lines for the app's server and for nginx."
         )
     if known.unanswered > FEW * result.requests:
@@ -32,7 +32,7 @@ def notes(result: SplitResult) -> list[str]:
     if unstamped := max(total.by_duration - total.impossible, 0):
         found.append(
             f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
-            "no valid X-Request-Start reached the app. `sojourn doctor`, given nginx's configuration, has the lines "
+            "no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the lines "
             "that stamp."
         )
     if total.impossible:

@@ -61,7 +61,7 @@ def _several_at_once(workload: Workload) -> str:
             if _by_durations(workload) > MOST:
                 return (
                     f"{several}{origin}; no stamp reached the app, so durations alone say when each service began, too "
-                    "coarsely for a replay: have nginx stamp the requests (sojourn doctor has the lines)"
+                    "coarsely for a replay: have nginx stamp the requests (sojourn doctor prints the lines)"
                 )
             if found.workers.source[code] == TOLD:
                 return f"{several}{origin}"
