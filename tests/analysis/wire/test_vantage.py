@@ -175,6 +175,15 @@ def test_the_syn_queue_is_known_at_the_server_only() -> None:
     assert at_client.timeline["syn_queue"].null_count() == len(at_client.timeline)
 
 
+def test_an_ack_that_the_server_never_took_is_no_round_trip() -> None:
+    talk = handshake("server", 45_000, 0)
+    talk.ask(25, request("/late"))
+    talk.syn_ack(1_001)
+    found = shown([*ordinary("server"), talk])
+    assert found.servers["acks_dropped"].sum() == 1
+    assert "round_trip" not in found.figures
+
+
 def silent(count: int) -> list[Talk]:
     """Connections whose SYNs are repeated once and never answered."""
     talks = []

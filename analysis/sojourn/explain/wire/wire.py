@@ -178,13 +178,16 @@ def _within(tracked: Tracked, since: datetime | None, until: datetime | None) ->
 
 
 def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
+    # At the server a SYN queue is unknown where no ACK was taken; elsewhere the ACK taken is the client's first.
+    elsewhere = {
+        side: pl.col(f"{prefix}syn_queue").is_null() & pl.col(f"{side}_ack_taken").is_not_null()
+        for side, prefix in (("backend", ""), ("client", "proxy_"))
+    }
     return frame.with_columns(
         handshake=seconds_on_wire("backend_syn", "backend_established"),
         proxy_handshake=seconds_on_wire("client_syn", "client_established"),
-        round_trip=pl.when(pl.col("syn_queue").is_null()).then(
-            seconds_on_wire("backend_syn_answered", "backend_established")
-        ),
-        proxy_round_trip=pl.when(pl.col("proxy_syn_queue").is_null()).then(
+        round_trip=pl.when(elsewhere["backend"]).then(seconds_on_wire("backend_syn_answered", "backend_established")),
+        proxy_round_trip=pl.when(elsewhere["client"]).then(
             seconds_on_wire("client_syn_answered", "client_established")
         ),
     )
