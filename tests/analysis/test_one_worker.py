@@ -57,21 +57,21 @@ def test_a_serial_process_with_a_coarse_clock_serves_one_at_a_time(tmp_path: Pat
     assert visits(result.rows).workers.overlap == (Overlap(1, 0.0),)
 
 
-def test_blame_depth_laws_and_what_if_say_that_they_are_no_guide(busy: SplitResult) -> None:
+def test_blame_depth_laws_and_what_if_say_that_they_are_unreliable(busy: SplitResult) -> None:
     doubts = (
         *blame_section(blame(busy.rows)).failures,
         *depth_section(depth(busy.rows)).notes,
         *laws(visits(busy.rows)).notes,
         *whatif(busy.rows).notes,
     )
-    assert sum("one at a time, and is no guide there" in doubt for doubt in doubts) == 4
+    assert sum("one request per worker at a time, and is unreliable there" in doubt for doubt in doubts) == 4
     assert laws(visits(busy.rows)).stations[0].believe is None
 
 
 def test_the_option_workers_is_what_a_backend_serves_at_once(busy: SplitResult) -> None:
     with_workers = visits(busy.rows, workers=40)
     assert with_workers.workers.in_one_worker(0) == 1
-    assert not any("no guide" in note for note in laws(with_workers).notes)
+    assert not any("unreliable" in note for note in laws(with_workers).notes)
     assert whatif(busy.rows, [{"service": "x1"}], workers=40).refused is None
 
 

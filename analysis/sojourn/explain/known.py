@@ -13,7 +13,7 @@ from functools import cached_property
 from sojourn.words import counted, printable
 
 NAMED = 3  # backends named in a sentence
-MANY_IMPOSSIBLE = 0.1  # of the reported delays: so many cannot be odd ones out
+MANY_IMPOSSIBLE = 0.1  # of the reported delays: so many are no exceptions
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sojourn.words import printable
 SLACK = 1e-5  # s: instants are known to a microsecond each, and sums of them to a few
 TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may count, the coarsest first
 LOOKED_AT = 1_000_000  # requests at most
-SHARE = 0.01  # of a backend's requests: fewer that overlap in one worker are odd ones out
+SHARE = 0.01  # of a backend's requests: fewer that overlap in one worker are exceptions
 NAMED = 3  # backends named in a sentence
 
 
@@ -43,12 +43,12 @@ class Overlap:
 
 
 def tick_of(instants: npt.NDArray[np.int64]) -> int:
-    """The step (us) in which a clock counts: the largest of ``TICKS`` that all instants are multiples of, else 1."""
+    """Return the step (us) in which a clock counts: the largest of ``TICKS`` that divides all instants, else 1."""
     return next((tick for tick in TICKS if len(instants) and not (instants % tick).any()), 1)
 
 
 def most_at_once(begin: npt.NDArray[Any], end: npt.NDArray[Any], slack: float = SLACK) -> int:
-    """The largest number of intervals [begin, end) that hold at one instant; 0 of none.
+    """Return the largest number of intervals [begin, end) that hold at one instant; 0 of none.
 
     Overlaps shorter than ``slack`` (in the unit of the instants) are none.
     """
@@ -58,7 +58,7 @@ def most_at_once(begin: npt.NDArray[Any], end: npt.NDArray[Any], slack: float = 
 def overlap(
     begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]], slack: float
 ) -> Overlap:
-    """Overlap of the intervals [begin, end) of each worker.
+    """Return the overlap of the intervals [begin, end) of each worker.
 
     Args:
         begin, end: instants, in one unit.
@@ -93,7 +93,7 @@ def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
 
 
 def app_instants() -> tuple[pl.Expr, pl.Expr]:
-    """``begin`` and ``end`` (us, app clock) of the time a worker was held, of split rows; null where unknown."""
+    """Return ``begin`` and ``end`` (us, app clock) of the time a worker was held, of split rows; null: unknown."""
     start = pl.when(~pl.col("impossible")).then("app_start")
     begin = pl.col("proxy_start").dt.epoch("us") + (start * 1e6).round().cast(pl.Int64)
     lasted = (pl.coalesce("span_seconds", "service_time") * 1e6).round().cast(pl.Int64)
@@ -101,21 +101,26 @@ def app_instants() -> tuple[pl.Expr, pl.Expr]:
 
 
 def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
-    """Which backends have workers that serve several requests at a time, for a sentence; "" for none.
+    """Return which backends have workers that serve several requests at a time, for a sentence; "" for none.
 
-    ``backends``: upstream and in_one_worker (requests at once; 1 where each worker serves one).
+    Args:
+        backends: rows with upstream and in_one_worker (requests at a time; 1 where each worker serves one).
     """
     several = sorted((row for row in backends if row["in_one_worker"] > 1), key=lambda row: -row["in_one_worker"])
+    if not several:
+        return ""
     names = [f"{printable(row['upstream'] or '–', 60)} (up to {row['in_one_worker']})" for row in several[:NAMED]]
     more = f" and {len(several) - NAMED} more" if len(several) > NAMED else ""
-    return f"workers of {', '.join(names)}{more} serve several requests at a time" if several else ""
+    return f"workers of {', '.join(names)}{more} serve several requests at a time"
 
 
 def doubt(backends: Iterable[Mapping[str, Any]], what: str) -> list[str]:
-    """A sentence that ``what`` is no guide for such backends, if there are any; ``backends`` as above."""
+    """Return a sentence that ``what`` is unreliable for such backends; empty without any. ``backends``: as above."""
     several = serving_several(backends)
+    if not several:
+        return []
     return [
-        f"The {several}: {what} takes a worker to serve one at a time, and is no guide there. Queueing delay is the "
-        "wait until the event loop or a thread takes the request. Give --workers N, the requests that a backend serves "
-        "at once, where that is limited."
-    ] if several else []  # fmt: skip
+        f"The {several}: {what} assumes one request per worker at a time, and is unreliable there. Queueing delay is "
+        "the wait until the event loop or a thread takes the request. Give --workers N, the requests that a backend "
+        "serves at once, where that is limited."
+    ]
