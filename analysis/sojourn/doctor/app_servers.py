@@ -1,4 +1,4 @@
-"""Servers of apps: how each treats connections that nginx keeps open, and how its app is made to answer its times."""
+"""App servers: how each treats connections that nginx keeps open, and the lines that make an app send its times."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ _BY_HEADER = (
     (r"apache-coyote|jetty|wildfly|undertow|jsp/|servlet/|glassfish|payara", _JAVA),
     (r"apache", _APACHE),
     (r"phusion passenger", AppServer("Passenger", SHARED)),
-    (r"webrick|thin", AppServer("", UNKNOWN, "ruby")),
+    (r"(?:webrick|thin)\b", AppServer("", UNKNOWN, "ruby")),
     (r"kestrel", AppServer("Kestrel", SHARED)),
     (r"nginx|haproxy|envoy|caddy|openresty", AppServer("another proxy", SHARED)),
 )
 
 
 def server_of_protocol(family: str) -> AppServer:
-    """Return the server that speaks a protocol of nginx: ``fastcgi``, ``uwsgi``, or another, which tells nothing."""
+    """Return the server that speaks a protocol of nginx: ``fastcgi`` or ``uwsgi``; an unknown one for any other."""
     return {"fastcgi": PHP_FPM, "uwsgi": UWSGI}.get(family, AppServer())
 
 
@@ -125,7 +125,7 @@ def _server_of_header(value: str) -> AppServer:
 
 _PYTHON = "pip install ./collector/middleware/python\nfrom sojourn_middleware import {0}\napp = {0}(app)"
 _CHECKOUT = "the app's environment, in a checkout of Sojourn; then the app"
-# Language -> the lines that make an app answer its times, and where they belong.
+# Language -> the lines that make an app send its times, and where they belong.
 _ANSWERS = {
     "python": (_PYTHON.format("WSGIMiddleware"), _CHECKOUT),
     "asgi": (_PYTHON.format("ASGIMiddleware"), _CHECKOUT),
@@ -154,5 +154,5 @@ ANSWER_PAGE = "docs/how-to/your-own-app.md has the lines for Python, Ruby, Node,
 
 
 def answer_lines(language: str = "") -> tuple[str, str]:
-    """Return the lines that make an app of a language answer its times, and where they belong."""
+    """Return the lines that make an app of a language send its times, and where they belong."""
     return _ANSWERS[language]
