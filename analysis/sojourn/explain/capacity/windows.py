@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 import polars as pl
@@ -242,8 +242,3 @@ def _table(raw: pl.DataFrame, count: int, micros: int) -> pl.DataFrame:
     columns = ("instance", "window", "arrivals", "rate", "throughput", "concurrency", "errors", "mean", *QUANTILES)
     table = pl.concat(tables).sort("instance", "window")
     return table.select(*columns, "departures", "followed", "age", "gaps", "gaps_squared")
-
-
-def begin_of(windows: LoadWindows, window: int) -> datetime:
-    """When a window begins."""
-    return windows.begin + timedelta(seconds=window * windows.width)
