@@ -180,10 +180,7 @@ def _usl(table: pl.DataFrame, loop: Loop, ramp: bool, seed: int) -> tuple[Usl | 
     seen = table.filter(pl.col("concurrency") > 0, pl.col("throughput") > 0)
     concurrency, throughput = seen["concurrency"].to_numpy(), seen["throughput"].to_numpy()
     if len(seen) < USL_WINDOWS:
-        return (
-            None,
-            f"{counted(len(seen), 'window of load is', 'windows of load are')} too few; {USL_WINDOWS} are the least",
-        )
+        return None, _too_few(len(seen), USL_WINDOWS)
     low, high = np.quantile(concurrency, [QUIET, BUSY])
     if high < RAMP * low:
         what = "clients" if loop.closed else "concurrency"
@@ -191,17 +188,15 @@ def _usl(table: pl.DataFrame, loop: Loop, ramp: bool, seed: int) -> tuple[Usl | 
     return fit_usl(concurrency, throughput, seed=seed), None
 
 
+def _too_few(windows: int, least: int) -> str:
+    return f"{counted(windows, 'window of load is', 'windows of load are')} too few; {least} are the least"
+
+
 def _knee(table: pl.DataFrame, slo: Slo, loop: Loop, ramp: bool, seed: int) -> Knee:
     if loop.closed:
         return Knee(slo, reason="closed loop without think time: the rate is an answer here, not what was asked for")
     if len(table) < KNEE_WINDOWS:
-        return Knee(
-            slo,
-            reason=(
-                f"{counted(len(table), 'window of load is', 'windows of load are')} too few; {KNEE_WINDOWS} are the "
-                "least"
-            ),
-        )
+        return Knee(slo, reason=_too_few(len(table), KNEE_WINDOWS))
     figures = table[slo.metric].to_numpy()
     over = float((figures > slo.limit).mean())
     if not ramp and 0 < over < 1:
