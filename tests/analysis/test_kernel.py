@@ -281,7 +281,7 @@ def test_files_are_read_in_the_order_of_their_first_sample(tmp_path: Path) -> No
 def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
     for name, text, said in [
         ("a", b"", "0 lines read"),
-        ("b", b"x\n", "1 lines read, all refused .not_a_sample 1."),
+        ("b", b"x\n", "1 line read, all refused .not_a_sample 1."),
         ("c", b"PAR1....", "JSON lines"),
     ]:
         (tmp_path / name).write_bytes(text)
