@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -122,14 +123,14 @@ def unbroken(text: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time in a unit of its size: 10 ms, 8.0 s, 2 min 5 s, 3 h 10 min, 4 d 2 h; – for None."""
-    if seconds is None:
+    """Return a length of time in a unit of its size: 10 ms, 8.0 s, 2 min 5 s, 3 h 10 min, 4 d 2 h; – for None, NaN."""
+    if seconds is None or math.isnan(seconds):
         return "–"
     if abs(seconds) < 0.9995:
         return f"{milliseconds(seconds)} ms"
     if seconds < 0:
         return f"-{duration(-seconds)}"
-    if seconds < 59.95:
+    if seconds < 59.95 or math.isinf(seconds):
         return f"{formatted(seconds, '.1f')} s"
     whole = round(seconds)
     for unit, size, lower, small in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 
 import pytest
@@ -37,6 +38,9 @@ def test_percent(share: float | None, text: str) -> None:
     ("seconds", "text"),
     [
         (None, "–"),
+        (math.nan, "–"),
+        (math.inf, "inf s"),
+        (-math.inf, "-inf s"),
         (0, "0 ms"),
         (0.01, "10.0 ms"),
         (-1e-9, "0 ms"),
