@@ -57,7 +57,7 @@ def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = Fals
     told = read.refusal is None
     denied = _DENIED in (read.refusal or "")  # it is this machine's, and only root may have it tested
     conf = Conf(path, read, _version() if told or denied else None)
-    conf.asked = ask
+    conf.probed = ask
     conf.servers = _servers(conf, on_this_machine=told or denied)
     conf.somaxconn = somaxconn or (_somaxconn() if told or denied else None)
     if told:
@@ -90,7 +90,7 @@ def _servers(conf: Conf, *, on_this_machine: bool) -> dict[str, AppServer]:
     )
     return {
         **servers_at(others, on_this_machine=on_this_machine, ask=False),
-        **servers_at(http, on_this_machine=on_this_machine, ask=conf.asked),
+        **servers_at(http, on_this_machine=on_this_machine, ask=conf.probed),
     }
 
 

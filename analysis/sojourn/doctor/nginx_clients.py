@@ -92,7 +92,7 @@ def _not_set_in_subrequest(handover: Pass) -> Iterator[Finding]:
             CODE,
             WARNING,
             handover.level.title,
-            f"{handover.level.title}, which auth_request or mirror asks, lets {missing} of any client through to "
+            f"{handover.level.title}, called by auth_request or mirror, lets {missing} of any client through to "
             f"{printable(handover.target)}.",
             "A client can forge the queue that its app measures, and choose the request that a span of that app is "
             "joined to.",

@@ -205,7 +205,7 @@ def _not_used(
 
 def _question(conf: Conf) -> str:
     """Return the command that names the server of an app."""
-    return "ss -ltnp" if conf.asked else f"sojourn doctor {quote(str(conf.path))} --ask-backends"
+    return "ss -ltnp" if conf.probed else f"sojourn doctor {quote(str(conf.path))} --ask-backends"
 
 
 def _closing_entries(conf: Conf, handover: Pass) -> list[Directive]:

@@ -136,7 +136,7 @@ class Conf:
         path: the file that was named; ``read``: what it holds.
         version: of the nginx that is installed here, where it read the file itself.
         somaxconn: the kernel's limit of a listen backlog on the machine the configuration is for; None: not known.
-        servers: the servers of apps that are known, by the address that nginx logs; asked: requests were sent to them.
+        servers: the servers of apps that are known, by the address that nginx logs; probed: each was sent a request.
         fragment: it has no http block: a file of conf.d, say.
     """
 
@@ -145,7 +145,7 @@ class Conf:
     version: tuple[int, ...] | None = None
     somaxconn: int | None = None
     servers: dict[str, AppServer] = field(default_factory=dict)
-    asked: bool = False
+    probed: bool = False
     fragment: bool = field(init=False)
 
     def __post_init__(self) -> None:
