@@ -82,8 +82,7 @@ def diagnose(
             servers = _servers(told.connects, confs, ask=ask_backends)
             told.findings = [_explained(finding, found, confs, servers) for finding in told.findings]
         found.add(told)
-    for conf in confs:
-        weigh_connects(conf, found)
+    weigh_connects(confs, found)
     return found.ordered(ignored)
 
 

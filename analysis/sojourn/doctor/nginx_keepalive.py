@@ -11,7 +11,7 @@ One rule, by how the server treats a kept connection (``sojourn.doctor.app_serve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from shlex import quote
 
@@ -120,22 +120,26 @@ def _not_kept(conf: Conf, handover: Pass, upstream: Directive, server: AppServer
     )
 
 
-def weigh_connects(conf: Conf, diagnosis: Diagnosis) -> None:
-    """Hold ``keepalive-missing`` of a configuration against the connect times of the logs that were read beside it."""
-    for upstream in dict.fromkeys(each.target for each in conf.passes if each.target in conf.upstreams):
-        addresses = next(conf.addresses(each) for each in conf.passes if each.target == upstream)
-        measured = [each for backend, each in diagnosis.connects.items() if plain_address(backend) in addresses]
+def weigh_connects(confs: Iterable[Conf], diagnosis: Diagnosis) -> None:
+    """Hold ``keepalive-missing`` of configurations against the connect times of the logs that were read beside them."""
+    addresses: dict[str, set[str]] = {}
+    for conf in confs:
+        for each in conf.passes:
+            if each.target in conf.upstreams:
+                addresses.setdefault(each.target, set()).update(conf.addresses(each))
+    for upstream, named in addresses.items():
+        measured = [each for backend, each in diagnosis.connects.items() if plain_address(backend) in named]
         answers = sum(count for count, _ in measured)
         if answers < ENOUGH:
             continue
         mean = sum(count * connect for count, connect in measured) / answers
         name = f"upstream {printable(upstream)}"
         cost = f"Connecting took {milliseconds(mean)} ms on average, on {counted(answers, 'answer')}."
-        missing = [each for each in diagnosis.findings if each.code == "keepalive-missing" and each.subject == name]
-        for each in missing:
-            diagnosis.findings.remove(each)
+        missing = [one for one in diagnosis.findings if one.code == "keepalive-missing" and one.subject == name]
+        for finding in missing:
+            diagnosis.findings.remove(finding)
             if mean >= WORTH:
-                diagnosis.findings.append(replace(each, why=f"{cost} {each.why}"))
+                diagnosis.findings.append(replace(finding, why=f"{cost} {finding.why}"))
             else:
                 diagnosis.checked.append(f"connecting to {name} takes {milliseconds(mean)} ms on average")
 

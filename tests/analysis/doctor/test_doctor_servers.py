@@ -189,8 +189,11 @@ def test_a_log_shows_what_connects_cost(tmp_path: Path, connect: str, codes: lis
     diagnosis = diagnose([log(tmp_path / "a.jsonl", change), str(bare.path)], somaxconn=4096)
     assert about_kept(diagnosis) == codes
     assert ("connecting to upstream app takes 0 ms on average" in diagnosis.checked) == (not codes)
+    twice = diagnose([log(tmp_path / "a.jsonl", change), str(bare.path), str(bare.path)], somaxconn=4096)
     for code in codes:
-        assert finding_of(diagnosis, code).why.startswith("Connecting took 4.00 ms on average, on 600 answers.")
+        why = finding_of(diagnosis, code).why
+        assert why.startswith("Connecting took 4.00 ms on average, on 600 answers.")
+        assert finding_of(twice, code).why == why
 
 
 @pytest.mark.parametrize(
