@@ -15,6 +15,7 @@ from sojourn.words import printable, shortened
 MOST_NAME = 60  # columns of a name at most
 FIGURE = 24  # columns: what is longer is a name, in whichever column it stands
 LEAST_NAME = 14  # columns: headings are broken into lines before a name is cut further
+SHORT_NAME = 8  # columns: words of headings are broken before a name is cut further
 CELL = 120  # characters of a cell at most
 
 
@@ -65,13 +66,15 @@ class FittedTable:
         names = [k for k in columns if k < self.text_columns or cells[k] > FIGURE]
         figures = [k for k in columns if k not in names]
         wanted = [min(max(cell, line), max(MOST_NAME, line)) for cell, line in zip(cells, heading_lines, strict=True)]
-        narrow = [max(cell, word) for cell, word in zip(cells, heading_words, strict=True)]  # in more lines
+        between_words = [max(cell, word) for cell, word in zip(cells, heading_words, strict=True)]
         widths = [wanted[k] if k in figures else 0 for k in columns]
-        least = sum(min(wanted[k], LEAST_NAME) for k in names)
-        for k in sorted(figures, key=lambda k: narrow[k] - wanted[k]):  # those that gain most come first
-            if room - sum(widths) >= least:
-                break
-            widths[k] = narrow[k]
+        # Headings give way to names: first between words, then within words.
+        for narrower, name in ((between_words, LEAST_NAME), (cells, SHORT_NAME)):
+            least = sum(min(wanted[k], name) for k in names)
+            for k in sorted(figures, key=lambda k: narrower[k] - widths[k]):  # those that gain most come first
+                if room - sum(widths) >= least:
+                    break
+                widths[k] = max(narrower[k], 1)
         rest = room - sum(widths)
         for number, k in enumerate(sorted(names, key=lambda k: wanted[k])):
             widths[k] = max(min(wanted[k], rest // (len(names) - number)), 1)

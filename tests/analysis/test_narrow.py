@@ -94,3 +94,12 @@ def test_narrow_tables_break_headings_before_they_cut_names() -> None:
     assert "1,234" in text
     assert "response" in text
     assert max(map(len, text.splitlines())) <= 30
+
+
+def test_a_name_has_room_where_no_word_of_a_heading_has() -> None:
+    table = FittedTable(("upstream", "requests", "response", "queueing", "service"), [(SOCKETS[0], *["1,234"] * 4)])
+    console = Console(width=38, record=True, file=io.StringIO())
+    console.print(table)
+    *_, row = console.export_text().splitlines()
+    assert row.split()[1:] == ["1,234"] * 4
+    assert len(row.split()[0]) >= 8
