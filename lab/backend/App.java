@@ -50,7 +50,7 @@ public class App {
             return us > nowUs + 10_000_000L || us < nowUs - 3_600_000_000L ? null : us;
         }
 
-        void tell(HttpExchange exchange) {
+        void addHeaders(HttpExchange exchange) {
             var headers = exchange.getResponseHeaders();
             if (stampUs != null) headers.set("X-Queueing-Delay", seconds((nowUs - stampUs) / 1e6));
             headers.set("X-Service-Time", seconds((System.nanoTime() - started) / 1e9));
@@ -65,7 +65,7 @@ public class App {
     static void plain(HttpExchange exchange, Measured measured, int status, String text) throws IOException {
         byte[] body = (text + "\n").getBytes(StandardCharsets.UTF_8);
         exchange.getResponseHeaders().set("Content-Type", "text/plain");
-        if (measured != null && !SILENT) measured.tell(exchange);
+        if (measured != null && !SILENT) measured.addHeaders(exchange);
         exchange.sendResponseHeaders(status, body.length);
         try (var out = exchange.getResponseBody()) {
             out.write(body);

@@ -34,7 +34,7 @@ function sleeper(req, res, url) {
 }
 
 const server = http.createServer((req, res) => {
-  const url = new URL(req.url, 'http://lab');
+  const url = new URL(`http://lab${req.url}`); // as a path even where it begins with //
   if (url.pathname === '/ready') return plain(res, 200, 'ready');
   if (!SILENT) measure(req, res);
   return sleeper(req, res, url);

@@ -105,10 +105,14 @@ def without_long_cases(scenario: Scenario) -> Scenario:
     if not left_out:
         return scenario
     kept = [case for case in scenario.cases if case.quick]
+    contrasts = [each for each in scenario.contrasts if not {each.a, each.b} & left_out]
 
     def still_meant(criterion: Criterion) -> bool:
-        if criterion.predictions is not None or criterion.contrasts is not None:
+        if criterion.predictions is not None:
             return True
+        if criterion.contrasts is not None:
+            about = [each for each in scenario.contrasts if fnmatchcase(each.name, criterion.contrasts)]
+            return any(each in contrasts for each in about) or not about
         meant = [case for case in scenario.cases if fnmatchcase(case.name, criterion.cases)]
         # One that no case ever met stays: it has failed, and that must be seen.
         return not criterion.other_cases() & left_out and (any(case.quick for case in meant) or not meant)
@@ -118,7 +122,7 @@ def without_long_cases(scenario: Scenario) -> Scenario:
             scenario,
             cases=kept,
             criteria=[each for each in scenario.criteria if still_meant(each)],
-            contrasts=[each for each in scenario.contrasts if not {each.a, each.b} & left_out],
+            contrasts=contrasts,
         )
     except ValueError as error:
         raise ScenarioError(f"the short form of {scenario.name}: {error}") from None

@@ -104,7 +104,7 @@ def case_chart(table: pl.DataFrame) -> alt.LayerChart | alt.FacetChart:
 
 
 def _reading(table: pl.DataFrame) -> str:
-    slowest, fastest = table.sort("response", descending=True).rows(named=True)[:: len(table) - 1]
+    slowest, *_, fastest = table.sort("response", descending=True).rows(named=True)
     queued = percent(slowest["queueing"] / slowest["response"]) if slowest["response"] > 0 else percent(0.0)
     return (
         f"The slowest case, {slowest['case']}, took {duration(slowest['response'])} on average, {queued} of it"

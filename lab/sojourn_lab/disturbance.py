@@ -1,27 +1,27 @@
-"""What other programs and other virtual machines took from the servers of a run while a case was measured.
+"""Measure how much other programs and other virtual machines disturbed the servers of a run.
 
-The generator's own lateness shows in its lag (`generator/verdict.py`). A disturbance at the server's side does not: the
-servers answer later, and the figures look like those of a slower system. /proc has three facts about it: the seconds
-for which the servers' threads were runnable and had no core (schedstat), the processor time of every process, and the
-time that the hypervisor gave to other machines (steal).
+The generator's own lateness shows in its lag (`generator/verdict.py`). A disturbance of the servers does not: they
+answer later, and the figures look like those of a slower system. /proc has three facts about it: the seconds for which
+the servers' threads were runnable and had no core (schedstat), the processor time of every process, and the time that
+the hypervisor gave to other machines (steal).
 
 The load of the run itself makes servers wait for a core as well, on purpose in some scenarios. Only the part that
 others explain counts, with w the wait of the servers' threads, o and r the processor time of processes outside and
 inside of the run, s the servers' own, and v the stolen time, all in seconds of the measured window:
 
     lost     = min(w · o / (o + r), o) + v · s / (o + r)
-    delayed  = lost / (what the requests ask the servers to wait or sleep for + s)
+    delayed  = lost / (seconds that the requests ask the servers to wait or sleep + s)
 
-A core that is shared serves whoever is runnable by turns, so others caused the share o / (o + r) of the wait; and a
-process that ran for one second cannot have taken more than one second of work from several servers that waited for
-that core. What is stolen looks like processor time of whoever was running.
+Runnable threads share a core by turns, so others caused the share o / (o + r) of the wait; and a process that ran for
+one second cannot have cost several servers that waited for that core more than one second of work. Stolen time is
+counted by the kernel as processor time of the process that was running.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,8 +43,9 @@ NAMED_FROM = 0.05
 
 MOST_NAMED = 5
 
-KERNEL_THREADS = 2
-"""The parent of the kernel's threads. They work for the run as well (the loopback), and cannot be closed."""
+KERNEL_THREADS, KERNEL_NAME = 2, "kthreadd"
+"""The parent of the kernel's threads, which work for the run as well (the loopback) and cannot be closed. In a PID
+namespace the same id may be of an ordinary process."""
 
 SHORTEST_PERIOD, LONGEST_PERIOD = 0.15, 5.0
 """Seconds between two looks at /proc. One costs about 3 ms with a hundred processes."""
@@ -59,13 +60,18 @@ class Neighbour(msgspec.Struct):
 
 
 class Disturbance(msgspec.Struct):
-    """What others took from the servers in the measured window of a case.
+    """How much others disturbed the servers in the measured window of a case.
 
-    `cores` that the machine has, `outside`: cores that processes outside of the run used on average, `stolen`: cores
-    that the hypervisor gave to other machines. `waited`: seconds for which the servers' threads were runnable and had
-    no core, `lost`: the part of it that others explain, and what was stolen; `delayed`: that as a share of the time
-    that the requests take of the servers, which may be `limit`. `neighbours`: what used most, outside of the run.
-    `unknown`: why nothing is known; the figures are None then.
+    Attributes:
+        cores: of the machine.
+        outside: cores that processes outside of the run used on average.
+        stolen: cores that the hypervisor gave to other machines on average.
+        waited: seconds for which the servers' threads were runnable and had no core.
+        lost: the part of them that others explain, and of the stolen time, s.
+        delayed: `lost` as a share of the time that the requests take of the servers.
+        limit: of `delayed`; above it the case is void.
+        neighbours: the processes outside of the run that used most processor time.
+        unknown: why nothing is known; the figures are None then.
     """
 
     cores: int | None = None
@@ -118,6 +124,7 @@ def snapshot_of(run: int, groups: Collection[int], root: Path = PROC) -> Snapsho
     Raises one of ``GONE`` where /proc does not have what is needed.
     """
     stats = stats_of_all(root)
+    kernel = _kernel_threads(stats)
     family = {pid for pid in family_in(stats, run) if pid in stats}
     waited: dict[tuple[int, int], float] = {}
     servers = 0.0
@@ -134,28 +141,30 @@ def snapshot_of(run: int, groups: Collection[int], root: Path = PROC) -> Snapsho
         outside={
             (pid, stat.start): Outside(stat.name, stat.cpu, stat.children)
             for pid, stat in stats.items()
-            if pid not in family and not _of_the_kernel(pid, stat)
+            if pid not in family and pid not in kernel
         },
     )
 
 
-def _of_the_kernel(pid: int, stat: Stat) -> bool:
-    return KERNEL_THREADS in (pid, stat.parent)
+def _kernel_threads(stats: Mapping[int, Stat]) -> set[int]:
+    if KERNEL_THREADS not in stats or stats[KERNEL_THREADS].name != KERNEL_NAME:
+        return set()
+    return {pid for pid, stat in stats.items() if KERNEL_THREADS in (pid, stat.parent)}
 
 
 def _waits(pid: int, root: Path) -> dict[tuple[int, int], float]:
     try:
         return {(pid, thread): seconds for thread, seconds in run_queue_waits_of(pid, root).items()}
     except GONE:
-        if (root / str(pid)).exists() and not (root / str(pid) / "schedstat").exists():
+        if (root / str(pid)).exists():
             raise  # the kernel keeps no such account
         return {}  # it ended while we were reading
 
 
-def disturbance_between(first: Snapshot, last: Snapshot, asked: float) -> Disturbance:
-    """Return what others took between two snapshots.
+def disturbance_between(first: Snapshot, last: Snapshot, waiting: float) -> Disturbance:
+    """Return how much others disturbed the servers between two snapshots.
 
-    `asked`: seconds for which the requests between them ask servers to wait or sleep, beside their work.
+    `waiting`: seconds for which the requests between them ask servers to wait or sleep, beside their work.
     """
     seconds = last.time - first.time
     cores = os.cpu_count() or 1
@@ -164,14 +173,14 @@ def disturbance_between(first: Snapshot, last: Snapshot, asked: float) -> Distur
     waited = sum(max(0.0, value - first.waited.get(thread, 0.0)) for thread, value in last.waited.items())
     busy = outside + run
     lost = min(waited * outside / busy, outside) + stolen * servers / busy if busy else 0.0
-    taken = asked + servers
+    needed = waiting + servers
     return Disturbance(
         cores=cores,
         outside=outside / seconds,
         stolen=stolen / seconds,
         waited=waited,
         lost=lost,
-        delayed=lost / taken if taken else 0.0,
+        delayed=lost / needed if needed else 0.0,
         neighbours=neighbours_of(first, last),
     )
 
@@ -179,8 +188,8 @@ def disturbance_between(first: Snapshot, last: Snapshot, asked: float) -> Distur
 def outside_time(first: Snapshot, last: Snapshot, most: float) -> float:
     """Return the processor seconds that processes outside of the run used between two snapshots, at most `most`.
 
-    What an ended process has used goes to the process that waited for it, so the sum over all keeps it; where nothing
-    waited, it is gone from the sum, but what the living ones used themselves is certain.
+    The processor time of a process that ended is added to the process that waited for it, so the sum over all keeps it.
+    Where none waited, it is missing from the sum; the time of the processes that still run is certain.
     """
     whole = sum(each.cpu + each.children for each in last.outside.values())
     whole -= sum(each.cpu + each.children for each in first.outside.values())
@@ -224,21 +233,24 @@ class DisturbanceSampler(SamplerThread):
                 self._unknown = f"/proc does not have what is needed: {error}"
                 return
 
-    def between(self, window: Window, asked: float) -> Disturbance:
-        """Return what others took in the measured window; see `disturbance_between` for `asked`."""
+    def between(self, window: Window, waiting: float) -> Disturbance:
+        """Return how much others disturbed the servers in the measured window.
+
+        `waiting`: seconds for which the requests of the whole window ask servers to wait or sleep.
+        """
         inside = [each for each in self._snapshots if window.since <= each.time <= window.until]
         if self._unknown:
             return Disturbance(unknown=self._unknown)
         if len(inside) < 2:
             return Disturbance(unknown="the window is too short to look at /proc twice")
-        return disturbance_between(inside[0], inside[-1], asked * _share_of(window, inside[0], inside[-1]))
+        return disturbance_between(inside[0], inside[-1], waiting * _share_of(window, inside[0], inside[-1]))
 
 
 def _share_of(window: Window, first: Snapshot, last: Snapshot) -> float:
     return (last.time - first.time) / (window.until - window.since)
 
 
-def waiting_asked(case: Case, topology: Topology, window: Window, summary: Summary | None = None) -> float:
+def requested_wait(case: Case, topology: Topology, window: Window, summary: Summary | None = None) -> float:
     """Return the seconds for which the requests of a window ask servers to wait or sleep, beside their work.
 
     `summary`: of a case of requests through nginx. No more than all workers can wait at the same time.
@@ -256,7 +268,10 @@ def waiting_asked(case: Case, topology: Topology, window: Window, summary: Summa
 
 
 def what_to_do(disturbances: Sequence[Disturbance]) -> str:
-    """Return in one sentence what to end or to change before a void run is made again; of its void cases."""
+    """Return in one sentence what to close or change before a void run is repeated.
+
+    `disturbances`: of its void cases.
+    """
     most: dict[int, Neighbour] = {}
     for each in disturbances:
         for neighbour in each.neighbours:

@@ -138,6 +138,7 @@ def external_scenario(scenario: Scenario, target: Target) -> Scenario:
         pictures=[],
         columns=columns or COLUMNS,
         reference=[],
+        reference_note="",
         learned=_said(target, left_out),
     )
 

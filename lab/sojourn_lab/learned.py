@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 from sojourn.words import counted, formatted, listed, milliseconds, percent
 
-from sojourn_lab.criteria import by_base, median_at, number_at, skipped
+from sojourn_lab.criteria import by_base, median_at, skipped
 from sojourn_lab.document import CaseResult, ContrastResult, PredictionResult, Run
 from sojourn_lab.load import ClosedLoad
 from sojourn_lab.scenario import Scenario
@@ -38,17 +38,17 @@ def findings(run: Run) -> list[str]:
 
 
 def outcome(run: Run) -> str:
-    """Return in one sentence whether the run shows what it was to show."""
-    kept = sum(each.passed for each in run.criteria)
+    """Return in one sentence how many criteria were met, or that the run is void."""
     if run.void:
         return "This run is void: the generator or other programs decided its figures, not the system."
-    if run.passed:
-        criteria = counted(kept, "criterion was", "criteria were")
-        return f"{'All ' if kept > 1 else ''}{criteria} met." if kept else "No criterion was set."
-    missed = len(run.criteria) - kept
-    return (
-        f"{missed} of {counted(len(run.criteria), 'criterion', 'criteria')} {'was' if missed == 1 else 'were'} missed."
-    )
+    if not run.criteria:
+        return "No criterion was set."
+    missed = sum(not each.passed for each in run.criteria)
+    if not missed:
+        criteria = counted(len(run.criteria), "criterion was", "criteria were")
+        return f"{'All ' if len(run.criteria) > 1 else ''}{criteria} met."
+    criteria = counted(len(run.criteria), "criterion", "criteria")
+    return f"{missed} of {criteria} {'was' if missed == 1 else 'were'} missed."
 
 
 def _skipped(cases: Sequence[CaseResult]) -> list[str]:
@@ -109,63 +109,69 @@ def _foretold(predictions: Sequence[PredictionResult]) -> list[str]:
     return sentences
 
 
-def _growth(cases: list[CaseResult]) -> list[str]:
-    """Return how queueing delay and service time moved between the fewest and the most users."""
-    loops = [
-        (case.service_time, case.load.concurrency, means)
-        for case in cases
-        if isinstance(case.load, ClosedLoad) and case.law is not None and (means := _means(case)) is not None
-    ]
-    moved: dict[tuple[int, int], list[tuple[tuple[float, float], tuple[float, float]]]] = {}
-    for _, group in groupby(sorted(loops), key=lambda loop: loop[0]):
-        (_, fewest, first), *_, (_, most, last) = [*group] * 2
-        if fewest != most:
-            moved.setdefault((fewest, most), []).append((first, last))
-    return [_growth_sentence(*users, members) for users, members in moved.items()]
+class Means(NamedTuple):
+    """The means of a case with so many users, s."""
+
+    users: int
+    service: float
+    queueing: float
 
 
-def _growth_sentence(fewest: int, most: int, members: Sequence[tuple[tuple[float, float], tuple[float, float]]]) -> str:
-    """Return the sentence for services with the same numbers of users.
+Growth = tuple[Means, Means]
+"""Of the same service: with the fewest users, and with the most."""
 
-    Args:
-        fewest: users of the first case.
-        most: users of the last case.
-        members: for each the means of service time and queueing delay, s: with the fewest users, and with the most.
-    """
+
+def _growth(cases: Sequence[CaseResult]) -> list[str]:
+    """Return how queueing delay and service time changed between the fewest and the most users."""
+    by_service: dict[float, list[Means]] = {}
+    rounds = by_base(cases)
+    for case in cases:
+        if case.round == 1 and isinstance(case.load, ClosedLoad) and case.law is not None:
+            own = rounds[case.base or case.name]
+            service = median_at("split.components.service_time.mean", own)
+            queueing = median_at("split.components.queueing_delay.mean", own)
+            if service is not None and queueing is not None:
+                by_service.setdefault(case.service_time, []).append(Means(case.load.concurrency, service, queueing))
+    by_users: dict[tuple[int, int], list[Growth]] = {}
+    for _, means in sorted(by_service.items()):
+        fewest, most = min(means), max(means)
+        if fewest.users != most.users:
+            by_users.setdefault((fewest.users, most.users), []).append((fewest, most))
+    return [_growth_sentence(growths) for growths in by_users.values()]
+
+
+def _growth_sentence(growths: Sequence[Growth]) -> str:
+    """Return the sentence for services with the same numbers of users."""
 
     def from_to(before: float, after: float) -> str:
         return f"from {milliseconds(before)} to {milliseconds(after)} ms"
 
-    queueing = listed([from_to(before, after) for (_, before), (_, after) in members])
-    steady = all(abs(after - before) <= STEADY * before for (before, _), (after, _) in members)
-    if steady:
-        service = f"stays at {listed([milliseconds(after) for _, (after, _) in members])} ms"
+    queueing = listed([from_to(few.queueing, many.queueing) for few, many in growths])
+    if all(abs(many.service - few.service) <= STEADY * few.service for few, many in growths):
+        service = f"stays at {listed([milliseconds(many.service) for _, many in growths])} ms"
     else:
-        service = f"goes {listed([from_to(before, after) for (before, _), (after, _) in members])}"
-    grew = all(last_q - q > 2.0 * abs(last_s - s) for (s, q), (last_s, last_q) in members)
+        service = f"goes {listed([from_to(few.service, many.service) for few, many in growths])}"
+    grew = all(many.queueing - few.queueing > 2.0 * abs(many.service - few.service) for few, many in growths)
+    few, many = growths[0]
     return (
-        f"From {fewest} to {counted(most, 'user')} the queueing delay goes {queueing}, and the service time {service}"
-        + (": the code did not get slower, the queue got longer." if grew else ".")
+        f"From {few.users} to {counted(many.users, 'user')} the queueing delay goes {queueing}, and the service time"
+        f" {service}" + (": the code did not get slower, the queue got longer." if grew else ".")
     )
-
-
-def _means(case: CaseResult) -> tuple[float, float] | None:
-    service = number_at("components.service_time.mean", case.split)
-    queueing = number_at("components.queueing_delay.mean", case.split)
-    return None if service is None or queueing is None else (service, queueing)
 
 
 def reference_sentences(scenario: Scenario, cases: list[CaseResult]) -> list[str]:
     """Return how far the reference figures are from the law and from what was measured, and the reference's note."""
     sentences: list[str] = []
+    rounds = by_base(cases)
     for case in cases:
+        name = case.base or case.name
         response = case.reference.response_time if case.reference is not None else None
-        measured = number_at("response_time.mean", case.split)
-        if response is None or measured is None or case.law is None:
+        measured = median_at("split.response_time.mean", rounds[name])
+        if case.round > 1 or response is None or measured is None or case.law is None:
             continue
         law = case.law.response_time
         sentences.append(
-            f"{case.name}: the {scenario.reference_name}'s response time of {milliseconds(response)} ms is"
+            f"{name}: the {scenario.reference_name}'s response time of {milliseconds(response)} ms is"
             f" {response / law:.1f} times the law's {milliseconds(law)} ms and"
             f" {response / measured:.1f} times the {milliseconds(measured)} ms measured here."
         )

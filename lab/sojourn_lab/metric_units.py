@@ -1,4 +1,4 @@
-"""Figures with their units, for people: what the number at the path of a metric counts is read off the path."""
+"""Format figures with their units, which follow from the last step of the path of their metric."""
 
 from __future__ import annotations
 

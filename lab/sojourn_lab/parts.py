@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sojourn_lab.analyses.recorded import Recorded
 from sojourn_lab.case import Case
@@ -18,9 +17,6 @@ from sojourn_lab.progress import Watcher
 from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runtime import Runtime, RuntimeMaker
 from sojourn_lab.scenario import Scenario
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -56,14 +56,14 @@ def stat_of(pid: int, root: Path = PROC) -> Stat:
 
 def stats_of_all(root: Path = PROC) -> dict[int, Stat]:
     """Return what /proc/PID/stat says of every process that can be read, by its id."""
-    found = {}
+    stats = {}
     for name in os.listdir(root):
         if name.isdecimal():
             try:
-                found[int(name)] = stat_of(int(name), root)
+                stats[int(name)] = stat_of(int(name), root)
             except GONE:
                 continue  # it ended while we were reading
-    return found
+    return stats
 
 
 def family_in(stats: Mapping[int, Stat], first: int) -> list[int]:
@@ -80,13 +80,18 @@ def family_in(stats: Mapping[int, Stat], first: int) -> list[int]:
 def run_queue_waits_of(pid: int, root: Path = PROC) -> dict[int, float]:
     """Return the seconds for which each thread of a process was runnable and had no core, by its id.
 
-    From /proc/PID/task/TID/schedstat. Raises one of ``GONE``, also where the kernel does not have these files.
+    From /proc/PID/task/TID/schedstat; threads that end while it is read are left out. Raises one of ``GONE``, also
+    where the kernel does not have these files.
     """
     threads = root / str(pid) / "task"
-    return {
-        int(name): int((threads / name / "schedstat").read_text().split()[1]) * NANOSECONDS
-        for name in os.listdir(threads)
-    }
+    waits = {}
+    for name in os.listdir(threads):
+        try:
+            waits[int(name)] = int((threads / name / "schedstat").read_text().split()[1]) * NANOSECONDS
+        except GONE:
+            if (threads / name).exists():
+                raise
+    return waits
 
 
 def stolen_time(root: Path = PROC) -> float:

@@ -94,6 +94,7 @@ class _Guard:
         with self._lock:
             if self._owner != os.getpid():
                 self._groups.clear()  # after a fork they are the parent's to end
+                self._loads.clear()
             self._groups.add(group)
             if self._owner == os.getpid() and self._program is not None and self._program.poll() is None:
                 self._tell(f"+{group}\n")

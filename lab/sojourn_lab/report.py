@@ -96,25 +96,34 @@ def case_sections(splits: Mapping[str, Sequence[SplitResult]]) -> list[Section]:
 
 
 def reference_sections(run: Run) -> list[Section]:
-    """Return the comparison with the figures of the scenario's reference; none where it has no figures."""
+    """Return the comparison with the scenario's reference; none where it has no figures and no note.
+
+    Where the scenario has columns of its own, the reference's figures are in them, and the section has no table.
+    """
     from sojourn.sections.section import Section  # noqa: PLC0415
 
     about = run.scenario
     rows = reference_rows(run)
-    if not rows[1]:
-        return []
     # The table has the figures of the sentences of each case, so the reference's note alone is shown.
-    texts = SENTENCE_END.split(about.reference_note) if about.reference_note else reference_sentences(about, run.cases)
-    sentence, *more = texts or [f"The {about.reference_name} has figures for {counted(len(rows[1]), 'mean')}."]
+    if about.reference_note:
+        texts = SENTENCE_END.split(about.reference_note)
+    elif rows[1]:
+        texts = reference_sentences(about, run.cases) or [
+            f"The {about.reference_name} has figures for {counted(len(rows[1]), 'mean')}."
+        ]
+    elif about.reference:
+        texts = [f"Figures in ( ) are the {about.reference_name}'s."]
+    else:
+        return []
     if about.reference_source:
-        more.append(f"Source of the {about.reference_name}'s figures: {about.reference_source}.")
+        texts.append(f"Source of the {about.reference_name}'s figures: {about.reference_source}.")
     return [
         Section(
             key="reference",
             title=f"Beside the {about.reference_name}",
-            sentence=sentence,
-            measures=" ".join(more),
-            tables=(_table("", rows, 2),),
+            sentence=texts[0],
+            measures=" ".join(texts[1:]),
+            tables=(_table("", rows, 2),) if rows[1] else (),
         )
     ]
 

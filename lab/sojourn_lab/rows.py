@@ -8,7 +8,7 @@ from typing import Any
 from sojourn.words import formatted, milliseconds
 
 from sojourn_lab.criteria import by_base, median_at, number_at, value_at
-from sojourn_lab.document import CaseResult, CriterionResult, Run
+from sojourn_lab.document import CriterionResult, Run
 from sojourn_lab.learned import formed
 from sojourn_lab.metric_units import ABSENT, metric_text
 from sojourn_lab.scenario import Column, Reference
@@ -42,7 +42,7 @@ def figure_rows(run: Run) -> Rows:
     columns = run.scenario.columns
     headings = ["case", *(f"{each.title}{UNITS.get(each.shown, '')}" for each in columns)]
     references = {case.base or case.name: case.reference for case in run.cases}
-    void = {case.base or case.name for case in run.cases if case.void}
+    void = void_cases(run)
     rows = []
     for name, rounds in by_base(run.cases).items():
         cells = [name + (" (void)" if name in void else "")]
@@ -51,6 +51,11 @@ def figure_rows(run: Run) -> Rows:
             cells.append(f"{cell} ({beside})" if beside else cell)
         rows.append(cells)
     return headings, rows
+
+
+def void_cases(run: Run) -> set[str]:
+    """Return the scenario's names of the cases that are void in any round."""
+    return {case.base or case.name for case in run.cases if case.void}
 
 
 def _shown(column: Column, rounds: list[Any]) -> str:
@@ -78,25 +83,26 @@ def figure_text(value: float | None, shown: str) -> str:
 
 
 def mean_rows(run: Run) -> Rows:
-    """Return the means of every case in milliseconds, with the law's queueing delay where a law gives one."""
+    """Return the means of every case in milliseconds, with the law's queueing delay where a law gives one.
+
+    Of several rounds the median.
+    """
     law = [LAW] if any(case.law for case in run.cases) else []
     headings = ["case", "requests", "service", "queueing", *law, "response", "connect"]
-    return headings, [_mean_cells(case, with_law=bool(law)) for case in run.cases]
-
-
-def _mean_cells(case: CaseResult, *, with_law: bool) -> list[str]:
-    def mean(path: str) -> str:
-        return milliseconds(number_at(path, case.split))
-
-    return [
-        case.name + (" (void)" if case.void else ""),
-        ABSENT if case.client is None else f"{case.client.offered:,}",
-        mean("components.service_time.mean"),
-        mean("components.queueing_delay.mean"),
-        *([milliseconds(case.law.queueing_delay if case.law else None)] if with_law else []),
-        mean("response_time.mean"),
-        mean("components.connect.mean"),
+    void = void_cases(run)
+    rows = []
+    paths = [
+        "split.components.service_time.mean",
+        "split.components.queueing_delay.mean",
+        *(["law.queueing_delay"] if law else []),
+        "split.response_time.mean",
+        "split.components.connect.mean",
     ]
+    for name, rounds in by_base(run.cases).items():
+        case = name + (" (void)" if name in void else "")
+        requests = figure_text(median_at("client.offered", rounds), "count")
+        rows.append([case, requests, *(milliseconds(median_at(path, rounds)) for path in paths)])
+    return headings, rows
 
 
 def reference_rows(run: Run) -> Rows:
@@ -105,19 +111,15 @@ def reference_rows(run: Run) -> Rows:
     There are no rows where the scenario has columns of its own, which name what the reference's figures stand beside.
     """
     rows = []
-    for case in run.cases:
-        if case.reference is None or run.scenario.columns:
-            continue
-        for name, title, path in (
-            ("service_time", "service time", "components.service_time.mean"),
-            ("queueing_delay", "queueing delay", "components.queueing_delay.mean"),
-            ("response_time", "response time", "response_time.mean"),
+    for case, rounds in by_base([] if run.scenario.columns else run.cases).items():
+        for name, path in (
+            ("service_time", "split.components.service_time.mean"),
+            ("queueing_delay", "split.components.queueing_delay.mean"),
+            ("response_time", "split.response_time.mean"),
         ):
-            beside = getattr(case.reference, name, None)
-            if beside is None:
-                continue
-            law = milliseconds(getattr(case.law, name, None))
-            rows.append([case.name, title, milliseconds(number_at(path, case.split)), law, milliseconds(beside)])
+            if (beside := number_at(f"reference.{name}", rounds[0])) is not None:
+                figures = [median_at(path, rounds), median_at(f"law.{name}", rounds), beside]
+                rows.append([case, name.replace("_", " "), *map(milliseconds, figures)])
     return ["case", "mean, ms", "measured", "law", run.scenario.reference_name], rows
 
 

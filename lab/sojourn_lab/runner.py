@@ -11,11 +11,8 @@ from typing import Any
 import msgspec
 
 from sojourn_lab.case import Case
-from sojourn_lab.disturbance import Disturbance, DisturbanceSampler, waiting_asked
-from sojourn_lab.document import (
-    Run,
-    run_bytes,
-)
+from sojourn_lab.disturbance import Disturbance, DisturbanceSampler, requested_wait
+from sojourn_lab.document import Run, run_bytes
 from sojourn_lab.errors import LabError
 from sojourn_lab.external import ExternalRuntime
 from sojourn_lab.half_open import load_scapy
@@ -188,8 +185,8 @@ def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured
         generator.wait_until(ended, expected + patience + GENERATOR_MARGIN, f"the load of case {planned.name} to end")
     summary = msgspec.json.decode(Path(plan.summary).read_bytes(), type=Summary)
     if runtime.kind == "process":
-        asked = waiting_asked(case, scenario.topology_of(case), summary.window, summary)
-        disturbance = sampler.between(summary.window, asked)
+        waiting = requested_wait(case, scenario.topology_of(case), summary.window, summary)
+        disturbance = sampler.between(summary.window, waiting)
     else:
         disturbance = Disturbance(unknown=f"the servers are no processes of this lab ({runtime.kind})")
     return Measured(planned, summary.window, plan, summary, disturbance=disturbance)
@@ -229,5 +226,5 @@ def _other_kind(parts: Parts, planned: Planned) -> Measured:
     with DisturbanceSampler(scenario.duration_of(case), server_groups) as sampler:
         outcome = experiment_of(case.kind)(stage)
     window = Window(outcome.since, outcome.until)
-    disturbance = sampler.between(window, waiting_asked(case, stage.topology, window))
+    disturbance = sampler.between(window, requested_wait(case, stage.topology, window))
     return Measured(planned, window, outcome=outcome, disturbance=disturbance)

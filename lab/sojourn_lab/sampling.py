@@ -7,7 +7,7 @@ from typing import Self
 
 
 class SamplerThread:
-    """A context: the thread runs `_run` from when it is entered, and is told to end (`_end`) when it is left."""
+    """A context: the thread runs `_run` from when it is entered; `_end` is set when it is left."""
 
     def __init__(self, name: str) -> None:
         self._end = threading.Event()

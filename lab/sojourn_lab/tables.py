@@ -40,17 +40,17 @@ def print_run(console: Console, run: Run, where: str) -> None:
             console.print(f"  {_plain(reason)}")
     for fault in run.faults:
         console.print(f"[red]Went wrong:[/] {_plain(fault)}")
-    finding, *more = [*findings(run), ""]
+    finding, more = findings(run)[:1], findings(run)[1:]
     console.print(_plain(run.scenario.question))
-    console.print(f"[bold]{_plain(finding)}[/]{'' if run.void else f' {_plain(outcome(run))}'}".lstrip())
+    opening = [*(f"[bold]{_plain(each)}[/]" for each in finding), *([] if run.void else [_plain(outcome(run))])]
+    console.print(" ".join(opening))
     console.print()
     for title, table in _tables(run):
         for line in title.splitlines():
             console.print(f"[bold]{_plain(line)}[/]")
         console.print(table)
         console.print()
-    beside = [run.scenario.reference_note] if reference_rows(run)[1] else []
-    for sentence in filter(None, [*more, *beside]):
+    for sentence in filter(None, [*more, run.scenario.reference_note]):
         console.print(f"[dim]-[/] {_plain(sentence)}")
     if any(case.client is not None for case in run.cases):
         console.print(_generator_sentence(run))
@@ -88,14 +88,14 @@ def one_line(run: Run, where: str) -> str:
     """Return the outcome of a run among several: passed, void, or what failed; with markup."""
     kept = sum(each.passed for each in run.criteria)
     if run.passed:
-        outcome = "[green]passed[/]"
+        verdict = "[green]passed[/]"
     else:
         failed = sorted({each.name for each in run.criteria if not each.passed})
-        outcome = "[red]void[/]" if run.void else "[red]failed[/]"
-        outcome += f": {_plain('; '.join([*run.void_reasons, *filter(None, [run.advice]), *run.faults, *failed]))}"
+        reasons = filter(None, [*run.void_reasons, run.advice, *run.faults, *failed])
+        verdict = f"[red]{'void' if run.void else 'failed'}[/]: {_plain('; '.join(reasons))}"
     took = seconds_between(run.started, run.finished)
     counts = f"{kept} of {counted(len(run.criteria), 'criterion', 'criteria')}, {took:.0f} s"
-    return f"{_plain(run.scenario.name):22} {outcome} ({counts}; {_plain(where)})"
+    return f"{_plain(run.scenario.name):22} {verdict} ({counts}; {_plain(where)})"
 
 
 def _generator_sentence(run: Run) -> str:

@@ -11,19 +11,23 @@ import subprocess
 from collections.abc import Collection
 
 from sojourn_lab.nginx import nginx_program, nginx_version
+from sojourn_lab.servers.others import fpm_program
 
 DISTRIBUTIONS = ("sojourn", "sojourn-middleware", "gunicorn", "aiohttp", "opentelemetry-sdk", "numpy")
 UNKNOWN = "unknown"
-_COMMANDS = {
-    "unicorn": [["unicorn", "--version"], ["ruby", "--version"]],
-    "puma": [["puma", "--version"], ["ruby", "--version"]],
-    "php-fpm": [["php", "--version"]],
-    "uwsgi": [["uwsgi", "--version"]],
-    "node": [["node", "--version"]],
-    "go": [["go", "version"]],
-    "java": [["java", "--version"]],
-}
-"""Commands that print a version, by the kind of app server that they are of."""
+
+
+def _commands() -> dict[str, dict[str, list[str]]]:
+    """Return, by the kind of app server, names of programs and the commands that print their versions."""
+    return {
+        "unicorn": {"unicorn": ["unicorn", "--version"], "ruby": ["ruby", "--version"]},
+        "puma": {"puma": ["puma", "--version"], "ruby": ["ruby", "--version"]},
+        "php-fpm": {"php": [fpm_program() or "php-fpm", "-n", "-v"]},
+        "uwsgi": {"uwsgi": ["uwsgi", "--version"]},
+        "node": {"node": ["node", "--version"]},
+        "go": {"go": ["go", "version"]},
+        "java": {"java": ["java", "--version"]},
+    }
 
 
 def versions_here(servers: Collection[str]) -> dict[str, str]:
@@ -44,9 +48,9 @@ def versions_here(servers: Collection[str]) -> dict[str, str]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "not installed"
-    for server, commands in _COMMANDS.items():
+    for server, commands in _commands().items():
         if server in servers:
-            versions |= {command[0]: _first_version(command) for command in commands}
+            versions |= {name: _first_version(command) for name, command in commands.items()}
     return versions
 
 

@@ -17,8 +17,8 @@ from sojourn_lab.disturbance import (
     DisturbanceSampler,
     Neighbour,
     disturbance_between,
+    requested_wait,
     snapshot_of,
-    waiting_asked,
     what_to_do,
 )
 from sojourn_lab.nginx import Nginx
@@ -165,7 +165,7 @@ def test_requests_of_a_case_ask_servers_for_their_service_time() -> None:
     scenario = find_scenario("grpc-pinning")
     case = scenario.cases[0]
     assert case.grpc is not None
-    asked = waiting_asked(case, scenario.topology_of(case), Window(0.0, 10.0))
+    asked = requested_wait(case, scenario.topology_of(case), Window(0.0, 10.0))
     assert asked == pytest.approx(10.0 * case.grpc.rate * case.grpc.service_time)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,19 +137,19 @@ async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, wri
         raise TypeError(f"not a closed load: {plan.load!r}")
     load = plan.load
     end = start + plan.warmup + plan.duration
-    numbers = itertools.count()
-    left = itertools.repeat(True) if plan.most_requests is None else itertools.repeat(True, plan.most_requests)
+    # Of the requests of all users; a user for which none is left ends.
+    numbers: Iterator[int] = itertools.count() if plan.most_requests is None else iter(range(plan.most_requests))
     pace = Pace(plan.most_a_second)
 
     async def user(index: int) -> None:
         # A generator of their own each: what one user draws does not hang on the others' timing.
         rng = np.random.default_rng([*plan.seed, index])
         intended = pace.turn(start + joins_after(load, index, plan.warmup, plan.duration))
-        while intended < end and next(left, False):
+        while intended < end and (number := next(numbers, None)) is not None:
             await sleep_until(clock, intended)
             services = service_times(plan.service_time, plan.distribution, 1, rng)
             services, routes, behind = drawn_requests(plan, 1, services, rng)
-            wanted = Wanted(next(numbers), index, float(services[0]), routes[0], behind[0])
+            wanted = Wanted(number, index, float(services[0]), routes[0], behind[0])
             await attempts(plan, client, clock, wanted, intended, write)
             intended = pace.turn(clock.now() + load.think_time)
 

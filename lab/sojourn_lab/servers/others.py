@@ -18,11 +18,11 @@ BUILD_DEADLINE = 200.0
 """Seconds. The first build on a machine compiles Go's own packages, too."""
 START_DEADLINE = 30.0
 _SBIN = ("/usr/sbin", "/usr/local/sbin")
-_FPM_VERSIONS = ("", "8.4", "8.3", "8.2", "8.1", "8.0")
+_FPM_VERSIONS = ("", "8.5", "8.4", "8.3", "8.2", "8.1", "8.0")
 
 
 def fpm_program() -> str | None:
-    """Return the newest php-fpm that is installed, None where there is none; distributions name it by its version."""
+    """Return the path of php-fpm, or of the newest whose name has its version, as in Debian; None where none is."""
     path = os.pathsep.join((os.environ.get("PATH", ""), *_SBIN))
     programs = (shutil.which(f"php-fpm{version}", path=path) for version in _FPM_VERSIONS)
     return next((program for program in programs if program), None)
@@ -111,10 +111,14 @@ def recipe(page: str, first_line: str) -> str:
     return block[1]
 
 
-def program_missing(*programs: str) -> Callable[[], str | None]:
-    """Return a function that names the first of these programs that is not installed, None when all are."""
+def program_missing(*programs: str, install: str = "") -> Callable[[], str | None]:
+    """Return a function that names the first of these programs that is not installed, None when all are.
+
+    `install`: the command that installs them.
+    """
+    advice = f": {install}" if install else ""
 
     def missing() -> str | None:
-        return next((f"{program} is not installed" for program in programs if not shutil.which(program)), None)
+        return next((f"{program} is not installed{advice}" for program in programs if not shutil.which(program)), None)
 
     return missing

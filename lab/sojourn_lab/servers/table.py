@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from sojourn_lab.servers.others import program_missing
 from sojourn_lab.servers.start import Start
 from sojourn_lab.topology import Server
 
+UWSGI = "apt install uwsgi-core uwsgi-plugin-python3"
 Protocol = Literal["proxy", "fastcgi", "uwsgi"]
 
 
@@ -47,14 +47,10 @@ def _fpm_missing() -> str | None:
     return None if others.fpm_program() else "php-fpm is not installed: apt install php-fpm"
 
 
-def _uwsgi_missing() -> str | None:
-    return None if shutil.which("uwsgi") else "uwsgi is not installed: apt install uwsgi-core uwsgi-plugin-python3"
-
-
 SERVERS: dict[Server, Kind] = {
     "queue": Kind(python.queue, lambda: None, spans=True),
     "gunicorn": Kind(python.gunicorn, _gunicorn_missing, spans=True),
-    "uwsgi": Kind(python.uwsgi, _uwsgi_missing, "uwsgi"),
+    "uwsgi": Kind(python.uwsgi, program_missing("uwsgi", install=UWSGI), "uwsgi"),
     "unicorn": Kind(ruby.unicorn, program_missing("unicorn")),
     "puma": Kind(ruby.puma, program_missing("puma")),
     "php-fpm": Kind(others.php_fpm, _fpm_missing, "fastcgi"),

@@ -1,7 +1,8 @@
 """`python -m sojourn_lab.stacks`: start the usual stacks behind nginx, load them, and print what Sojourn says of each.
 
-Each stack is set up by the README's steps and the lines of `sojourn doctor`, gets 2,000 requests of 12 clients, and is
-judged by `split`, `doctor`, `blame` and `whatif --set workers=+1`. A server that is not installed is named and skipped.
+Each stack is set up by the README's steps and the lines of `sojourn doctor`, gets 2,000 requests from 12 clients, and
+is judged by `split`, `doctor`, `blame` and `whatif --set workers=+1`. A server that is not installed is named and
+skipped.
 Exit code: 0 where every stack could be run or skipped, 1 otherwise.
 """
 
@@ -63,9 +64,13 @@ def main(arguments: list[str] | None = None) -> int:
         with interrupts.caught(), tempfile.TemporaryDirectory(prefix="stacks-") as temporary:
             folder = options.out or Path(temporary) / "stacks"
             folder.mkdir(parents=True)
-            rows = {name: _row(name, setup, folder.resolve(), interrupts) for name in options.stacks or STACKS}
+            names = dict.fromkeys(options.stacks or STACKS)
+            rows = {name: _row(name, setup, folder.resolve(), interrupts) for name in names}
     except Interrupted as interrupted:
         return interrupted.exit_code
+    except OSError as error:
+        sys.stderr.write(f"stacks: {error.filename or 'the results'}: {error.strerror or error}\n")
+        return 1
     sys.stdout.write(json.dumps({"stacks": rows}, indent=2) + "\n" if options.json else text_of(rows))
     return 1 if any("failed_to_run" in row for row in rows.values()) else 0
 
@@ -115,8 +120,8 @@ def _sentences(name: str, row: dict[str, Any]) -> list[str]:
         lines.append(f"  {row['failed']} of {row['requests']} requests failed")
     lines += [f"  note: {note}" for note in row["notes"]]
     blame = row["blame"]
-    if blame["complaint"] is not None or blame["waited"] is None:
-        lines.append(f"  blame: {blame['error']}")
+    if blame["waited"] is None:
+        lines.append(f"  blame: {blame['complaint'] or 'nothing is known'}")
     else:
         parts = ", ".join(f"{key} {blame[key]:.2f} s" for key in ("blamed", "imbalance", "dispatch", "unknown"))
         lines.append(f"  blame: {blame['waited']:.2f} s waited: {parts}")

@@ -1,4 +1,4 @@
-"""One stack: nginx with the lines of README and doctor, two app servers, and a closed load of so many requests."""
+"""One stack: nginx with the lines of README and doctor, two app servers, and a closed load of a number of requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Setup:
     """The load of every stack and what is left out of its set-up.
 
     Attributes:
-        requests: in all; clients: who ask one after the other, without a pause.
+        requests: the number of requests in all.
+        clients: each sends its next request as soon as it has an answer.
         service_time: of each request, s.
         stamps: False: nginx has no line of Sojourn in its location, so that requests have no stamp.
         silent: the number of backends whose app has no middleware.

@@ -60,7 +60,7 @@ def client_figures(records: list[ClientRecord]) -> dict[str, Any]:
 
 
 def _answer(*arguments: str) -> dict[str, Any]:
-    """Return the JSON that a command prints, or its words as `complaint`; LabError for a traceback."""
+    """Return the JSON that a command prints, or what it wrote to stderr as `complaint`; LabError for a traceback."""
     command = [sys.executable, "-m", "sojourn", "--no-config", *arguments, "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
