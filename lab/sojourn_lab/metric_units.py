@@ -23,7 +23,7 @@ def metric_text(metric: str, values: list[float | None], name: str = "") -> str:
     Args:
         metric: path to them.
         values: the figures; without any, a dash is returned.
-        name: the criterion, whose unit is taken where it states one: `mean connect under 2 ms`.
+        name: the criterion; a unit that it states is used, such as ms of `mean connect under 2 ms`.
     """
     known = sorted(value for value in values if value is not None)
     if not known:

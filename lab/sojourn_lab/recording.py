@@ -33,19 +33,19 @@ def recorded(parts: Parts, topology: Topology, runtime: Runtime) -> Iterator[Non
             raise LabError("packets are captured where the parts are processes of this machine, and nowhere else")
         yield
         return
-    ports = {"nginx": runtime.nginx.port, **{each.name: each.port for each in runtime.backends if each.port}}
+    with_port = [each for each in runtime.backends if each.port]
+    ports = {"nginx": runtime.nginx.port, **{each.name: each.port for each in with_port}}
     with contextlib.ExitStack() as stack:
         if scenario.capture or topology.namespace is not None:
-            asked = {each.port: topology.backlog for each in runtime.backends if each.port}
-            stack.enter_context(_sampled(folder / "kernel.jsonl", ports, scenario.kernel_period, asked))
+            backlogs = {each.port: topology.backlog for each in with_port}
+            stack.enter_context(_sampled(folder / "kernel.jsonl", ports, scenario.kernel_period, backlogs))
         if scenario.capture:
             # A file for each set of servers: they may be in network namespaces of their own. AppArmor of Debian and
             # Ubuntu lets tcpdump write names that end in .pcap and a digit, and no others.
             number = len(parts.captures) + 1
             path = folder / ("capture.pcap" if number == 1 else f"capture-{number}.pcap")
             # What is behind the app speaks of the same requests again; here it is about the proxy and who is behind it.
-            own = [each for each in runtime.backends if each.port and each.address in runtime.upstreams.all]
-            behind = {each.name: each.port for each in own}
+            behind = {each.name: each.port for each in with_port if each.address in runtime.upstreams.all}
             stack.enter_context(_captured(path, {"nginx": ports["nginx"], **behind}, parts.captures))
         yield
 

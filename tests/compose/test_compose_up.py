@@ -138,7 +138,7 @@ def test_what_compose_measures_is_the_law_and_what_the_process_runtime_measures(
         law = users / client["achieved_rate"] - here[users]["service_time"]["mean"]
         assert here[users]["queueing_delay"]["mean"] == pytest.approx(law, rel=0.1, abs=0.01)
 
-    run = measured(stack, ["lab", "run", "benchmark", "--duration", "4", "--json"])
+    run = measured(stack, ["lab", "run", "benchmark", "--duration", "4", "--json", "--once"])
     assert len(run["cases"]) == 6
     listed = stack("run", "--rm", "--entrypoint", "ls", "lab", "/lab/runs")
     assert listed.stdout.startswith("benchmark-")

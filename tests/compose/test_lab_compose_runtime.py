@@ -346,7 +346,7 @@ def test_containers_measure_what_processes_measure_and_the_law_says(tmp_path: Pa
     for kind in ("process", "compose"):
         to = tmp_path / kind
         done = subprocess.run(
-            [*command(str(tmp_path / "contained.toml")), "--runtime", kind, "--out", str(to), "--json"],
+            [*command(str(tmp_path / "contained.toml")), "--runtime", kind, "--out", str(to), "--json", "--once"],
             capture_output=True,
             text=True,
             check=False,

@@ -18,10 +18,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from sojourn_lab.document import Run
+from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.load import AnyLoad
 from sojourn_lab.namespace import why_namespace_refused
 from sojourn_lab.plan import ClientRecord, Plan, Summary
 from sojourn_lab.process import Process
+from sojourn_lab.progress import Silence
+from sojourn_lab.run_folder import RunFolder
+from sojourn_lab.runner import finished_run
+from sojourn_lab.scenario import Scenario
 
 
 def eventually(holds: Callable[[], bool], deadline: float, what: str) -> None:
@@ -192,11 +198,22 @@ def sound_run(folder: Path, *arguments: str, deadline: float = 200.0, attempts: 
         assert "Traceback" not in done.stderr
         assert done.stdout, done.stderr
         record: dict[str, Any] = json.loads(done.stdout)
+        assert done.returncode == (0 if record["passed"] else 1)
         if not record["void"]:
             break
-    assert record["void_reasons"] == []
-    assert record["faults"] == []
+    assert (record["void_reasons"], record["faults"]) == ([], [])
     return record
+
+
+def sound_run_of(scenario: Scenario, folder: Path, scale: float = 1.0, attempts: int = 3) -> Run:
+    """Return a run of a scenario (scaled by `scale` already) made in this process, without faults and not void."""
+    for attempt in range(attempts):
+        claimed = RunFolder.claimed(folder / f"run-{attempt}")
+        run = finished_run(scenario, scale, claimed, Interrupts(), Silence())
+        if not run.void:
+            break
+    assert (run.void_reasons, run.faults) == ([], [])
+    return run
 
 
 def missed(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,27 +11,18 @@ from typing import Any
 
 import polars
 import pytest
+from lab_support import sound_run
 from sojourn_lab.nginx import Nginx
 
 SCALE = 0.4
-ATTEMPTS = 3
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The record of one run; one that calls itself void, on a busy machine, is repeated as a person would."""
+    """The record of one run."""
     if (reason := Nginx.why_unavailable()) is not None:
         pytest.skip(reason)
-    for attempt in range(ATTEMPTS):
-        out = tmp_path_factory.mktemp("benchmark") / f"run-{attempt}"
-        command = [sys.executable, "-m", "sojourn_lab", "run", "benchmark", "--scale", str(SCALE), "--json", "--once"]
-        done = subprocess.run([*command, "--out", str(out)], capture_output=True, text=True, timeout=200, check=False)
-        assert "Traceback" not in done.stderr
-        record: dict[str, Any] = json.loads(done.stdout)
-        assert done.returncode == (0 if record["passed"] else 1)
-        if not record["void"]:
-            return record
-    pytest.fail(f"every run was void: {record['void_reasons']}")
+    return sound_run(tmp_path_factory.mktemp("benchmark"), "benchmark", "--scale", str(SCALE))
 
 
 def rows_of(run: dict[str, Any], name: str) -> list[dict[str, Any]]:

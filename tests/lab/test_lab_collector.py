@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from lab_support import sound_run
 from sojourn_lab.backends import listening_socket
 from sojourn_lab.house import house_file
 from sojourn_lab.kinds.collector.figures import (
@@ -39,7 +39,6 @@ from sojourn_lab.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario_files import find_scenario
 
 WINDOW = Window(100.0, 110.0)
-ATTEMPTS = 3
 
 
 def beat(name: str, intended: float, status: int | None = 202, route: str = "/heartbeat") -> ClientRecord:
@@ -220,29 +219,13 @@ timeout = 10.0
 CASE = '[[cases]]\nname = "{name}"\nseed = 1\ncollector = {{rate = 110, channel = 10, ack = 0.05, {more}}}\n'
 
 
-def finished(folder: Path, cases: str) -> dict[str, Any]:
-    """The record of one run; one that calls itself void, on a busy machine, is repeated as a person would."""
-    if (reason := Nginx.why_unavailable()) is not None:
-        pytest.skip(reason)
-    scenario = folder / "small.toml"
-    scenario.write_text(SMALL.format(cases=cases))
-    for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", str(scenario), "--json", "--once"]
-        command += ["--out", f"{folder}/{attempt}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-        assert "Traceback" not in done.stderr
-        assert done.stdout, done.stderr
-        record: dict[str, Any] = json.loads(done.stdout)
-        if not record["void"]:
-            return record
-    pytest.fail(f"every run was void: {record['void_reasons']}")
-
-
 @pytest.mark.scenario
+@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_more_consumers_lift_the_ceiling_and_nothing_accepted_is_lost(tmp_path: Path) -> None:
     cases = [("one", "consumers = 1"), ("three", "consumers = 3"), ("batches", "consumers = 1, batch = 20")]
-    run = finished(tmp_path, "".join(CASE.format(name=name, more=more) for name, more in cases))
-    assert run["faults"] == []
+    scenario = tmp_path / "small.toml"
+    scenario.write_text(SMALL.format(cases="".join(CASE.format(name=name, more=more) for name, more in cases)))
+    run = sound_run(tmp_path, str(scenario))
     one, three, batches = (case["figures"] for case in run["cases"])
     for figures in (one, three):
         assert figures["throughput"] == pytest.approx(figures["law"]["throughput"], rel=0.2)

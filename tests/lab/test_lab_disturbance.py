@@ -1,4 +1,4 @@
-"""What others take from the servers of a run, from made /proc files and beside a real busy loop."""
+"""How much others disturb the servers of a run: from made /proc files, and beside real busy loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sojourn_lab.disturbance import (
 )
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.plan import Window
-from sojourn_lab.proc import TICKS, stat_of
+from sojourn_lab.proc import TICKS, run_queue_waits_of, stat_of
 from sojourn_lab.scenario_files import find_scenario
 
 LAB, GENERATOR, SERVER, WORKER, BROWSER, SHELL, KERNEL = 100, 110, 120, 121, 300, 301, 40
@@ -66,14 +66,14 @@ def machine(root: Path, *, run: float, servers: float, waited: float, outside: f
     return root
 
 
-def measured(tmp_path: Path, asked: float, **later: float) -> Disturbance:
-    """Return what comes of a window of two seconds on a machine where this happened in it."""
+def measured(tmp_path: Path, waiting: float, **later: float) -> Disturbance:
+    """Return the disturbance in a window of two seconds with these processor times, waits and stolen time."""
     start = machine(tmp_path / "a", run=0.0, servers=0.0, waited=0.0, outside=0.0)
     first = snapshot_of(LAB, GROUPS, start)
     last = snapshot_of(LAB, GROUPS, machine(tmp_path / "b", **later))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "cpu_count", lambda: 2)
-        return disturbance_between(first, last._replace(time=first.time + 2.0), asked)
+        return disturbance_between(first, last._replace(time=first.time + 2.0), waiting)
 
 
 def test_reads_process_whose_name_holds_parentheses(tmp_path: Path) -> None:
@@ -84,18 +84,18 @@ def test_reads_process_whose_name_holds_parentheses(tmp_path: Path) -> None:
 
 def test_wait_that_own_load_explains_is_no_disturbance(tmp_path: Path) -> None:
     # Two cores, both busy with the run, four threads that want them: a scenario that is bound by the processor.
-    found = measured(tmp_path, 0.0, run=4.0, servers=3.8, waited=3.6, outside=0.0)
-    assert (found.waited, found.lost, found.delayed) == (pytest.approx(3.6), 0.0, 0.0)
-    assert found.reasons() == []
+    disturbance = measured(tmp_path, 0.0, run=4.0, servers=3.8, waited=3.6, outside=0.0)
+    assert (disturbance.waited, disturbance.lost, disturbance.delayed) == (pytest.approx(3.6), 0.0, 0.0)
+    assert disturbance.reasons() == []
 
 
 def test_wait_beside_busy_neighbour_is_divided_by_processor_time(tmp_path: Path) -> None:
-    found = measured(tmp_path, 1.6, run=0.5, servers=0.4, waited=0.2, outside=1.5)
-    assert found.outside == pytest.approx(0.75)
-    assert found.lost == pytest.approx(0.2 * 1.5 / 2.0)
-    assert found.delayed == pytest.approx(0.15 / (1.6 + 0.4))
-    assert [(each.name, each.pid) for each in found.neighbours] == [("chromium", BROWSER)]
-    (reason,) = found.reasons()
+    disturbance = measured(tmp_path, 1.6, run=0.5, servers=0.4, waited=0.2, outside=1.5)
+    assert disturbance.outside == pytest.approx(0.75)
+    assert disturbance.lost == pytest.approx(0.2 * 1.5 / 2.0)
+    assert disturbance.delayed == pytest.approx(0.15 / (1.6 + 0.4))
+    assert [(each.name, each.pid) for each in disturbance.neighbours] == [("chromium", BROWSER)]
+    (reason,) = disturbance.reasons()
     assert "150 ms" in reason
     assert "7.5%" in reason
     assert "0.75 of 2 cores" in reason
@@ -103,23 +103,45 @@ def test_wait_beside_busy_neighbour_is_divided_by_processor_time(tmp_path: Path)
 
 def test_neighbour_cannot_take_more_time_than_it_ran(tmp_path: Path) -> None:
     # Eight threads wait for the core that a neighbour has for 0.1 s: each waits, but one core did no work for 0.1 s.
-    found = measured(tmp_path, 0.0, run=3.9, servers=3.9, waited=20.0, outside=0.1)
-    assert found.lost == pytest.approx(0.1)
-    assert found.reasons() == []
+    disturbance = measured(tmp_path, 0.0, run=3.9, servers=3.9, waited=20.0, outside=0.1)
+    assert disturbance.lost == pytest.approx(0.1)
+    assert disturbance.reasons() == []
 
 
 def test_stolen_time_counts_by_servers_share(tmp_path: Path) -> None:
-    found = measured(tmp_path, 0.0, run=2.0, servers=1.0, waited=0.0, outside=0.0, stolen=0.4)
-    assert found.stolen == pytest.approx(0.2)
-    assert found.lost == pytest.approx(0.4 * 1.0 / 2.0)
-    assert found.reasons()
+    disturbance = measured(tmp_path, 0.0, run=2.0, servers=1.0, waited=0.0, outside=0.0, stolen=0.4)
+    assert disturbance.stolen == pytest.approx(0.2)
+    assert disturbance.lost == pytest.approx(0.4 * 1.0 / 2.0)
+    assert disturbance.reasons()
+
+
+def test_process_two_of_a_pid_namespace_is_an_ordinary_neighbour(tmp_path: Path) -> None:
+    first, last = (machine(tmp_path / name, run=0.0, servers=0.0, waited=0.0, outside=0.0) for name in "ab")
+    for root, cpu in ((first, 1.0), (last, 2.5)):
+        put(root, 2, 1, 2, 1.0, {2: 0.0}, "bash")
+        put(root, KERNEL, 2, 2, cpu, {KERNEL: 0.0}, "make")
+    begin = snapshot_of(LAB, GROUPS, first)
+    disturbance = disturbance_between(begin, snapshot_of(LAB, GROUPS, last)._replace(time=begin.time + 2.0), 1.0)
+    assert [(each.name, each.cores) for each in disturbance.neighbours] == [("make", pytest.approx(0.75))]
+
+
+def test_thread_that_ends_while_it_is_read_loses_no_other_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(tmp_path, run=0.0, servers=0.0, waited=2.0, outside=0.0)
+    names = os.listdir(tmp_path / str(WORKER) / "task")
+    monkeypatch.setattr(os, "listdir", lambda _: [*names, "999"])
+    assert run_queue_waits_of(WORKER, tmp_path) == {WORKER: pytest.approx(4.0), 122: pytest.approx(5.0)}
+    (tmp_path / str(WORKER) / "task" / "122" / "schedstat").unlink()
+    with pytest.raises(FileNotFoundError, match="schedstat"):
+        run_queue_waits_of(WORKER, tmp_path)
 
 
 @pytest.mark.parametrize(("waited", "void"), [(0.0499, False), (0.0501, True)])
 def test_limit_is_a_share_of_what_requests_take(tmp_path: Path, waited: float, void: bool) -> None:
-    found = measured(tmp_path, 0.9, run=0.1, servers=0.1, waited=waited * (1.9 + 0.1) / 1.9, outside=1.9)
-    assert found.limit == DELAYED_LIMIT == 0.05
-    assert bool(found.reasons()) is void
+    disturbance = measured(tmp_path, 0.9, run=0.1, servers=0.1, waited=waited * (1.9 + 0.1) / 1.9, outside=1.9)
+    assert disturbance.limit == DELAYED_LIMIT == 0.05
+    assert bool(disturbance.reasons()) is void
 
 
 def test_neighbour_that_ended_counts_by_the_process_that_waited_for_it(tmp_path: Path) -> None:
@@ -129,8 +151,8 @@ def test_neighbour_that_ended_counts_by_the_process_that_waited_for_it(tmp_path:
     last = machine(tmp_path / "b", run=0.0, servers=0.0, waited=0.0, outside=0.0)
     put(last, SHELL, 1, SHELL, 1.0, {SHELL: 0.0}, "make", ended=41.5)
     begin = snapshot_of(LAB, GROUPS, first)
-    found = disturbance_between(begin, snapshot_of(LAB, GROUPS, last)._replace(time=begin.time + 2.0), 1.0)
-    assert found.outside == pytest.approx(0.75), "41.5 s less the 40 s that it had used before the window"
+    disturbance = disturbance_between(begin, snapshot_of(LAB, GROUPS, last)._replace(time=begin.time + 2.0), 1.0)
+    assert disturbance.outside == pytest.approx(0.75), "41.5 s less the 40 s that it had used before the window"
 
 
 def test_missing_schedstat_is_said_and_makes_nothing_void(tmp_path: Path) -> None:
@@ -146,9 +168,9 @@ def test_missing_schedstat_is_said_and_makes_nothing_void(tmp_path: Path) -> Non
         while "schedstat" not in sampler.between(Window(since, time.time()), 1.0).unknown:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-    found = sampler.between(Window(since, time.time()), 1.0)
-    assert "schedstat" in found.unknown
-    assert (found.delayed, found.reasons()) == (None, [])
+    disturbance = sampler.between(Window(since, time.time()), 1.0)
+    assert "schedstat" in disturbance.unknown
+    assert (disturbance.delayed, disturbance.reasons()) == (None, [])
 
 
 def test_advice_names_processes_then_hypervisor_then_load() -> None:
@@ -165,8 +187,8 @@ def test_requests_of_a_case_ask_servers_for_their_service_time() -> None:
     scenario = find_scenario("grpc-pinning")
     case = scenario.cases[0]
     assert case.grpc is not None
-    asked = requested_wait(case, scenario.topology_of(case), Window(0.0, 10.0))
-    assert asked == pytest.approx(10.0 * case.grpc.rate * case.grpc.service_time)
+    waiting = requested_wait(case, scenario.topology_of(case), Window(0.0, 10.0))
+    assert waiting == pytest.approx(10.0 * case.grpc.rate * case.grpc.service_time)
 
 
 SMALL = """
@@ -187,26 +209,30 @@ load = {kind = "closed", concurrency = 4, think_time = 0.01}
 BUSY = "import time\nend = time.monotonic() + 200.0\nwhile time.monotonic() < end: pass"
 
 
-def lab_run(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
+def lab_run(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
+    """Return the record of a run, and what the command printed on stdout."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "small.toml").write_text(SMALL)
     command = [sys.executable, "-m", "sojourn_lab", "run", str(folder / "small.toml"), "--out", str(folder / "run")]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=200, check=False)
     assert "Traceback" not in done.stderr
     assert (folder / "run" / "report.html").is_file(), done.stderr
-    return done.returncode, json.loads((folder / "run" / "run.json").read_bytes()), done.stdout + done.stderr
+    record: dict[str, Any] = json.loads((folder / "run" / "run.json").read_bytes())
+    assert done.returncode == (0 if record["passed"] else 1)
+    return record, done.stdout
 
 
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 def test_run_beside_busy_loops_is_void_repeated_and_says_what_to_close(tmp_path: Path) -> None:
-    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
+    # Two for each core: where there are fewer, a server that wakes up may find a core at once.
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
-        code, record, output = lab_run(tmp_path)
+        record, printed = lab_run(tmp_path)
     finally:
         for loop in loops:
             loop.kill()
             loop.wait()
-    assert (code, record["void"]) == (1, True)
+    assert record["void"]
     disturbance = record["cases"][0]["disturbance"]
     assert disturbance["outside"] > 0.4
     assert disturbance["delayed"] > disturbance["limit"]
@@ -217,20 +243,24 @@ def test_run_beside_busy_loops_is_void_repeated_and_says_what_to_close(tmp_path:
     assert (first["void"], first["first_try"]) == (True, [])
     assert (tmp_path / "run.void" / "report.html").is_file()
     assert any(f"process {loop.pid}" in record["advice"] for loop in loops)
-    assert " ".join(output.split()).count("Void twice. Close ") == 1
-    assert output.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}" or "report: " in output
+    assert printed.splitlines()[-2:] == [
+        f"Void twice. {record['advice']}",
+        f"report: {tmp_path / 'run' / 'report.html'}",
+    ]
 
 
 @pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
-def test_run_without_neighbours_is_not_void(tmp_path: Path) -> None:
+def test_run_without_neighbours_is_not_disturbed(tmp_path: Path) -> None:
     for attempt in range(3):
-        code, record, _ = lab_run(tmp_path / str(attempt), "--once")
+        record, _ = lab_run(tmp_path / str(attempt), "--once")
         disturbance = record["cases"][0]["disturbance"]
         # Another virtual machine disturbs a run as well as another program does.
-        taken = disturbance["outside"] + disturbance["stolen"]
-        if taken < 0.1:
+        others = disturbance["outside"] + disturbance["stolen"]
+        if others < 0.05:
             break
     else:
-        pytest.skip(f"the machine is busy: {taken:.2f} cores outside of the run, or stolen")
-    assert disturbance["delayed"] < disturbance["limit"]
-    assert (code, record["void"], record["advice"]) == (0, False, "")
+        pytest.skip(f"the machine is busy: {others:.2f} cores outside of the run, or stolen")
+    assert 0.0 <= disturbance["delayed"] < disturbance["limit"]
+    # The generator may have been late all the same, and the run be void for that.
+    assert not any("the servers were disturbed" in each for each in record["void_reasons"])
+    assert record["void"] or (record["passed"], record["advice"]) == (True, "")

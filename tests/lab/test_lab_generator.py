@@ -6,6 +6,7 @@ import itertools
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_every_record_says_what_was_meant_sent_and_got(tmp_path: Path) -> None:
         assert record.request_id is not None
         assert abs(record.intended - time.time()) < 120.0
     assert summary.statuses == {"200": 20}
-    assert (summary.offered, summary.sent, summary.answered, summary.failed) == (20, 20, 20, 0)
+    assert (summary.offered, summary.answered, summary.failed) == (20, 20, 0)
     line = (tmp_path / "client.jsonl").read_text().splitlines()[0]
     assert all(f'"{key}":' in line for key in ("case", "user", "id", "intended", "sent", "first_byte", "done"))
 
@@ -85,7 +86,7 @@ def test_an_open_loop_keeps_its_schedule_while_the_server_stalls(tmp_path: Path)
     assert len(waited) >= 15
     assert summary.latency.corrected.max is not None
     assert summary.latency.corrected.max >= 0.49
-    assert summary.sent == summary.offered == 75
+    assert summary.offered == len(records) == 75
 
 
 def held_up(plan: Plan, seen: Seen) -> tuple[Summary, list[ClientRecord]]:
@@ -180,15 +181,22 @@ def test_failures_are_counted_by_kind(tmp_path: Path) -> None:
 
 
 def test_a_timeout_is_the_client_s_and_a_bad_status_is_a_failure_with_an_answer(tmp_path: Path) -> None:
-    with http_server(Seen(before_answer=lambda number: time.sleep(0.6 if number == 0 else 0.0), status=503)) as seen:
-        plan = plan_for(tmp_path, seen.url, ConstantLoad(10.0), duration=0.5, timeout=0.3)
+    ended = threading.Event()
+
+    def hold_first(number: int) -> None:
+        if number == 0:
+            ended.wait(60.0)
+
+    with http_server(Seen(before_answer=hold_first, status=503)) as seen:
+        plan = plan_for(tmp_path, seen.url, ConstantLoad(10.0), duration=0.5, timeout=1.0)
         summary, records = generated(plan)
+        ended.set()
     assert summary.errors == {"timeout": 1}
     assert summary.statuses == {"503": 4}
     assert (summary.answered, summary.failed) == (4, 5)
     late = next(record for record in records if record.error == "timeout")
     assert late.done is not None
-    assert 0.29 <= late.done - late.sent < 5.0
+    assert 0.99 <= late.done - late.sent < 10.0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who gains by connections that nginx keeps open to the app server, and who loses."""
+"""Connections that nginx keeps open to the app server: which servers gain by them, and which lose."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ def test_the_short_form_has_no_contrast_of_a_case_that_it_leaves_out() -> None:
     assert not any("2x2" in name for name in names)
     assert all({each.a, each.b} <= names for each in short.contrasts)
     assert any("gthread" in each.name for each in short.contrasts)
+
+
+def test_the_short_form_has_no_criterion_about_contrasts_that_it_leaves_out() -> None:
+    scenario = find_scenario("keepalive")
+    more = [Criterion(name, "ratio", contrasts=name, above=0.0) for name in ("*2x2", "p99*", "none of these")]
+    short = without_long_cases(msgspec.structs.replace(scenario, criteria=more))
+    assert [each.name for each in short.criteria] == ["p99*", "none of these"]
 
 
 def test_a_contrast_with_a_skipped_case_is_not_judged() -> None:

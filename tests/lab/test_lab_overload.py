@@ -8,21 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from lab_support import sound_run_of
 from sojourn_lab.asked import without_long_cases
 from sojourn_lab.case import Case
 from sojourn_lab.document import Run
-from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.load import PoissonLoad, StepsLoad
 from sojourn_lab.nginx import Nginx
-from sojourn_lab.progress import Silence
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runner import finished_run
 from sojourn_lab.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario import Scenario
 from sojourn_lab.scenario_files import find_scenario
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
-ATTEMPTS = 3
 
 
 def with_cases(scenario: Scenario, names: Sequence[str], **changes: Any) -> Scenario:
@@ -43,16 +39,8 @@ def with_loads(scenario: Scenario, load: PoissonLoad | StepsLoad, names: str) ->
 
 
 def run_of(scenario: Scenario, folder: Path, scale: float = 1.0) -> Run:
-    """Return a run that is sound; one that calls itself void, on a busy machine, is repeated as a person would."""
-    scaled = scenario_with_time_scaled(scenario, scale)
-    run = None
-    for attempt in range(ATTEMPTS):
-        claimed = RunFolder.claimed(folder / f"run-{attempt}")
-        run = finished_run(scaled, scale, claimed, Interrupts(), Silence())
-        if not run.void:
-            break
-    assert run is not None
-    assert (run.void_reasons, run.faults) == ([], [])
+    """Return a run that met all criteria."""
+    run = sound_run_of(scenario_with_time_scaled(scenario, scale), folder, scale)
     assert [each for each in run.criteria if not each.passed] == []
     return run
 

@@ -8,14 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from lab_support import sound_run_of
 from sojourn_lab.analyses.routes import by_route, waits_of
 from sojourn_lab.document import Run
-from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.nginx import Nginx
-from sojourn_lab.progress import Silence
 from sojourn_lab.proxy import Upstreams, http_text, server_text
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runner import finished_run
 from sojourn_lab.scenario_files import scenario_from_text
 from sojourn_lab.topology import Pool, Topology
 
@@ -102,10 +99,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The record of a run of those three requests, with one pool of workers and with two."""
     if (reason := Nginx.why_unavailable()) is not None:
         pytest.skip(reason)
-    folder = RunFolder.claimed(tmp_path_factory.mktemp("truth") / "run")
-    run = finished_run(scenario_from_text(TRUTH, "x"), 1.0, folder, Interrupts(), Silence())
-    assert run.faults == []
-    return run
+    return sound_run_of(scenario_from_text(TRUTH, "x"), tmp_path_factory.mktemp("truth"))
 
 
 def test_a_wait_is_blamed_on_the_route_that_held_the_worker(truth: Run) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from lab_support import sound_run
 from rich.console import Console
 from sojourn_lab.criteria import judged_criteria
 from sojourn_lab.document import PredictionResult, Rows, Run
@@ -22,7 +23,6 @@ from sojourn_lab.scenario import Criterion, Prediction
 from sojourn_lab.scenario_files import find_scenario
 from sojourn_lab.tables import print_run
 
-ATTEMPTS = 3
 SMALL = """
 name = "small"
 title = "A worker more, and LIFO"
@@ -69,24 +69,14 @@ of = "p99.after"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The record of one run; one that calls itself void, on a busy machine, is repeated as a person would."""
+    """The record of one run."""
     if (reason := Nginx.why_unavailable()) is not None:
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("prediction")
     scenario = folder / "small.toml"
     cases = "".join(CASE.format(name=name, topology=topology) for name, topology in CASES.items())
     scenario.write_text(SMALL + cases + PREDICTIONS)
-    for attempt in range(ATTEMPTS):
-        command = [sys.executable, "-m", "sojourn_lab", "run", str(scenario), "--json", "--once"]
-        done = subprocess.run(
-            [*command, "--out", str(folder / f"run-{attempt}")],
-            capture_output=True, text=True, timeout=200, check=False,
-        )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        record: dict[str, Any] = json.loads(done.stdout)
-        if not record["void"]:
-            return record
-    pytest.fail(f"every run was void: {record['void_reasons']}")
+    return sound_run(folder, str(scenario))
 
 
 @pytest.mark.scenario

@@ -143,17 +143,28 @@ def test_a_client_gone_while_waiting_is_served_for_nobody_by_fifo_and_not_at_all
         folder = tmp_path / discipline
         folder.mkdir()
         with serving(folder, discipline=discipline) as backend:
-            (blocker,) = in_line(backend, "/sleep/0.3")
-            gone, stays = in_line(backend, "/sleep/0.01", "/sleep/0.01")
-            gone.close()
-            assert [answer_on(each)[0] for each in (blocker, stays)] == [200, 200]
-            assert backend.spans is not None
-            assert backend.spans.read_bytes().count(b"\n") == served
+            assert served_with_one_gone(backend) == served
+
+
+def served_with_one_gone(backend: Backend) -> int:
+    """Of three requests, the second's client leaves while the first is served: how many of them are served."""
+    assert backend.spans is not None
+    for _ in range(10):
+        before, begun = backend.spans.read_bytes().count(b"\n"), time.monotonic()
+        (blocker,) = in_line(backend, "/sleep/0.5")
+        gone, stays = in_line(backend, "/sleep/0.01", "/sleep/0.01")
+        gone.close()
+        left = time.monotonic()
+        assert [answer_on(each)[0] for each in (blocker, stays)] == [200, 200]
+        # On a busy machine the first may have been served before the client left.
+        if left - begun < 0.5:
+            return backend.spans.read_bytes().count(b"\n") - before
+    pytest.fail("the client never left while the first request was served")
 
 
 def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> None:
     with serving(tmp_path, discipline="deadline", proxy_read_timeout=0.2) as backend:
-        connections = in_line(backend, "/sleep/0.5", "/sleep/0.5")
+        connections = in_line(backend, "/sleep/1.0", "/sleep/0.5")
         assert [answer_on(each)[0] for each in connections] == [200, 503]
         assert asked(backend, "/sleep/0")[0] == 200
 

@@ -12,11 +12,13 @@ import pytest
 from rich.console import Console
 from sojourn.palette import QUEUEING, SERVICE
 from sojourn_lab.case_picture import case_chart, case_table
-from sojourn_lab.document import Run
-from sojourn_lab.learned import lessons_of
+from sojourn_lab.document import CriterionResult, Run
+from sojourn_lab.learned import SENTENCE_END, lessons_of, outcome
 from sojourn_lab.metric_units import metric_text
-from sojourn_lab.report import case_splits, write_report
+from sojourn_lab.report import case_splits, reference_sections, write_report
 from sojourn_lab.results import run_requests
+from sojourn_lab.rows import mean_rows, reference_rows, result_words
+from sojourn_lab.scenario_files import find_scenario
 from sojourn_lab.tables import print_run
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "benchmark-run"
@@ -110,6 +112,62 @@ def test_picture_stacks_service_and_queueing_with_the_law_over_them(recorded: Ru
     assert (colours["service time"], colours["queueing delay"]) == (SERVICE, QUEUEING)
     assert bars["encoding"]["x"]["stack"] == "zero"
     assert {line["encoding"]["x"]["field"] for line in lines} == {"law"}
+
+
+def test_rounds_of_a_case_are_one_row_of_medians(recorded: Run) -> None:
+    run = recorded_in_rounds(recorded, 3)
+    assert result_words(run) == "means in ms, medians of 3 rounds"
+    (_, once), (_, rows) = mean_rows(recorded), mean_rows(run)
+    assert [row[0] for row in rows] == [row[0] for row in once]
+    assert rows == once
+    assert reference_rows(run) == reference_rows(recorded)
+    assert lessons_of(run.scenario, run.cases) == recorded.learned
+
+
+def recorded_in_rounds(run: Run, rounds: int) -> Run:
+    """Return the run as if each case had been measured so often, with the same figures but in the last round."""
+    replace = msgspec.structs.replace
+    cases = [
+        replace(case, base=case.name, round=turn, name=f"{case.name}.r{turn}")
+        for turn in range(1, rounds + 1)
+        for case in run.cases
+    ]
+    cases[-1] = replace(cases[-1], split={"response_time": {"mean": 99.0}, "components": cases[0].split["components"]})  # type: ignore[index]
+    return replace(run, cases=cases)
+
+
+@pytest.mark.parametrize(
+    ("passed", "faults", "sentence"),
+    [
+        ([True, True], [], "All 2 criteria were met."),
+        ([True], ["the report failed"], "1 criterion was met."),
+        ([True, False], [], "1 of 2 criteria was missed."),
+        ([], ["the report failed"], "No criterion was set."),
+    ],
+)
+def test_outcome_counts_criteria_whatever_else_went_wrong(
+    recorded: Run, passed: list[bool], faults: list[str], sentence: str
+) -> None:
+    criteria = [CriterionResult("c", "a", "m", "above 1", 2.0, each) for each in passed]
+    whole = all(passed) and not faults
+    assert outcome(msgspec.structs.replace(recorded, criteria=criteria, faults=faults, passed=whole)) == sentence
+
+
+def test_run_without_a_finding_begins_with_its_outcome(recorded: Run) -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    print_run(console, msgspec.structs.replace(recorded, learned=[]), "there")
+    question, first, *_ = console.export_text().splitlines()
+    assert question == recorded.scenario.question
+    assert first == outcome(recorded)
+
+
+def test_reference_of_a_scenario_with_columns_has_its_note_and_source(recorded: Run) -> None:
+    scenario = find_scenario("proxy-workers")
+    (section,) = reference_sections(msgspec.structs.replace(recorded, scenario=scenario))
+    assert section.tables == ()
+    assert section.sentence == SENTENCE_END.split(scenario.reference_note)[0]
+    assert scenario.reference_source in section.measures
+    assert reference_sections(msgspec.structs.replace(recorded, scenario=find_scenario("overload"))) == []
 
 
 def test_the_tables_of_a_run_fit_a_terminal_of_80_columns(recorded: Run) -> None:

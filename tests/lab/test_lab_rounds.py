@@ -196,22 +196,18 @@ def test_cases_that_a_criterion_compares_are_measured_three_times(criteria: str,
 @pytest.mark.parametrize("path", shipped_scenario_paths(), ids=lambda path: path.stem)
 def test_no_criterion_of_a_shipped_scenario_compares_single_rounds(path: Path, quick: bool) -> None:
     scenario, _ = as_asked(path.stem, Asked(quick=quick))
+    names = {case.name for case in scenario.cases}
+    single = {case.name for case in scenario.cases if scenario.rounds_of(case) < 3}
+    contrasted = [(each, other) for each in scenario.criteria for other in scenario.contrasts]
+    for criterion, contrast in contrasted:
+        if criterion.contrasts is not None and fnmatchcase(contrast.name, criterion.contrasts):
+            assert not {contrast.a, contrast.b} & single, (criterion.name, contrast.name)
     for criterion in scenario.criteria:
-        if criterion.predictions is not None:
-            continue
-        beside = {case.name for case in scenario.cases} & criterion.other_cases()
-        own = {case.name for case in scenario.cases if fnmatchcase(case.name, criterion.cases)}
-        if criterion.contrasts is not None:
-            beside = (
-                {name for each in scenario.contrasts for name in (each.a, each.b)}
-                if criterion.contrasts == "*"
-                else set()
-            )
-            own = set()
-        if beside and own != beside:
-            for case in scenario.cases:
-                if case.name in own | beside:
-                    assert scenario.rounds_of(case) >= 3, (criterion.name, case.name)
+        if criterion.predictions is None and criterion.contrasts is None:
+            others = criterion.other_cases() & names
+            own = {name for name in names if fnmatchcase(name, criterion.cases)}
+            if others and own != others:
+                assert not (own | others) & single, criterion.name
 
 
 def test_ratio_of_a_contrast_does_not_follow_one_disturbed_round() -> None:

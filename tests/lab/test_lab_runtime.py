@@ -130,10 +130,10 @@ def test_every_balancer_is_one_that_nginx_accepts(tmp_path: Path, balancer: str,
 
 
 def test_the_read_timeout_is_the_scenario_s(tmp_path: Path) -> None:
-    topology = Topology(backends=1, proxy_read_timeout=0.2)
+    topology = Topology(backends=1, proxy_read_timeout=0.5)
     with runtime_in(tmp_path, topology) as runtime:
         with pytest.raises(urllib.error.HTTPError, match="504"):
-            urllib.request.urlopen(f"{runtime.url}/sleep/0.6")
+            urllib.request.urlopen(f"{runtime.url}/sleep/1.0")
         runtime.settle(deadline=10.0)
         # The abandoned sleep was waited for: this one meets an idle worker.
         with urllib.request.urlopen(f"{runtime.url}/sleep/0.01") as answer:

@@ -18,6 +18,7 @@ from sojourn_lab.servers import others
 from sojourn_lab.servers.others import recipe
 from sojourn_lab.servers.table import SERVERS, why_server_unavailable
 from sojourn_lab.topology import Dependency, Namespace, Topology
+from sojourn_lab.versions import versions_here
 
 pytestmark = pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))
 
@@ -49,7 +50,7 @@ def test_measurements_of_each_server_reach_the_log_and_not_the_client(name: str,
         pytest.skip(reason)
     with ProcessRuntime(topology, tmp_path, tmp_path / "logs", Interrupts()) as runtime:
         with urlopen(f"{runtime.url}/sleep/0.05?route=/a", timeout=20.0) as answer:
-            seen, body = answer.headers, answer.read()
+            headers, body = answer.headers, answer.read()
         with pytest.raises(HTTPError) as refused:
             urlopen(f"{runtime.url}/sleep/abc", timeout=20.0)
         with pytest.raises(HTTPError) as failed:
@@ -60,7 +61,7 @@ def test_measurements_of_each_server_reach_the_log_and_not_the_client(name: str,
         assert runtime.nginx is not None
         assert runtime.nginx.alerts() == []
     assert body.startswith(b"slept 0.05 s")
-    assert not {"x-service-time", "x-queueing-delay", "x-worker", "x-route"} & {key.lower() for key in seen}
+    assert not {"x-service-time", "x-queueing-delay", "x-worker", "x-route"} & {key.lower() for key in headers}
     assert (refused.value.code in (400, 404), failed.value.code) == (True, 503)
     first = rows[0]
     assert first["upstream_addr"] == address
@@ -92,6 +93,14 @@ def test_every_server_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     assert missing.pop("queue") is None
     assert missing.pop("gunicorn") is None  # of this virtual environment, which needs no PATH
     assert all(reason and reason.startswith(f"{server} is not installed") for server, reason in missing.items())
+
+
+def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    if others.fpm_program() is None:
+        pytest.skip("php-fpm is not installed")
+    monkeypatch.setattr(others, "_SBIN", (str(Path(others.fpm_program() or "").parent),))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert versions_here({"php-fpm"})["php"].split(".")[0].isdigit()
 
 
 @pytest.mark.parametrize(

@@ -5,34 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lab_support import sound_run_of
 from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.document import Run
-from sojourn_lab.interrupts import Interrupts
 from sojourn_lab.nginx import Nginx
-from sojourn_lab.progress import Silence
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runner import finished_run
 
 pytestmark = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 
 
-def run(name: str, folder: Path, asked: Asked) -> Run:
+def run(name: str, folder: Path, asked: Asked) -> tuple[Run, Path]:
+    """Return a sound run, and its folder."""
     scenario, scale = as_asked(name, asked)
-    return finished_run(scenario, scale, RunFolder.claimed(folder), Interrupts(), Silence())
+    made = sound_run_of(scenario, folder, scale)
+    return made, max(folder.glob("run-?"))
 
 
 @pytest.mark.scenario
 def test_of_two_the_second_times_out_and_is_worked_on_all_the_same(tmp_path: Path) -> None:
-    made = run("two-requests", tmp_path / "run", Asked(scale=0.03))
+    made, folder = run("two-requests", tmp_path, Asked(scale=0.03))
     assert made.passed, [each for each in made.criteria if not each.passed]
     for name in ("sequence-gunicorn.svg", "sequence-own-line.svg", "queue.html", "report.html"):
-        assert (tmp_path / "run" / name).stat().st_size > 3_000, name
-    assert "own-line" in (tmp_path / "run" / "queue.html").read_text()
+        assert (folder / name).stat().st_size > 3_000, name
+    assert "own-line" in (folder / "queue.html").read_text()
 
 
 def test_of_six_fifo_serves_one_and_lifo_five(tmp_path: Path) -> None:
-    made = run("six-requests", tmp_path / "run", Asked(scale=0.04))
-    assert made.faults == []
+    made, _ = run("six-requests", tmp_path, Asked(scale=0.04))
     assert [each for each in made.criteria if not each.passed] == []
     served = {case.name: case.figures["goodput"]["served"] for case in made.cases}
     assert (served["gunicorn-fifo"], served["fifo"], served["lifo"]) == (1, 1, 5)
@@ -45,7 +43,7 @@ def test_of_six_fifo_serves_one_and_lifo_five(tmp_path: Path) -> None:
 def test_the_shortest_first_the_order_of_service_makes_no_difference_to_how_many_are_served(tmp_path: Path) -> None:
     shortest_first = "[1.0, 2.0, 4.0, 8.0, 16.0, 25.0]"
     settings = (f"cases.*.load.service_times={shortest_first}",)
-    made = run("six-requests", tmp_path / "run", Asked(scale=0.02, settings=settings))
+    made, _ = run("six-requests", tmp_path, Asked(scale=0.02, settings=settings))
     served = {case.name: case.figures["goodput"]["served"] for case in made.cases}
     # 56 s of work in all, which 60 s of patience allow in any order.
     assert (served["gunicorn-fifo"], served["fifo"], served["lifo"]) == (6, 6, 6)

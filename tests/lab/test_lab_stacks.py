@@ -13,6 +13,7 @@ import pytest
 from lab_support import groups_of
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.servers.table import SERVERS, why_server_unavailable
+from sojourn_lab.stacks import __main__ as stacks_main
 from sojourn_lab.stacks.__main__ import main, text_of
 from sojourn_lab.stacks.stack import STACKS
 
@@ -81,6 +82,36 @@ def test_a_missing_server_is_named_and_skipped(tmp_path: Path) -> None:
     assert rows == {"puma": {"skipped": "puma is not installed"}, "node": {"skipped": "node is not installed"}}
     assert "skipped" in text_of(rows)
     assert "puma: puma is not installed" in text_of(rows)
+
+
+REFUSED = {
+    "requests": 100, "failed": 0, "rate": 50.0, "p99": 0.2, "queueing_share": None, "unattributed_share": None,
+    "app_known": 0.0, "cause": None, "sentence": "Nothing is known of the apps.", "notes": [], "findings": [],
+    "blame": {"waited": None, "complaint": "sojourn: no request says how long it waited"},
+    "whatif": {"accepted": False, "refused": "sojourn: no service times"},
+}  # fmt: skip
+
+
+def test_refusals_of_blame_and_whatif_are_in_the_text() -> None:
+    text = text_of({"puma": REFUSED})
+    assert "  blame: sojourn: no request says how long it waited" in text.splitlines()
+    assert "  whatif: refused: sojourn: no service times" in text.splitlines()
+
+
+def test_folder_that_cannot_be_made_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(["puma", "--out", str(tmp_path / "file" / "stacks")]) == 1
+    assert capsys.readouterr().err == f"stacks: {tmp_path / 'file' / 'stacks'}: Not a directory\n"
+
+
+def test_stack_that_is_named_twice_is_set_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[str] = []
+    monkeypatch.setattr(stacks_main, "_row", lambda name, *_: rows.append(name) or {"skipped": "not started"})
+    assert main(["puma", "node", "puma", "--out", str(tmp_path / "out")]) == 0
+    assert rows == ["puma", "node"]
+    assert "puma: not started" in capsys.readouterr().out
 
 
 def test_wrong_usage_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
