@@ -89,7 +89,7 @@ class Disturbance(msgspec.Struct):
         if self.delayed is None or self.lost is None or self.delayed <= self.limit:
             return []
         return [
-            f"the servers were disturbed: others kept cores from them for {milliseconds(self.lost)} ms,"
+            f"the servers were disturbed: others delayed them by {milliseconds(self.lost)} ms,"
             f" {self.delayed:.1%} of the time that the requests take, more than {self.limit:.0%}"
             f" (processes outside of the run used {self.outside:.2f} of {self.cores} cores,"
             f" {self.stolen:.2f} were stolen)"

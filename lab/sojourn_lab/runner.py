@@ -188,7 +188,7 @@ def _measured_case(parts: Parts, planned: Planned, runtime: Runtime) -> Measured
         waiting = requested_wait(case, scenario.topology_of(case), summary.window, summary)
         disturbance = sampler.between(summary.window, waiting)
     else:
-        disturbance = Disturbance(unknown=f"the servers are no processes of this lab ({runtime.kind})")
+        disturbance = Disturbance(unknown=f"the servers are not processes of this lab ({runtime.kind})")
     return Measured(planned, summary.window, plan, summary, disturbance=disturbance)
 
 
