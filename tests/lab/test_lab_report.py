@@ -154,7 +154,7 @@ def test_outcome_counts_criteria_whatever_else_went_wrong(
 
 
 def test_run_without_a_finding_begins_with_its_outcome(recorded: Run) -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
+    console = Console(width=200, record=True, file=io.StringIO())
     print_run(console, msgspec.structs.replace(recorded, learned=[]), "there")
     question, first, *_ = console.export_text().splitlines()
     assert question == recorded.scenario.question
