@@ -29,6 +29,9 @@ from sojourn_lab.run_folder import RunFolder
 from sojourn_lab.runner import finished_run
 from sojourn_lab.scenario import Scenario
 
+QUIET = 0.1
+"""Cores that others may use while a run is made; a run that is void although they used no more is a fault."""
+
 
 def eventually(holds: Callable[[], bool], deadline: float, what: str) -> None:
     """Return once `holds()` is true; fail the test when it is not within `deadline` seconds."""
@@ -187,7 +190,7 @@ def stop_for(process: Process, seconds: float) -> None:
 def sound_run(folder: Path, *arguments: str, deadline: float = 200.0, attempts: int = 3) -> dict[str, Any]:
     """Return the record of `sojourn lab run ARGUMENTS`, without faults and not void.
 
-    A run that is void says that the machine was busy with something else, and nothing of the system: it is made again.
+    A void run is repeated. Where all are void because other programs used the machine, the test is skipped.
     """
     for attempt in range(attempts):
         command = [sys.executable, "-m", "sojourn_lab", "run", *arguments, "--json", "--once"]
@@ -201,19 +204,34 @@ def sound_run(folder: Path, *arguments: str, deadline: float = 200.0, attempts: 
         assert done.returncode == (0 if record["passed"] else 1)
         if not record["void"]:
             break
-    assert (record["void_reasons"], record["faults"]) == ([], [])
+    check_sound(record)
     return record
 
 
 def sound_run_of(scenario: Scenario, folder: Path, scale: float = 1.0, attempts: int = 3) -> Run:
-    """Return a run of a scenario (scaled by `scale` already) made in this process, without faults and not void."""
+    """Return a run of a scenario (scaled by `scale` already) made in this process, as `sound_run` does."""
     for attempt in range(attempts):
         claimed = RunFolder.claimed(folder / f"run-{attempt}")
         run = finished_run(scenario, scale, claimed, Interrupts(), Silence())
         if not run.void:
             break
-    assert (run.void_reasons, run.faults) == ([], [])
+    check_sound(msgspec.to_builtins(run))
     return run
+
+
+def check_sound(record: dict[str, Any]) -> None:
+    """Fail for a record with faults or of a void run; skip the test where the machine was too busy for any other."""
+    assert record["faults"] == []
+    others = max((cores_of_others(case) for case in record["cases"]), default=0.0)
+    if record["void"] and others > QUIET:
+        pytest.skip(f"the machine is busy, every run was void: others used {others:.2f} cores")
+    assert record["void_reasons"] == []
+
+
+def cores_of_others(case: dict[str, Any]) -> float:
+    """Return the cores that other programs and other virtual machines used while a case was measured."""
+    disturbance = case["disturbance"] or {}
+    return (disturbance.get("outside") or 0.0) + (disturbance.get("stolen") or 0.0)
 
 
 def missed(record: dict[str, Any]) -> list[dict[str, Any]]:
