@@ -104,9 +104,10 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_wait_is_blamed_on_the_route_that_held_the_worker(truth: Run) -> None:
     waits = truth.cases[0].figures["routes"]["waits"]["/product"]
-    assert waits["waited"] == pytest.approx(0.6, abs=0.06)
-    assert waits["blamed"]["/export"] == pytest.approx(5 / 6, abs=0.06)
-    assert waits["blamed"]["/product"] == pytest.approx(1 / 6, abs=0.06)
+    # Each sleep, and each start, may be late by some hundredths of a second.
+    assert waits["waited"] == pytest.approx(0.6, abs=0.15)
+    assert waits["blamed"]["/export"] == pytest.approx(5 / 6, abs=0.1)
+    assert waits["blamed"]["/product"] == pytest.approx(1 / 6, abs=0.1)
     assert waits["imbalance"] == pytest.approx(0.0, abs=1e-9)
 
 
@@ -114,7 +115,7 @@ def test_with_workers_of_its_own_nobody_waits_for_it(truth: Run, tmp_path: Path)
     case = truth.cases[1]
     waits = case.figures["routes"]["waits"]["/product"]
     # The second product comes just as the first is done: some of that may be left.
-    assert waits["waited"] < 0.06
+    assert waits["waited"] < 0.15
     assert waits["blamed"].get("/export") in (None, 0.0)
     assert case.split is not None
     upstreams = {group["upstream"]: group["requests"] for group in case.split["by"]["upstream"]}
