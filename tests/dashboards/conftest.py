@@ -52,12 +52,12 @@ def explained(log_path: Path, spans_path: Path) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def boards_store(make_store: Callable[[], str], log_path: Path, spans_path: Path) -> Iterator[Boards]:
+def boards_store(make_lasting_store: Callable[[], str], log_path: Path, spans_path: Path) -> Iterator[Boards]:
     """The records, delivered twice, and what else a pipeline writes: see dashboards_fixtures."""
     from sojourn.store import connect, load  # noqa: PLC0415 - the engine takes its time
     from sojourn.store.blame import explain_store  # noqa: PLC0415
 
-    dsn = make_store()
+    dsn = make_lasting_store()
     load(dsn, [str(log_path)])
     load(dsn, [str(log_path)], spans=[str(spans_path)])
     explain_store(dsn)
@@ -67,8 +67,8 @@ def boards_store(make_store: Callable[[], str], log_path: Path, spans_path: Path
 
 
 @pytest.fixture(scope="session")
-def empty_store(make_store: Callable[[], str]) -> Iterator[Boards]:
+def empty_store(make_lasting_store: Callable[[], str]) -> Iterator[Boards]:
     from sojourn.store import connect  # noqa: PLC0415 - the engine takes its time
 
-    with connect(make_store()) as store:
+    with connect(make_lasting_store()) as store:
         yield Boards(store.client)
