@@ -63,7 +63,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-ORDINARY = ("empty", "one line", "refused lines", "clients gone")
+ORDINARY = ("empty", "one line", "clients gone")
 
 
 def given(log: Path, name: str) -> Iterator[list[str]]:
