@@ -2,6 +2,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-test setup-tools demo test test-scenarios lab stacks lint format dashboards reference docs bench fuzz soak audit sbom clean requirements
 
+# Where it is set, each of the thousand programs that tests start compiles the sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
 

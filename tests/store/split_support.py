@@ -26,14 +26,20 @@ TOLERANCE = 1e-6
 
 def assert_same_split(
     log: Path, dsn: str, *, spans: Path | None = None, records: bool = True, **arguments: object
-) -> None:
-    """The split of a log is that of the store it was loaded into; of a part (``records=False``), in one grouping."""
+) -> int:
+    """The split of a log is that of the store it was loaded into; of a part (``records=False``), in one grouping.
+
+    Returns:
+        The number of requests.
+    """
     by = GROUPS if records else GROUPS[:1]
     wanted = sojourn.split(log, spans=[spans] if spans else (), by=by, **arguments).to_dict()  # type: ignore[arg-type]
-    found = sojourn.split(dsn, by=by, **arguments).to_dict()  # type: ignore[arg-type]
+    stored = sojourn.split(dsn, by=by, **arguments)  # type: ignore[arg-type]
+    found = stored.to_dict()
     if not records:
         del wanted["records"], found["records"]
     assert list(differences(without_duplicates(wanted), without_duplicates(found))) == []
+    return stored.requests
 
 
 def without_duplicates(shown: dict[str, Any]) -> dict[str, Any]:
