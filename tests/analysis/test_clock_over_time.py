@@ -38,7 +38,9 @@ def skewed(skew: Skew, **more: object) -> list[Seen]:
     return list(requests_through(skew, **{"requests": 3000, "rate": 14.0, **more}))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("change", [0.08, -0.08, 1.5, -1.5, 3600.0, -3600.0])
+@pytest.mark.parametrize(
+    "change", [0.08, -0.08, *(pytest.param(each, marks=pytest.mark.thorough) for each in (1.5, -1.5)), 3600.0, -3600.0]
+)
 @pytest.mark.parametrize("rate", [6.0, 17.0], ids=["idle", "busy"])
 def test_a_clock_that_was_set_is_right_on_both_sides(tmp_path: Path, change: float, rate: float) -> None:
     """Also for summer time: an app that goes by local time."""

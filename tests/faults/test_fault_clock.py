@@ -39,7 +39,7 @@ def as_measured(found: dict[str, Any], within: float = 0.003) -> None:
     assert found["audit"]["identity_max_error"] < 1e-6
 
 
-@pytest.mark.parametrize("step", [HOUR, -HOUR, -1.0])
+@pytest.mark.parametrize("step", [pytest.param(HOUR, marks=pytest.mark.thorough), -HOUR, -1.0])
 def test_one_clock_for_both_that_is_set_in_the_middle(tmp_path: Path, step: float) -> None:
     """Forward by an hour: delays of requests under way are impossible. Back: they are off by it, and counted."""
     log = written(tmp_path / "a.jsonl", lambda at: step if at >= MIDDLE else 0.0)

@@ -57,21 +57,26 @@ def test_the_whole_log(loaded: tuple[Path, str]) -> None:
     assert assert_same_split(*loaded) == 4001
 
 
+ORDINARY_SELECTIONS = (
+    {"since": EPOCH + 20, "until": EPOCH + 60.5},
+    {"where": {"status": 404.0, "service": "shop"}},
+    {"where": {"upstream": "10.0.0.2:8080"}, "since": EPOCH + 10},
+    {"where": {"upstream_status": "504, 200"}},
+)
+MORE_SELECTIONS = (
+    {"since": EPOCH + 100},
+    {"until": datetime.fromtimestamp(EPOCH + 50.25, UTC)},
+    {"where": {"service": "export"}},
+    {"where": {"attempts": 2.0}},
+    {"where": {"request_time": 0.1}},
+    {"where": {"app_garbled": False}},
+    {"where": {"route": "/orders/:id"}},
+)
+
+
 @pytest.mark.parametrize(
     "selection",
-    [
-        {"since": EPOCH + 100},
-        {"until": datetime.fromtimestamp(EPOCH + 50.25, UTC)},
-        {"since": EPOCH + 20, "until": EPOCH + 60.5},
-        {"where": {"service": "export"}},
-        {"where": {"status": 404.0, "service": "shop"}},
-        {"where": {"upstream": "10.0.0.2:8080"}, "since": EPOCH + 10},
-        {"where": {"attempts": 2.0}},
-        {"where": {"request_time": 0.1}},
-        {"where": {"app_garbled": False}},
-        {"where": {"route": "/orders/:id"}},
-        {"where": {"upstream_status": "504, 200"}},
-    ],
+    [*ORDINARY_SELECTIONS, *(pytest.param(each, marks=pytest.mark.thorough) for each in MORE_SELECTIONS)],
     ids=str,
 )
 def test_what_is_selected(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
@@ -91,11 +96,16 @@ def test_the_window_holds_its_beginning_and_not_its_end(store_dsn: str, tmp_path
     "selection",
     [
         {"since": EPOCH + 10_000_000},
-        {"until": EPOCH - 10},
-        {"where": {"service": "none"}},
-        {"where": {"service": ""}},
-        {"where": {"worker": HOSTILE}},
         {"where": {"uri": HOSTILE, "upstream_addr": HOSTILE}},
+        *(
+            pytest.param(each, marks=pytest.mark.thorough)
+            for each in (
+                {"until": EPOCH - 10},
+                {"where": {"service": "none"}},
+                {"where": {"service": ""}},
+                {"where": {"worker": HOSTILE}},
+            )
+        ),
     ],
     ids=str,
 )
