@@ -184,6 +184,11 @@ class Run(msgspec.Struct):
     first_try: list[str] = []
     format: int = FORMAT
 
+    @property
+    def passed_but_void(self) -> bool:
+        """Whether the run is void and would have passed otherwise."""
+        return self.void and not self.faults and all(each.passed for each in self.criteria)
+
 
 def iso_time(unix: float) -> str:
     """Return unix seconds as ISO 8601 UTC with microseconds."""

@@ -32,9 +32,18 @@ load = {kind = "constant", rate = 40}
 """
 
 
-def lab(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+IMPOSSIBLE = """
+[[criteria]]
+name = "no request at all"
+metric = "client.sent"
+cases = "*"
+equals = 0
+"""
+
+
+def lab(folder: Path, *options: str, criteria: str = "") -> subprocess.CompletedProcess[str]:
     file = folder / "starved.toml"
-    file.write_text(VOID)
+    file.write_text(VOID + criteria)
     command = [sys.executable, "-m", "sojourn_lab", "run", str(file), "--out", str(folder / "run"), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr
@@ -54,6 +63,17 @@ def test_void_run_is_repeated_once_with_a_lower_load(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
     assert done.stdout.splitlines()[-2] == f"Void twice. {last['advice']}"
     assert "run.void" in done.stderr
+
+
+def test_void_run_exits_0_where_it_is_accepted_and_no_criterion_failed(tmp_path: Path) -> None:
+    done = lab(tmp_path, "--once", "--accept-void", "--json")
+    record = json.loads(done.stdout)
+    assert (done.returncode, record["void"], record["passed"]) == (0, True, False)
+
+
+def test_accepted_void_run_exits_1_where_a_criterion_failed(tmp_path: Path) -> None:
+    done = lab(tmp_path, "--once", "--accept-void", "--json", criteria=IMPOSSIBLE)
+    assert (done.returncode, json.loads(done.stdout)["criteria"][0]["passed"]) == (1, False)
 
 
 def test_once_leaves_a_void_run_as_it_is(tmp_path: Path) -> None:
