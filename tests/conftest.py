@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import re
@@ -61,21 +60,24 @@ def make_store(store_folder: Path) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture
-def store_dsn(store_folder: Path, emptied_stores: list[str]) -> Iterator[str]:
+def store_dsn(store_folder: Path, emptied_stores: tuple[Schema, list[str]]) -> Iterator[str]:
     """DSN of an empty store with the schema applied."""
-    database = emptied_stores.pop() if emptied_stores else _new_database(store_folder)
+    schema, databases = emptied_stores
+    database = databases.pop() if databases else _new_database(store_folder)
     yield _dsn(store_folder, database)
-    if _emptied(store_folder, database):
-        emptied_stores.append(database)
+    if _emptied(store_folder, database, schema):
+        databases.append(database)
     else:
         _drop(store_folder, [database])
 
 
 @pytest.fixture(scope="session")
-def emptied_stores(store_folder: Path) -> Iterator[list[str]]:
-    """Databases of earlier tests that are as new: to make one takes longer than many a test."""
-    databases: list[str] = []
-    yield databases
+def emptied_stores(store_folder: Path) -> Iterator[tuple[Schema, list[str]]]:
+    """The schema of a new store, and databases that are as new: to make one takes longer than many a test."""
+    databases = [_new_database(store_folder)]
+    with connect(f"chdb://{store_folder}", database="default") as store:
+        schema = _schema(store, databases[0])
+    yield schema, databases
     _drop(store_folder, databases)
 
 
@@ -100,15 +102,6 @@ def _new_database(folder: Path) -> str:
     return database
 
 
-@functools.cache
-def _schema_as_made(folder: Path) -> Schema:
-    database = _new_database(folder)
-    with connect(f"chdb://{folder}", database="default") as store:
-        schema = _schema(store, database)
-    _drop(folder, [database])
-    return schema
-
-
 def _schema(store: Store, database: str) -> Schema:
     """Name and definition of each table and view, without the name of the database; and the migrations applied."""
     rows = store.client.query(
@@ -123,10 +116,10 @@ def _schema(store: Store, database: str) -> Schema:
     return tuple(schema)
 
 
-def _emptied(folder: Path, database: str) -> bool:
-    """Remove all rows of a store; whether its schema is that of a new one."""
+def _emptied(folder: Path, database: str, schema: Schema) -> bool:
+    """Remove all rows of a store; whether its schema is still the given one."""
     with connect(f"chdb://{folder}", database="default") as store:
-        if _schema(store, database) != _schema_as_made(folder):
+        if _schema(store, database) != schema:
             return False
         # A refresh that has begun would write what it read before.
         store.client.command(f"SYSTEM STOP VIEW {database}.rollup_refresh")

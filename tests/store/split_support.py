@@ -34,12 +34,12 @@ def assert_same_split(
     """
     by = GROUPS if records else GROUPS[:1]
     wanted = sojourn.split(log, spans=[spans] if spans else (), by=by, **arguments).to_dict()  # type: ignore[arg-type]
-    stored = sojourn.split(dsn, by=by, **arguments)  # type: ignore[arg-type]
-    found = stored.to_dict()
+    result = sojourn.split(dsn, by=by, **arguments)  # type: ignore[arg-type]
+    stored = result.to_dict()
     if not records:
-        del wanted["records"], found["records"]
-    assert list(differences(without_duplicates(wanted), without_duplicates(found))) == []
-    return stored.requests
+        del wanted["records"], stored["records"]
+    assert list(differences(without_duplicates(wanted), without_duplicates(stored))) == []
+    return result.requests
 
 
 def without_duplicates(shown: dict[str, Any]) -> dict[str, Any]:
