@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.explain.wire.tracked import Tracked
+from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
+from sojourn.analyses.wire.tracked import Tracked
 
 from benchmarks.made_capture import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
 from benchmarks.made_traffic import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISECOND, PROXY, PROXY_PORT, Ints, Traffic

@@ -31,7 +31,8 @@ def _():
     import marimo as mo
     import polars as pl
     import sojourn
-    from sojourn import palette, plots
+    from sojourn import plots
+    from sojourn.present import palette
 
     return Path, alt, escape, gzip, json, mo, palette, pl, plots, sojourn
 

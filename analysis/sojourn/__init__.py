@@ -14,19 +14,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
+from sojourn.model.result import display_with
 
 if TYPE_CHECKING:
     from sojourn import plots
+    from sojourn.analyses.split.analysis import SplitResult, split
     from sojourn.api.around import clock, look, tiers, wire
     from sojourn.api.load import capacity, compare, laws, whatif
     from sojourn.api.pages import write_movie, write_report
     from sojourn.api.simulated import simulate
     from sojourn.api.waiting import blame, depth, goodput, visits
     from sojourn.doctor import diagnose
-    from sojourn.explain.split import SplitResult, split
-    from sojourn.frame import Requests
-    from sojourn.readers.requests import read
+    from sojourn.model.frame import Requests
+    from sojourn.sources.requests import read
 
     __version__: str
 
@@ -37,10 +38,18 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _display() -> Any:
+    from sojourn.present import display  # noqa: PLC0415 - only where a result is shown
+
+    return display
+
+
+display_with(_display)
+
 # Loaded on first use: the command line answers --help without starting Polars and DuckDB.
 _HOMES = {
-    "Requests": "sojourn.frame",
-    "SplitResult": "sojourn.explain.split",
+    "Requests": "sojourn.model.frame",
+    "SplitResult": "sojourn.analyses.split.analysis",
     "blame": "sojourn.api.waiting",
     "capacity": "sojourn.api.load",
     "clock": "sojourn.api.around",
@@ -50,9 +59,9 @@ _HOMES = {
     "goodput": "sojourn.api.waiting",
     "laws": "sojourn.api.load",
     "look": "sojourn.api.around",
-    "read": "sojourn.readers.requests",
+    "read": "sojourn.sources.requests",
     "simulate": "sojourn.api.simulated",
-    "split": "sojourn.explain.split",
+    "split": "sojourn.analyses.split.analysis",
     "tiers": "sojourn.api.around",
     "visits": "sojourn.api.waiting",
     "whatif": "sojourn.api.load",

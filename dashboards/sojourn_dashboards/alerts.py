@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sojourn.explain.verdict import SLO
+from sojourn.model.verdict import SLO
 
 from sojourn_dashboards.datasource import TABLE, UID, ClickHouseQuery, sql
 from sojourn_dashboards.sketches import merged

@@ -28,7 +28,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.text import TextMode
-from sojourn.palette import OTHER, QUEUEING, RESPONSE, SERVICE
+from sojourn.present.palette import OTHER, QUEUEING, RESPONSE, SERVICE
 
 from sojourn_dashboards.datasource import TABLE, TIME_SERIES, TRACE, ClickHouseQuery, source
 

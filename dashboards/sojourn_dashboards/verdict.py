@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
-from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 from sojourn_dashboards.filters import rollup_variables, slo_box
 from sojourn_dashboards.frame import dashboard

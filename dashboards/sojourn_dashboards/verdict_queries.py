@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sojourn.explain.verdict import CAUSE_SHARE, HEALTHY_QUEUEING
+from sojourn.model.verdict import CAUSE_SHARE, HEALTHY_QUEUEING
 
 from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import ROLLUP, SLO

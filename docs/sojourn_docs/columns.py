@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import polars as pl
-from sojourn.explain.components import COMPONENTS, SPAN_FACTS
-from sojourn.explain.split import checked_split
-from sojourn.frame import SCHEMA
+from sojourn.analyses.split.analysis import checked_split
+from sojourn.model.components import COMPONENTS, SPAN_FACTS
+from sojourn.model.frame import SCHEMA
 
 from sojourn_docs import NOTE
 

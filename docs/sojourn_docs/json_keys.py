@@ -9,7 +9,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from sojourn.explain.components import COMPONENTS
+from sojourn.model.components import COMPONENTS
 from typer.testing import CliRunner
 
 from sojourn_docs import NOTE

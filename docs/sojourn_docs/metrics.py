@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from sojourn.kernel.sample import COUNTERS, SETTINGS
+from sojourn.host.sample import COUNTERS, SETTINGS
 from sojourn_middleware import Telemetry, WSGIMiddleware
 from sojourn_middleware.semantics import BUCKETS, HISTOGRAM, SCOPE, STAMP_EVENT
 from sojourn_middleware.stamp import REASONS, Stamp

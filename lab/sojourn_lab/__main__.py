@@ -1,6 +1,6 @@
 """`python -m sojourn_lab`: the same as `sojourn lab`."""
 
-from sojourn.streams import made_usable
+from sojourn.cli.streams import made_usable
 
 from sojourn_lab.cli import app
 

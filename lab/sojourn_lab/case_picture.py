@@ -7,15 +7,15 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from sojourn.words import duration, percent, printable
+from sojourn.model.formatting import duration, percent, printable
 
 from sojourn_lab.document import Run
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
-    from sojourn.explain.result import SplitResult
-    from sojourn.sections.section import Picture
+    from sojourn.analyses.split.result import SplitResult
+    from sojourn.present.section import Picture
 
 KEY = "cases"
 STEP = 34  # px of one case
@@ -29,7 +29,7 @@ def case_picture(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> Pictu
         run: for the laws.
         splits: of each case, every round of its measured window.
     """
-    from sojourn.sections.section import Picture  # noqa: PLC0415 - brings altair
+    from sojourn.present.section import Picture  # noqa: PLC0415 - brings altair
 
     table = case_table(run, splits)
     if len(table) < 2:
@@ -66,8 +66,8 @@ def case_chart(table: pl.DataFrame) -> alt.LayerChart | alt.FacetChart:
     """Draw the columns of ``case_table``: a bar per case in the order of the scenario, the law as a line across it."""
     import altair as alt  # noqa: PLC0415
     import polars as pl  # noqa: PLC0415
-    from sojourn.charts.data import HALO, INK, inline, part_colour  # noqa: PLC0415
-    from sojourn.charts.sizes import WIDTH  # noqa: PLC0415
+    from sojourn.present.chart_parts import HALO, INK, inline, part_colour  # noqa: PLC0415
+    from sojourn.present.chart_sizes import WIDTH  # noqa: PLC0415
 
     names = {"service": "service time", "queueing": "queueing delay", "other": "everything else"}
     unit, times = ("s", 1.0) if float(table["response"].max()) >= IN_SECONDS else ("ms", 1000.0)  # type: ignore[arg-type]

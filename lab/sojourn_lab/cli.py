@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sojourn.words import printable
+from sojourn.model.formatting import printable
 
 import sojourn_lab
 from sojourn_lab.articles import ARTICLES

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NoReturn, ParamSpec
 import msgspec
 import typer
 from rich.console import Console
-from sojourn.words import printable
+from sojourn.model.formatting import printable
 
 from sojourn_lab.document import Run, run_bytes
 from sojourn_lab.errors import LabError, ScenarioError

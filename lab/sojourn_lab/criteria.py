@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
-from sojourn.words import percent
+from sojourn.model.formatting import percent
 
 from sojourn_lab.document import CaseResult, ContrastResult, CriterionResult, PredictionResult
 from sojourn_lab.metric_units import metric_text

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from sojourn.words import milliseconds, printable
+from sojourn.model.formatting import milliseconds, printable
 
 from sojourn_lab.case import Case
 from sojourn_lab.generator.verdict import LAG_SHARE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from sojourn.words import counted, formatted, listed, milliseconds, percent
+from sojourn.model.formatting import counted, formatted, listed, milliseconds, percent
 
 from sojourn_lab.criteria import by_base, median_at, skipped
 from sojourn_lab.document import CaseResult, ContrastResult, PredictionResult, Run

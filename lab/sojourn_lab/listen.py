@@ -1,6 +1,6 @@
 """How many connections wait in a listening socket's accept queue, a few times a second.
 
-The queue may hold limit + 1 connections. How the kernel is asked: sojourn.kernel.sock_diag.
+The queue may hold limit + 1 connections. How the kernel is asked: sojourn.host.sock_diag.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from sojourn.kernel.errors import KernelUnavailableError
-from sojourn.kernel.lines_file import LinesFile
-from sojourn.kernel.sock_diag import listening_sockets
+from sojourn.host.lines_file import LinesFile
+from sojourn.host.sock_diag import listening_sockets
+from sojourn.model.errors import KernelUnavailableError
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.sampling import SamplerThread

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from sojourn.words import counted
+from sojourn.model.formatting import counted
 
 Positive = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sojourn.words import formatted, percent, three_digits
+from sojourn.model.formatting import formatted, percent, three_digits
 
 SECONDS = {
     "mean", "p50", "p90", "p95", "p99", "p999", "max", "predicted", "before", "after", "seconds", "seconds_to_first",

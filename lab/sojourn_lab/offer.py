@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rich.table import Table
-from sojourn.words import milliseconds
+from sojourn.model.formatting import milliseconds
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.generator.__main__ import summary_of_run

@@ -21,8 +21,8 @@ def write_pictures(run: Run, requests: Requests | None, folder: Path) -> None:
     if not wanted or requests is None:
         return
     try:
-        from sojourn.explain.stays import stays_around  # noqa: PLC0415
         from sojourn.movie import MOST  # noqa: PLC0415
+        from sojourn.timeline.request_timelines import stays_around  # noqa: PLC0415
 
         found = {
             case.name: stays_around(case_rows(requests, case), workers=_workers(case), most=MOST) for case in run.cases
@@ -43,7 +43,7 @@ def write_pictures(run: Run, requests: Requests | None, folder: Path) -> None:
 
 def case_rows(requests: Requests, case: CaseResult) -> pl.LazyFrame:
     """Return the split rows of one case, warm-up included."""
-    from sojourn.explain.split import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
 
     return split_requests(requests, where={"service": case.name}).rows
 
@@ -56,8 +56,8 @@ def _workers(case: CaseResult) -> int | None:
 def write_sequence(stays: pl.DataFrame, path: Path, *, title: str) -> None:
     """Write the sequence chart of some stays as SVG."""
     import vl_convert  # noqa: PLC0415
-    from sojourn.charts.sequence import sequence_chart  # noqa: PLC0415
-    from sojourn.words import printable  # noqa: PLC0415
+    from sojourn.analyses.depth.charts_sequence import sequence_chart  # noqa: PLC0415
+    from sojourn.model.formatting import printable  # noqa: PLC0415
 
     # A control character in a text would end the drawing engine; all others here are numbers and our own words.
     chart = sequence_chart(stays, printable(title, 80)).configure(background="white")

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 
 from sojourn_lab.document import Captured
 from sojourn_lab.errors import LabError
@@ -52,7 +52,7 @@ def recorded(parts: Parts, topology: Topology, runtime: Runtime) -> Iterator[Non
 
 @contextlib.contextmanager
 def _sampled(path: Path, ports: Mapping[str, int], period: float, asked: Mapping[int, int]) -> Iterator[None]:
-    from sojourn.kernel.sampler import KernelSampler  # noqa: PLC0415 - only where it is asked for
+    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415 - only where it is asked for
 
     with KernelSampler(path, ports, period, asked=asked, keep=True):
         yield
@@ -60,8 +60,8 @@ def _sampled(path: Path, ports: Mapping[str, int], period: float, asked: Mapping
 
 @contextlib.contextmanager
 def _captured(path: Path, ports: Mapping[str, int], captures: list[Captured]) -> Iterator[None]:
-    from sojourn.capture.recorder import Recorder  # noqa: PLC0415 - only where it is asked for
-    from sojourn.capture.tcpdump import Ring  # noqa: PLC0415
+    from sojourn.host.recorder import Recorder  # noqa: PLC0415 - only where it is asked for
+    from sojourn.host.tcpdump import Ring  # noqa: PLC0415
 
     try:
         recorder = Recorder(

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sojourn.words import counted, duration
+from sojourn.model.formatting import counted, duration
 
 from sojourn_lab.analyses.recorded import Recorded
 from sojourn_lab.criteria import by_base
@@ -28,8 +28,8 @@ from sojourn_lab.rows import (
 
 if TYPE_CHECKING:
     from sojourn import Requests
-    from sojourn.explain.result import SplitResult
-    from sojourn.sections.section import Section, Table
+    from sojourn.analyses.split.result import SplitResult
+    from sojourn.present.section import Section, Table
 
 MOST_KERNELS = 12
 """Sets of servers whose queues the report shows, the first ones; kernel.jsonl has them all."""
@@ -43,7 +43,7 @@ def write_report(
     A run of one case has the whole split of its log. Several cases are several loads: each has its own split and audit,
     and there are none of all of them together.
     """
-    from sojourn.explain.split import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
 
     from sojourn_lab.case_picture import case_picture  # noqa: PLC0415
@@ -70,7 +70,7 @@ def write_report(
 
 def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
     """Return the splits of every case's measured windows, one of each round; without cases that have no request."""
-    from sojourn.explain.split import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
 
     splits: dict[str, list[SplitResult]] = {}
     for case in run.cases:
@@ -84,8 +84,8 @@ def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
 
 def case_sections(splits: Mapping[str, Sequence[SplitResult]]) -> list[Section]:
     """Return one section that holds the split and the audit of each case, of its first round where it has several."""
-    from sojourn.sections.section import Section  # noqa: PLC0415
-    from sojourn.sections.split_summary import split_section  # noqa: PLC0415
+    from sojourn.analyses.split.section import split_section  # noqa: PLC0415
+    from sojourn.present.section import Section  # noqa: PLC0415
 
     inner = tuple(
         replace(split_section(rounds[0]), key=f"case-{number}", title=name, pictures=())
@@ -100,7 +100,7 @@ def reference_sections(run: Run) -> list[Section]:
 
     Where the scenario has columns of its own, the reference's figures are in them, and the section has no table.
     """
-    from sojourn.sections.section import Section  # noqa: PLC0415
+    from sojourn.present.section import Section  # noqa: PLC0415
 
     about = run.scenario
     rows = reference_rows(run)
@@ -130,8 +130,8 @@ def reference_sections(run: Run) -> list[Section]:
 
 def recorded_sections(run: Run, recorded: Recorded, result: SplitResult | None) -> list[Section]:
     """Return what the packets of the whole run tell, and the kernel for each set of servers; of what was recorded."""
-    from sojourn.sections.kernel import kernel_section  # noqa: PLC0415
-    from sojourn.sections.wire import wire_section  # noqa: PLC0415
+    from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
+    from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
 
     sections = [wire_section(recorded.wire(result))] if recorded.captures and result is not None else []
     several = recorded.by_servers()
@@ -156,7 +156,7 @@ def cases_between(run: Run, since: float, until: float) -> list[str]:
 
 def run_section(run: Run) -> Section:
     """Return the run itself: the finding, its figures, and what was written down beforehand."""
-    from sojourn.sections.section import Section  # noqa: PLC0415
+    from sojourn.present.section import Section  # noqa: PLC0415
 
     tables = [_table(f"Measured: {words}" if (words := result_words(run)) else "Measured", result_rows(run))]
     tables += [_table("Compared over the rounds", contrast_rows(run))] if run.contrasts else []
@@ -175,7 +175,7 @@ def run_section(run: Run) -> Section:
 
 def about_section(run: Run) -> Section:
     """Return when the run was made and how long it took."""
-    from sojourn.sections.section import Section  # noqa: PLC0415
+    from sojourn.present.section import Section  # noqa: PLC0415
 
     begun, took = run.started[:19].replace("T", " "), seconds_between(run.started, run.finished)
     sentence = (
@@ -186,7 +186,7 @@ def about_section(run: Run) -> Section:
 
 
 def _table(title: str, rows: Rows, text_columns: int = 1) -> Table:
-    from sojourn.sections.section import Table  # noqa: PLC0415
+    from sojourn.present.section import Table  # noqa: PLC0415
 
     headings, cells = rows
     return Table(tuple(headings), tuple(tuple(row) for row in cells), title, text_columns, shown=len(cells))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from sojourn.words import formatted, milliseconds
+from sojourn.model.formatting import formatted, milliseconds
 
 from sojourn_lab.criteria import by_base, median_at, number_at, value_at
 from sojourn_lab.document import CriterionResult, Run

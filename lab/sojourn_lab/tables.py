@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sojourn.words import counted, duration, milliseconds, percent, printable
+from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
 
 from sojourn_lab.document import Run, seconds_between
 from sojourn_lab.learned import findings, outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from sojourn.words import counted
+from sojourn.model.formatting import counted
 
 from sojourn_lab.load import Name, NotNegative, Positive, RouteName, scaled_seconds
 

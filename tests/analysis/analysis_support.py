@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 import sojourn
-from sojourn.explain.result import SplitResult
-from sojourn.frame import SCHEMA
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.frame import SCHEMA
 from sojourn.readers.spans import SPANS_SCHEMA
 
 if sys.version_info >= (3, 14):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 from hypothesis import strategies as st
-from sojourn.explain.visits import TOLD, Visits, Workers
+from sojourn.timeline.visits import TOLD, Visits, Workers
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 NAN = math.nan

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from sojourn.explain.stays import GIVEN_UP, SERVED, STAY, TURNED_AWAY
 from sojourn.movie.film import Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
+from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, STAY, TURNED_AWAY
 
 FIRST = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOSTILE = "</script><b>&\x1b[31m"

@@ -6,8 +6,8 @@ import random
 
 import pytest
 from analysis_support import frame, span, spans
-from sojourn.explain.audit import audit
-from sojourn.explain.split import split_rows
+from sojourn.analyses.audit.analysis import audit
+from sojourn.analyses.split.analysis import split_rows
 
 
 def audited(rows: list[dict[str, object]]):

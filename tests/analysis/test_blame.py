@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_visits import drawn_visits, made_visits
 from pool_simulator import SHOP, PoolSettings, PoolTruth, Route, Surge, as_lines, simulated_pool, span_lines
-from sojourn.charts.blame import matrix_cells, over_time_parts
-from sojourn.explain.split import checked_split
-from sojourn.explain.visits import Visits, visits
-from sojourn.explain.waiting.blame import BlameResult, blame, blame_by_minute, blame_of
-from sojourn.explain.waiting.chain import chain_of
-from sojourn.explain.waiting.charge import accounts, services_of
-from sojourn.explain.waiting.classes import OTHER, having
-from sojourn.sections.blame import blame_section
+from sojourn.analyses.blame.analysis import BlameResult, blame, blame_by_minute, blame_of
+from sojourn.analyses.blame.chain import chain_of
+from sojourn.analyses.blame.charts import matrix_cells, over_time_parts
+from sojourn.analyses.blame.section import blame_section
+from sojourn.analyses.split.analysis import checked_split
+from sojourn.timeline.charge import accounts, services_of
+from sojourn.timeline.classes import OTHER, having
+from sojourn.timeline.visits import Visits, visits
 from typer.testing import CliRunner
 
 
@@ -271,7 +271,7 @@ def test_matrices_in_pieces_are_the_matrix(monkeypatch: pytest.MonkeyPatch) -> N
     rows = [(r.backend, r.stamp, r.begun, r.begun, r.free, r.route) for r in truth.requests]
     found = made_visits(*rows, workers=(2, 2))
     whole, by_minute = blame_of(found), blame_by_minute(found, seconds=2.0)
-    monkeypatch.setattr("sojourn.explain.waiting.charge.CELLS", 30)
+    monkeypatch.setattr("sojourn.timeline.charge.CELLS", 30)
     pieces = blame_of(found)
     assert pieces.matrix["seconds"].to_list() == pytest.approx(whole.matrix["seconds"].to_list(), abs=1e-9)
     assert pieces.over_time["seconds"].to_list() == pytest.approx(whole.over_time["seconds"].to_list(), abs=1e-9)

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ramp_example import LOG, ramp_log
 from sojourn import SojournError
-from sojourn.charts.capacity import POINTS, objective_against_rate, throughput_against_concurrency
+from sojourn.analyses.capacity.analysis import Capacity, capacity
+from sojourn.analyses.capacity.charts import POINTS, objective_against_rate, throughput_against_concurrency
+from sojourn.analyses.capacity.knee import Slo, knee_of
+from sojourn.analyses.capacity.section import capacity_section
+from sojourn.analyses.capacity.sizing import instances_needed
 from sojourn.cli import app
-from sojourn.explain.capacity.capacity import Capacity, capacity
-from sojourn.explain.capacity.knee import Slo, knee_of
-from sojourn.explain.capacity.sizing import instances_needed
-from sojourn.explain.capacity.windows import load_windows
-from sojourn.sections.capacity import capacity_section
-from sojourn.sections.terminal import show
+from sojourn.present.terminal import show
+from sojourn.timeline.load_windows import load_windows
 from typer.testing import CliRunner
 
 

@@ -9,7 +9,7 @@ import pytest
 from capacity_support import FLOAT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.explain.capacity.usl import fit_usl, usl_throughput
+from sojourn.analyses.capacity.usl import fit_usl, usl_throughput
 
 
 def noisy(sigma: float, kappa: float, most: float, *, seed: int, noise: float = 0.02) -> tuple[FLOAT, FLOAT]:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from sojourn import SojournError
-from sojourn.explain.capacity.capacity import capacity
-from sojourn.explain.capacity.knee import Slo
-from sojourn.explain.capacity.loop import loop_of
-from sojourn.explain.capacity.windows import load_windows
+from sojourn.analyses.capacity.analysis import capacity
+from sojourn.analyses.capacity.knee import Slo
+from sojourn.timeline.load_windows import load_windows
+from sojourn.timeline.loop import loop_of
 
 # --- what a load must be like
 

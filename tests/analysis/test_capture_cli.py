@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from sojourn.capture import privileges
 from sojourn.cli import app
-from sojourn.errors import SojournError
+from sojourn.host import privileges
+from sojourn.model.errors import SojournError
 from typer.testing import CliRunner
 
 COMMAND = [sys.executable, "-m", "sojourn", "capture"]

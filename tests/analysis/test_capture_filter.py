@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sojourn.capture.errors import CaptureError
-from sojourn.capture.filters import Endpoint, capture_filter
-from sojourn.capture.frames import wanted_frame
-from sojourn.capture.nginx import endpoints
-from sojourn.capture.tcpdump import Recording, Ring, Summary, counts_in, shell_line
+from sojourn.host.filters import Endpoint, capture_filter
+from sojourn.host.frames import wanted_frame
+from sojourn.host.nginx_ports import endpoints
+from sojourn.host.tcpdump import Recording, Ring, Summary, counts_in, shell_line
+from sojourn.model.errors import CaptureError
 
 BACKENDS = [Endpoint("10.0.0.1", 8000), Endpoint("::1", 8000), Endpoint("10.0.0.2", 80)]
 needs_tcpdump = pytest.mark.skipif(shutil.which("tcpdump") is None, reason="tcpdump is missing")

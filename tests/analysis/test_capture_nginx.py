@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from sojourn.capture.errors import CaptureError
-from sojourn.capture.filters import Endpoint
-from sojourn.capture.nginx import Listen, Proxied, proxied_by, proxied_of
-from sojourn.capture.nginx_syntax import configuration, parsed
+from sojourn.host.filters import Endpoint
+from sojourn.host.nginx_ports import Listen, Proxied, proxied_by, proxied_of
+from sojourn.model.errors import CaptureError
+from sojourn.nginx.syntax import configuration, parsed
 
 NAMES = {"app.internal": ["10.0.0.1", "10.0.0.2"]}
 

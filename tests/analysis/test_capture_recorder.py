@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sojourn.capture import limits, privileges
-from sojourn.capture.errors import CaptureError
-from sojourn.capture.filters import Endpoint, capture_filter
-from sojourn.capture.recorder import Recorder
-from sojourn.capture.sniffer import ScapyRecorder
-from sojourn.capture.tcpdump import Ring
+from sojourn.host import limits, privileges
+from sojourn.host.filters import Endpoint, capture_filter
+from sojourn.host.recorder import Recorder
+from sojourn.host.sniffer import ScapyRecorder
+from sojourn.host.tcpdump import Ring
+from sojourn.model.errors import CaptureError
 
 needs_packets = pytest.mark.skipif(
     sys.platform != "linux" or not privileges.has_capability(privileges.NET_RAW) or shutil.which("tcpdump") is None,
@@ -198,7 +198,7 @@ def test_tcpdump_ends_with_the_program_that_is_killed(server: Server, tmp_path: 
     path = tmp_path / "left.pcap"
     program = f"""
         import sys, time
-        from sojourn.capture.recorder import Recorder
+        from sojourn.host.recorder import Recorder
         with Recorder({str(path)!r}, ports=[{server.port}], interface="lo", immediate=True):
             print("ready", flush=True)
             time.sleep(60)

@@ -17,26 +17,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_visits import drawn_visits, made_visits
 from shop_example import EXAMPLES
-from sojourn.charts.flow import blame_flow, flow_table
-from sojourn.charts.heatmap import Heat, heat, heatmap
-from sojourn.charts.hexbin import hexbin, service_against_queueing
-from sojourn.charts.percentiles import percentile_curve, percentile_table
-from sojourn.charts.ridgeline import ridge_table, ridgeline, ridges
-from sojourn.charts.sequence import sequence_chart
-from sojourn.charts.tail import tail_composition, tail_table
-from sojourn.charts.workers import FOR_NOBODY, WAITING, WORKING, Block, blocks_of
-from sojourn.explain import binned
-from sojourn.explain.components import COMPONENTS
-from sojourn.explain.frame_measures import FrameMeasures
-from sojourn.explain.measures import Hexagons, LogBins
-from sojourn.explain.result import SplitResult
-from sojourn.explain.visits import Visits, visits
-from sojourn.explain.waiting.blame import blame_of
-from sojourn.explain.waiting.concurrency import bins_by_concurrency
-from sojourn.explain.waiting.scene import Scene, scene_of
-from sojourn.frame import INSTANT
-from sojourn.plots.drawing import specification
-from sojourn.sections.split_readings import heat as heat_reading
+from sojourn.analyses.blame.analysis import blame_of
+from sojourn.analyses.blame.charts_flow import blame_flow, flow_table
+from sojourn.analyses.depth.charts_sequence import sequence_chart
+from sojourn.analyses.depth.charts_workers import FOR_NOBODY, WAITING, WORKING, Block, blocks_of
+from sojourn.analyses.split.charts_heatmap import Heat, heat, heatmap
+from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
+from sojourn.analyses.split.charts_percentiles import percentile_curve, percentile_table
+from sojourn.analyses.split.charts_ridgeline import ridge_table, ridgeline, ridges
+from sojourn.analyses.split.charts_tail import tail_composition, tail_table
+from sojourn.analyses.split.readings import heat as heat_reading
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.components import COMPONENTS
+from sojourn.model.frame import INSTANT
+from sojourn.model.measures import Hexagons, LogBins
+from sojourn.present.drawing import specification
+from sojourn.sources import frame_bins as binned
+from sojourn.sources.frame_measures import FrameMeasures
+from sojourn.timeline.busiest_excerpt import Scene, scene_of
+from sojourn.timeline.concurrency import bins_by_concurrency
+from sojourn.timeline.visits import Visits, visits
 
 BASE_US = 1_767_225_600_000_000
 

@@ -13,10 +13,10 @@ import sojourn
 from clock_support import EPOCH, Seen, Skew, example_log, lines_of, requests_through
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.charts.clock import band_table, line_table, offsets_over_time
+from sojourn.analyses.clock.analysis import clock
+from sojourn.analyses.clock.charts import band_table, line_table, offsets_over_time
+from sojourn.analyses.clock.section import clock_section
 from sojourn.cli import app
-from sojourn.explain.clock.over_time import clock
-from sojourn.sections.clock import clock_section
 from typer.testing import CliRunner
 
 HOUSE = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def test_a_constant_skew_is_one_segment(skew: float, rate: float, requests: int,
         pl.from_epoch(name, time_unit="us").dt.replace_time_zone("UTC")
         for name in ("time", "request_start", "proxy_start")
     )
-    split = sojourn.explain.split.checked_split(frame)
+    split = sojourn.analyses.split.analysis.checked_split(frame)
     (row,) = clock(split.lazy()).pairs
     assert len(row["segments"]) == 1
     assert row["drift"] == 0 or not row["idle"]

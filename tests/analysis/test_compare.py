@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pool_simulator import EPOCH, PoolSettings, Route, Surge, as_lines, simulated_pool
 from sojourn import SojournError, SplitResult
-from sojourn.charts.compare import changes, composition
+from sojourn.analyses.compare.analysis import Comparison, compare
+from sojourn.analyses.compare.charts import changes, composition
+from sojourn.analyses.compare.section import compare_section
+from sojourn.analyses.split.analysis import split_requests
 from sojourn.cli import app
-from sojourn.explain.blocks import BLOCK, WINDOWS, blocks, quantiles_of, resampled_windows, tail_means
-from sojourn.explain.compare.compare import Comparison, compare
-from sojourn.explain.components import COMPONENTS
-from sojourn.explain.split import split_requests
-from sojourn.readers.requests import read
-from sojourn.sections.compare import compare_section
-from sojourn.sections.terminal import show
+from sojourn.model.components import COMPONENTS
+from sojourn.present.terminal import show
+from sojourn.sources.requests import read
+from sojourn.timeline.time_blocks import BLOCK, WINDOWS, blocks, quantiles_of, resampled_windows, tail_means
 from typer.testing import CliRunner
 
 ROUTES = {"/cart": Route(0.6, 0.02), "/search": Route(0.4, 0.04, "constant")}
@@ -186,7 +186,7 @@ def test_two_logs_by_a_key_of_ones_own(logs: Callable[[PoolSettings], Path]) -> 
 
 
 def test_of_very_many_groups_the_largest_are_told_apart(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["sojourn.explain.compare.compare"], "GROUPS", 2)  # its name is a function's, too
+    monkeypatch.setattr(sys.modules["sojourn.analyses.compare.analysis"], "GROUPS", 2)  # its name is a function's, too
     found = compare(sides(USUAL), sides(SLOWER), by="tenant")
     assert_sums(found)
     assert (len(found.groups), found.groups_total) == (3, 3)

@@ -11,12 +11,12 @@ import pytest
 import sojourn
 from analysis_support import frame, span, spans
 from pool_simulator import PoolSettings, PoolTruth, as_lines, late_log, simulated_pool, span_lines
-from sojourn.explain.goodput import GoodputResult, goodput
-from sojourn.explain.retry_storms import Storm
-from sojourn.explain.split import checked_split
+from sojourn.analyses.goodput.analysis import GoodputResult, goodput
+from sojourn.analyses.goodput.retry_storms import Storm
+from sojourn.analyses.goodput.section import goodput_section
+from sojourn.analyses.split.analysis import checked_split
 from sojourn.readers.app_log import REASONS, read_app_log
 from sojourn.readers.spans import SPANS_SCHEMA
-from sojourn.sections.goodput import goodput_section
 from typer.testing import CliRunner
 
 COLUMNS = ("request_id", "remote_addr", "method", "uri")

@@ -13,7 +13,7 @@ from sojourn.cli import app, main
 from sojourn.cli.completion import BALANCERS, COLUMNS, DISCIPLINES
 from sojourn.cli.config import without_secrets
 from sojourn.cli.defaults import NEVER
-from sojourn.frame import SCHEMA
+from sojourn.model.frame import SCHEMA
 from sojourn.queueing import system
 
 HOUSE = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 from analysis_support import audit_check, frame, split_of_log
 from clock_support import Seen, lines_of, requests_through
+from sojourn.analyses.blame.analysis import blame
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.whatif.analysis import whatif
 from sojourn.doctor.split_findings import split_findings
-from sojourn.explain.result import SplitResult
-from sojourn.explain.rows import split_rows
-from sojourn.explain.waiting.blame import blame
-from sojourn.explain.whatif.whatif import whatif
+from sojourn.sources.rows import split_rows
 
 FORGED = "500.046797"  # s: a client sent a stamp 500 s old
 

@@ -11,26 +11,22 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pytest
-from sojourn.charts.accept_queue import accept_queue
+from sojourn.analyses.kernel.charts_accept_queue import accept_queue
+from sojourn.analyses.kernel.findings import repeated_syns
+from sojourn.analyses.kernel.queues import kernel
+from sojourn.analyses.kernel.result import KernelResult
+from sojourn.analyses.kernel.section import kernel_section
 from sojourn.cli import app
-from sojourn.errors import SojournError
-from sojourn.explain.kernel import KernelResult, kernel
-from sojourn.explain.kernel.findings import repeated_syns
-from sojourn.kernel import look, sock_diag
-from sojourn.kernel.counters import counters, tcp_ext
-from sojourn.kernel.errors import KernelUnavailableError
-from sojourn.kernel.look import Looker
-from sojourn.kernel.raindrops import Asker, Endpoint, raindrops_of
-from sojourn.kernel.sample import COUNTERS, Listener, Raindrops, Sample
-from sojourn.kernel.samples import read_samples, samples_of
-from sojourn.kernel.settings import settings
-from sojourn.kernel.sock_diag import (
-    ListeningSocket,
-    handshakes,
-    listening_sockets_of_ss,
-    syn_recv_counts_of_ss,
-)
-from sojourn.sections.kernel import kernel_section
+from sojourn.host import kernel_queues as look
+from sojourn.host import sock_diag
+from sojourn.host.counters import counters, tcp_ext
+from sojourn.host.kernel_queues import Looker
+from sojourn.host.raindrops import Asker, Endpoint, raindrops_of
+from sojourn.host.sample import COUNTERS, Listener, Raindrops, Sample
+from sojourn.host.samples import read_samples, samples_of
+from sojourn.host.settings import settings
+from sojourn.host.sock_diag import ListeningSocket, handshakes, listening_sockets_of_ss, syn_recv_counts_of_ss
+from sojourn.model.errors import KernelUnavailableError, SojournError
 from typer.testing import CliRunner
 
 START = 1_767_225_600.0

@@ -23,21 +23,21 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from sojourn.errors import SojournError
-from sojourn.explain.kernel import kernel
-from sojourn.kernel.counters import counters
-from sojourn.kernel.look import Looker
-from sojourn.kernel.raindrops import Asker, Endpoint
-from sojourn.kernel.sample import Raindrops
-from sojourn.kernel.sampler import KernelSampler
-from sojourn.kernel.samples import read_samples, samples_of
-from sojourn.kernel.sock_diag import (
+from sojourn.analyses.kernel.queues import kernel
+from sojourn.host.counters import counters
+from sojourn.host.kernel_queues import Looker
+from sojourn.host.raindrops import Asker, Endpoint
+from sojourn.host.sample import Raindrops
+from sojourn.host.sampler import KernelSampler
+from sojourn.host.samples import read_samples, samples_of
+from sojourn.host.sock_diag import (
     asked_ss,
     listening_sockets,
     listening_sockets_of_ss,
     syn_recv_counts,
     syn_recv_counts_of_ss,
 )
+from sojourn.model.errors import SojournError
 
 T = TypeVar("T")
 HOUSE = Path(__file__).parents[2]
@@ -412,6 +412,6 @@ def test_the_bpftrace_script_compiles() -> None:
     bpftrace = shutil.which("bpftrace")
     if bpftrace is None or not Path("/sys/kernel/btf/vmlinux").exists() or os.geteuid() != 0:
         pytest.skip("bpftrace, the kernel's types (BTF) and root are not all here")
-    script = files("sojourn.kernel").joinpath("accept_latency.bt")
+    script = files("sojourn.host").joinpath("accept_latency.bt")
     done = subprocess.run([bpftrace, "-d", str(script)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

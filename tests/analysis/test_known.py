@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from analysis_support import audit_check, split_of_log
 from clock_support import Seen, lines_of, requests_through
-from sojourn.explain.result import SplitResult
-from sojourn.explain.verdict import verdict
-from sojourn.sections.split_readings import distribution
-from sojourn.tables import audit_sentence
+from sojourn.analyses.split.readings import distribution
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.split.table import audit_sentence
+from sojourn.model.verdict import verdict
 
 BACKENDS = ("10.0.0.1:80", "10.0.0.2:80")
 

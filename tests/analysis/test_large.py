@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 import sojourn
 from simulator import Settings, as_lines, simulated_log
-from sojourn.explain import large
-from sojourn.explain.groups import GROUPS
-from sojourn.explain.statistics import Summary, summaries, summary_exprs, summary_of
+from sojourn.model.groups import GROUPS
+from sojourn.model.statistics import Summary, summaries, summary_exprs, summary_of
 from sojourn.readers import spool
+from sojourn.sources import out_of_core as large
 
 
 def same(found: object, wanted: object, where: str = "") -> None:

@@ -15,13 +15,13 @@ import sojourn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pool_simulator import PoolSettings, Route, as_lines, simulated_pool
-from sojourn.charts.laws import wait_against_utilisation
+from sojourn.analyses.audit.result import Audit
+from sojourn.analyses.laws.analysis import NAMES, Laws, Prediction, StationLaws, laws
+from sojourn.analyses.laws.charts import wait_against_utilisation
+from sojourn.analyses.laws.section import laws_section
 from sojourn.cli import app
-from sojourn.explain.audit import Audit
-from sojourn.explain.capacity.laws import NAMES, Laws, Prediction, StationLaws, laws
-from sojourn.explain.visits import TOLD, Visits, Workers, visits
-from sojourn.sections.laws import laws_section
-from sojourn.sections.terminal import show
+from sojourn.present.terminal import show
+from sojourn.timeline.visits import TOLD, Visits, Workers, visits
 from typer.testing import CliRunner
 
 MEAN = 0.1

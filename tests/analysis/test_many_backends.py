@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn.explain.visits import _each_once, places_of
-from sojourn.explain.whatif.balancing import _present
+from sojourn.analyses.whatif.balancing import _present
+from sojourn.timeline.visits import _each_once, places_of
 
 CODES = st.lists(st.integers(0, 4), max_size=30)
 

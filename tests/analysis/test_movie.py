@@ -17,8 +17,7 @@ import sojourn
 from movie_support import FIRST, HOSTILE, THREE, crowd, drawn, film, log_of, scene
 from PIL import Image, ImageChops
 from sojourn.cli import app
-from sojourn.errors import SojournError
-from sojourn.explain.stays import GIVEN_UP, SERVED
+from sojourn.model.errors import SojournError
 from sojourn.movie import MOST, write_film
 from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
 from sojourn.movie.gif import HELD, MOST_FRAMES
@@ -28,7 +27,8 @@ from sojourn.movie.page import page_of
 from sojourn.movie.places import places_of
 from sojourn.movie.scenes import Scene
 from sojourn.movie.theme import DARK, LIGHT, colours_of, rgb
-from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
+from sojourn.timeline.request_timelines import GIVEN_UP, SERVED
 from typer.testing import CliRunner
 
 TEMPLATES = Path(sojourn.__file__).parent / "movie" / "templates"

@@ -11,8 +11,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 from sojourn.cli import app
-from sojourn.fitted_table import FittedTable
-from sojourn.words import printable, shortened
+from sojourn.model.formatting import printable, shortened
+from sojourn.present.fitted_table import FittedTable
 from typer.testing import CliRunner
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from analysis_support import audit_check, split_of_log
 from one_worker_log import event_loop, overlaps_of, serial
+from sojourn.analyses.blame.analysis import blame
+from sojourn.analyses.blame.section import blame_section
+from sojourn.analyses.depth.analysis import depth
+from sojourn.analyses.depth.section import depth_section
+from sojourn.analyses.laws.analysis import laws
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.whatif.analysis import whatif
 from sojourn.doctor.split_findings import split_findings
-from sojourn.explain.capacity.laws import laws
-from sojourn.explain.one_worker import Overlap
-from sojourn.explain.result import SplitResult
-from sojourn.explain.visits import visits
-from sojourn.explain.waiting.blame import blame
-from sojourn.explain.waiting.depth import depth
-from sojourn.explain.whatif.whatif import whatif
-from sojourn.sections.blame import blame_section
-from sojourn.sections.depth import depth_section
+from sojourn.model.one_worker import Overlap
+from sojourn.timeline.visits import visits
 
 
 @pytest.fixture(scope="module")

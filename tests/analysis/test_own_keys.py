@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import sojourn
 from analysis_support import line
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 
 
 def test_a_tenant_is_read_where_the_log_has_one(tmp_path: Path) -> None:

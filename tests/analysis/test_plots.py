@@ -18,16 +18,16 @@ from analysis_support import BASE, line
 from PIL import Image
 from shop_example import EXAMPLES
 from sojourn import plots
+from sojourn.analyses.split.pictures import split_pictures
+from sojourn.analyses.split.result import SplitResult
 from sojourn.cli import app
-from sojourn.errors import SojournError
-from sojourn.explain.result import SplitResult
-from sojourn.palette import QUEUEING, SERVICE
-from sojourn.plots import drawing
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import duration
 from sojourn.plots.kinds import SPLIT
-from sojourn.sections.contents import COLUMNS
-from sojourn.sections.section import Picture
-from sojourn.sections.split import split_pictures
-from sojourn.words import duration
+from sojourn.present import drawing
+from sojourn.present.palette import QUEUEING, SERVICE
+from sojourn.present.section import Picture
+from sojourn.report.build import COLUMNS
 from typer.testing import CliRunner
 
 SHOP = EXAMPLES / "shop.jsonl.gz"

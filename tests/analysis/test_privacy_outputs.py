@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sojourn.cli import main
-from sojourn.redaction import SWITCH
+from sojourn.model.redaction import SWITCH
 
 SECRET = "s3cr3t-t0k3n"
 ADDRESS = "203.0.113.77"

@@ -7,7 +7,7 @@ import math
 import ciw
 import numpy as np
 import pytest
-from sojourn.queueing.simulate import simulate
+from sojourn.analyses.simulate.analysis import simulate
 from sojourn.queueing.system import System
 
 RUNS = 8

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sojourn.charts.simulate import POINTS, wait_chart, wait_points
+from sojourn.analyses.simulate.analysis import simulate
+from sojourn.analyses.simulate.charts import POINTS, wait_chart, wait_points
+from sojourn.analyses.simulate.section import simulate_section
 from sojourn.cli import app
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.queueing.batch_means import interval
 from sojourn.queueing.outcome import STATUSES
 from sojourn.queueing.processes import ARRIVALS, SERVICES, arrival_process, service_process
-from sojourn.queueing.simulate import simulate
 from sojourn.queueing.system import BALANCERS, DISCIPLINES, System
-from sojourn.sections.simulate import simulate_section
 from typer.testing import CliRunner
 
 HOUSE = Path(__file__).parents[2]

@@ -18,11 +18,11 @@ import pytest
 from analysis_support import line, zstandard
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn import SojournError, read
-from sojourn.frame import COLUMNS, SCHEMA
+from sojourn.model.frame import COLUMNS, SCHEMA
 from sojourn.readers import log_blocks as log_blocks_module
 from sojourn.readers import spool as spool_module
+from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.sources import opened_inputs
 
 
 def count(requests) -> int:

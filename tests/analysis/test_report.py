@@ -13,9 +13,9 @@ import pytest
 import sojourn
 from analysis_support import line
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
-from sojourn.charts import split as plots
+from sojourn.analyses.split import charts as plots
+from sojourn.model.formatting import printable, unbroken
 from sojourn.report import write_html
-from sojourn.words import printable, unbroken
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 

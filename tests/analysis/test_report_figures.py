@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import altair as alt
 import pytest
-from sojourn.report.figures import ROWS, figures_of
-from sojourn.report.pictures import drawn, told_apart
-from sojourn.sections.section import Picture
+from sojourn.present.figures import ROWS, figures_of
+from sojourn.present.pictures import drawn, told_apart
+from sojourn.present.section import Picture
 
 
 def chart(rows: int = 3) -> alt.Chart:

@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 import sojourn
-from sojourn.explain.clock.over_time import clock
-from sojourn.explain.compare.compare import compare
-from sojourn.explain.goodput import goodput
-from sojourn.explain.kernel import kernel
-from sojourn.explain.tiers import tiers
-from sojourn.explain.whatif import whatif
-from sojourn.kernel.samples import read_samples
-from sojourn.queueing.simulate import simulate
-from sojourn.sections import clock as clock_section
-from sojourn.sections import compare as compare_section
-from sojourn.sections import goodput as goodput_section
-from sojourn.sections import simulate as simulate_section
-from sojourn.sections import whatif as whatif_section
-from sojourn.sections.contents import COLUMNS, sections_of, traces_of
-from sojourn.sections.kernel import kernel_section
-from sojourn.sections.section import Section
-from sojourn.sections.split import split_pictures
-from sojourn.sections.tiers import tiers_section
-from sojourn.sections.wire import wire_section
+from sojourn.analyses.clock import section as clock_section
+from sojourn.analyses.clock.analysis import clock
+from sojourn.analyses.compare import section as compare_section
+from sojourn.analyses.compare.analysis import compare
+from sojourn.analyses.goodput import section as goodput_section
+from sojourn.analyses.goodput.analysis import goodput
+from sojourn.analyses.kernel.queues import kernel
+from sojourn.analyses.kernel.section import kernel_section
+from sojourn.analyses.simulate import section as simulate_section
+from sojourn.analyses.simulate.analysis import simulate
+from sojourn.analyses.split.pictures import split_pictures
+from sojourn.analyses.tiers.analysis import tiers
+from sojourn.analyses.tiers.section import tiers_section
+from sojourn.analyses.whatif import section as whatif_section
+from sojourn.analyses.whatif.analysis import whatif
+from sojourn.analyses.wire.section import wire_section
+from sojourn.host.samples import read_samples
+from sojourn.present.section import Section
+from sojourn.report.build import COLUMNS, sections_of, traces_of
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 

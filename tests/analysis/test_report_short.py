@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import sojourn
 from analysis_support import line
-from sojourn.cli.report import _say
-from sojourn.explain.audit import Audit
+from sojourn.analyses.audit.result import Audit
+from sojourn.present.section import Section
+from sojourn.report.command import _say
 from sojourn.report.short import in_short
-from sojourn.sections.section import Section
 
 FOUND = (
     Section("blame", "Who", "…", short="/export caused it."),

@@ -11,10 +11,10 @@ import pytest
 import sojourn
 from analysis_support import line
 from sojourn.cli.sources import conditions_of, workers_of
+from sojourn.model.formatting import printable
+from sojourn.present.section import Picture, Section, Table
+from sojourn.present.terminal import show
 from sojourn.report.html import html
-from sojourn.sections.section import Picture, Section, Table
-from sojourn.sections.terminal import show
-from sojourn.words import printable
 from typer import BadParameter
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>"

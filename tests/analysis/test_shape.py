@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from simulator import Settings, as_lines, simulated_log
-from sojourn.frame import COLUMNS, Records
+from sojourn.model.frame import COLUMNS, Records
 from sojourn.readers import log_blocks
+from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD, keys_needed
-from sojourn.readers.requests import read
 from sojourn.readers.shape import Shape, scanned
-from sojourn.readers.sources import opened_inputs
+from sojourn.sources.requests import read
 
 LINES = as_lines(simulated_log(Settings(requests=300))[0])
 VALUES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import kendalltau, theilslopes
-from sojourn.explain.statistics import slope, trend
+from sojourn.model.statistics import slope, trend
 
 
 @pytest.mark.parametrize("count", [2, 3, 10, 19, 20])

@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sojourn.charts.sequence import FOR_NOBODY, NOTHING_TELLS, WAITING, WORKING, sequence_chart
-from sojourn.errors import SojournError
-from sojourn.explain.split import split
-from sojourn.explain.stays import GIVEN_UP, SERVED, STAY, TURNED_AWAY, stays, stays_around
+from sojourn.analyses.depth.charts_sequence import FOR_NOBODY, NOTHING_TELLS, WAITING, WORKING, sequence_chart
+from sojourn.analyses.split.analysis import split
+from sojourn.model.errors import SojournError
+from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, STAY, TURNED_AWAY, stays, stays_around
 
 
 def drawn(*rows: tuple[float, float | None, float | None, float, str]) -> pl.DataFrame:

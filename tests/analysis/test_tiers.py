@@ -17,12 +17,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sojourn import split
-from sojourn.charts.tiers import load_table, tiers_table
+from sojourn.analyses.tiers.analysis import ACCOUNTS, Tiers, tiers
+from sojourn.analyses.tiers.charts import load_table, tiers_table
+from sojourn.analyses.tiers.section import tiers_section
 from sojourn.cli import app
-from sojourn.errors import SojournError
-from sojourn.explain.tiers import ACCOUNTS, Tiers, tiers
-from sojourn.readers.traces import read_traces
-from sojourn.sections.tiers import tiers_section
+from sojourn.model.errors import SojournError
+from sojourn.sources.traces import read_traces
 from tiers_simulator import EPOCH, TwoTiers, as_lines, export, exports, simulated, span, truth
 from typer.testing import CliRunner
 

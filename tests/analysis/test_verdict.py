@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sojourn.explain.components import COMPONENTS
-from sojourn.explain.verdict import CAUSES, verdict
+from sojourn.model.components import COMPONENTS
+from sojourn.model.verdict import CAUSES, verdict
 
 
 def judged(tail: dict[str, float] | None = None, p99: float = 1.0, **means: float):

@@ -10,8 +10,8 @@ import pytest
 import sojourn
 from analysis_support import frame, span, spans
 from pool_simulator import EPOCH, PoolSettings, PoolTruth, as_lines, simulated_pool, span_lines
-from sojourn.explain.split import checked_split
-from sojourn.explain.visits import SAID, SEEN, TOLD, Visits, most_at_once, visits
+from sojourn.analyses.split.analysis import checked_split
+from sojourn.timeline.visits import SAID, SEEN, TOLD, Visits, most_at_once, visits
 
 ANSWERED = {
     "request_start": 0.0, "app_queueing_delay": 0.1, "app_service_time": 0.2, "header": 0.3, "response": 0.3,

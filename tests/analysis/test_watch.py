@@ -13,8 +13,9 @@ import pytest
 import sojourn
 from pool_simulator import EPOCH as POOL_EPOCH
 from pool_simulator import PoolSettings, as_lines, simulated_pool
-from sojourn.explain.measures import GROUP_SHOWN
-from sojourn.explain.waiting.blame import blame
+from sojourn.analyses.blame.analysis import blame
+from sojourn.model.formatting import duration
+from sojourn.model.measures import GROUP_SHOWN
 from sojourn.watch import recent as recent_module
 from sojourn.watch.cells import SORTS, named, sorted_rows, sparkline
 from sojourn.watch.clock import LogClock
@@ -25,7 +26,6 @@ from sojourn.watch.recent import Recent
 from sojourn.watch.screen import Looks, screen, text_of
 from sojourn.watch.view import WINDOWS, View
 from sojourn.watch.watcher import Choice
-from sojourn.words import duration
 from watch_support import EPOCH, at, given_up, record, watching
 
 BUSY = PoolSettings(requests=4_000, rate=22, timeout=3.0, patience=(0.2, 1.0), seed=11)
@@ -58,7 +58,7 @@ def lines_of(pool: Path, seconds: float) -> list[str]:
 
 def test_ten_minutes_are_the_split_of_the_same_lines(pool: Path, seen: View) -> None:
     split = sojourn.split(pool, by=["route"]).to_dict()
-    found = sojourn.explain.result.rounded(seen.windows["10m"].to_dict("route"))
+    found = sojourn.analyses.split.result.rounded(seen.windows["10m"].to_dict("route"))
     assert found["requests"] == split["requests"] == 4_000
     for key in ("response_time", "queueing_share"):
         assert found[key] == split[key]
@@ -255,7 +255,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"")
     with watching(tmp_path / "log") as watcher:
         view = watcher.view(Choice(), datetime.now(UTC))
-    json.dumps(sojourn.explain.result.rounded(view.to_dict()))
+    json.dumps(sojourn.analyses.split.result.rounded(view.to_dict()))
     text = text_of(screen(view, Looks(), 80))
     assert "no record yet" in text
     assert "No request ended" in text

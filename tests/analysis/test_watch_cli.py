@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from sojourn.cli import app
-from sojourn.cli.watch import watch
+from sojourn.watch.command import watch
 from sojourn.watch.view import View
 from typer.testing import CliRunner
 from watch_support import EPOCH, given_up, record, until

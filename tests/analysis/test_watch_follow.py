@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.readers.lines import LINE_LIMIT
 from sojourn.watch.follow import ArchiveFollower, FileFollower, StreamFollower, follower_of, reopens
 from sojourn.watch.opened import opened, read_once

@@ -14,13 +14,14 @@ import polars as pl
 import pytest
 import sojourn
 from pool_simulator import PoolSettings, as_lines, simulated_pool, span_lines
+from sojourn.analyses.whatif.analysis import whatif
+from sojourn.analyses.whatif.loop import loop_of
+from sojourn.analyses.whatif.result import WhatIfResult
+from sojourn.analyses.whatif.section import whatif_section
+from sojourn.analyses.whatif.variants import change_of
+from sojourn.analyses.whatif.workload import workload_of
 from sojourn.cli import app
-from sojourn.errors import SojournError
-from sojourn.explain.whatif import WhatIfResult, whatif
-from sojourn.explain.whatif.loop import loop_of
-from sojourn.explain.whatif.variants import change_of
-from sojourn.explain.whatif.workload import workload_of
-from sojourn.sections.whatif import whatif_section
+from sojourn.model.errors import SojournError
 from typer.testing import CliRunner
 
 AS_IT_WAS = PoolSettings(requests=60_000, seed=3)
@@ -110,7 +111,7 @@ def test_more_load_is_more_wait_and_half_the_service_is_less(small: pl.LazyFrame
 def test_a_route_in_a_pool_of_its_own_no_longer_holds_up_the_others(small: pl.LazyFrame) -> None:
     workload = workload_of(small)
     exports = workload.route == "/export"
-    from sojourn.explain.whatif.replayed import replayed  # noqa: PLC0415
+    from sojourn.analyses.whatif.replayed import replayed  # noqa: PLC0415
 
     apart = replayed(workload, change_of({"pool:/export": "2"}))
     together = replayed(workload, change_of({}))

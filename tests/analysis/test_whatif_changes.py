@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 import sojourn
 from pool_simulator import PoolSettings, Route, as_lines, simulated_pool, span_lines
-from sojourn.explain.whatif import whatif
-from sojourn.explain.whatif.loop import loop_of
-from sojourn.explain.whatif.workload import workload_of
+from sojourn.analyses.whatif.analysis import whatif
+from sojourn.analyses.whatif.loop import loop_of
+from sojourn.analyses.whatif.workload import workload_of
 
 STREAMING = PoolSettings(
     requests=8_000, rate=16.0, timeout=3.0, streams={"/product": 0.05, "/export": 2.0}, seed=3,

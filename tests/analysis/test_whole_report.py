@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 import sojourn
 from analysis_support import line
+from sojourn.analyses.depth.section import depth_section
+from sojourn.analyses.goodput.section import goodput_section
 from sojourn.cli import app
+from sojourn.report.build import COLUMNS, sections_of, traces_of
 from sojourn.report.html import html
-from sojourn.sections.contents import COLUMNS, sections_of, traces_of
-from sojourn.sections.depth import depth_section
-from sojourn.sections.goodput import goodput_section
 from typer.testing import CliRunner
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"

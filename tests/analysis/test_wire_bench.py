@@ -17,9 +17,9 @@ from benchmarks.rows import Settings as BenchSettings
 from benchmarks.rows import Slope
 from benchmarks.suites import wire
 from polars.testing import assert_frame_equal
-from sojourn.explain.wire.tracker import track
-from sojourn.explain.wire.wire import LOG_COLUMNS
-from sojourn.explain.wire.wire import wire as wire_of_captures
+from sojourn.analyses.wire.analysis import LOG_COLUMNS
+from sojourn.analyses.wire.analysis import wire as wire_of_captures
+from sojourn.analyses.wire.tracker import track
 from sojourn.readers.capture.reader import Capture
 
 

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn.words import counted, duration, formatted, milliseconds, percent, printable, tally
+from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable, tally
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[1] / "analysis"))
 from movie_support import HOSTILE, THREE, crowd, film, scene
 from sojourn.movie import MOST, write_film
 from sojourn.movie.theme import DARK, LIGHT, rgb
-from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 OpenPage = Callable[..., Page]
 PIXELS = """

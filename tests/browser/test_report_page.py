@@ -15,11 +15,11 @@ import sojourn
 from axe_playwright_python.sync_playwright import Axe
 from browser_support import eventually, opened
 from playwright.sync_api import Browser, Page
-from sojourn.explain.tiers import tiers
+from sojourn.analyses.tiers.analysis import tiers
+from sojourn.analyses.tiers.section import tiers_section
+from sojourn.analyses.wire.section import wire_section
 from sojourn.report import write_html
-from sojourn.sections.contents import COLUMNS, sections_of, traces_of
-from sojourn.sections.tiers import tiers_section
-from sojourn.sections.wire import wire_section
+from sojourn.report.build import COLUMNS, sections_of, traces_of
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 DRAWN = 60_000  # ms

@@ -54,8 +54,8 @@ def explained(log_path: Path, spans_path: Path) -> pl.DataFrame:
 @pytest.fixture(scope="session")
 def boards_store(make_lasting_store: Callable[[], str], log_path: Path, spans_path: Path) -> Iterator[Boards]:
     """The records, delivered twice, and what else a pipeline writes: see dashboards_fixtures."""
+    from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415
     from sojourn.store import connect, load  # noqa: PLC0415 - the engine takes its time
-    from sojourn.store.blame import explain_store  # noqa: PLC0415
 
     dsn = make_lasting_store()
     load(dsn, [str(log_path)])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 from dashboards_support import END
-from sojourn.explain.split import split
-from sojourn.explain.visits import visits
-from sojourn.explain.waiting.by_minute import blame_by_minute
+from sojourn.analyses.blame.by_minute import blame_by_minute
+from sojourn.analyses.split.analysis import split
+from sojourn.timeline.visits import visits
 
 
 def given_up(records: list[dict[str, str]]) -> list[tuple[dict[str, str], float]]:

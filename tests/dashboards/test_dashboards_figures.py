@@ -27,7 +27,7 @@ from figures_support import (
     sketched,
     times,
 )
-from sojourn.explain.verdict import verdict
+from sojourn.model.verdict import verdict
 from sojourn_dashboards.distributions import edges
 
 

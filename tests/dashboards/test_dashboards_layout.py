@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from dashboards_support import HERE, boards, panels, placeholders, variables
-from sojourn.palette import QUEUEING, SERVICE
+from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn_dashboards import DASHBOARDS
 from sojourn_dashboards.datasource import PLUGIN, UID
 from sojourn_dashboards.panels import UNITS

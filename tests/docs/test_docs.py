@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from sojourn.explain.components import COMPONENTS
-from sojourn.explain.verdict import CAUSES
+from sojourn.model.components import COMPONENTS
+from sojourn.model.verdict import CAUSES
 from sojourn.readers.record import KEYS, REASONS
 
 HOUSE = Path(__file__).parents[2]

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 import sojourn
-from sojourn.errors import SojournError
-from sojourn.files import reason_of, written_whole
+from sojourn.model.errors import SojournError, reason_of, written_whole
+from sojourn.readers import inputs as sources
 from sojourn.readers import lines as lines_module
-from sojourn.readers import sources
-from sojourn.readers.sources import LogInput
+from sojourn.readers.inputs import LogInput
 
 BASE = 1_767_225_600
 

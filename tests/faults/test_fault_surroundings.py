@@ -54,7 +54,7 @@ def test_a_closed_standard_input_is_said(
 
 CLOSED = """
 import os, socket
-from sojourn.streams import made_usable
+from sojourn.cli.streams import made_usable
 made_usable()
 with socket.socket() as first:
     assert first.fileno() > 2, first.fileno()
@@ -87,7 +87,7 @@ def test_an_engine_that_panics_is_a_sentence(
     def panics(*_: Any, **__: Any) -> None:
         raise PanicException("Too many open files")
 
-    monkeypatch.setattr("sojourn.explain.split.split", panics)
+    monkeypatch.setattr("sojourn.analyses.split.analysis.split", panics)
     assert ended(["split", str(SHOP)], monkeypatch) == 1
     said = capfd.readouterr().err
     assert said.startswith("sojourn: this is a fault of sojourn's own: PanicException: Too many open files.")

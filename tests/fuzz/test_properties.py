@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.readers.spans import read_spans
-from sojourn.readers.traces import read_traces
+from sojourn.sources.traces import read_traces
 from sojourn_middleware.stamp import parse_stamp
 
 from fuzz.corpus import FOLDER

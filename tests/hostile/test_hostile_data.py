@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hostile_house import ran
-from sojourn.readers.requests import read
+from sojourn.sources.requests import read
 
 HOUSE = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -55,7 +55,7 @@ def test_a_bomb_s_memory_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(_gzip(iter([b"\n" * MIB] * 2 + [b"x" * MIB] * 200)))
     code = (
-        "import re, sys; from pathlib import Path; from sojourn.readers.requests import read; "
+        "import re, sys; from pathlib import Path; from sojourn.sources.requests import read; "
         "found = read(sys.argv[1]).records; "
         "print(found.rejected, re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
     )

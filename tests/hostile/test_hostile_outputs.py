@@ -14,7 +14,7 @@ import pytest
 from hostile_house import FIRST, House, Said, built, every_command, ran
 from hostile_text import PIECES, bare, name, obeyed, uncoloured
 from sojourn.cli.common import doing
-from sojourn.words import printable
+from sojourn.model.formatting import printable
 from sojourn_lab.cli_parts import print_json
 
 # The commands that show routes as rows, and those of them that say them in JSON.

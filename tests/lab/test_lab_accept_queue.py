@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 import pytest
 from lab_support import missed, needs_namespace, sound_run
-from sojourn.kernel.sample import Listener, Sample
+from sojourn.host.sample import Listener, Sample
 from sojourn_lab.analyses.accept_queue import kernel_figures, row_figures
 from sojourn_lab.analyses.recorded import Recorded
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from lab_support import first_round, sound_run
-from sojourn.explain.visits import TOLD, Visits, Workers
+from sojourn.timeline.visits import TOLD, Visits, Workers
 from sojourn_lab.analyses.balance import before_and_after, newcomer_figures, shares_and_waits
 from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.nginx import Nginx

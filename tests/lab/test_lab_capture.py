@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 from lab_support import needs_namespace, sound_run
-from sojourn.capture.errors import CaptureError
-from sojourn.capture.recorder import Recorder
-from sojourn.capture.tcpdump import Summary
+from sojourn.host.recorder import Recorder
+from sojourn.host.tcpdump import Summary
+from sojourn.model.errors import CaptureError
 from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.document import Captured
 from sojourn_lab.errors import LabError, ScenarioError
@@ -168,7 +168,7 @@ class Kept:
 def test_a_capture_is_bounded_and_one_file_where_that_was_enough(
     made: list[str], left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sojourn.capture.recorder.Recorder", Kept)
+    monkeypatch.setattr("sojourn.host.recorder.Recorder", Kept)
     monkeypatch.setattr(Kept, "made", made)
     captures: list[Captured] = []
     with _captured(tmp_path / "capture.pcap", {"nginx": 80, "backend-1": 8000}, captures):

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
-from sojourn.palette import QUEUEING, SERVICE
+from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn_lab.case_picture import case_chart, case_table
 from sojourn_lab.document import CriterionResult, Run
 from sojourn_lab.learned import SENTENCE_END, lessons_of, outcome

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from lab_support import eventually, missed, needs_namespace, sound_run
-from sojourn.kernel.look import Looker
-from sojourn.kernel.sample import Sample
+from sojourn.host.kernel_queues import Looker
+from sojourn.host.sample import Sample
 from sojourn_lab.errors import LabError
 from sojourn_lab.half_open import MOST, HalfOpen
 from sojourn_lab.namespace import network_namespace, own_namespace

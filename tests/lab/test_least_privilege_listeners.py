@@ -26,7 +26,7 @@ EVERYWHERE = {
     "lab/sojourn_lab/compose",
     "docs/how-to/load-balancer-in-front.md",
     "analysis/sojourn/doctor",
-    "analysis/sojourn/kernel/sock_diag.py",
+    "analysis/sojourn/host/sock_diag.py",
     "lab/sojourn_lab/generator/local_ports.py",  # clients, who never listen
     "docs/reference/doctor.md",
     "docs/man",

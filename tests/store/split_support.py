@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 import sojourn
 from analysis_support import BASE, line
 from simulator import BAD_LINES, EPOCH, Settings, as_lines, simulated_log
-from sojourn.explain.groups import GROUPS
+from sojourn.model.groups import GROUPS
 
 __all__ = [
     "BAD_LINES", "BASE", "EPOCH", "Settings", "as_lines", "assert_same_split", "differences", "export", "line",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sojourn.redaction import SWITCH
+from sojourn.model.redaction import SWITCH
 from sojourn.store import connect, load
 from sojourn.store.client import rows
 from store_support import record, write_log

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.explain.split import split
-from sojourn.explain.tiers import tiers
-from sojourn.explain.visits import visits
-from sojourn.explain.waiting.by_minute import blame_by_minute
-from sojourn.readers.traces import read_traces
+from sojourn.analyses.blame.by_minute import blame_by_minute
+from sojourn.analyses.blame.store import KEYS, Explained, explain_store
+from sojourn.analyses.split.analysis import split
+from sojourn.analyses.tiers.analysis import tiers
+from sojourn.sources.traces import read_traces
 from sojourn.store import load
-from sojourn.store.blame import KEYS, Explained, explain_store
+from sojourn.timeline.visits import visits
 from store_support import BASE, ask, one, record, tell, write_log
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"

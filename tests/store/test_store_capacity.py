@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 import sojourn
+from sojourn.analyses.capacity.analysis import capacity
+from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.capacity.store import store_load_windows
 from sojourn.cli import app
-from sojourn.explain.capacity.capacity import capacity
-from sojourn.explain.capacity.knee import Slo
-from sojourn.explain.capacity.windows import load_windows
-from sojourn.frame import Selection
-from sojourn.store import load, rows
-from sojourn.store.windows import store_load_windows
+from sojourn.model.frame import Selection
+from sojourn.sources import store_rows as rows
+from sojourn.store import load
+from sojourn.timeline.load_windows import load_windows
 from split_support import EPOCH, Settings, as_lines, differences, line, simulated_log
 from typer.testing import CliRunner
 

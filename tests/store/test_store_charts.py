@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 import sojourn
 from sojourn import plots
-from sojourn.explain.measures import Hexagons, LogBins, Measures
-from sojourn.explain.result import SplitResult
-from sojourn.frame import Selection
-from sojourn.plots import drawing
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.frame import Selection
+from sojourn.model.measures import Hexagons, LogBins, Measures
+from sojourn.present import drawing
+from sojourn.sources.store_measures import StoreMeasures
 from sojourn.store import load
-from sojourn.store.measures import StoreMeasures
 from split_support import BAD_LINES, BASE, Settings, as_lines, differences, line, simulated_log
 
 BINS = LogBins(0.001, 0.25, 40)

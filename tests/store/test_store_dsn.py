@@ -8,9 +8,9 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn.errors import SojournError
+from sojourn.model.dsn import Dsn, parse
+from sojourn.model.errors import SojournError
 from sojourn.store import connect, is_store
-from sojourn.store.dsn import Dsn, parse
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True)
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20)

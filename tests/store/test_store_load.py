@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sojourn.errors import SojournError
-from sojourn.readers.requests import read
+from sojourn.model.errors import SojournError
+from sojourn.sources.requests import read
 from sojourn.store import connect, load
 from sojourn.store.loading import Sender
 from store_support import BASE, ask, one, record, tell, write_log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.store import connect
 from sojourn.store.query import answer
 from store_support import one, tell

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from sojourn.errors import SojournError
+from sojourn.model.dsn import parse
+from sojourn.model.errors import SojournError
 from sojourn.store import roles
-from sojourn.store.dsn import parse
 from sojourn.store.roles import USERS, make_roles, role_statements, user_statements
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.errors import SojournError
-from sojourn.explain.clock.offsets import clock_offsets
-from sojourn.explain.components import with_app_facts, with_spans
-from sojourn.readers.requests import read
+from sojourn.clock.offsets import clock_offsets
+from sojourn.model.components import with_app_facts, with_spans
+from sojourn.model.errors import SojournError
+from sojourn.sources.requests import read
 from sojourn.store import connect, load, refresh_rollups
 from sojourn.store.migrate import migrations
 from store_support import ask, one, record, tell, write_log

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import sojourn
-from sojourn.frame import COLUMNS, SCHEMA
+from sojourn.model.frame import COLUMNS, SCHEMA
 from sojourn.readers import spool as spool_module
+from sojourn.sources import store_rows as rows_module
+from sojourn.sources.store_rows import MINUTE, read_store
 from sojourn.store import load
-from sojourn.store import rows as rows_module
-from sojourn.store.rows import MINUTE, read_store
 from split_support import (
     BAD_LINES,
     BASE,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.store import connect, init, load, migrate
 from sojourn.store.migrate import EXPIRING, Migration, migrations, schema_folder, statements
 from sojourn.store.roles import role_statements, user_statements

@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 import sojourn
-from sojourn.charts import split as plots
-from sojourn.explain.frame_measures import FrameMeasures
-from sojourn.frame import COLUMNS, Selection
+from sojourn.analyses.split import charts as plots
+from sojourn.model.frame import COLUMNS, Selection
 from sojourn.report import write_html
+from sojourn.sources.frame_measures import FrameMeasures
+from sojourn.sources.store_measures import StoreMeasures
 from sojourn.store import connect, load
-from sojourn.store.measures import StoreMeasures
 from split_support import (
     BAD_LINES,
     BASE,

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sojourn.readers.blocks import parsed_blocks
+from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.record import KEYS
-from sojourn.readers.sources import opened_inputs
 from sojourn.store.log_rows import MACROS, request_rows, rows_query
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors/log_lines.json").read_text("utf-8"))

@@ -21,8 +21,8 @@ BLAME_OF = """
 import sys, time
 import numpy as np
 from sojourn import split
-from sojourn.explain.visits import visits
-from sojourn.explain.waiting.blame import blame_of
+from sojourn.timeline.visits import visits
+from sojourn.analyses.blame.analysis import blame_of
 rows = split(sys.argv[1], columns=("request_id",)).rows
 found = visits(rows, workers=int(sys.argv[2]))
 """

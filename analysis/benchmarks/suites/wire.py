@@ -47,7 +47,7 @@ with Capture(sys.argv[1:]) as capture:
 """
 TRACKER = """
 import sys
-from sojourn.explain.wire.tracker import track
+from sojourn.analyses.wire.tracker import track
 from sojourn.readers.capture.reader import Capture
 with Capture(sys.argv[1:]) as capture:
     print(track(capture, capture.addresses).exchanges.height)
@@ -71,8 +71,8 @@ import polars as pl, sojourn
 from benchmarks.made_frames import made_tracked
 from benchmarks.made_traffic import Settings, made_traffic, write_log
 from pathlib import Path
-from sojourn.explain.wire.timeline import timeline
-from sojourn.explain.wire.wire import LOG_COLUMNS
+from sojourn.analyses.wire.timeline import timeline
+from sojourn.analyses.wire.analysis import LOG_COLUMNS
 settings, log = Settings(requests=int(sys.argv[1]), kept=3), Path(sys.argv[2])
 traffic = made_traffic(settings)
 write_log(traffic, log)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
+from sojourn.analyses.clock.analysis import ClockResult
+from sojourn.analyses.clock.analysis import clock as clock_of_rows
+from sojourn.analyses.kernel.queues import kernel as kernel_of_samples
+from sojourn.analyses.kernel.result import KernelResult
+from sojourn.analyses.tiers.analysis import Tiers
+from sojourn.analyses.tiers.analysis import tiers as tiers_of_traces
+from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS
+from sojourn.analyses.wire.result import WireResult
 from sojourn.api.given import Instant, RequestsLike, Where, given, split_given
-from sojourn.explain.clock.over_time import ClockResult
-from sojourn.explain.clock.over_time import clock as clock_of_rows
-from sojourn.explain.kernel import KernelResult
-from sojourn.explain.kernel import kernel as kernel_of_samples
-from sojourn.explain.tiers import Tiers
-from sojourn.explain.tiers import tiers as tiers_of_traces
-from sojourn.explain.wire.log_join import READ as WIRE_COLUMNS
-from sojourn.explain.wire.result import WireResult
-from sojourn.frame import Selection
-from sojourn.readers.sources import Source, listed
-from sojourn.readers.traces import Traces, read_traces
+from sojourn.model.frame import Selection
+from sojourn.readers.inputs import Source, listed
+from sojourn.sources.traces import Traces, read_traces
 
 
 def clock(
@@ -65,7 +65,7 @@ def wire(
     Raises:
         SojournError: a capture cannot be read, or a backend is no address with a port.
     """
-    from sojourn.explain.wire.wire import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
+    from sojourn.analyses.wire.analysis import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
 
     window = Selection.of(since, until, None)
     requests = None if log is None else split_given(log, columns=WIRE_COLUMNS, spans=spans)
@@ -138,14 +138,14 @@ def look(
     Raises:
         SojournError: a recording cannot be read, or this kernel does not tell.
     """
-    from sojourn.kernel.samples import read_samples, samples_of  # noqa: PLC0415 - for a look only
+    from sojourn.host.samples import read_samples, samples_of  # noqa: PLC0415 - for a look only
 
     files = listed(recordings)
     if files:
         samples = read_samples(files, ports=None if ports is None else set(ports.values()))
     else:
-        from sojourn.kernel.look import Looker  # noqa: PLC0415
-        from sojourn.kernel.recording import looked  # noqa: PLC0415
+        from sojourn.host.kernel_queues import Looker  # noqa: PLC0415
+        from sojourn.host.recording import looked  # noqa: PLC0415
 
         looker = Looker(ports, asked=backlog or {}, raindrops=raindrops)
         samples = samples_of(looked(looker, seconds=seconds, period=period, stop=threading.Event()))

@@ -8,12 +8,12 @@ from datetime import datetime
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.explain.result import SplitResult
-from sojourn.explain.rows import split_rows
-from sojourn.explain.split import split, split_requests
-from sojourn.frame import SCHEMA, Requests, Selection, checked, is_extra
-from sojourn.readers.sources import Source, listed
+from sojourn.analyses.split.analysis import split, split_requests
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import SCHEMA, Requests, Selection, checked, is_extra
+from sojourn.readers.inputs import Source, listed
+from sojourn.sources.rows import split_rows
 
 RequestsLike = SplitResult | Requests | pl.LazyFrame | pl.DataFrame | Source | Sequence[Source]
 Instant = datetime | float | None
@@ -90,7 +90,7 @@ def split_given(
             raise SojournError("this is a split already: give spans, since, until and where to sojourn.split")
         return requests
     if isinstance(requests, pl.LazyFrame | pl.DataFrame):
-        from sojourn.frame import Records  # noqa: PLC0415 - for a frame only
+        from sojourn.model.frame import Records  # noqa: PLC0415 - for a frame only
 
         rows = _canonical(requests.lazy())
         count = int(rows.select(pl.len()).collect().item())

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from sojourn.analyses.capacity.analysis import Capacity
+from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
+from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.compare.analysis import Comparison
+from sojourn.analyses.compare.analysis import compare as compare_splits
+from sojourn.analyses.laws.analysis import Laws
+from sojourn.analyses.laws.analysis import laws as laws_of_visits
+from sojourn.analyses.whatif.analysis import whatif as whatif_of_rows
+from sojourn.analyses.whatif.result import WhatIfResult
 from sojourn.api.given import Instant, RequestsLike, Where, given, in_memory, split_given
 from sojourn.api.waiting import WorkersLike
-from sojourn.errors import SojournError
-from sojourn.explain.capacity.capacity import Capacity
-from sojourn.explain.capacity.capacity import capacity as capacity_of_windows
-from sojourn.explain.capacity.knee import Slo
-from sojourn.explain.capacity.laws import Laws
-from sojourn.explain.capacity.laws import laws as laws_of_visits
-from sojourn.explain.capacity.windows import LoadWindows, load_windows
-from sojourn.explain.compare.compare import Comparison
-from sojourn.explain.compare.compare import compare as compare_splits
-from sojourn.explain.visits import visits as visits_of_rows
-from sojourn.explain.whatif import WhatIfResult
-from sojourn.explain.whatif import whatif as whatif_of_rows
-from sojourn.frame import Selection
-from sojourn.readers.sources import Source, only_store
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import Selection
+from sojourn.readers.inputs import Source, only_store
+from sojourn.timeline.load_windows import LoadWindows, load_windows
+from sojourn.timeline.visits import visits as visits_of_rows
 
 INSTANCES = ("system", "upstream")
 Setting = Mapping[str, str | float]
@@ -100,7 +100,7 @@ def _windows(
     if dsn is None:
         taken = given(requests, since=since, until=until, where=where)
         return load_windows(taken.rows, width=width, by_instance=by_instance)
-    from sojourn.store.windows import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
+    from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
 
     return store_load_windows(dsn, Selection.of(since, until, where), width=width, by_instance=by_instance)
 

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sojourn.analyses.split.analysis import with_wire
+from sojourn.analyses.split.result import SplitResult
 from sojourn.api.given import Instant, RequestsLike, Where, given, in_memory, split_given
 from sojourn.api.waiting import WorkersLike
-from sojourn.explain.result import SplitResult
-from sojourn.explain.split import with_wire
-from sojourn.explain.verdict import SLO
-from sojourn.frame import Selection
-from sojourn.readers.sources import Source, listed
+from sojourn.model.frame import Selection
+from sojourn.model.verdict import SLO
+from sojourn.readers.inputs import Source, listed
 
 if TYPE_CHECKING:
     from sojourn.movie import Film
@@ -52,9 +52,9 @@ def write_report(
     Raises:
         SojournError: a source cannot be read, or the file cannot be written.
     """
-    from sojourn.explain.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415 - late, as the whole report is
+    from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415 - late, as the whole report is
     from sojourn.report import write_html  # noqa: PLC0415
-    from sojourn.sections.contents import COLUMNS, sections_of, traces_of  # noqa: PLC0415
+    from sojourn.report.build import COLUMNS, sections_of, traces_of  # noqa: PLC0415
 
     packets = listed(captures)
     columns = (*COLUMNS, *(WIRE_COLUMNS if packets else ()), by)

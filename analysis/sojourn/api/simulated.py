@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sojourn.errors import SojournError
-from sojourn.queueing.simulate import SimulationResult
-from sojourn.queueing.simulate import simulate as simulate_system
+from sojourn.analyses.simulate.analysis import SimulationResult
+from sojourn.analyses.simulate.analysis import simulate as simulate_system
+from sojourn.model.errors import SojournError
 from sojourn.queueing.system import System
 
 MOST_WORKERS = 1_000_000

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sojourn.analyses.blame.analysis import BlameResult
+from sojourn.analyses.blame.analysis import blame as blame_of_rows
+from sojourn.analyses.depth.analysis import DepthResult
+from sojourn.analyses.depth.analysis import depth as depth_of_rows
+from sojourn.analyses.goodput.analysis import GoodputResult
+from sojourn.analyses.goodput.analysis import goodput as goodput_of_rows
 from sojourn.api.given import Instant, RequestsLike, Where, given
-from sojourn.explain.goodput import GoodputResult
-from sojourn.explain.goodput import goodput as goodput_of_rows
-from sojourn.explain.visits import Visits
-from sojourn.explain.visits import visits as visits_of_rows
-from sojourn.explain.waiting.blame import BlameResult
-from sojourn.explain.waiting.blame import blame as blame_of_rows
-from sojourn.explain.waiting.depth import DepthResult
-from sojourn.explain.waiting.depth import depth as depth_of_rows
-from sojourn.readers.sources import Source, listed
+from sojourn.readers.inputs import Source, listed
+from sojourn.timeline.visits import Visits
+from sojourn.timeline.visits import visits as visits_of_rows
 
 WorkersLike = int | Mapping[str, int] | None
 

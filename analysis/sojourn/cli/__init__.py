@@ -10,34 +10,34 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from sojourn.cli import blame as blame_verb
-from sojourn.cli import capacity as capacity_verb
+from sojourn.analyses.blame import command as blame_verb
+from sojourn.analyses.capacity import command as capacity_verb
+from sojourn.analyses.clock import command as clock_verb
+from sojourn.analyses.compare import command as compare_verb
+from sojourn.analyses.depth import command as depth_verb
+from sojourn.analyses.goodput import command as goodput_verb
+from sojourn.analyses.kernel import command as kernel_verb
+from sojourn.analyses.laws import command as laws_verb
+from sojourn.analyses.simulate import command as simulate_verb
+from sojourn.analyses.split import command as split_verb
+from sojourn.analyses.tiers import command as tiers_verb
+from sojourn.analyses.whatif import command as whatif_verb
+from sojourn.analyses.wire import command as pcap_verb
 from sojourn.cli import capture as capture_verb
-from sojourn.cli import clock as clock_verb
-from sojourn.cli import compare as compare_verb
 from sojourn.cli import config as config_verb
-from sojourn.cli import depth as depth_verb
-from sojourn.cli import doctor as doctor_verb
-from sojourn.cli import goodput as goodput_verb
-from sojourn.cli import kernel as kernel_verb
-from sojourn.cli import laws as laws_verb
-from sojourn.cli import movie as movie_verb
-from sojourn.cli import pcap as pcap_verb
-from sojourn.cli import plot as plot_verb
-from sojourn.cli import report as report_verb
-from sojourn.cli import simulate as simulate_verb
-from sojourn.cli import split as split_verb
 from sojourn.cli import store as store_verb
-from sojourn.cli import tiers as tiers_verb
-from sojourn.cli import watch as watch_verb
-from sojourn.cli import whatif as whatif_verb
 from sojourn.cli.common import pipe_closed_early_is_fine
 from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_of
+from sojourn.cli.streams import made_usable
 from sojourn.cli.verbs import GIVEN, Verbs, missing
-from sojourn.endings import ended_in_order
-from sojourn.errors import SojournError
-from sojourn.streams import made_usable
-from sojourn.words import printable
+from sojourn.doctor import command as doctor_verb
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
+from sojourn.movie import command as movie_verb
+from sojourn.plots import command as plot_verb
+from sojourn.present.signals import ended_in_order
+from sojourn.report import command as report_verb
+from sojourn.watch import command as watch_verb
 
 app = typer.Typer(
     name="sojourn",

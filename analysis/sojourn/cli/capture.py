@@ -22,13 +22,13 @@ import typer
 
 from sojourn.cli.common import doing
 from sojourn.cli.sources import AsJson
-from sojourn.words import counted, duration, percent, printable
+from sojourn.model.formatting import counted, duration, percent, printable
 
 if TYPE_CHECKING:
-    from sojourn.capture.recorder import Recorder
-    from sojourn.capture.sniffer import ScapyRecorder
-    from sojourn.capture.tcpdump import Recording
-    from sojourn.capture.wanted import Wanted
+    from sojourn.host.recorder import Recorder
+    from sojourn.host.sniffer import ScapyRecorder
+    from sojourn.host.tcpdump import Recording
+    from sojourn.host.wanted import Wanted
 
 
 class Sniffer(StrEnum):
@@ -98,9 +98,9 @@ def capture(
         raise typer.BadParameter("--ring-files and --ring-megabytes go together", param_hint="--ring-files")
     if seconds is not None and not 0 < seconds < 1e7:
         raise typer.BadParameter("a number of seconds above 0", param_hint="--seconds")
-    from sojourn.capture.privileges import tcpdump_path, user_for  # noqa: PLC0415
-    from sojourn.capture.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415
-    from sojourn.capture.wanted import wanted  # noqa: PLC0415
+    from sojourn.host.privileges import tcpdump_path, user_for  # noqa: PLC0415
+    from sojourn.host.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415
+    from sojourn.host.wanted import wanted  # noqa: PLC0415
 
     told = wanted(nginx, port or [], backend or [])
     recording = Recording(
@@ -137,8 +137,8 @@ class _Task:
 
 
 def _record(task: _Task, *, as_json: bool) -> None:
-    from sojourn.capture.errors import CaptureError  # noqa: PLC0415
-    from sojourn.capture.privileges import check, missing_for_capture  # noqa: PLC0415
+    from sojourn.host.privileges import check, missing_for_capture  # noqa: PLC0415
+    from sojourn.model.errors import CaptureError  # noqa: PLC0415
 
     path, interface = task.recording.path, task.recording.interface
     typed = (shutil.which("sojourn") or "sojourn", *sys.argv[1:])
@@ -172,9 +172,9 @@ def _record(task: _Task, *, as_json: bool) -> None:
 
 
 def _recorder(task: _Task) -> Recorder | ScapyRecorder:
-    from sojourn.capture.errors import CaptureError  # noqa: PLC0415
-    from sojourn.capture.recorder import Recorder  # noqa: PLC0415
-    from sojourn.capture.sniffer import ScapyRecorder  # noqa: PLC0415
+    from sojourn.host.recorder import Recorder  # noqa: PLC0415
+    from sojourn.host.sniffer import ScapyRecorder  # noqa: PLC0415
+    from sojourn.model.errors import CaptureError  # noqa: PLC0415
 
     what = task.recording
     if task.sniffer is Sniffer.tcpdump:
@@ -194,8 +194,8 @@ def _recorder(task: _Task) -> Recorder | ScapyRecorder:
 
 
 def _sampled(task: _Task, path: Path) -> Any:
-    from sojourn.capture.limits import existing_refused  # noqa: PLC0415
-    from sojourn.kernel.sampler import KernelSampler  # noqa: PLC0415
+    from sojourn.host.limits import existing_refused  # noqa: PLC0415
+    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
 
     existing_refused([path], task.force)
     return KernelSampler(path, task.wanted.listening, asked=task.wanted.backlogs)

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import typer
 
-from sojourn.words import printable
+from sojourn.model.formatting import printable
 
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?:\s+ago)?")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}

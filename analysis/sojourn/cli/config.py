@@ -13,7 +13,7 @@ import typer
 
 from sojourn.cli.defaults import Defaults
 from sojourn.cli.sources import AsJson
-from sojourn.words import printable
+from sojourn.model.formatting import printable
 
 # Of user:password@host the password, and of a DSN's query what is called one.
 _SECRET = re.compile(r"((?:password|token|secret)=)[^&\s]*", re.I)
@@ -49,6 +49,6 @@ def without_secrets(value: Any) -> Any:
         return [without_secrets(each) for each in value]
     if not isinstance(value, str):
         return value
-    from sojourn.store.dsn import hidden  # noqa: PLC0415 - the store's package loads another's
+    from sojourn.model.dsn import hidden  # noqa: PLC0415 - the store's package loads another's
 
     return _SECRET.sub(r"\1…", hidden(value) if "://" in value else value)

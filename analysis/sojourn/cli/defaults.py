@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.cli.verbs import Plugin
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 
 VARIABLE = "SOJOURN_CONFIG"
 HERE = "sojourn.toml"

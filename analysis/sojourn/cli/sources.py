@@ -11,14 +11,14 @@ import typer
 
 from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.cli.completion import COLUMNS, beginning
-from sojourn.errors import SojournError
-from sojourn.explain.verdict import SLO
-from sojourn.words import counted, tally
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, tally
+from sojourn.model.verdict import SLO
 
 if TYPE_CHECKING:
-    from sojourn.explain.result import SplitResult
-    from sojourn.frame import Records
-    from sojourn.sections.section import Section
+    from sojourn.analyses.split.result import SplitResult
+    from sojourn.model.frame import Records
+    from sojourn.present.section import Section
 
 Sources = Annotated[
     list[str],
@@ -86,7 +86,7 @@ def split_of(
         typer.BadParameter: an option is not what it should be.
     """
     begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
-    from sojourn.explain.split import split  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    from sojourn.analyses.split.analysis import split  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
     with reading_bar(quiet) as (set_total, set_position):
         result = split(
@@ -116,7 +116,7 @@ def conditions_of(where: list[str]) -> dict[str, object]:
         return {}
     import polars as pl  # noqa: PLC0415 - takes its time to load
 
-    from sojourn.frame import SCHEMA  # noqa: PLC0415
+    from sojourn.model.frame import SCHEMA  # noqa: PLC0415
 
     conditions: dict[str, object] = {}
     for column, text in pairs(where, "--where").items():
@@ -173,7 +173,7 @@ def column_of(name: str, option: str = "--by") -> str:
     Raises:
         typer.BadParameter: it can be neither.
     """
-    from sojourn.frame import SCHEMA, is_extra  # noqa: PLC0415
+    from sojourn.model.frame import SCHEMA, is_extra  # noqa: PLC0415
 
     if name in SCHEMA or is_extra(name):
         return name
@@ -183,12 +183,12 @@ def column_of(name: str, option: str = "--by") -> str:
 def answer(found: Any, section: Section, *, as_json: bool) -> None:
     """Print what an analysis found: ``found`` (of plain values, floats rounded here) as JSON, or its section."""
     if as_json:
-        from sojourn.explain.result import rounded  # noqa: PLC0415
+        from sojourn.analyses.split.result import rounded  # noqa: PLC0415
 
         with pipe_closed_early_is_fine():
             json.dump(rounded(found), sys.stdout, indent=2)
             sys.stdout.write("\n")
         return
-    from sojourn.sections.terminal import show  # noqa: PLC0415
+    from sojourn.present.terminal import show  # noqa: PLC0415
 
     show(section)

@@ -11,8 +11,8 @@ import typer
 
 from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.cli.sources import AsJson, WorkersOption, workers_of
-from sojourn.errors import SojournError
-from sojourn.words import counted, printable, tally
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, printable, tally
 
 if TYPE_CHECKING:
     from sojourn.store.loaded import Loaded
@@ -46,7 +46,7 @@ def init(
     ] = False,
 ) -> None:
     """Make the tables, or bring them up to date. Doing it again changes nothing."""
-    from sojourn.store.dsn import parse  # noqa: PLC0415
+    from sojourn.model.dsn import parse  # noqa: PLC0415
     from sojourn.store.migrate import init as make  # noqa: PLC0415
     from sojourn.store.roles import make_roles  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ def explain(
     Only minutes a request arrived for since they were last computed; so it can be run as often as one likes.
     """
     begin, end, told = instant(since), instant(until), workers_of(workers)
-    from sojourn.store.blame import explain_store  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415 - Polars takes its time to load
 
     done = explain_store(dsn, since=begin, until=end, workers=told)
     if as_json:

@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sojourn.errors import SojournError, install_command
-from sojourn.words import printable
+from sojourn.model.errors import SojournError, install_command
+from sojourn.model.formatting import printable
 
 GIVEN = "sojourn.cli.given"
 PLUGINS = "sojourn.commands"  # entry points of verbs that other packages bring; each is a typer.Typer

@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from sojourn.capture.errors import CaptureError
-from sojourn.capture.nginx_syntax import reading
 from sojourn.doctor.app_lookup import plain_address, servers_at
 from sojourn.doctor.app_servers import ANSWER_PAGE, AppServer
 from sojourn.doctor.findings import Diagnosis, Finding
@@ -19,7 +17,8 @@ from sojourn.doctor.nginx_keepalive import weigh_connects
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_machine import location_paths, route_map
 from sojourn.doctor.requests import answering
-from sojourn.errors import SojournError
+from sojourn.model.errors import CaptureError, SojournError
+from sojourn.nginx.syntax import reading
 from sojourn.readers.foreign_logs import IN_NGINX
 
 NGINX, LOG, STORE = "nginx", "log", "store"

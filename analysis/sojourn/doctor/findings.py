@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
-from sojourn.shown import Shown
+from sojourn.model.result import Result
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)
@@ -66,7 +66,7 @@ class Finding:
 
 
 @dataclass(repr=False)
-class Diagnosis(Shown):
+class Diagnosis(Result):
     """What was looked at, what is wrong, and what is fine.
 
     Attributes:

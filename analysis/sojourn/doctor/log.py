@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from sojourn.analyses.split.analysis import split
 from sojourn.doctor.facts import facts_of_rows
 from sojourn.doctor.findings import ADD, ERROR, Diagnosis, Finding
 from sojourn.doctor.log_sniff import Sniffed, sniff_findings, sniffed
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, refused_lines, split_findings
-from sojourn.explain.split import split
+from sojourn.model.formatting import printable
 from sojourn.readers.foreign_logs import IN_NGINX, SWITCH
-from sojourn.readers.sources import opened_inputs
-from sojourn.words import printable
+from sojourn.readers.inputs import opened_inputs
 
 
 def diagnosed_log(

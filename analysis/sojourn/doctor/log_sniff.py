@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, Finding
-from sojourn.doctor.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
+from sojourn.model.formatting import printable
+from sojourn.nginx.log_format import ESSENTIAL, REFUSED_WITHOUT, USEFUL, key_lines, why_keys
 from sojourn.readers.foreign_logs import COMBINED, LENGTH, NGINX_JSON, ForeignFormat, foreign_format
-from sojourn.readers.sources import LogInput
-from sojourn.words import printable
+from sojourn.readers.inputs import LogInput
 
 LINES = 500
 LINE_BYTES = 64 << 10

@@ -6,12 +6,10 @@ import re
 import subprocess
 from pathlib import Path
 
-from sojourn.capture.errors import CaptureError
-from sojourn.capture.nginx_syntax import Directive, Reading, reading
 from sojourn.doctor.app_lookup import servers_at
 from sojourn.doctor.app_servers import AppServer
+from sojourn.doctor.builtin_includes import with_house
 from sojourn.doctor.findings import ADD, ERROR, RUN, WARNING, Diagnosis, Edit, Finding
-from sojourn.doctor.house import with_house
 from sojourn.doctor.nginx_clients import client_findings
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.doctor.nginx_log import Logs, log_findings
@@ -20,7 +18,9 @@ from sojourn.doctor.nginx_sockets import UNSEEN, app_sockets
 from sojourn.doctor.nginx_stamp import stamp_findings
 from sojourn.doctor.nginx_trust import header_findings, trust_findings
 from sojourn.doctor.nginx_upstream import upstream_findings
-from sojourn.words import printable
+from sojourn.model.errors import CaptureError
+from sojourn.model.formatting import printable
+from sojourn.nginx.syntax import Directive, Reading, reading
 
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 _PATIENCE_S = 10.0

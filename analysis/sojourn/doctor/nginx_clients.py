@@ -16,7 +16,7 @@ from sojourn.doctor.nginx_headers import (
     header_name,
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, word, written
-from sojourn.words import printable
+from sojourn.model.formatting import printable
 
 CODE = "headers-pass"
 _WHY = (

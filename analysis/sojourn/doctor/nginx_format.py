@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, WARNING, Edit, Finding
-from sojourn.doctor.log_format import ESSENTIAL, USEFUL, LogFormat, key_lines, why_keys
 from sojourn.doctor.nginx_levels import Conf, at_top, instead_of, place_of, written
-from sojourn.words import printable
+from sojourn.model.formatting import printable
+from sojourn.nginx.log_format import ESSENTIAL, USEFUL, LogFormat, key_lines, why_keys
+from sojourn.nginx.syntax import Directive
 
 OWN = "sojourn_sent"
 _MAP = f'map "" ${OWN} {{ default $msec; }}'

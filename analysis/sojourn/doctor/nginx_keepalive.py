@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from shlex import quote
 
-from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.app_lookup import plain_address, unix_path
 from sojourn.doctor.app_servers import BOUND, SHARED, UNKNOWN, AppServer
 from sojourn.doctor.findings import ADD, INFO, REMOVE, REPLACE, RUN, WARNING, Diagnosis, Edit, Finding
 from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of, without, written
-from sojourn.words import counted, milliseconds, printable
+from sojourn.model.formatting import counted, milliseconds, printable
+from sojourn.nginx.syntax import Directive
 
 KEPT_BY_DEFAULT = (1, 29, 7)  # nginx since when connections to an upstream are kept, and HTTP/1.1 is spoken
 WORTH = 0.001  # s: nginx counts in milliseconds

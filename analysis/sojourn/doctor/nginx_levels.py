@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from sojourn.capture.nginx_syntax import Directive, Reading
 from sojourn.doctor.app_lookup import plain_address
 from sojourn.doctor.app_servers import BOUND, AppServer, server_of_protocol
 from sojourn.doctor.findings import Edit
 from sojourn.doctor.nginx_headers import STAMPS, header_name, setter
-from sojourn.words import printable
+from sojourn.model.formatting import printable
+from sojourn.nginx.syntax import Directive, Reading
 
 CONDITIONS = ("if", "limit_except")
 LEVELS = ("server", "location", *CONDITIONS)

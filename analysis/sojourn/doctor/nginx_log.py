@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REPLACE, WARNING, Edit, Finding
-from sojourn.doctor.log_format import LogFormat, log_format
 from sojourn.doctor.nginx_format import format_findings
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, at_top, instead_of, place_of, written
-from sojourn.words import printable
+from sojourn.model.formatting import printable
+from sojourn.nginx.log_format import LogFormat, log_format
+from sojourn.nginx.syntax import Directive
 
 DEFAULT_LOG = "/var/log/nginx/sojourn.jsonl"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, INFO, REMOVE, REPLACE, RUN, WARNING, Finding
 from sojourn.doctor.nginx_levels import INDENT, Conf, Level, at_top, instead_of, place_of, without, written
-from sojourn.words import printable
+from sojourn.model.formatting import printable
+from sojourn.nginx.syntax import Directive
 
 DEFAULT_BACKLOG = 511  # nginx's, on Linux
 DEFAULT_CONNECTIONS = 512

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sojourn.doctor.app_lookup import local_port
 from sojourn.doctor.findings import INFO, RUN, Diagnosis, Finding
 from sojourn.doctor.nginx_levels import Conf
-from sojourn.errors import SojournError
-from sojourn.kernel.sock_diag import listening_sockets
-from sojourn.words import counted, printable
+from sojourn.host.sock_diag import listening_sockets
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, printable
 
 FEW = 64  # connections: a burst of more is turned away, and tries again a second later
 UNSEEN = "The backlog of the app's own listening socket: sojourn kernel shows it, on the app's machine."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.nginx_clients import comes_from_client, is_no_instant, override_lines
 from sojourn.doctor.nginx_headers import (
@@ -17,7 +16,8 @@ from sojourn.doctor.nginx_headers import (
     hide_lines,
 )
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
-from sojourn.words import counted, printable
+from sojourn.model.formatting import counted, printable
+from sojourn.nginx.syntax import Directive
 
 ONE_ONLY = ("x-request-start", "x-request-id", "traceparent")
 

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Iterator
 
-from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, ERROR, REMOVE, REPLACE, WARNING, Edit, Finding
 from sojourn.doctor.nginx_headers import ANSWER_HEADERS
 from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, place_of, without, written
-from sojourn.words import printable
+from sojourn.model.formatting import printable
+from sojourn.nginx.syntax import Directive
 
 WIDEST = {4: 8, 6: 16}  # bits: a network wider than this is no proxy of one's own
 # Directive -> (the value with which names with underscores get through, the other one).

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sojourn.capture.nginx_syntax import Directive
 from sojourn.doctor.findings import ADD, INFO, REPLACE, WARNING, Finding
 from sojourn.doctor.nginx_keepalive import keepalive_findings
 from sojourn.doctor.nginx_levels import Conf, Pass, after, instead_of, place_of
-from sojourn.words import counted, printable
+from sojourn.model.formatting import counted, printable
+from sojourn.nginx.syntax import Directive
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "M": 2592000.0, "y": 31536000.0}
 LONG = 30.0  # s: a retry after so long a wait is a second queue

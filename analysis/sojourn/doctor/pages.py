@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 
 # In a wheel the page lies beside this module, in a checkout where the other documents are.
 _PACKAGED = Path(__file__).with_name("doctor.md")

@@ -11,7 +11,7 @@ from sojourn.doctor.facts import SHOWN, Facts
 from sojourn.doctor.findings import ADD, ERROR, INFO, RUN, WARNING, Finding
 from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_machine import route_map
-from sojourn.words import counted, percent, printable
+from sojourn.model.formatting import counted, percent, printable
 
 FEW = 0.01  # of the requests: below this nothing is said of them
 MOST = 0.5

@@ -7,16 +7,16 @@ from shlex import quote
 
 import polars as pl
 
+from sojourn.analyses.audit.result import Audit
+from sojourn.analyses.split.result import SplitResult
+from sojourn.clock.correction import plain_clocks
 from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, RUN, WARNING, Finding
-from sojourn.explain.audit import Audit
-from sojourn.explain.checks import FAIL, PASS
-from sojourn.explain.clock.at import plain_clocks
-from sojourn.explain.result import SplitResult
-from sojourn.frame import Records
+from sojourn.model.checks import FAIL, PASS
+from sojourn.model.formatting import counted, formatted, milliseconds, percent, printable
+from sojourn.model.frame import Records
+from sojourn.model.redaction import shown_line
 from sojourn.readers.foreign_logs import format_of_line
 from sojourn.readers.record import REASONS
-from sojourn.redaction import shown_line
-from sojourn.words import counted, formatted, milliseconds, percent, printable
 
 UNSURE = 0.01  # s of uncertainty beyond which short waits are guesses
 ENOUGH = 100  # requests of a pair of clocks, before anything is said of it

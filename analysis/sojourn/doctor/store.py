@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
 
+from sojourn.analyses.split.analysis import split
 from sojourn.doctor.facts import EARLY, MOST_BACKENDS, SHOWN, STREAMED, Facts
 from sojourn.doctor.findings import ERROR, INFO, RUN, WARNING, Diagnosis, Finding
 from sojourn.doctor.requests import checked_requests, request_findings
 from sojourn.doctor.split_findings import checked_split, split_findings
-from sojourn.errors import SojournError, install_command
-from sojourn.explain.split import split
+from sojourn.model.dsn import parse
+from sojourn.model.errors import SojournError, install_command
+from sojourn.model.formatting import counted, duration, iso, printable
 from sojourn.store.client import Store, connect, plainly, rows
-from sojourn.store.dsn import parse
 from sojourn.store.migrate import migrations
-from sojourn.words import counted, duration, iso, printable
 
 QUIET = 900.0  # s without a record, after which a store that is fed all the time is not
 BEHIND = 300  # s that a minute may be due before the rollups are called late

@@ -1,6 +1,6 @@
 """The queue as it happened, moving: a page with play, pause and a slider, an animated GIF, or one instant of it.
 
-rows of a split  →  stays (sojourn.explain.stays)  →  scenes  →  a film on one clock  →  page | GIF | PNG
+rows of a split  →  stays (sojourn.timeline.request_timelines)  →  scenes  →  a film on one clock  →  page | GIF | PNG
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from datetime import timedelta
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from sojourn.explain.stays import OUTCOMES
 from sojourn.movie.film import Film
 from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of
 from sojourn.movie.moment import NOBODY, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.scenes import GIVEN_UP_CODE, SERVED_CODE, Floats, Ints, Scene
 from sojourn.movie.theme import INK, Theme, mixed
-from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
+from sojourn.timeline.request_timelines import OUTCOMES
 
 FINER = 2  # every frame is drawn so much larger and made smaller, so that edges are smooth
 NARROW = 340  # px: scenes stand beside one another as long as each is that wide

@@ -9,11 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from sojourn.errors import SojournError
-from sojourn.explain.stays import OUTCOMES
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, duration, iso, listed
 from sojourn.movie.scenes import Scene, steps_of
 from sojourn.movie.stretch import crowded_stretch
-from sojourn.words import counted, duration, iso, listed
+from sojourn.timeline.request_timelines import OUTCOMES
 
 MOST = 2_000
 """Requests of one film; a browser draws no more of them in time."""

@@ -9,12 +9,12 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image
 
-from sojourn.errors import SojournError
-from sojourn.files import written_whole
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
 from sojourn.movie.drawing import Sheet, frame_of, sheet_of
 from sojourn.movie.film import Film
 from sojourn.movie.theme import Theme, colours_of
-from sojourn.words import counted
+from sojourn.present.files import written_whole
 
 FPS = 12.5
 SECONDS = 15.0

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sojourn.explain.stays import OUTCOMES
 from sojourn.movie.scenes import Scene
+from sojourn.timeline.request_timelines import OUTCOMES
 
 PAD = 10
 OUT = 40  # where squares go when they leave

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sojourn.explain.stays import OUTCOMES
 from sojourn.movie.layout import PAD, Layout
 from sojourn.movie.scenes import GIVEN_UP_CODE, SERVED_CODE, Floats, Scene
+from sojourn.timeline.request_timelines import OUTCOMES
 
 WAITING, WORKING, NOBODY, UNKNOWN = "waiting", "working", "nobody", "unknown"
 """What is known of a square at an instant: it waits; it is worked on; it was given up on; nothing tells."""

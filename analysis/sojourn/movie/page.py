@@ -7,14 +7,14 @@ import os
 import numpy as np
 
 from sojourn import __version__
-from sojourn.errors import SojournError
-from sojourn.files import written_whole
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
 from sojourn.movie.film import Film
 from sojourn.movie.layout import FEW
 from sojourn.movie.scenes import Floats, Scene
-from sojourn.palette import OTHER, QUEUEING, SERVICE
-from sojourn.templating import script_json, templates_of
-from sojourn.words import printable
+from sojourn.present.files import written_whole
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
+from sojourn.present.templating import script_json, templates_of
 
 THEMES = ("auto", "light", "dark")
 LENGTHS = (60.0, 30.0, 15.0, 5.0)  # s in which all of the window is shown

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain.stays import GIVEN_UP, OUTCOMES, SERVED, TURNED_AWAY
-from sojourn.explain.waiting.steps import Steps
+from sojourn.model.formatting import counted, duration, listed, printable
 from sojourn.movie.places import places_of
-from sojourn.words import counted, duration, listed, printable
+from sojourn.timeline.request_timelines import GIVEN_UP, OUTCOMES, SERVED, TURNED_AWAY
+from sojourn.timeline.steps import Steps
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -43,7 +43,7 @@ class Scene:
         arrival: when it came. until: when it left the line: its work began, or it was done with.
         begin, end: from when to when it held a worker; NaN where none ever did.
         left: when nginx was done with it.
-        outcome: index into ``sojourn.explain.stays.OUTCOMES``.
+        outcome: index into ``sojourn.timeline.request_timelines.OUTCOMES``.
         told: whether anything tells if it waited or was worked on.
         lane: index into ``lanes``.
         worker: of its backend, by a number for each name; -1 where none is known.
@@ -151,7 +151,7 @@ def scene_of(
 
     Args:
         name: over it.
-        stays: columns of ``sojourn.explain.stays.STAY``.
+        stays: columns of ``sojourn.timeline.request_timelines.STAY``.
         first: when their instant 0 was.
         workers: of each backend, at least; None: as many as are ever busy at one time.
         backends: only these; by default all, the busiest ``MOST_LANES`` where there are more.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sojourn.errors import SojournError
-from sojourn.palette import OTHER, QUEUEING, SERVICE
+from sojourn.model.errors import SojournError
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 INK = "#ffffff"
 """Of numbers on coloured squares."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.explain.frame_measures import without_upgraded
-from sojourn.explain.result import SplitResult
-from sojourn.explain.stays import stays_around
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
-from sojourn.words import counted, printable
+from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.request_timelines import stays_around
 
 KINDS = (".html", ".gif", ".png")
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.explain.result import SplitResult
-from sojourn.explain.verdict import SLO
-from sojourn.plots.drawing import legends_above
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.verdict import SLO
 from sojourn.plots.pictures import picture
-from sojourn.sections.section import Chart
+from sojourn.present.drawing import legends_above
+from sojourn.present.section import Chart
 
 Workers = int | Mapping[str, int] | None
 

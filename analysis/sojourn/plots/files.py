@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sojourn.errors import SojournError
-from sojourn.files import written_whole
-from sojourn.plots import drawing
-from sojourn.sections.section import Chart, Picture
+from sojourn.model.errors import SojournError
+from sojourn.present import drawing
+from sojourn.present.files import written_whole
+from sojourn.present.section import Chart, Picture
 
 SUFFIXES = (".svg", ".png", ".pdf", ".json")
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.explain.groups import GROUPS
-from sojourn.explain.result import SplitResult
-from sojourn.explain.verdict import SLO
-from sojourn.frame import is_extra
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import is_extra
+from sojourn.model.groups import GROUPS
+from sojourn.model.verdict import SLO
 from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, OWN, SPLIT, Kind
-from sojourn.sections.section import Picture
+from sojourn.present.section import Picture
 
 
 def picture(
@@ -41,7 +41,7 @@ def picture(
         raise SojournError(f"there is no chart {kind!r}; choose from {', '.join(KINDS)}")
     if of not in OF:
         raise SojournError(f"a heatmap is of {', '.join(OF)}, not of {of!r}")
-    from sojourn.sections.split import any_served  # noqa: PLC0415 - takes its time to load
+    from sojourn.analyses.split.pictures import any_served  # noqa: PLC0415 - takes its time to load
 
     if not any_served(result):
         raise SojournError("there is no request to draw" + (" but upgraded connections" if result.requests else ""))
@@ -49,10 +49,10 @@ def picture(
     if asked.section == SPLIT:
         return _of_split(result, asked, by, of, workers)
     if asked.section == OWN:
-        from sojourn.sections.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
+        from sojourn.analyses.depth.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
 
         return sequence_picture(result)
-    from sojourn.sections.contents import section_of  # noqa: PLC0415 - each analysis takes its time to load
+    from sojourn.report.build import section_of  # noqa: PLC0415 - each analysis takes its time to load
 
     if asked.by:
         _checked(result, by)
@@ -64,7 +64,7 @@ def picture(
 
 
 def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | Mapping[str, int] | None) -> Picture:
-    from sojourn.sections import split as pictures  # noqa: PLC0415
+    from sojourn.analyses.split import pictures  # noqa: PLC0415
 
     if kind.key in pictures.PICTURES:
         return pictures.PICTURES[kind.key](result)
@@ -77,7 +77,7 @@ def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | 
         return make(result, by)
     # A store is asked by the columns it groups by; for any other its rows are read.
     _checked(result, by)
-    from sojourn.explain.frame_measures import FrameMeasures  # noqa: PLC0415
+    from sojourn.sources.frame_measures import FrameMeasures  # noqa: PLC0415
 
     return make(result, by, FrameMeasures(result.rows))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.errors import SojournError
-from sojourn.words import printable
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
 
 Floats = npt.NDArray[np.float64]
 

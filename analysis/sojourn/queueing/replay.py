@@ -11,10 +11,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.formatting import counted
 from sojourn.queueing import fifo, kernel, records
 from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.system import DISCIPLINES, System
-from sojourn.words import counted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

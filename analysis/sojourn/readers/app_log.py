@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.frame import Records
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import Records
 from sojourn.readers.blocks import parsed_blocks
-from sojourn.readers.sources import opened_inputs
+from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.spans import SPANS_SCHEMA
 
 REASONS = {

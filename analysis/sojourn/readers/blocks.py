@@ -11,9 +11,9 @@ from typing import TypeVar, overload
 import duckdb
 import pyarrow as pa
 
+from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import MACROS
-from sojourn.readers.sources import LogInput
 
 ROWS_PER_BATCH = 20_000  # DuckDB spreads batches over its threads
 BLOCK_SCHEMA = pa.schema([("line", pa.string()), ("number", pa.int64())])

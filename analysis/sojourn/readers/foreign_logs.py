@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sojourn.frame import Records
-from sojourn.words import printable
+from sojourn.model.formatting import printable
+from sojourn.model.frame import Records
 
 LINES = 200  # of the refused lines
 LENGTH = 2_000  # characters of a line

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sojourn.model.formatting import counted
 from sojourn.readers.arrow import arrow, texts
 from sojourn.readers.compression import DAMAGE
-from sojourn.readers.sources import LogInput
-from sojourn.words import counted
+from sojourn.readers.inputs import LogInput
 
 BLOCK_BYTES = 32 << 20
 LINE_LIMIT = 1 << 20

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from sojourn.readers.arrow import arrow
 from sojourn.readers.blocks import ParsedBlock, blocks_ahead, parsed_block, reading_engine
+from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
-from sojourn.readers.sources import LogInput
 
 BLOCK_BYTES = 8 << 20
 # A smaller log is read before what reads it the short way is loaded.

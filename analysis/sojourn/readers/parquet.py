@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.frame import checked
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import checked
 from sojourn.readers.record import IDENTITY, RECORD
 
 

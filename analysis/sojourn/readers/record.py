@@ -222,8 +222,9 @@ def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESS
 def records_query(columns: tuple[str, ...], relation: str, expressions: Mapping[str, str] = EXPRESSIONS) -> str:
     """SQL that turns ``relation(line, number)`` into ``columns`` (of ``expressions``), and says what it refuses.
 
-    A column that ``expressions`` does not know is a key of the user's own, with a name as ``sojourn.frame.is_extra``
-    allows.
+    A column that ``expressions`` does not know is a key of the user's own, with a name that
+    ``sojourn.model.frame.is_extra`` allows.
+
     Besides the columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
     of ``REASONS`` that holds, and ``raw`` the line.
     """

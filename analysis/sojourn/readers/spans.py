@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.frame import INSTANT
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import INSTANT
+from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.sources import opened_inputs
 
 SERVER = 2
 SPANS_SCHEMA: dict[str, pl.DataType] = {

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.files import reason_of
+from sojourn.model.errors import SojournError, reason_of
 
 ROWS_IN_MEMORY = 1_500_000
 ROWS_PER_FILE = 500_000

@@ -12,20 +12,20 @@ import markupsafe
 import vl_convert
 
 from sojourn import __version__
-from sojourn.explain.components import COMPONENTS
-from sojourn.explain.result import SplitResult
-from sojourn.explain.statistics import FIGURES
-from sojourn.files import written_whole
-from sojourn.plots.drawing import vega_lite_version
+from sojourn.analyses.split.pictures import split_pictures
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.split.table import audit_sentence, clock_sentence, group_name, read_sentence
+from sojourn.model.components import COMPONENTS
+from sojourn.model.formatting import counted, duration, milliseconds, percent, printable, unbroken
+from sojourn.model.redaction import shown_line
+from sojourn.model.statistics import FIGURES
+from sojourn.present.drawing import vega_lite_version
+from sojourn.present.files import written_whole
+from sojourn.present.pictures import Drawing, drawn, told_apart
+from sojourn.present.section import Picture, Section
+from sojourn.present.templating import templates_of
 from sojourn.readers.record import REASONS
-from sojourn.redaction import shown_line
-from sojourn.report.pictures import Drawing, drawn, told_apart
 from sojourn.report.short import in_short
-from sojourn.sections.section import Picture, Section
-from sojourn.sections.split import split_pictures
-from sojourn.tables import audit_sentence, clock_sentence, group_name, read_sentence
-from sojourn.templating import templates_of
-from sojourn.words import counted, duration, milliseconds, percent, printable, unbroken
 
 REJECTS_SHOWN = 50
 ROWS_SHOWN = 25

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sojourn.explain.result import SplitResult
-from sojourn.sections.section import Section
-from sojourn.sections.split import any_served
-from sojourn.words import counted, duration, formatted
+from sojourn.analyses.split.pictures import any_served
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.formatting import counted, duration, formatted
+from sojourn.present.section import Section
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 Light to import: the engine and its client are loaded when a store is opened.
 """
 
+from sojourn.model.dsn import Dsn, is_store
 from sojourn.store.client import Store, connect
-from sojourn.store.dsn import Dsn, is_store
 from sojourn.store.load import load
 from sojourn.store.loaded import Loaded
 from sojourn.store.migrate import init

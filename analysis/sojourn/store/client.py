@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sojourn.errors import SojournError, install_command
-from sojourn.store.dsn import Dsn, parse
+from sojourn.model.dsn import Dsn, parse
+from sojourn.model.errors import SojournError, install_command
 from sojourn.store.failures import broken, is_transport
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from sojourn.readers.blocks import Reject
+from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.sources import LogInput
 
 LISTEN_SCHEMA = pa.schema([
     ("time", pa.timestamp("us", "UTC")), ("machine", pa.string()), ("socket", pa.string()), ("port", pa.uint16()),

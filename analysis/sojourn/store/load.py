@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from sojourn.model.dsn import Dsn
 from sojourn.store.client import connect
-from sojourn.store.dsn import Dsn
 from sojourn.store.loaded import Loaded, Source
 from sojourn.store.rollups import refresh_rollups
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sojourn.frame import Records
+    from sojourn.model.frame import Records
 
 Source = str | os.PathLike[str]
 
 
 def _no_records() -> Records:
-    from sojourn.frame import Records  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.model.frame import Records  # noqa: PLC0415 - Polars takes its time to load
 
     return Records()
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
+from sojourn.model.redaction import redacted_text, redacting
 from sojourn.readers.blocks import Reject, parsed_blocks
-from sojourn.readers.sources import LogInput, opened_inputs
-from sojourn.redaction import redacted_text, redacting
+from sojourn.readers.inputs import LogInput, opened_inputs
 from sojourn.store.client import Store, plainly
 from sojourn.store.listen_rows import LISTEN_SCHEMA, listen_rows
 from sojourn.store.loaded import Loaded, Source

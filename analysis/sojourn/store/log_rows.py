@@ -9,8 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sojourn.model.redaction import network_of, redacting
 from sojourn.readers.record import EXPRESSIONS, LIST_KEYS, NAME_KEYS, TEXT_KEYS, WHOLE_KEYS, records_query
-from sojourn.redaction import network_of, redacting
 
 MICROSECONDS = pa.decimal128(18, 0)
 SECONDS = pa.decimal128(18, 6)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from sojourn.errors import SojournError
+from sojourn.model.dsn import Dsn, parse
+from sojourn.model.errors import SojournError
 from sojourn.store.client import Store, connect, plainly, rows
-from sojourn.store.dsn import Dsn, parse
 
 # In a wheel the files lie beside this module, in a checkout where the collector has them.
 _PACKAGED = Path(__file__).with_name("schema")

@@ -14,7 +14,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, TextIO
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.store.client import QUERY, Store, plainly
 
 Row = tuple[Any, ...]

@@ -7,8 +7,8 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 
+from sojourn.model.dsn import Dsn, secret
 from sojourn.store.client import connect, plainly
-from sojourn.store.dsn import Dsn, secret
 from sojourn.store.migrate import schema_folder, statements, substituted
 
 # User -> role. A user is made when a file with its password is named: SOJOURN_WRITER_PASSWORD_FILE and so on.

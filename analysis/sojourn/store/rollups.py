@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.store.client import Store, plainly, rows
 
 IN_VAIN = 20  # refreshes in a row: minutes touched in the meantime come first, but not for ever

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from sojourn.model.redaction import redacted_attributes, redacting
 from sojourn.readers.blocks import Reject
+from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
-from sojourn.readers.sources import LogInput
 from sojourn.readers.spans import NOT_AN_EXPORT, Export, Span, first_value, span_bounds, values_of
-from sojourn.redaction import redacted_attributes, redacting
 
 KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
 ERROR = (2, "STATUS_CODE_ERROR")

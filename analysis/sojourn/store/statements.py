@@ -13,12 +13,12 @@ from string import Template
 
 import polars as pl
 
-from sojourn.errors import SojournError
-from sojourn.explain.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES
-from sojourn.explain.measures import GROUP_SHOWN, ROUNDING, SHOWN
-from sojourn.explain.one_worker import LOOKED_AT, SLACK, TICKS
-from sojourn.explain.statistics import QUANTILES
-from sojourn.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
+from sojourn.model.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
+from sojourn.model.measures import GROUP_SHOWN, ROUNDING, SHOWN
+from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
+from sojourn.model.statistics import QUANTILES
 
 # The steps from rows to their components. A statement names the last one it needs.
 STEPS = ("chosen", "told", "facts", "clocked", "timed", "queued", "worked", "split")
@@ -27,7 +27,7 @@ INDEXED = ("service", "route", "request_id", "trace_id")
 # Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
 SPAN_MARGIN = timedelta(days=1)
 
-# The instants of sojourn.explain.checks.INSTANTS, in us; NULL where there is none.
+# The instants of sojourn.analyses.audit.result.INSTANTS, in us; NULL where there is none.
 _STAMP_US = "toUnixTimestamp64Micro(request_start)"
 INSTANT_US = {
     "time": "toNullable(toUnixTimestamp64Micro(time))",

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sojourn.model.formatting import counted, formatted, printable
 from sojourn.store.query import Row, plain_value
-from sojourn.words import counted, formatted, printable
 
 CELL = 80  # characters
 _NUMBERS = ("Int", "UInt", "Float", "Decimal")

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from rich.cells import set_cell_size
 
+from sojourn.model.formatting import milliseconds, percent, printable, shortened
 from sojourn.watch.figures import Figures
-from sojourn.words import milliseconds, percent, printable, shortened
 
 WIDTH = 7  # of a number, the space before it included
 LEAST_NAME = 12

@@ -8,16 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.explain.clock.at import with_clock_offset
-from sojourn.explain.clock.offsets import clock_offsets
-from sojourn.explain.components import COMPONENTS, with_app_facts, with_components, with_spans
-from sojourn.explain.frame_measures import group_share, without_upgraded
-from sojourn.explain.groups import GROUPS
-from sojourn.explain.known import Known
-from sojourn.explain.known_rows import KNOWN_COLUMNS, known_of_frame
-from sojourn.explain.measures import GROUP_SHOWN
-from sojourn.explain.statistics import Summary, summary_exprs, summary_of
-from sojourn.explain.verdict import SLO, Verdict, queueing_share, verdict
+from sojourn.clock.correction import with_clock_offset
+from sojourn.clock.offsets import clock_offsets
+from sojourn.model.components import COMPONENTS, with_app_facts, with_components, with_spans
+from sojourn.model.groups import GROUPS
+from sojourn.model.known import Known
+from sojourn.model.measures import GROUP_SHOWN
+from sojourn.model.statistics import Summary, summary_exprs, summary_of
+from sojourn.model.verdict import SLO, Verdict, queueing_share, verdict
+from sojourn.sources.frame_measures import group_share, without_upgraded
+from sojourn.sources.known_rows import KNOWN_COLUMNS, known_of_frame
 
 BUCKET = 10.0  # s, of the history
 GROUPS_KEPT = 200

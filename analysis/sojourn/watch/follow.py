@@ -13,10 +13,10 @@ import stat
 import time
 from typing import Protocol
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.readers.compression import DAMAGE
+from sojourn.readers.inputs import LogInput, opened_inputs
 from sojourn.readers.lines import LINE_LIMIT
-from sojourn.readers.sources import LogInput, opened_inputs
 from sojourn.watch.tail import Start
 
 READ_BYTES = 8 << 20  # at a look
@@ -230,7 +230,7 @@ class ArchiveFollower:
     """A compressed log: read as if it were piped in; nothing writes into it any longer.
 
     Args:
-        log: as from ``sojourn.readers.sources.opened_inputs``.
+        log: as from ``sojourn.readers.inputs.opened_inputs``.
     """
 
     missing = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.explain.groups import GROUPS
+from sojourn.model.groups import GROUPS
 from sojourn.watch.cells import SORTS
 from sojourn.watch.screen import LABELS, Looks
 from sojourn.watch.view import View

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from sojourn.errors import SojournError
-from sojourn.explain.verdict import SLO
+from sojourn.model.errors import SojournError
+from sojourn.model.verdict import SLO
 from sojourn.watch.follow import FileFollower, Follower, StreamFollower, follower_of, reopens
 from sojourn.watch.recent import MOST, SPAN
 from sojourn.watch.tail import Tail, from_the_beginning
@@ -77,7 +77,7 @@ def _names(logs: Sequence[str]) -> list[str]:
     found: list[str] = []
     for log in logs:
         if "://" in log:
-            from sojourn.store.dsn import hidden  # noqa: PLC0415 - it may hold a password
+            from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may hold a password
 
             raise SojournError(f"{hidden(log)}: a store is not watched; watch the log that it is loaded from")
         if os.path.isdir(log):

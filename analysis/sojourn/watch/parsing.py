@@ -7,13 +7,13 @@ from itertools import islice
 
 import polars as pl
 
-from sojourn.frame import SPLIT_COLUMNS, Records
+from sojourn.model.frame import SPLIT_COLUMNS, Records
 from sojourn.readers.blocks import parsed_block, reading_engine
 from sojourn.readers.foreign_logs import LENGTH, LINES
+from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import RECORD, records_query
-from sojourn.readers.requests import in_seconds
-from sojourn.readers.sources import LogInput
+from sojourn.sources.requests import in_seconds
 
 COLUMNS = tuple(name for name in SPLIT_COLUMNS if name != "app_garbled")
 

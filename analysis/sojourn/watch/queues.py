@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.explain.frame_measures import without_upgraded
-from sojourn.explain.visits import Visits, visits
-from sojourn.explain.waiting.charge import Services, accounts, services_of
-from sojourn.explain.waiting.classes import classes_of
-from sojourn.explain.waiting.steps import Steps
-from sojourn.explain.waiting.tables import culprits_table
-from sojourn.frame import INSTANT
+from sojourn.model.formatting import iso
+from sojourn.model.frame import INSTANT
+from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.charge import Services, accounts, services_of
+from sojourn.timeline.classes import classes_of
+from sojourn.timeline.steps import Steps
+from sojourn.timeline.tables import culprits_table
+from sojourn.timeline.visits import Visits, visits
 from sojourn.watch.figures import fitting
-from sojourn.words import iso
 
 Bools = npt.NDArray[np.bool_]
 

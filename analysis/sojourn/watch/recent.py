@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from sojourn.frame import INSTANT, SCHEMA, Records
+from sojourn.model.frame import INSTANT, SCHEMA, Records
 from sojourn.readers.record import RECORD
 from sojourn.watch.parsing import COLUMNS
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
+from sojourn.model.formatting import duration, printable, unbroken
 from sojourn.watch.cells import (
     BAD,
     BOLD,
@@ -37,7 +38,6 @@ from sojourn.watch.cells import (
 from sojourn.watch.figures import Figures
 from sojourn.watch.queues import WAITING
 from sojourn.watch.view import View, short_name
-from sojourn.words import duration, printable, unbroken
 
 LABELS = {"now": "now, 10 s", "1m": "1 min", "10m": "10 min"}
 STYLES = {"healthy": GOOD, "queueing": BAD, "retries": BAD}

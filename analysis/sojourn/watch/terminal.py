@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 
 from rich.cells import cell_len
 
-from sojourn.endings import ended_in_order
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
+from sojourn.present.signals import ended_in_order
 from sojourn.watch.cells import BAD, BOLD, DIM, GOOD, QUEUEING, REVERSE, SERVICE, Line, Part
 from sojourn.watch.follow import READ_BYTES
 from sojourn.watch.keys import Looking, pressed
@@ -31,7 +31,7 @@ LEAVING = 10.0  # s in which what is being computed must end
 KEY = 100  # ms until a key that was not pressed is given up on
 ESCAPE = 25  # ms after which an Escape is one, and not the beginning of another key
 
-# Vermillion and blue of sojourn.palette as xterm's 256 colours have them; of eight colours, the nearest.
+# Vermillion and blue of sojourn.present.palette as xterm's 256 colours have them; of eight colours, the nearest.
 COLOURS = {QUEUEING: (166, curses.COLOR_RED), SERVICE: (32, curses.COLOR_CYAN), BAD: (166, curses.COLOR_RED),
            GOOD: (35, curses.COLOR_GREEN)}  # fmt: skip
 

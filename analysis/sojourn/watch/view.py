@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sojourn.explain.verdict import Verdict
-from sojourn.frame import Records
+from sojourn.model.formatting import iso, printable
+from sojourn.model.frame import Records
+from sojourn.model.verdict import Verdict
 from sojourn.watch.figures import BUCKET, Figures
 from sojourn.watch.queues import Queues
-from sojourn.words import iso, printable
 
 WINDOWS = {"now": 10.0, "1m": 60.0, "10m": 600.0}
 """Name of a window -> its length, s."""

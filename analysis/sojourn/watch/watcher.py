@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from sojourn.explain.verdict import SLO
+from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
+from sojourn.model.verdict import SLO
 from sojourn.readers.foreign_logs import format_of_rejects
 from sojourn.watch.clock import LogClock
 from sojourn.watch.figures import BUCKET, Figures, clock_of, figures, split_by
@@ -19,7 +20,6 @@ from sojourn.watch.queues import MINUTE, Queues, lag_of, queues
 from sojourn.watch.recent import EMPTY, SPAN, Recent
 from sojourn.watch.tail import Tail
 from sojourn.watch.view import BUCKETS, WINDOWS, View, short_name
-from sojourn.words import counted, duration, milliseconds, percent, printable
 
 LITTLE = 1 << 20  # bytes
 SHORTEST = 1.0  # s: a rate is not told of less

@@ -18,7 +18,7 @@ from sojourn_lab.analyses.data import CaseData
 
 if TYPE_CHECKING:
     import polars as pl
-    from sojourn.kernel.sample import Sample
+    from sojourn.host.sample import Sample
 
 STEPS = (1, 2, 3, 4, 5, 7, 11, 15, 19, 31)
 """Seconds after the first SYN at which kernels repeat it."""

@@ -17,7 +17,7 @@ from sojourn_lab.analyses.data import CaseData
 from sojourn_lab.backends import HOST
 
 if TYPE_CHECKING:
-    from sojourn.explain.visits import Visits
+    from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     Without an addition: what `shares_and_waits` finds in the window. With one: the same `before` and `after` it and in
     its last third (`settled`), and as `joined` what `newcomer_figures` finds.
     """
-    from sojourn.explain.visits import visits  # noqa: PLC0415 - brings Polars
+    from sojourn.timeline.visits import visits  # noqa: PLC0415 - brings Polars
 
     names = backend_names(data)
     added = next((action.at for action in data.case.actions if action.do == "add_backend"), None)
@@ -84,7 +84,7 @@ def shares_and_waits(
     all waits, s, and `imbalance` what of it was spent while another backend had a free worker; `imbalance_share` is of
     `waited`, `imbalance_mean` in seconds a request.
     """
-    from sojourn.explain.waiting.charge import accounts, services_of  # noqa: PLC0415 - brings numba
+    from sojourn.timeline.charge import accounts, services_of  # noqa: PLC0415 - brings numba
 
     chosen = np.ones(len(found), dtype=np.bool_) if asked is None else asked
     count = int(chosen.sum())

@@ -141,15 +141,15 @@ def rise_of(done: Floats, load: ClosedLoad, workers: int, service: float, durati
 
 def instances(each: float) -> int:
     """Return how many instances of so many requests a second the article's target takes, its headroom included."""
-    from sojourn.explain.capacity.sizing import instances_needed  # noqa: PLC0415
+    from sojourn.analyses.capacity.sizing import instances_needed  # noqa: PLC0415
 
     return instances_needed(TARGET, each, HEADROOM)
 
 
 def _usable(rows: pl.DataFrame, objective: float) -> dict[str, Any]:
-    from sojourn.explain.capacity.capacity import capacity  # noqa: PLC0415 - brings Polars
-    from sojourn.explain.capacity.knee import Slo  # noqa: PLC0415
-    from sojourn.explain.capacity.windows import load_windows  # noqa: PLC0415
+    from sojourn.analyses.capacity.analysis import capacity  # noqa: PLC0415 - brings Polars
+    from sojourn.analyses.capacity.knee import Slo  # noqa: PLC0415
+    from sojourn.timeline.load_windows import load_windows  # noqa: PLC0415
 
     starts = rows["start"].dt.epoch("us").to_numpy() / 1e6
     seconds = float(starts.max() - starts.min()) if len(rows) else 0.0

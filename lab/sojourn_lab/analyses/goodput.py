@@ -22,7 +22,7 @@ from sojourn_lab.topology import Topology
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
-    from sojourn.explain.goodput import goodput  # noqa: PLC0415 - brings Polars
+    from sojourn.analyses.goodput.analysis import goodput  # noqa: PLC0415 - brings Polars
 
     # All of the case: what is wasted in the window may have been asked for before it.
     rows = data.rows_between()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 if TYPE_CHECKING:
-    from sojourn.explain.kernel.result import KernelResult
-    from sojourn.explain.result import SplitResult
-    from sojourn.explain.wire.result import WireResult
-    from sojourn.explain.wire.tracked import Tracked
-    from sojourn.kernel.sample import Sample
+    from sojourn.analyses.kernel.result import KernelResult
+    from sojourn.analyses.split.result import SplitResult
+    from sojourn.analyses.wire.result import WireResult
+    from sojourn.analyses.wire.tracked import Tracked
+    from sojourn.host.sample import Sample
     from sojourn.readers.capture.batch import Counts
 
 MARGIN = 1.0
@@ -43,7 +43,7 @@ class Recorded:
     @cached_property
     def packets(self) -> Packets:
         """What the packets are, of all the run; SojournError where the files cannot be read."""
-        from sojourn.explain.wire.tracker import track  # noqa: PLC0415 - compiled when it is first called
+        from sojourn.analyses.wire.tracker import track  # noqa: PLC0415 - compiled when it is first called
         from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
 
         with Capture([self.folder / name for name in self.captures]) as capture:
@@ -52,7 +52,7 @@ class Recorded:
 
     def wire(self, split: SplitResult, since: float | None = None, until: float | None = None) -> WireResult:
         """Return what the packets show beside a split of the log; of connections that began between two instants."""
-        from sojourn.explain.wire.wire import wire_of  # noqa: PLC0415
+        from sojourn.analyses.wire.analysis import wire_of  # noqa: PLC0415
 
         return wire_of(
             self.packets.followed,
@@ -67,7 +67,7 @@ class Recorded:
     @cached_property
     def samples(self) -> list[Sample]:
         """Every look at the kernel, with the settings then in force; empty where nobody looked."""
-        from sojourn.kernel.sample import Sample  # noqa: PLC0415
+        from sojourn.host.sample import Sample  # noqa: PLC0415
 
         path = self.folder / "kernel.jsonl"
         if not path.exists():
@@ -100,8 +100,8 @@ class Recorded:
 
     def kernel(self, samples: Sequence[Sample] | None = None) -> KernelResult | None:
         """Return what the samples tell, all of them unless some are given; None where there is none."""
-        from sojourn.explain.kernel.queues import kernel  # noqa: PLC0415
-        from sojourn.kernel.samples import samples_of  # noqa: PLC0415
+        from sojourn.analyses.kernel.queues import kernel  # noqa: PLC0415
+        from sojourn.host.samples import samples_of  # noqa: PLC0415
 
         wanted = self.samples if samples is None else samples
         return kernel(samples_of(wanted)) if wanted else None

@@ -71,7 +71,7 @@ class Asked:
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; LabError if its load has no burst with something after it."""
-    from sojourn.explain.goodput import goodput  # noqa: PLC0415 - brings Polars
+    from sojourn.analyses.goodput.analysis import goodput  # noqa: PLC0415 - brings Polars
 
     if not isinstance(data.case.load, StepsLoad):
         raise LabError("a recovery needs a load in steps")

@@ -21,14 +21,14 @@ from sojourn_lab.generator.summary import quantiles_of
 
 if TYPE_CHECKING:
     import polars as pl
-    from sojourn.explain.waiting.blame import BlameResult
+    from sojourn.analyses.blame.analysis import BlameResult
 
 MEASURES = {"response_time": "request_time", "queueing_delay": "queueing_delay", "service_time": "service_time"}
 
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
-    from sojourn.explain.waiting.blame import blame  # noqa: PLC0415 - brings Polars
+    from sojourn.analyses.blame.analysis import blame  # noqa: PLC0415 - brings Polars
 
     whole = data.rows_between().lazy()
     return {"by": by_route(data.rows), "waits": waits_of(blame(whole, by="route"))}

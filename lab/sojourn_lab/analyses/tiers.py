@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
     import polars as pl  # noqa: PLC0415
-    from sojourn.explain.tiers import tiers  # noqa: PLC0415 - brings Polars
-    from sojourn.readers.traces import read_traces  # noqa: PLC0415
+    from sojourn.analyses.tiers.analysis import tiers  # noqa: PLC0415 - brings Polars
+    from sojourn.sources.traces import read_traces  # noqa: PLC0415
 
     rows = data.rows
     traces = read_traces(list(data.spans))

@@ -12,7 +12,7 @@ from sojourn_lab.errors import LabError
 
 if TYPE_CHECKING:
     import polars as pl
-    from sojourn.explain.wire.result import WireResult
+    from sojourn.analyses.wire.result import WireResult
 
 SUMMARIES = ("handshake", "syn_dropped", "syn_queue", "accept_wait_lower", "accept_wait_upper", "accept_wait")
 HALF_MS = 0.0005
@@ -33,7 +33,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     the mean: `centred_p99` is p99 of what the difference is off that half. `queue_p99_apart`: how far p99 of the
     split's queue is from p99 of accept_wait, over the same requests.
     """
-    from sojourn.explain.split import split_requests  # noqa: PLC0415 - brings Polars
+    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415 - brings Polars
 
     if data.recorded is None or not data.recorded.captures:
         raise LabError("nothing was captured")

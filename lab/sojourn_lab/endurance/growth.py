@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sojourn.explain.statistics import slope
+from sojourn.model.statistics import slope
 
 SETTLED = 1 / 3
 """The first part of the time, which does not count: caches fill, pools open."""

@@ -17,8 +17,8 @@ EXPLAIN_EVERY = 60.0
 
 def loaded(folder: Path) -> dict[str, int]:
     """Load until the end, and return how many lines were read and refused, and how many rows the store then has."""
+    from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415
     from sojourn.store import connect, init, load  # noqa: PLC0415 - they take their time to load
-    from sojourn.store.blame import explain_store  # noqa: PLC0415
 
     dsn = f"chdb://{folder / 'store'}"
     counts = {"files": 0, "lines": 0, "refused": 0, "minutes": 0}
@@ -55,7 +55,7 @@ def loaded(folder: Path) -> dict[str, int]:
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 1 where the store failed."""
-    from sojourn.errors import SojournError  # noqa: PLC0415
+    from sojourn.model.errors import SojournError  # noqa: PLC0415
 
     (name,) = arguments
     folder = Path(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from sojourn.words import formatted
+from sojourn.model.formatting import formatted
 
 from sojourn_lab.endurance.growth import Growth, growth_of
 from sojourn_lab.endurance.stack import Seen, Wish

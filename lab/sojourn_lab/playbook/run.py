@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from sojourn.words import counted
+from sojourn.model.formatting import counted
 
 from sojourn_lab.criteria import by_base, median_at
 from sojourn_lab.document import Run, iso_time, seconds_between

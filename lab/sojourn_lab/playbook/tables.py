@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sojourn.words import printable
+from sojourn.model.formatting import printable
 
 from sojourn_lab.learned import formed
 from sojourn_lab.metric_units import ABSENT

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from sojourn.cli.common import pairs
 from sojourn.cli.sources import Quiet, Since, Sources, Spans, Until, Where, WorkersOption, split_of, workers_of
-from sojourn.errors import SojournError
-from sojourn.files import written_whole
-from sojourn.words import counted
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
+from sojourn.present.files import written_whole
 
 from sojourn_lab.cli_parts import (
     FAILURE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.words import counted, milliseconds
+from sojourn.model.formatting import counted, milliseconds
 
 from sojourn_lab.replay.workload import Replay, Tier
 from sojourn_lab.topology import Server

@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sojourn.words import counted
+from sojourn.model.formatting import counted
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.load import MAX_REQUESTS
 
 if TYPE_CHECKING:
     import polars as pl
-    from sojourn.explain.whatif.workload import Workload
+    from sojourn.analyses.whatif.workload import Workload
 
 LONGEST = 86_400.0
 """s; longer than a day no scenario is."""
@@ -117,8 +117,8 @@ def replay_of(
     Raises LabError where there is nothing to replay, or more than the lab can offer.
     """
     import polars as pl  # noqa: PLC0415 - takes its time to load
-    from sojourn.errors import SojournError  # noqa: PLC0415
-    from sojourn.explain.whatif.workload import workload_of  # noqa: PLC0415
+    from sojourn.analyses.whatif.workload import workload_of  # noqa: PLC0415
+    from sojourn.model.errors import SojournError  # noqa: PLC0415
 
     if limit is not None:
         rows = rows.sort("start").head(limit)

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sojourn.words import counted, printable
+from sojourn.model.formatting import counted, printable
 
 from sojourn_lab.cli_parts import RUNS, AsJson, plainly, print_json
 from sojourn_lab.runs.archive import Archive, archive_of, selected

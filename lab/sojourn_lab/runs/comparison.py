@@ -2,8 +2,8 @@
 
 Two kinds of interval. A case that both runs repeated at least three times: Student's t over the logarithms of the
 ratios of its rounds, round by round, which holds for any figure. Otherwise, for the response time and its parts: the
-requests of either run, resampled in blocks of neighbouring windows (`sojourn.explain.blocks`). Those tell what chance
-did within a run, and know nothing of what differs from one run to the next.
+requests of either run, resampled in blocks of neighbouring windows (`sojourn.timeline.time_blocks`). Those tell what
+chance did within a run, and know nothing of what differs from one run to the next.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def interval_by_requests(
 def _requests(run: Recorded, names: Sequence[str]) -> pl.DataFrame:
     """Return the requests in the windows of a case's rounds, one round following the other without a gap."""
     import polars as pl  # noqa: PLC0415
-    from sojourn.explain.components import COMPONENTS  # noqa: PLC0415
+    from sojourn.model.components import COMPONENTS  # noqa: PLC0415
 
     columns = ["start", "request_time", "status", "route", *COMPONENTS]
     rows = pl.scan_parquet(run.requests)
@@ -97,7 +97,7 @@ def _requests(run: Recorded, names: Sequence[str]) -> pl.DataFrame:
 def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.float64]]:
     """Return each figure of the requests as they are, first, and of every resample."""
     import numpy as np  # noqa: PLC0415
-    from sojourn.explain.blocks import WINDOWS, blocks, quantiles_of, resampled_windows  # noqa: PLC0415
+    from sojourn.timeline.time_blocks import WINDOWS, blocks, quantiles_of, resampled_windows  # noqa: PLC0415
 
     part = blocks(requests.lazy(), "route", [])
     weights = np.vstack([np.ones((1, WINDOWS)), resampled_windows(seed)])
@@ -113,7 +113,7 @@ def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.fl
 
 def _ends(spread: npt.NDArray[np.float64], before: float | None, after: float | None) -> tuple[float, float]:
     """Return the interval around the exact change: bins blur resamples and what they are compared with alike."""
-    from sojourn.explain.compare.change import change_of  # noqa: PLC0415
+    from sojourn.analyses.compare.change import change_of  # noqa: PLC0415
 
     exact = float(spread[0]) if before is None or after is None else after - before
     found = change_of(0.0, exact, spread)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sojourn.words import counted, formatted, milliseconds, percent
+from sojourn.model.formatting import counted, formatted, milliseconds, percent
 
 from sojourn_lab.runs.comparison import FigureChange, RunComparison
 from sojourn_lab.runs.intervals import REQUEST_FIGURES

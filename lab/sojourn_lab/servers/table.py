@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from sojourn.errors import install_command
+from sojourn.model.errors import install_command
 
 from sojourn_lab.process import Process
 from sojourn_lab.servers import others, python, ruby

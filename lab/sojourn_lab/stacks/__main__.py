@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from sojourn.words import milliseconds, percent
+from sojourn.model.formatting import milliseconds, percent
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.interrupts import Interrupted, Interrupts

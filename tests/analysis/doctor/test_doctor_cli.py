@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from doctor_faults import FAULTS
 from doctor_support import laid
-from sojourn.capture import nginx_syntax
-from sojourn.capture.nginx_syntax import parsed, reading
 from sojourn.cli import app
 from sojourn.doctor import Finding, diagnose
-from sojourn.doctor.house import HOUSE
+from sojourn.doctor.builtin_includes import HOUSE
 from sojourn.doctor.pages import sections
+from sojourn.nginx import syntax as nginx_syntax
+from sojourn.nginx.syntax import parsed, reading
 from sojourn_lab.house import house_file
 from sojourn_lab.nginx import Nginx
 from test_doctor_log import CASES, log

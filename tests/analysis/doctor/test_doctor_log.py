@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from sojourn.doctor import Diagnosis, Finding, diagnose
+from sojourn.doctor.display import headline
 from sojourn.doctor.doctor import kind_of
-from sojourn.doctor.shown import headline
 
 BEGIN = 1767225600.0
 Change = Callable[[int, dict[str, str]], dict[str, str]]

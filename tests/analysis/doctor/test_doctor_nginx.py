@@ -29,11 +29,11 @@ from doctor_faults import (
     root,
 )
 from doctor_support import laid
-from sojourn.capture import nginx_syntax
 from sojourn.doctor import diagnose
 from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_levels import Level, Pass
 from sojourn.doctor.nginx_upstream import _seconds
+from sojourn.nginx import syntax as nginx_syntax
 from sojourn_lab.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()

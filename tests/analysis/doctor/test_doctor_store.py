@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sojourn.doctor import diagnose
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.store import connect, load
 from test_doctor_log import blank, every, log, raw_route
 

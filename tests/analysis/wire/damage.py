@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.made_capture import write_capture
 from benchmarks.made_traffic import Settings, made_traffic
-from sojourn.errors import SojournError
-from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.explain.wire.tracker import track
+from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
+from sojourn.analyses.wire.tracker import track
+from sojourn.model.errors import SojournError
 from sojourn.readers.capture.batch import Counts
 from sojourn.readers.capture.reader import Capture
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from sojourn.explain.wire.tracked import Tracked
-from sojourn.explain.wire.tracker import track
+from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracker import track
 from sojourn.readers.capture.batch import ACK, FIN, PSH, RST, SYN, Batch
 
 ADDRESSES = ["10.0.0.1", "10.0.0.2", "2001:db8::3"]

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
-from sojourn.explain.statistics import summaries
-from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
-from sojourn.explain.wire.result import FIGURES, WireResult
-from sojourn.explain.wire.tallies import ends, servers, syn_steps
-from sojourn.explain.wire.telling import findings, notes
+from sojourn.analyses.wire.findings import findings, notes
+from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
+from sojourn.analyses.wire.result import FIGURES, WireResult
+from sojourn.analyses.wire.tallies import ends, servers, syn_steps
+from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Counts
 
 BEGAN = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from sojourn.explain.split import split_rows
-from sojourn.explain.wire.log_join import TOLERANCE, log_table
-from sojourn.explain.wire.pairs import Side, paired
-from sojourn.explain.wire.stamps import stamp_us
-from sojourn.explain.wire.timeline import Timelines, timeline
+from sojourn.analyses.split.analysis import split_rows
+from sojourn.analyses.wire.log_join import TOLERANCE, log_table
+from sojourn.analyses.wire.pairs import Side, paired
+from sojourn.analyses.wire.stamps import stamp_us
+from sojourn.analyses.wire.timeline import Timelines, timeline
 from wire_simulator import Made, Wire, made_wire
 
 MS = 1_000_000

@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 from made_timeline import Made
-from sojourn.charts.packet_request import Sequence, sequence_of
-from sojourn.charts.packet_spans import Span
-from sojourn.charts.packets import packet_sequence, telling_rows
-from sojourn.report.pictures import drawn
-from sojourn.sections.section import Picture
+from sojourn.analyses.wire.charts_packet_request import Sequence, sequence_of
+from sojourn.analyses.wire.charts_packet_spans import Span
+from sojourn.analyses.wire.charts_packets import packet_sequence, telling_rows
+from sojourn.present.pictures import drawn
+from sojourn.present.section import Picture
 
 
 def sequence(made: Made, row: int = 0, *, connections: bool = True) -> Sequence:

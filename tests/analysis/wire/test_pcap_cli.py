@@ -10,11 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 import sojourn
+from sojourn.analyses.split.result import SplitResult
 from sojourn.cli import app
-from sojourn.errors import SojournError
-from sojourn.explain.result import SplitResult
-from sojourn.sections import contents
-from sojourn.sections.section import Section
+from sojourn.model.errors import SojournError
+from sojourn.present.section import Section
+from sojourn.report import build as contents
 from typer.testing import CliRunner, Result
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from tshark_reads import (
     Ours,
     connection_differences,

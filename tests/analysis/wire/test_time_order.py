@@ -12,11 +12,11 @@ import pytest
 from crafted import SECOND, START, Frame, linked, pcap, segment
 from made_segments import MS
 from reader_support import all_of, written
+from sojourn.analyses.wire.analysis import wire
+from sojourn.analyses.wire.section import wire_section
 from sojourn.cli import app
-from sojourn.errors import SojournError
-from sojourn.explain.wire.wire import wire
+from sojourn.model.errors import SojournError
 from sojourn.readers.capture import time_order
-from sojourn.sections.wire import wire_section
 from typer.testing import CliRunner
 
 EXAMPLE = Path(__file__).parents[3] / "docs/examples/wire.pcap.gz"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from sojourn.explain.split import split_rows
-from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
-from sojourn.explain.wire.result import PROXY_COLUMNS
-from sojourn.explain.wire.timeline import Timelines, timeline
-from sojourn.explain.wire.tracked import Tracked
+from sojourn.analyses.split.analysis import split_rows
+from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
+from sojourn.analyses.wire.result import PROXY_COLUMNS
+from sojourn.analyses.wire.timeline import Timelines, timeline
+from sojourn.analyses.wire.tracked import Tracked
 from wire_simulator import Made, Wire, made_wire
 
 MS = 1e-3

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.explain.wire.wire import wire
-from sojourn.sections.wire import wire_section
+from sojourn.analyses.wire.analysis import wire
+from sojourn.analyses.wire.section import wire_section
 from sojourn_lab.process import Process, free_ports, wait_for_port
 from test_tshark import captured
 

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 from made_segments import ACK, ADDRESSES, CLIENT, FIN, MS, PSH, SERVER, SYN, Segment, Talk, answer, request, tracked
-from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.explain.wire.tracked import Tracked
+from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
+from sojourn.analyses.wire.tracked import Tracked
 
 
 def one(found: Tracked) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_segments import ACK, CLIENT, FIN, MS, SERVER, Talk, answer, request, tracked
-from sojourn.explain.wire.tracked import Tracked
+from sojourn.analyses.wire.tracked import Tracked
 
 
 def rows(found: Tracked) -> list[dict[str, Any]]:

@@ -30,8 +30,8 @@ from typing import Any
 import polars as pl
 import pytest
 from made_segments import ADDRESSES, CLIENT, MS, SERVER, Segment, Talk, answer, request
-from sojourn.explain.wire.tracked import Tracked
-from sojourn.explain.wire.tracker import track
+from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracker import track
 from sojourn.readers.capture.reader import Capture
 
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")

@@ -20,8 +20,8 @@ from scapy.layers.l2 import GRE, GRE_PPTP, Dot1Q, Ether
 from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
-from sojourn.explain.wire.wire import wire
-from sojourn.sections.wire import wire_section
+from sojourn.analyses.wire.analysis import wire
+from sojourn.analyses.wire.section import wire_section
 from tshark_reads import Ours, plain, segment_differences, tshark_rows
 
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")

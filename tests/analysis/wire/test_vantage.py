@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 import polars as pl
 import pytest
 from made_segments import CLIENT, MS, SERVER, Talk, answer, request, tracked
-from sojourn.explain.wire.result import WireResult
-from sojourn.explain.wire.tallies import servers
-from sojourn.explain.wire.tracking.states import SEEN
-from sojourn.explain.wire.vantage import VANTAGE
-from sojourn.explain.wire.wire import wire_of
+from sojourn.analyses.wire.analysis import wire_of
+from sojourn.analyses.wire.result import WireResult
+from sojourn.analyses.wire.section import wire_section
+from sojourn.analyses.wire.tallies import servers
+from sojourn.analyses.wire.tracking.states import SEEN
+from sojourn.analyses.wire.vantage import VANTAGE
 from sojourn.readers.capture.batch import ACK, SYN, Counts
-from sojourn.sections.wire import wire_section
 
 ROUND_TRIP = 20.0
 # Where the capture stands -> ms from SYN to SYN-ACK, and from SYN-ACK to ACK.

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.errors import SojournError
-from sojourn.explain.result import rounded
-from sojourn.explain.split import split_rows
-from sojourn.explain.wire.agreement import RESOLUTION, wire_check
-from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES, empty
-from sojourn.explain.wire.result import FIGURES, Agreed, Joined, WireResult
-from sojourn.explain.wire.tallies import syn_steps
-from sojourn.explain.wire.tracked import Tracked
-from sojourn.explain.wire.wire import checked_backend, wire_of
+from sojourn.analyses.split.analysis import split_rows
+from sojourn.analyses.split.result import rounded
+from sojourn.analyses.wire.agreement import RESOLUTION, wire_check
+from sojourn.analyses.wire.analysis import checked_backend, wire_of
+from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES, empty
+from sojourn.analyses.wire.result import FIGURES, Agreed, Joined, WireResult
+from sojourn.analyses.wire.section import wire_section
+from sojourn.analyses.wire.summary_section import split_wire_section
+from sojourn.analyses.wire.tallies import syn_steps
+from sojourn.analyses.wire.tracked import Tracked
+from sojourn.model.errors import SojournError
 from sojourn.readers.capture.batch import Counts
-from sojourn.sections.split_wire import split_wire_section
-from sojourn.sections.wire import wire_section
 from wire_simulator import Made, Wire, made_wire
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from made_timeline import Made, result_of
-from sojourn.charts.wire import (
+from sojourn.analyses.wire.charts import (
     SHORTEST,
     agreement_chart,
     agreement_table,
@@ -19,16 +19,16 @@ from sojourn.charts.wire import (
     wait_table,
     waits_chart,
 )
-from sojourn.explain.checks import Check
-from sojourn.explain.wire.result import Agreed, Joined, WireResult
-from sojourn.explain.wire.tallies import servers
+from sojourn.analyses.wire.notes import UNPARSED
+from sojourn.analyses.wire.result import Agreed, Joined, WireResult
+from sojourn.analyses.wire.section import wire_section
+from sojourn.analyses.wire.tallies import servers
+from sojourn.model.checks import Check
+from sojourn.present.pictures import drawn as drawing
+from sojourn.present.section import Picture, Section, Table
+from sojourn.present.terminal import show
 from sojourn.readers.capture.batch import Counts
 from sojourn.report.html import html
-from sojourn.report.pictures import drawn as drawing
-from sojourn.sections.section import Picture, Section, Table
-from sojourn.sections.terminal import show
-from sojourn.sections.wire import wire_section
-from sojourn.sections.wire_notes import UNPARSED
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from sojourn.explain.wire.tracker import track
+from sojourn.analyses.wire.tracker import track
 from sojourn.readers.capture.batch import SYN, Batch, Counts
 from sojourn.readers.capture.reader import Capture
 

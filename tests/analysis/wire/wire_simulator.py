@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from sojourn.explain.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.explain.wire.tracked import Tracked
-from sojourn.frame import INSTANT, SCHEMA
+from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
+from sojourn.analyses.wire.tracked import Tracked
+from sojourn.model.frame import INSTANT, SCHEMA
 
 EPOCH = 1_767_225_600_000_000  # us
 PROXY, PROXY_PORT = "10.0.0.1", 80

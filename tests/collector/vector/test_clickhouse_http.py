@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 import sojourn
 from clickhouse_http import StandIn
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.store import connect, init, load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "store"))

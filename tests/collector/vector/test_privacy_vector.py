@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from sojourn.redaction import SWITCH, network_of, path_of, redacted_attributes, redacted_text, redacting
+from sojourn.model.redaction import SWITCH, network_of, path_of, redacted_attributes, redacted_text, redacting
 from sojourn.store.log_rows import redacted_rows
 from vrl_support import program, run_program
 

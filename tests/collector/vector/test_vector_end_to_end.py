@@ -13,7 +13,7 @@ import pytest
 import sojourn
 from clickhouse_http import StandIn
 from collector_support import eventually, gunicorn, served, stamp_now
-from sojourn.redaction import path_of
+from sojourn.model.redaction import path_of
 from sojourn.store import connect, init, refresh_rollups
 from vector_run import ACCOUNT, Vector, vector_program
 

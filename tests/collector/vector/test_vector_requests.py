@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sojourn.explain.split import checked_split
+from sojourn.analyses.split.analysis import checked_split
 from sojourn.readers.record import REASONS
-from sojourn.readers.requests import read
+from sojourn.sources.requests import read
 from sojourn.store import connect
 from vrl_support import CASES, TABLE, line_of, program, row_of, run_program
 
@@ -100,7 +100,7 @@ def test_the_reader_refuses_and_takes_the_same_lines(tmp_path: Path) -> None:
 
 def test_the_reader_splits_as_the_table_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Some cases are the same request, and would count once.
-    monkeypatch.setattr("sojourn.readers.requests.each_once", lambda rows, _: (rows, 0))
+    monkeypatch.setattr("sojourn.sources.requests.each_once", lambda rows, _: (rows, 0))
     log = tmp_path / "access.jsonl"
     log.write_bytes(b"".join(line_of(case) + b"\n" for case in GOOD))
     rows = checked_split(read([log]).rows).to_dicts()

@@ -9,12 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sojourn.errors import SojournError
-from sojourn.kernel.counters import tcp_ext
-from sojourn.kernel.errors import KernelUnavailableError
-from sojourn.kernel.raindrops import raindrops_of
-from sojourn.kernel.samples import read_samples
-from sojourn.kernel.sock_diag import handshakes, listening_sockets_of_ss, syn_recv_counts_of_ss
+from sojourn.host.counters import tcp_ext
+from sojourn.host.raindrops import raindrops_of
+from sojourn.host.samples import read_samples
+from sojourn.host.sock_diag import handshakes, listening_sockets_of_ss, syn_recv_counts_of_ss
+from sojourn.model.errors import KernelUnavailableError, SojournError
 
 from fuzz import nasty
 from fuzz.refusals import refusal

@@ -10,11 +10,11 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from sojourn.frame import COLUMNS
+from sojourn.model.frame import COLUMNS
 from sojourn.readers.blocks import parsed_block, reading_engine
+from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import KEYS, LIST_KEYS, REASONS, records_query
-from sojourn.readers.sources import LogInput
 from sojourn.store.log_rows import MACROS, request_rows, rows_query
 
 from fuzz import nasty, peers

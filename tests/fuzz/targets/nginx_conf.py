@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from sojourn.capture.errors import CaptureError
-from sojourn.capture.nginx import endpoints, proxied_of
-from sojourn.capture.nginx_syntax import Directive, Reading, parsed
+from sojourn.doctor.builtin_includes import with_house
 from sojourn.doctor.findings import Diagnosis
-from sojourn.doctor.house import with_house
 from sojourn.doctor.nginx import _look
 from sojourn.doctor.nginx_levels import Conf
+from sojourn.host.nginx_ports import endpoints, proxied_of
+from sojourn.model.errors import CaptureError
+from sojourn.nginx.syntax import Directive, Reading, parsed
 
 from fuzz import nasty
 

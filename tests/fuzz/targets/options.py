@@ -14,17 +14,17 @@ from random import Random
 
 import polars as pl
 import typer
+from sojourn.analyses.capacity.knee import Slo
+from sojourn.analyses.simulate.analysis import simulate
+from sojourn.analyses.whatif.variants import change_of
 from sojourn.cli.common import instant, pairs
 from sojourn.cli.sources import column_of, conditions_of, workers_of
-from sojourn.errors import SojournError
-from sojourn.explain.capacity.knee import Slo
-from sojourn.explain.whatif.variants import change_of
-from sojourn.frame import SCHEMA, Selection
-from sojourn.kernel.raindrops import Endpoint
-from sojourn.queueing.simulate import simulate
+from sojourn.host.raindrops import Endpoint
+from sojourn.model.dsn import parse
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import printable
+from sojourn.model.frame import SCHEMA, Selection
 from sojourn.queueing.system import System
-from sojourn.store.dsn import parse
-from sojourn.words import printable
 from sojourn_lab.errors import LabError
 from sojourn_lab.external import Limits, target_of
 

@@ -10,12 +10,12 @@ import json
 from random import Random
 from typing import Any
 
-from sojourn.frame import COLUMNS
+from sojourn.model.frame import COLUMNS
 from sojourn.readers.blocks import parsed_block, reading_engine
+from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, KEYS, RECORD, records_query
 from sojourn.readers.shape import scanned
-from sojourn.readers.sources import LogInput
 
 from fuzz import nasty
 from fuzz.targets import log_lines

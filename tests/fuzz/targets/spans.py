@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from sojourn.readers.spans import SPANS_SCHEMA, read_spans
-from sojourn.readers.traces import read_traces
+from sojourn.sources.traces import read_traces
 
 from fuzz import nasty
 

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 import sojourn
-from sojourn.explain.checks import IDENTITY_TOLERANCE
-from sojourn.explain.groups import GROUPS
+from sojourn.analyses.audit.result import IDENTITY_TOLERANCE
+from sojourn.model.groups import GROUPS
 
 from fuzz.targets import log_lines, spans
 

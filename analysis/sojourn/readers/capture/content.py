@@ -8,7 +8,7 @@ import stat
 import sys
 from typing import BinaryIO, cast
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
 from sojourn.readers.compression import DAMAGE, GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
 
 # What was decompressed before a damaged place is handed out, but not what the same call would have returned.

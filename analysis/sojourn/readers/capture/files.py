@@ -7,7 +7,8 @@ from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
 from sojourn.readers.capture.batch import Counts
 from sojourn.readers.capture.content import Content
 from sojourn.readers.capture.named import named_files
@@ -16,8 +17,7 @@ from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
 from sojourn.readers.capture.verdicts import SEGMENT
-from sojourn.readers.sources import Source
-from sojourn.words import counted
+from sojourn.readers.inputs import Source
 
 _HEAD_BYTES = 64 << 10
 _NOTHING = np.zeros(0, np.uint8)

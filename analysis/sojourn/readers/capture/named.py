@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn.errors import SojournError
-from sojourn.readers.sources import Source
+from sojourn.model.errors import SojournError
+from sojourn.readers.inputs import Source
 
 _OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.compiled import compiled
+from sojourn.model.compiled import compiled
+from sojourn.model.formatting import counted
 from sojourn.readers.capture.packets import Bytes
 from sojourn.readers.capture.records import LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_TIME
-from sojourn.words import counted
 
 # As the first four bytes read in big-endian order: ns per unit of the fraction, bytes of a record's header.
 _MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}

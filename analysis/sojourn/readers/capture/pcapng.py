@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.compiled import compiled
+from sojourn.model.compiled import compiled
+from sojourn.model.formatting import counted
 from sojourn.readers.capture.packets import Bytes, Ints
 from sojourn.readers.capture.records import LARGEST_BLOCK, LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_BLOCK, BAD_TIME, NO_INTERFACE, NO_TIME, SEGMENT
-from sojourn.words import counted
 
 _SECTION, _INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _NAME, _RESOLUTION, _OFFSET = 2, 9, 14  # options of an interface

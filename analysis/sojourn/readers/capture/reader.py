@@ -19,7 +19,7 @@ from sojourn.readers.capture.time_order import TimeOrder
 from sojourn.readers.capture.transport import Columns, segments
 from sojourn.readers.capture.tunnels import MOST_LAYERS, inside_ip, inside_link
 from sojourn.readers.capture.verdicts import SEGMENT, TUNNELS_TOO_MANY, count_into
-from sojourn.readers.sources import Source
+from sojourn.readers.inputs import Source
 
 BATCH_BYTES = 4 << 20
 """How much of a file is read at once: it stays in the caches of the processor while one layer after another is read."""

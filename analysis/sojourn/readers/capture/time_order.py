@@ -11,9 +11,9 @@ from dataclasses import fields
 
 import numpy as np
 
-from sojourn.errors import SojournError
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import duration
 from sojourn.readers.capture.batch import Batch
-from sojourn.words import duration
 
 WINDOW = 1_000_000_000
 """ns by which a packet may be older than one before it in the file."""

@@ -1,4 +1,4 @@
--- Requests of each backend by what is known of them (sojourn.explain.known), and how long its workers were held: until the
+-- Requests of each backend by what is known of them (sojourn.model.known), and how long its workers were held: until the
 -- span's end, where work went on for a client already gone. One statement: to plan it costs more than to run it.
 SELECT
     upstream,

@@ -1,4 +1,4 @@
--- The canonical rows, column by column as sojourn.frame.SCHEMA has them: each request once, whatever was delivered twice.
+-- The canonical rows, column by column as sojourn.model.frame.SCHEMA has them: each request once, whatever was delivered twice.
 -- What is '' in the store is unknown, and unknown is NULL here.
 SELECT
     r.time AS time,

@@ -1,4 +1,4 @@
--- What there is to be cut into windows of load (sojourn.explain.capacity.windows).
+-- What there is to be cut into windows of load (sojourn.timeline.load_windows).
 SELECT
     count() AS requests,
     min(start) AS first,

@@ -1,4 +1,4 @@
--- What is known of the app's part, before any clock is corrected (sojourn.explain.components.with_app_facts).
+-- What is known of the app's part, before any clock is corrected (sojourn.model.components.with_app_facts).
 SELECT
     * REPLACE (coalesce(if(answered, NULL, span_route), route) AS route),
     attempts > 0 AS proxied,

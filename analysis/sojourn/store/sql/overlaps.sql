@@ -1,4 +1,4 @@
--- Requests that one worker of a backend served at the same time, by the app's clock (sojourn.explain.one_worker): services
+-- Requests that one worker of a backend served at the same time, by the app's clock (sojourn.model.one_worker): services
 -- that overlap by less than a step of that clock do not.
 SELECT
     upstream,

@@ -1,5 +1,5 @@
 -- Until nginx gave up, the client waited first in the queue and then on the worker: where a span begins after that, the
--- wait was all there was (sojourn.explain.components.with_components).
+-- wait was all there was (sojourn.model.components.with_components).
 SELECT
     * REPLACE (multiIf(
         NOT impossible, queue_source,

@@ -1,4 +1,4 @@
--- Spans of the traces whose first span began in a window, in the columns of sojourn.readers.traces.
+-- Spans of the traces whose first span began in a window, in the columns of sojourn.sources.traces.
 WITH
     fromUnixTimestamp64Micro({since:Int64}, 'UTC') AS since,
     fromUnixTimestamp64Micro({until:Int64}, 'UTC') AS until

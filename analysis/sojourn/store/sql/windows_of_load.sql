@@ -1,5 +1,5 @@
 -- Load by window: what arrived and what departed, what was left of the window then, how long the arrivals took, and
--- how long before each event the last departure was (sojourn.explain.capacity.windows). Instants are microseconds from
+-- how long before each event the last departure was (sojourn.timeline.load_windows). Instants are microseconds from
 -- 1 on, so that 0 says there was none. At one instant departures come first.
 SELECT
     instance,

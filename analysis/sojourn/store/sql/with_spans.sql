@@ -1,4 +1,4 @@
--- Every request with the span of its last attempt, NULL where there is none (sojourn.explain.components.with_spans).
+-- Every request with the span of its last attempt, NULL where there is none (sojourn.model.components.with_spans).
 SELECT
     chosen.*,
     coalesce(by_id.span_start, by_parent.span_start) AS span_start,

@@ -19,7 +19,7 @@ from sojourn_lab.kinds.grpc.servers import Call
 from sojourn_lab.plan import ClientRecord, Summary
 
 if TYPE_CHECKING:
-    from sojourn.explain.visits import Visits
+    from sojourn.timeline.visits import Visits
 
 
 def case_figures(
@@ -77,7 +77,7 @@ def visits_of(
     Those that no server took are left out. Backends are the servers, by name, with `workers` threads each.
     """
     import polars as pl  # noqa: PLC0415
-    from sojourn.explain.visits import TOLD, Visits, Workers  # noqa: PLC0415 - brings Polars
+    from sojourn.timeline.visits import TOLD, Visits, Workers  # noqa: PLC0415 - brings Polars
 
     names = tuple(calls)
     taken = {call.id: (number, call) for number, name in enumerate(names) for call in calls[name]}

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
-from sojourn.errors import install_command
+from sojourn.model.errors import install_command
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.kinds.pipeline.plan import Inserted, Inserts

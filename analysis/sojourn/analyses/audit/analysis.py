@@ -1,0 +1,133 @@
+"""Can the figures be believed? What is measured for the checks of ``sojourn.analyses.audit.result``.
+
+Little's law, N = lambda R (Little 1961); the utilisation law, U = X S (Denning & Buzen 1978, eq. 3.2); a trend test
+for stationarity (Mann 1945, Kendall's tau against time); whether the identity closes; how much the app told; in which
+steps the clocks count, and whether what requests tell of them agrees; and how many records came twice.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+
+from sojourn.analyses.audit.result import TREND_SIGNIFICANCE, Audit
+from sojourn.model.components import COMPONENTS
+from sojourn.model.measures import EDGE, INSTANTS, ROUNDING, Measures, Row
+from sojourn.model.one_worker import TICKS, Overlap
+from sojourn.model.statistics import slope, trend
+from sojourn.sources.frame_measures import measured
+
+TREND_WINDOWS = 20
+TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
+ENOUGH_INSTANTS = 20  # fewer may be multiples of anything by chance
+ENOUGH_PHASES = 3
+
+
+def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | None = None) -> Audit:
+    """Check what carries the split, a frame or aggregates.
+
+    Args:
+        rows: what was split.
+        upgraded: connections left out of it.
+        median_delay: of the queueing delay, s, where it is known: what clocks must be fine enough for.
+    """
+    measures = measured(rows)
+    result = Audit(upgraded=upgraded, median_delay=median_delay)
+    row = measures.checks()
+    result.duplicates = row["duplicates"]
+    result.ticks = {name: tick / 1e6 if tick else None for name, tick in _ticks(measures, row).items()}
+    _agreement(measures.clock, result)
+    result.identity_max_error = row["error"]
+    result.negative = {name: row[f"negative/{name}"] for name in COMPONENTS if row[f"negative/{name}"]}
+    result.known = measures.known()
+    result.garbled, result.disagreement = row["garbled"] or 0, row["differ"]
+    if row["first"] is not None and row["last"] > row["first"]:
+        inner = _inner_window(row["first"], row["last"], row["p99"])
+        _little(measures, inner, result)
+        _trend(measures, inner, result)
+        _utilisation(measures, row["first"], result)
+    return result
+
+
+def _ticks(measures: Measures, row: Row) -> dict[str, int | None]:
+    """The step (us) of each instant's clock: the largest of ``TICKS`` that all are multiples of, otherwise 1."""
+    found: dict[str, int | None] = {}
+    for name in INSTANTS:
+        steps = (tick for tick in TICKS if row[f"{name}/{tick}"])
+        found[name] = next(steps, 1) if row[f"{name}/count"] >= ENOUGH_INSTANTS else None
+    if found["time"] and found["request_start"]:  # nginx has one clock
+        found["time"] = min(found["time"], found["request_start"])
+    for name, tick in found.items():
+        # Requests that come like clockwork tell nothing of the clock: their instants are alike but for whole periods.
+        if tick and tick > TICKS[-1] and measures.phases(name, tick) < ENOUGH_PHASES:
+            found[name] = None
+    return found
+
+
+def _agreement(clock: pl.DataFrame, result: Audit) -> None:
+    """Whose requests contradict each other most about a clock."""
+    if clock.is_empty():
+        return
+    worst = clock.sort("contradiction", "upstream", "proxy", descending=[True, False, False]).row(0, named=True)
+    result.contradiction, result.contradicted = worst["contradiction"], str(worst["upstream"] or "–")
+
+
+def _inner_window(first: datetime, last: datetime, p99: float) -> tuple[datetime, datetime]:
+    """Leave out the beginning: requests already in the system when the log (or --since) begins are not in it."""
+    seconds = (last - first).total_seconds()
+    return first + timedelta(seconds=max(0.05 * seconds, min(p99, 0.25 * seconds))), last
+
+
+def _little(measures: Measures, inner: tuple[datetime, datetime], result: Audit) -> None:
+    """N, lambda and R as means over the window, weighted by a trapezoid that rises from 0 and falls to 0 again.
+
+    With hard edges one request more or less inside the window moves lambda by 1/n: 2 % of 50 requests. Faded edges
+    leave a steady log within 0.2 % of 1, and a change of load across the window shows as before.
+    """
+    seconds = (inner[1] - inner[0]).total_seconds()
+    if seconds <= 0:
+        return
+    row = measures.little(inner[0], seconds)
+    # A request on the very edge has no weight but what rounding leaves of it.
+    if min(row["weight"] or 0.0, row["response"] or 0.0) < ROUNDING:
+        return
+    area = 1 - EDGE  # under the trapezoid
+    result.arrivals = row["arrivals"]
+    result.arrival_rate = row["weight"] / (area * seconds)
+    result.mean_in_system = row["present"] / area
+    result.mean_response = row["response"] / row["weight"]
+    result.little_ratio = result.mean_in_system / (result.arrival_rate * result.mean_response)
+
+
+def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) -> None:
+    if inner[1] - inner[0] < TREND_WINDOWS * timedelta(microseconds=1):
+        return
+    table = measures.windows(*inner, TREND_WINDOWS)
+    if len(table) < TREND_WINDOWS // 2 or table["arrivals"].sum() < 5 * TREND_WINDOWS:
+        return
+    found = []
+    for name in ("arrivals", "response time"):
+        values = table[name].to_numpy().astype(np.float64)
+        if values.max() == values.min():
+            continue
+        p = trend(values)
+        result.trend_p = p if result.trend_p is None else min(p, result.trend_p)
+        change = slope(table["window"].to_numpy().astype(np.float64), values) * TREND_WINDOWS / abs(values.mean())
+        if p < TREND_SIGNIFICANCE and abs(change) > TREND_SIZE:
+            found.append(f"{name} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} (p = {p:.2g})")
+    result.stationary = not found
+    result.trend = "; ".join(found) or "no trend in arrivals or response time"
+
+
+def _utilisation(measures: Measures, first: datetime, result: Audit) -> None:
+    seconds, backends = measures.backends(first)
+    overlaps = measures.overlaps()
+    for upstream, workers, busy in backends:
+        if workers and seconds > 0:
+            share = busy / (seconds * workers)
+            overlap = overlaps.get(upstream, Overlap())
+            several = overlap.most if overlap.concurrent else 1
+            row = {"upstream": upstream, "workers": workers, "busy": busy, "utilisation": share}
+            result.utilisation.append({**row, "in_one_worker": several})

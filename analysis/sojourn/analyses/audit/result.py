@@ -1,0 +1,270 @@
+"""What an audit checks: each with its figure, the threshold it is held against, a verdict, and a sentence.
+
+A check passes, fails, or is unknown where there is too little to tell. A sentence about a failure says what mends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.model.checks import FAIL, PASS, UNKNOWN, Check
+from sojourn.model.formatting import counted, formatted, milliseconds, percent
+from sojourn.model.known import MANY_IMPOSSIBLE, Known
+from sojourn.model.measures import INSTANTS
+from sojourn.model.one_worker import serving_several
+from sojourn.model.verdict import NETWORK_GAP
+
+IDENTITY_TOLERANCE = 1e-6  # s
+LITTLE_TOLERANCE = 0.05
+ENOUGH_ARRIVALS = 100  # fewer, and the ends of the window weigh too much for the law to be a test
+TREND_SIGNIFICANCE = 0.01
+UTILISATION_LIMIT = 1.02  # more work than workers have time for; service times are rounded
+HEADERS_SHARE = 0.9
+MILLISECOND = 1e-3  # nginx's own: nothing in a log can be finer, and nothing mends it
+TICK_SHARE = 0.1  # of the median queueing delay: a coarser clock rounds away what is to be measured
+TICK_LIMIT = 0.5  # s: whole seconds are too coarse whatever the delays are
+
+
+@dataclass
+class Audit:
+    """What was checked, and what failed.
+
+    Attributes:
+        identity_max_error: largest |sum of components - request_time|, s.
+        negative: component -> requests in which it is below 0.
+        arrivals: requests that arrived in the inner window; arrival_rate: requests/s in it; mean_in_system: requests,
+            integrated over it; mean_response: s, of the requests that arrived in it; little_ratio: N / (lambda R).
+        stationary: no trend in arrivals or response time; None when there is too little to tell.
+        trend: what the trend test found, for people.
+        utilisation: one row per backend: upstream, workers, busy (s), utilisation, in_one_worker (requests that one
+            worker serves at a time).
+        known: what is known of the requests of each backend.
+        garbled: answers whose headers were not durations.
+        upgraded: connections switched to another protocol (101), left out of the distributions.
+        disagreement: median of (queue by stamp - queue by durations), s: network, and whatever the clocks hide.
+        trend_p: the smallest p value of the trend tests; None where there was none.
+        median_delay: of the queueing delay, s.
+        ticks: instant (of ``INSTANTS``) -> the step its clock counts in, s; None where too few tell.
+        contradiction: s, the most by which bounds of a clock's offset miss each other; ``contradicted``: whose clock.
+        wire: checks of a capture of the same requests, where there is one.
+        duplicates: records delivered again, each counted once; None where a store had seen to it before.
+    """
+
+    identity_max_error: float = 0.0
+    negative: dict[str, int] = field(default_factory=dict)
+    arrivals: int = 0
+    arrival_rate: float | None = None
+    mean_in_system: float | None = None
+    mean_response: float | None = None
+    little_ratio: float | None = None
+    stationary: bool | None = None
+    trend: str = "too few requests to tell"
+    utilisation: list[dict[str, Any]] = field(default_factory=list)
+    known: Known = field(default_factory=lambda: Known(()))
+    garbled: int = 0
+    upgraded: int = 0
+    disagreement: float | None = None
+    trend_p: float | None = None
+    median_delay: float | None = None
+    ticks: dict[str, float | None] = field(default_factory=dict)
+    contradiction: float | None = None
+    contradicted: str = ""
+    duplicates: int | None = 0
+    wire: tuple[Check, ...] = ()
+
+    @property
+    def checks(self) -> list[Check]:
+        """What was checked, in the order in which failures are told."""
+        return [*checks_of(self), *self.wire]
+
+    @property
+    def app_known(self) -> float | None:
+        """Share of the answers whose waiting and working are both known."""
+        return self.known.determined
+
+    def failures(self) -> list[str]:
+        """Sentences for what failed; empty when everything held."""
+        return [check.sentence for check in self.checks if check.verdict == FAIL]
+
+    def to_dict(self) -> dict[str, object]:
+        """The ``audit`` object of the JSON output."""
+        return {
+            "identity_max_error": self.identity_max_error,
+            "negative_queue": self.negative.get("queue", 0),
+            "negative": self.negative,
+            "little": {
+                "arrival_rate": self.arrival_rate,
+                "mean_in_system": self.mean_in_system,
+                "mean_response": self.mean_response,
+                "ratio": self.little_ratio,
+            },
+            "stationary": self.stationary,
+            "stationarity": {"test": "Mann-Kendall", "significance": TREND_SIGNIFICANCE, "found": self.trend},
+            "utilisation": self.utilisation,
+            "app_known": self.app_known,
+            "known": self.known.to_dict(),
+            "impossible": self.known.total.impossible,
+            "app_headers_garbled": self.garbled,
+            "upgraded": self.upgraded,
+            "stamp_less_duration": self.disagreement,
+            "resolution": self.ticks,
+            "duplicates": self.duplicates,
+            "checks": [check.to_dict() for check in self.checks],
+            "failures": self.failures(),
+        }
+
+
+def checks_of(audit: Audit) -> list[Check]:
+    """Every check, in the order in which failures are told."""
+    return [
+        _identity(audit),
+        _little(audit),
+        _stationarity(audit),
+        _utilisation(audit),
+        _headers(audit),
+        _impossible(audit),
+        _resolution(audit),
+        _clock(audit),
+        _duplicates(audit),
+    ]
+
+
+def _judged(held: bool) -> str:
+    return PASS if held else FAIL
+
+
+def _identity(audit: Audit) -> Check:
+    error = audit.identity_max_error
+    held = error <= IDENTITY_TOLERANCE
+    sentence = (
+        "the components add up to the response time, to less than a microsecond"
+        if held
+        else f"the components miss the response time by up to {error:.6f} s"
+    )
+    return Check("identity", error, IDENTITY_TOLERANCE, _judged(held), sentence)
+
+
+def _little(audit: Audit) -> Check:
+    ratio = audit.little_ratio
+    if ratio is None or audit.arrivals < ENOUGH_ARRIVALS:
+        return Check("little", ratio, LITTLE_TOLERANCE, UNKNOWN, "too few requests to test Little's law")
+    held = abs(ratio - 1) <= LITTLE_TOLERANCE
+    sentence = (
+        f"Little's law holds, N/λR = {ratio:.3f}"
+        if held
+        else f"Little's law is off by {formatted(ratio - 1, '+.0%')}: the window cuts through a change of load"
+    )
+    return Check("little", ratio, LITTLE_TOLERANCE, _judged(held), sentence)
+
+
+def _stationarity(audit: Audit) -> Check:
+    verdict = UNKNOWN if audit.stationary is None else _judged(audit.stationary)
+    sentence = audit.trend
+    if audit.stationary is False:
+        sentence = f"not stationary: {audit.trend}; averages over this window describe no single state"
+    return Check("stationarity", audit.trend_p, TREND_SIGNIFICANCE, verdict, sentence)
+
+
+def _utilisation(audit: Audit) -> Check:
+    if not audit.utilisation:
+        sentence = "no worker values, so the time workers had is not known"
+        return Check("utilisation", None, UTILISATION_LIMIT, UNKNOWN, sentence)
+    several = serving_several(audit.utilisation)
+    if several:
+        worst = max(audit.utilisation, key=lambda row: row["in_one_worker"])
+        sentence = (
+            f"{several} (an event loop, threads, or several processes with one worker value), so the time they had is "
+            "unknown; queueing delay is the wait until one of these takes the request"
+        )
+        return Check("utilisation", worst["utilisation"], UTILISATION_LIMIT, UNKNOWN, sentence)
+    over = [row for row in audit.utilisation if row["utilisation"] > UTILISATION_LIMIT]
+    worst = max(audit.utilisation, key=lambda row: row["utilisation"])
+    sentence = f"no backend worked longer than its workers had time, at most {percent(worst['utilisation'])} of it"
+    if over:
+        sentence = (
+            f"{len(over)} of {counted(len(audit.utilisation), 'backend')} worked longer than their workers had time "
+            f"({worst['upstream']}: {worst['utilisation']:.0%} of {worst['workers']}): "
+            "the worker values, or the service times, are not what they seem"
+        )
+    return Check("utilisation", worst["utilisation"], UTILISATION_LIMIT, _judged(not over), sentence)
+
+
+def _headers(audit: Audit) -> Check:
+    known = audit.app_known
+    if known is None:
+        return Check("headers", None, HEADERS_SHARE, UNKNOWN, "no request was answered by an app")
+    held = known >= HEADERS_SHARE
+    total = audit.known.total
+    sentence = f"waiting and working are known for {percent(known)} of the answers"
+    if total.by_duration:
+        sentence += f", for {percent(total.by_duration / total.answered)} by durations alone"
+    if not held:
+        sentence = (
+            f"{percent(1 - known)} of the answers came without the app's service time: waiting and working are unknown "
+            f"there ({audit.known.incomplete_backends()}); wrap every backend in the middleware"
+        )
+    return Check("headers", known, HEADERS_SHARE, _judged(held), sentence)
+
+
+def _impossible(audit: Audit) -> Check:
+    number, reported = audit.known.total.impossible, audit.known.reported
+    if not reported:
+        return Check("impossible", None, None, UNKNOWN, "no app reported a queueing delay")
+    sentence = "no queueing delay is longer than the response that contains it"
+    if number:
+        sentence = (
+            f"{number:,} of {counted(reported, 'queueing delay')} {'is' if number == 1 else 'are'} longer than the "
+            f"response that contains {'it' if number == 1 else 'them'} and {'is' if number == 1 else 'are'} not used: "
+            "the stamp was forged, or a clock was set meanwhile"
+        )
+    limit = MANY_IMPOSSIBLE * reported
+    return Check("impossible", number, limit, _judged(not audit.known.distrusted), sentence)
+
+
+def _resolution(audit: Audit) -> Check:
+    known = {name: tick for name, tick in audit.ticks.items() if tick is not None}
+    limit = min(max(MILLISECOND, TICK_SHARE * (audit.median_delay or 0.0)), TICK_LIMIT)
+    if not known:
+        return Check("resolution", None, limit, UNKNOWN, "too few instants to tell how finely the clocks count")
+    worst = max(known, key=lambda name: known[name])
+    tick = known[worst]
+    if tick <= limit:
+        sentence = f"instants count in steps of {milliseconds(tick)} ms or finer"
+        return Check("resolution", tick, limit, PASS, sentence)
+    what, mend = INSTANTS[worst]
+    if audit.median_delay is None and tick <= TICK_LIMIT:
+        sentence = f"{what} counts in steps of {milliseconds(tick)} ms, and no delay is known to hold against it"
+        return Check("resolution", tick, limit, UNKNOWN, sentence)
+    sentence = f"{what} counts in steps of {milliseconds(tick)} ms, too coarse"
+    if audit.median_delay is not None:
+        sentence += f" for queueing delays of {milliseconds(audit.median_delay)} ms in the median"
+    return Check("resolution", tick, limit, FAIL, f"{sentence}; {mend}")
+
+
+def _clock(audit: Audit) -> Check:
+    if audit.contradiction is None:
+        return Check("clock", None, NETWORK_GAP, UNKNOWN, "no request tells how far an app's clock stands from nginx's")
+    held = audit.contradiction <= NETWORK_GAP
+    sentence = "what requests say of the clocks agrees"
+    if not held:
+        sentence = (
+            f"what requests say of the clock of {audit.contradicted} disagrees by "
+            f"{milliseconds(audit.contradiction)} ms, and no drift and no step explains it: "
+            "its delays, or its service times, are not what they seem"
+        )
+    return Check("clock", audit.contradiction, NETWORK_GAP, _judged(held), sentence)
+
+
+def _duplicates(audit: Audit) -> Check:
+    found = audit.duplicates
+    if found is None:
+        sentence = "the store keeps a record once, however often it was delivered"
+    elif found:
+        sentence = (
+            f"{counted(found, 'record was a copy of one before it', 'records were copies of records before them')}; "
+            "each counts once"
+        )
+    else:
+        sentence = "no record was delivered twice"
+    return Check("duplicates", found, None, PASS, sentence)

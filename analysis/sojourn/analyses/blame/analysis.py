@@ -1,0 +1,226 @@
+"""Who waited for whom: every instant of every wait goes to exactly one account.
+
+At every instant between a request's arrival at its backend and the end of its wait, asked in this order:
+
+    its own backend has a free worker                     -> dispatch   (network, accepting, a proxy that holds back)
+    another backend of the same upstream has a free one   -> imbalance  (the balancer sent it to the wrong place)
+    otherwise                                             -> blamed, in equal parts, on those in service at its backend
+
+So dispatch + imbalance + blamed = the measured wait, request by request. This is accounting, not a prediction: without
+the culprit others would have been served in its place, and less would be saved than it is blamed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.analyses.blame.by_minute import blame_by_minute
+from sojourn.analyses.blame.chain import Chain, chain_of
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import iso
+from sojourn.model.result import Result
+from sojourn.timeline.charge import Services, accounts, matrices, services_of
+from sojourn.timeline.classes import checked_column, classes_of, having, largest, summed
+from sojourn.timeline.tables import (
+    costliest_requests,
+    culprits_table,
+    matrix_table,
+    over_time_table,
+    victims_table,
+    workers_table,
+)
+from sojourn.timeline.visits import Visits, visits
+from sojourn.timeline.windows import Windows
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MOST_ROWS = 1_000  # of a list in the JSON
+
+__all__ = ["BlameResult", "blame", "blame_by_minute", "blame_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class BlameResult(Result):
+    """What ``blame`` found. Seconds throughout.
+
+    Attributes:
+        by, culprit_by: the columns that name victims and culprits.
+        requests: whose waits these are.
+        present: all with a known wait, which is who could be to blame.
+        window: the first arrival and the last end of a wait; None of no requests.
+        waited: the sum of all waits: dispatch + imbalance + blamed.
+        unknown: of the blamed seconds, those of requests whose app did not say how long it worked.
+        matrix: victim, culprit (null: unknown), seconds, share (of the blamed seconds); largest first, at most 50
+            classes each way, the rest as "(other)".
+        culprits: culprit, seconds, share (of the blamed seconds), of_waited (of all), requests; every class, exact.
+        victims: victim, requests, waited, blamed, imbalance, dispatch; every class.
+        over_time: begin, account, culprit (null but for blamed), seconds; by the end of the wait.
+        width: of its windows.
+        workers: per backend: upstream, workers, source, names, pool.
+        costliest: single requests: request_id, uri, culprit, upstream, arrival, held, seconds (of others).
+        chain: who filled the queue and who held the workers.
+        negative, negative_seconds: waits below 0, charged to dispatch as they are.
+        silent: requests whose app did not say how long it worked.
+        left_out: reason -> requests, as ``Visits`` has it.
+    """
+
+    by: str
+    culprit_by: str
+    requests: int
+    present: int
+    window: tuple[datetime, datetime] | None
+    waited: float
+    blamed: float
+    imbalance: float
+    dispatch: float
+    unknown: float
+    matrix: pl.DataFrame
+    culprits: pl.DataFrame
+    victims: pl.DataFrame
+    over_time: pl.DataFrame
+    width: float
+    workers: list[dict[str, Any]]
+    costliest: list[dict[str, Any]]
+    chain: Chain
+    negative: int
+    negative_seconds: float
+    silent: int
+    left_out: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``sojourn blame --json`` prints."""
+        window = self.window and {"from": iso(self.window[0]), "to": iso(self.window[1])}
+        over_time = [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)]
+        return {
+            "by": self.by,
+            "culprit_by": self.culprit_by,
+            "visits": self.requests,
+            "present": self.present,
+            "window": window,
+            "waited": self.waited,
+            "blamed": self.blamed,
+            "imbalance": self.imbalance,
+            "dispatch": self.dispatch,
+            "unknown": self.unknown,
+            "matrix": self.matrix.to_dicts(),
+            "culprits": self.culprits.head(MOST_ROWS).to_dicts(),
+            "victims": self.victims.head(MOST_ROWS).to_dicts(),
+            "workers": self.workers,
+            "chain": self.chain.to_dict(),
+            "requests": [{**row, "arrival": iso(row["arrival"])} for row in self.costliest],
+            "over_time": {"seconds": self.width, "windows": over_time},
+            "negative": {"requests": self.negative, "seconds": self.negative_seconds},
+            "silent": self.silent,
+            "left_out": self.left_out,
+        }
+
+
+def blame(
+    rows: pl.LazyFrame,
+    *,
+    by: str = "route",
+    culprit_by: str | None = None,
+    workers: int | Mapping[str, int] | None = None,
+    where: Mapping[str, object] | None = None,
+    width: float | None = None,
+) -> BlameResult:
+    """Blame of split rows (``SplitResult.rows``); see ``blame_of``.
+
+    ``workers``: per backend, or the same for all; None: read off the worker values.
+
+    Raises:
+        SojournError: ``by``, ``culprit_by`` or ``where`` names no column of ``rows``, or a key that the log does not
+            have; or no request fits ``where``.
+    """
+    names = rows.collect_schema().names()
+    for column in (by, culprit_by or by, *(where or {})):
+        if column not in names:
+            raise SojournError(f"there is no column {column!r} in what was read; read it with split(columns=…)")
+    wanted = dict.fromkeys((by, culprit_by or by, *(where or {}), "header", "request_id", "uri"))
+    columns = [name for name in wanted if name in names]
+    found = visits(rows, columns=columns, workers=workers)
+    return blame_of(found, by=by, culprit_by=culprit_by, where=where, width=width)
+
+
+def blame_of(
+    found: Visits,
+    *,
+    by: str = "route",
+    culprit_by: str | None = None,
+    where: Mapping[str, object] | None = None,
+    width: float | None = None,
+) -> BlameResult:
+    """Blame of visits.
+
+    Args:
+        found: with ``by`` and ``culprit_by`` among the columns of its frame. With ``header`` there, a request whose
+            app did not say how long it worked holds a worker, as an unknown culprit, until its answer began.
+        by: column that names the victims.
+        culprit_by: column that names the culprits; None: the same.
+        where: column -> value that a victim must have; whoever held the workers counts in any case.
+        width: of the windows over time, s; None: so that there are at most 240.
+    """
+    services = services_of(found)
+    asked = having(found.frame, where or {})
+    if where and not asked.any():
+        raise SojournError("no request whose wait is known fits the condition")
+    charged = accounts(found, services, asked)
+    wait = np.where(asked, found.wait, 0.0)
+    victim, victims = classes_of(checked_column(found.frame[by], by))
+    culprit, culprits = classes_of(checked_column(found.frame[culprit_by or by], culprit_by or by))
+    # A class more than there are names: requests whose app did not say how long it worked.
+    whom = np.where(services.said, culprit, len(culprits))
+    waited, blamed = float(wait.sum()), float(charged.blamed.sum())
+    table = culprits_table(whom, culprit, culprits, charged.caused, blamed, waited)
+    few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
+    few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))
+    first, last = (float(found.wait_end.min()), float(found.wait_end.max())) if len(found) else (0.0, 0.0)
+    windows = Windows.over(found.base, first, last, seconds=width)
+    begun = found.base + timedelta(seconds=float(found.arrival[0])) if len(found) else None
+    window = np.where(asked, windows.of(found.wait_end), -1)
+    shape = (windows.count, len(victim_names), len(culprit_names) + 1)
+    few_whom = np.where(services.said, few_culprits, len(culprit_names))
+    cells, over_time = _cells(found, services, few_victims, few_whom, window, shape)
+    return BlameResult(
+        by=by,
+        culprit_by=culprit_by or by,
+        requests=int(asked.sum()),
+        present=len(found),
+        window=(begun, found.base + timedelta(seconds=last)) if begun else None,
+        waited=waited,
+        blamed=blamed,
+        imbalance=float(charged.imbalance.sum()),
+        dispatch=float(charged.dispatch.sum()),
+        unknown=float(charged.caused[~services.said].sum()),
+        matrix=matrix_table(cells, victim_names, culprit_names, blamed),
+        culprits=table,
+        victims=victims_table(victim, victims, asked, wait, charged),
+        over_time=over_time_table(over_time, culprit_names, windows, charged, windows.of(found.wait_end)),
+        width=windows.seconds,
+        workers=workers_table(found),
+        costliest=costliest_requests(found, services, charged.caused, (*culprits, None), whom),
+        chain=chain_of(found, services, charged.blamed, few_culprits, culprit_names),
+        negative=int((wait < 0).sum()),
+        negative_seconds=float(wait[wait < 0].sum()),
+        silent=int((~services.said).sum()),
+        left_out=dict(found.left_out),
+    )
+
+
+def _cells(
+    found: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
+) -> tuple[Floats, Floats]:
+    """Blamed seconds: victims × culprits, and windows × culprits."""
+    whole, over_time = np.zeros(shape[1:]), np.zeros((shape[0], shape[2]))
+    for first, matrix in matrices(found, services, victim, culprit, window, shape):
+        whole += matrix.sum(axis=0)
+        over_time[first : first + len(matrix)] += matrix.sum(axis=1)
+    return whole, over_time

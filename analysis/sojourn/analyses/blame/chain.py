@@ -1,0 +1,230 @@
+"""Who filled the queue, as against who held the workers.
+
+A queue has two makers: more arrived than usual, or what was in service took longer than usual. Per backend, a period
+lasts as long as somebody waits there, and goes back to the instant at which its last free worker was taken (L seconds
+in all). With N_c requests of class c that arrived in it or were in service at its beginning, s their services, and over
+the whole log the arrival rate λ_c and the mean service S_c of that class at that backend:
+
+    filled_c = (N_c - λ_c (L + S_c)) S_c      the work of arrivals beyond the usual: λ_c L arrive in it, and by Little's
+                                               law (Little 1961) λ_c S_c are found in service
+    held_c   = Σ s - N_c S_c                   service beyond the usual
+
+The blamed seconds of the period are divided over those of the terms that are positive, in proportion. Where none is,
+they are ``usual``: a queue of ordinary load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.formatting import iso
+from sojourn.model.one_worker import most_at_once
+from sojourn.timeline.charge import Services, matrices
+from sojourn.timeline.classes import summed
+from sojourn.timeline.visits import Visits
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+COSTLIEST = 5
+CHAIN_SCHEMA = {"culprit": pl.String(), "filled": pl.Float64(), "held": pl.Float64()}
+
+
+@dataclass(frozen=True)
+class Period:
+    """A time in which somebody waited at a backend. Seconds, but for ``begin``.
+
+    ``peak``: the most who waited at once; ``burst``: arrivals against the usual number in that time; ``culprit``: whom
+    most is blamed on, ``culprit_seconds`` of it (None: nobody known).
+    """
+
+    upstream: str | None
+    begin: datetime
+    seconds: float
+    blamed: float
+    requests: int
+    peak: int
+    burst: float
+    culprit: str | None
+    culprit_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**self.__dict__, "begin": iso(self.begin)}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """``classes``: culprit, filled, held (blamed seconds), largest first; ``usual``: blamed seconds that neither
+    explains; ``periods``: the costliest.
+    """
+
+    classes: pl.DataFrame
+    usual: float
+    periods: list[Period] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ``chain`` object of the JSON output."""
+        return {
+            "classes": self.classes.to_dicts(),
+            "filled": float(self.classes["filled"].sum()),
+            "held": float(self.classes["held"].sum()),
+            "usual": self.usual,
+            "periods": [period.to_dict() for period in self.periods],
+        }
+
+
+@dataclass(frozen=True)
+class _Periods:
+    """Periods of one backend: ``of``: the period of each of its ``victims`` (indices into the visits)."""
+
+    backend: int
+    start: Floats
+    end: Floats
+    onset: Floats
+    burst: Floats
+    blamed: Floats
+    victims: Ints
+    of: Ints
+    filled: Floats
+    held: Floats
+    usual: float
+
+
+def chain_of(found: Visits, services: Services, blamed: Floats, culprit: Ints, names: Sequence[str]) -> Chain:
+    """The chain of visits.
+
+    Args:
+        found, services: as for the sweep.
+        blamed: s, per request.
+        culprit: class of each request, index into ``names``.
+        names: of the classes.
+    """
+    known = ~np.isnan(services.end)
+    last = max(found.wait_end.max(), services.end[known].max() if known.any() else 0.0) if len(found) else 0.0
+    span = float(last - found.arrival.min()) if len(found) else 0.0
+    backends = [
+        made
+        for backend in range(len(found.backends))
+        if (made := _periods(found, services, blamed, culprit, len(names), backend, span)) is not None
+    ]
+    filled = sum((made.filled for made in backends), np.zeros(len(names)))
+    held = sum((made.held for made in backends), np.zeros(len(names)))
+    table = pl.DataFrame({"culprit": list(names), "filled": filled, "held": held}, schema=CHAIN_SCHEMA)
+    table = table.filter((pl.col("filled") > 0) | (pl.col("held") > 0)).sort(
+        pl.col("filled") + pl.col("held"), "culprit", descending=[True, False]
+    )
+    usual = sum(made.usual for made in backends)
+    return Chain(table, usual, _costliest(found, services, blamed, backends, culprit, names))
+
+
+def _periods(
+    found: Visits, services: Services, blamed: Floats, culprit: Ints, classes: int, backend: int, span: float
+) -> _Periods | None:
+    here = found.at_backend[backend]
+    victims = here[found.wait_end[here] > found.arrival[here]]
+    if not len(victims) or span <= 0:
+        return None
+    victims = victims[np.argsort(found.arrival[victims], kind="stable")]
+    until = np.maximum.accumulate(found.wait_end[victims])
+    of = np.concatenate([[0], np.cumsum(found.arrival[victims][1:] > until[:-1])])
+    first = np.flatnonzero(np.diff(of, prepend=-1))
+    start, end = found.arrival[victims][first], until[np.append(first[1:], len(victims)) - 1]
+    of_period = summed(of, blamed[victims], len(start))
+
+    # Who was in service when the period began; a long service may have been there when several did.
+    begin, free = services.begin[here], services.end[here]
+    kept = here[~np.isnan(free)]
+    low, high = (np.searchsorted(start, bound[~np.isnan(free)], "left") for bound in (begin, free))
+    found_there = np.repeat(kept, high - low)
+    skipped = np.cumsum(high - low) - (high - low)
+    period_of = np.arange(len(found_there)) - np.repeat(skipped - low, high - low)
+    earlier = found.arrival[found_there] < start[period_of]
+    found_there, period_of = found_there[earlier], period_of[earlier]
+    onset = np.full(len(start), -np.inf)
+    np.maximum.at(onset, period_of, services.begin[found_there])
+    onset = np.where(np.isfinite(onset), onset, start)
+
+    # Who arrived in it.
+    inside = np.searchsorted(start, found.arrival[here], "right") - 1
+    arrived = (inside >= 0) & (found.arrival[here] <= end[np.maximum(inside, 0)])
+    members = np.concatenate([here[arrived], found_there])
+    periods = np.concatenate([inside[arrived], period_of])
+
+    count = np.bincount(culprit[here], minlength=classes)
+    rate = count / span
+    told = kept
+    seconds = summed(culprit[told], services.end[told] - services.begin[told], classes)
+    usual = seconds / np.maximum(np.bincount(culprit[told], minlength=classes), 1)
+    held = services.end[members] - services.begin[members]
+    service = np.where(np.isnan(services.end[members]), usual[culprit[members]], held)
+    # Only the classes that are there: one that is absent can only have brought less than usual.
+    cells, cell_of = np.unique(periods * classes + culprit[members], return_inverse=True)
+    period, kind = cells // classes, cells % classes
+    number = np.bincount(cell_of, minlength=len(cells))
+    work = summed(cell_of, service, len(cells))
+    length = end - onset
+    by_arrivals = np.maximum((number - rate[kind] * (length[period] + usual[kind])) * usual[kind], 0.0)
+    by_service = np.maximum(work - number * usual[kind], 0.0)
+    explained = summed(period, by_arrivals + by_service, len(start))
+    # Sums of floats: a millionth of a second's work explains nothing.
+    share = np.where(explained > 1e-6, of_period / np.maximum(explained, 1e-6), 0.0)
+    expected = rate.sum() * length
+    return _Periods(
+        backend=backend,
+        start=start,
+        end=end,
+        onset=onset,
+        burst=np.divide(np.bincount(inside[arrived], minlength=len(start)), expected),
+        blamed=of_period,
+        victims=victims,
+        of=of,
+        filled=summed(kind, share[period] * by_arrivals, classes),
+        held=summed(kind, share[period] * by_service, classes),
+        usual=float(of_period[explained <= 1e-6].sum()),
+    )
+
+
+def _costliest(
+    found: Visits, services: Services, blamed: Floats, backends: list[_Periods], culprit: Ints, names: Sequence[str]
+) -> list[Period]:
+    ranked = sorted(
+        ((made.blamed[k], made, int(k)) for made in backends for k in np.argsort(-made.blamed)[:COSTLIEST]),
+        key=lambda entry: (-entry[0], entry[1].start[entry[2]]),
+    )
+    ranked = [entry for entry in ranked[:COSTLIEST] if entry[0] > 0]
+    window = np.full(len(found), -1, np.int64)
+    for place, (_, made, k) in enumerate(ranked):
+        victims = made.victims[made.of == k]
+        window[victims[blamed[victims] > 0]] = place
+    # One class more than there are names: requests whose app said nothing.
+    whom = np.where(services.said, culprit, len(names))
+    cells = np.zeros((len(ranked), len(names) + 1))
+    shape = (len(ranked), 1, len(names) + 1)
+    for first, matrix in matrices(found, services, np.zeros(len(found), np.int64), whom, window, shape):
+        cells[first : first + len(matrix)] = matrix[:, 0, :]
+    periods = []
+    for place, (seconds, made, k) in enumerate(ranked):
+        victims = made.victims[made.of == k]
+        top = int(cells[place].argmax())
+        periods.append(
+            Period(
+                upstream=found.backends[made.backend],
+                begin=found.base + timedelta(seconds=float(made.onset[k])),
+                seconds=float(made.end[k] - made.onset[k]),
+                blamed=float(seconds),
+                requests=len(victims),
+                peak=most_at_once(found.arrival[victims], found.wait_end[victims]),
+                burst=float(made.burst[k]),
+                culprit=names[top] if top < len(names) else None,
+                culprit_seconds=float(cells[place, top]),
+            )
+        )
+    return periods

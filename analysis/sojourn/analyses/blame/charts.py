@@ -1,0 +1,111 @@
+"""Charts of blame: the matrix, and the accounts over time."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from sojourn.analyses.blame.analysis import BlameResult
+from sojourn.model.formatting import printable
+from sojourn.present.chart_parts import TIME
+from sojourn.present.chart_sizes import HEIGHT, WIDTH
+from sojourn.present.palette import OTHER as GREY
+from sojourn.present.palette import QUEUEING
+from sojourn.timeline.classes import NOBODY, OTHER
+
+SHOWN = 12  # classes of a matrix
+NAMED = 5  # culprits with a colour of their own
+# Okabe and Ito (2008), without the two that mean queueing and service everywhere else.
+COLOURS = (QUEUEING, "#E69F00", "#CC79A7", "#009E73", "#56B4E9")
+IMBALANCE = "#6b7683"  # seen on white and on black
+
+
+def blame_matrix(found: BlameResult) -> alt.LayerChart:
+    """Seconds per cell; the classes with the most, the others together."""
+    table = matrix_cells(found)
+    order = alt.EncodingSortField("seconds", op="sum", order="descending")
+    base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
+        x=alt.X("culprit:N", title="waited for", sort=order, axis=alt.Axis(labelAngle=-30)),
+        y=alt.Y("victim:N", title="waited", sort=order),
+        tooltip=[
+            "victim:N",
+            "culprit:N",
+            alt.Tooltip("seconds:Q", title="seconds", format=",.3~f"),
+            alt.Tooltip("share:Q", title="of the blamed seconds", format=".1%"),
+        ],
+    )
+    cells = base.mark_rect().encode(
+        color=alt.Color("seconds:Q", title="seconds", scale=alt.Scale(range=["#ffffff", QUEUEING]))
+    )
+    text = base.mark_text().encode(
+        text=alt.Text("share:Q", format=".0%"),
+        color=alt.value("black"),  # 5.5 : 1 on the darkest cell
+    )
+    size = 60 + 34 * max(table["culprit"].n_unique(), table["victim"].n_unique())
+    return (cells + text).properties(width=min(WIDTH, 2 * size), height=size)
+
+
+def matrix_cells(found: BlameResult) -> pl.DataFrame:
+    """Columns victim, culprit, seconds, share; at most ``SHOWN`` classes either way."""
+    table = found.matrix
+    for column in ("victim", "culprit"):
+        kept = table.group_by(column).agg(pl.col("seconds").sum()).sort("seconds", column, descending=True)
+        names = kept.head(SHOWN)[column].to_list()
+        table = table.with_columns(
+            pl.when(pl.col(column).is_in(names, nulls_equal=True)).then(column).otherwise(pl.lit(OTHER)).alias(column)
+        )
+    return _printable(table.group_by("victim", "culprit").agg(pl.col("seconds", "share").sum()), "victim", "culprit")
+
+
+def blame_over_time(found: BlameResult) -> alt.Chart:
+    """Seconds waited per window, stacked by culprit, with imbalance and dispatch."""
+    table = over_time_parts(found)
+    parts = table.group_by("part").agg(pl.col("rank").first()).sort("rank")["part"].to_list()
+    named = [part for part in parts if part not in ("imbalance", "dispatch", OTHER)]
+    colours = {**dict(zip(named, COLOURS, strict=False)), OTHER: GREY, "imbalance": IMBALANCE, "dispatch": "#c8c8c8"}
+    return (
+        alt.Chart(
+            alt.InlineData(
+                values=table.with_columns(
+                    pl.col("begin").dt.strftime(TIME), pl.col("seconds").round_sig_figs(6)
+                ).to_dicts()
+            )
+        )
+        .mark_area(interpolate="step-after")
+        .encode(
+            x=alt.X("begin:T", title="end of the wait (UTC)", scale=alt.Scale(type="utc")),
+            y=alt.Y("seconds:Q", title="seconds waited", stack="zero"),
+            color=alt.Color(
+                "part:N", title=None, scale=alt.Scale(domain=parts, range=[colours[part] for part in parts])
+            ),
+            order=alt.Order("rank:Q"),
+            tooltip=["part:N", alt.Tooltip("seconds:Q", format=",.3~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
+
+
+def over_time_parts(found: BlameResult) -> pl.DataFrame:
+    """Columns begin, part, rank, seconds: the largest culprits by name; every part in every window."""
+    top = found.culprits.head(NAMED)["culprit"].fill_null(NOBODY).to_list()
+    culprit = pl.col("culprit").fill_null(NOBODY)
+    part = (
+        pl.when(pl.col("account") != "blamed")
+        .then("account")
+        .when(culprit.is_in(top))
+        .then(culprit)
+        .otherwise(pl.lit(OTHER))
+    )
+    table = found.over_time.with_columns(part=part).group_by("begin", "part").agg(pl.col("seconds").sum())
+    ranks = {name: rank for rank, name in enumerate([*top, OTHER, "imbalance", "dispatch"])}
+    every = table.select("begin").unique().join(table.select("part").unique(), how="cross")
+    full = every.join(table, on=["begin", "part"], how="left").with_columns(
+        pl.col("seconds").fill_null(0.0), rank=pl.col("part").replace_strict(ranks, return_dtype=pl.Int8)
+    )
+    return _printable(full.sort("begin", "rank"), "part")
+
+
+def _printable(table: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    return table.with_columns(
+        pl.col(column).fill_null(NOBODY).map_elements(printable, return_dtype=pl.String) for column in columns
+    )

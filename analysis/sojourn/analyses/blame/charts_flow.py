@@ -1,0 +1,181 @@
+"""Blame as a flow: every second of waiting runs from what caused it to the requests that waited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sojourn.analyses.blame.analysis import BlameResult
+from sojourn.analyses.blame.charts import COLOURS
+from sojourn.analyses.blame.charts import IMBALANCE as SLATE
+from sojourn.model.formatting import duration, percent, printable
+from sojourn.present.chart_sizes import WIDTH
+from sojourn.present.palette import OTHER as GREY
+from sojourn.timeline.classes import NOBODY, OTHER
+
+NAMED = 6  # culprits, and victims, by name
+LEAST = 0.001  # of all seconds: ribbons thinner than this are not drawn
+HEIGHT = 340
+BLOCK = 0.03  # width of a block, in parts of the way
+STEPS = 12  # of a ribbon's curve
+SPACE = 0.03  # between two blocks, of all seconds
+IMBALANCE, DISPATCH = "imbalance", "dispatch"
+
+
+def flow_table(found: BlameResult) -> pl.DataFrame:
+    """Columns cause, victim, seconds, largest first: the culprits with the most, others, imbalance, dispatch.
+
+    Their sum is all the waiting there was, less what clocks made negative.
+    """
+    culprits = _named(found.matrix, "culprit")
+    victims = found.victims.sort("waited", descending=True)["victim"].head(NAMED).to_list()
+    blamed = found.matrix.select(
+        cause=_kept("culprit", culprits), victim=_kept("victim", victims), seconds=pl.col("seconds")
+    )
+    accounts = [
+        found.victims.select(cause=pl.lit(account), victim=_kept("victim", victims), seconds=pl.col(account))
+        for account in (IMBALANCE, DISPATCH)
+    ]
+    return (
+        pl.concat([blamed, *accounts])
+        .group_by("cause", "victim")
+        .agg(pl.col("seconds").sum())
+        .filter(pl.col("seconds") > 0)
+        .sort("seconds", "cause", "victim", descending=[True, False, False])
+    )
+
+
+def _named(table: pl.DataFrame, column: str) -> list[str | None]:
+    return (
+        table.group_by(column)
+        .agg(pl.col("seconds").sum())
+        .sort("seconds", column, descending=[True, False], nulls_last=True)[column]
+        .head(NAMED)
+        .to_list()
+    )
+
+
+def _kept(column: str, names: list[str | None]) -> pl.Expr:
+    kept = pl.col(column).is_in([name for name in names if name is not None])
+    if None in names:
+        kept = kept | pl.col(column).is_null()
+    return pl.when(kept).then(pl.col(column).fill_null(NOBODY)).otherwise(pl.lit(OTHER))
+
+
+def blame_flow(found: BlameResult) -> alt.LayerChart:
+    """Causes at the left, those who waited at the right; a ribbon is as thick as the seconds it stands for."""
+    table = flow_table(found)
+    total = float(table["seconds"].sum()) or 1.0
+    causes = _places(table, "cause", total)
+    victims = _places(table, "victim", total)
+    colours = _colours(list(causes))
+    ribbons = _ribbons(table, causes, victims, total)
+    scale = alt.Scale(domain=[max(_end(causes), _end(victims)), 0], nice=False)
+    # Names stand beside the blocks: a third of the width on either side is theirs.
+    x = alt.X("x:Q", scale=alt.Scale(domain=[-0.42, 1.42], nice=False), axis=None)
+    colour = alt.Color("cause:N", legend=None, scale=alt.Scale(domain=list(colours), range=list(colours.values())))
+    areas = (
+        alt.Chart(alt.InlineData(values=ribbons))
+        .mark_area(opacity=0.55, line=False, interpolate="monotone")
+        .encode(
+            x=x,
+            y=alt.Y("y:Q", scale=scale, axis=None),
+            y2="y2:Q",
+            color=colour,
+            detail="victim:N",
+            tooltip=["cause:N", "victim:N", alt.Tooltip("seconds:Q", format=",.3~f")],
+        )
+    )
+    blocks = [
+        {
+            "x": at,
+            "x2": at + BLOCK,
+            "y": top,
+            "y2": top + size,
+            "cause": printable(name) if at < 0.5 else "",
+            "name": printable(name),
+        }
+        for places, at in ((causes, 0.0), (victims, 1 - BLOCK))
+        for name, (top, size) in places.items()
+    ]
+    marks = (
+        alt.Chart(alt.InlineData(values=blocks))
+        .mark_rect(color=GREY)
+        .encode(
+            x=x,
+            x2="x2:Q",
+            y=alt.Y("y:Q", scale=scale, axis=None),
+            y2="y2:Q",
+            color=alt.condition("datum.cause != ''", colour, alt.value(GREY)),
+        )
+    )
+    left = _labels(causes, -0.015, "right", x, scale, total)
+    right = _labels(victims, 1.015, "left", x, scale, total)
+    return (areas + marks + left + right).properties(width=WIDTH, height=HEIGHT)
+
+
+Places = dict[str, tuple[float, float]]
+
+
+def _places(table: pl.DataFrame, column: str, total: float) -> Places:
+    """Top and height of each block, largest first; what is not a name comes last."""
+    last = {OTHER: 1, IMBALANCE: 2, DISPATCH: 3} if column == "cause" else {OTHER: 1}
+    sums = table.group_by(column).agg(pl.col("seconds").sum()).rows()
+    places: Places = {}
+    top = 0.0
+    for name, seconds in sorted(sums, key=lambda each: (last.get(each[0], 0), -each[1], each[0])):
+        places[name] = (top, seconds)
+        top += seconds + SPACE * total
+    return places
+
+
+def _end(places: Places) -> float:
+    return max((top + size for top, size in places.values()), default=1.0)
+
+
+def _colours(causes: list[str]) -> dict[str, str]:
+    """Of each cause, by its name as it is drawn."""
+    named = [cause for cause in causes if cause not in (OTHER, IMBALANCE, DISPATCH)]
+    colours = dict(zip(named, [*COLOURS, "#F0E442"], strict=False))
+    return {printable(cause): colours.get(cause, SLATE if cause == IMBALANCE else GREY) for cause in causes}
+
+
+def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float) -> list[dict[str, Any]]:
+    """Points of each ribbon from its place in the one block to that in the other, on a curve that leaves level."""
+    order = {name: number for number, name in enumerate(victims)}
+    begun = {name: top for name, (top, _) in causes.items()}
+    ended = {name: top for name, (top, _) in victims.items()}
+    rows = sorted(table.iter_rows(), key=lambda row: (list(causes).index(row[0]), order[row[1]]))
+    points = []
+    for cause, victim, seconds in rows:
+        one, other = begun[cause], ended[victim]
+        begun[cause] += seconds
+        ended[victim] += seconds
+        if seconds < LEAST * total:
+            continue
+        for step in range(STEPS + 1):
+            part = step / STEPS
+            bend = part * part * (3 - 2 * part)  # level at both ends
+            y = one + (other - one) * bend
+            points.append(
+                {
+                    "cause": printable(cause), "victim": printable(victim), "seconds": float(f"{seconds:.6g}"),
+                    "x": round(BLOCK + (1 - 2 * BLOCK) * part, 4), "y": float(f"{y:.6g}"),
+                    "y2": float(f"{y + seconds:.6g}"),
+                }
+            )  # fmt: skip
+    return points
+
+
+def _labels(places: Places, at: float, align: Any, x: alt.X, scale: alt.Scale, total: float) -> alt.Chart:
+    rows = [
+        {"x": at, "y": top + size / 2, "said": f"{printable(name, 24)}: {percent(size / total)}, {duration(size)}"}
+        for name, (top, size) in places.items()
+    ]
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_text(align=align, baseline="middle", limit=200)
+        .encode(x=x, y=alt.Y("y:Q", scale=scale, axis=None), text="said:N")
+    )

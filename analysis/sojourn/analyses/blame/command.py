@@ -1,0 +1,66 @@
+"""``sojourn blame``: who waited for whom?
+
+Measures, per request, its queueing delay (from the instant nginx turned to the backend to the app's start), and charges
+every instant of it to those who held the workers then, to the balancer, or to the way there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.sources import (
+    AsJson,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    SplitBy,
+    Until,
+    WorkersOption,
+    answer,
+    column_of,
+    conditions_of,
+    split_of,
+    workers_of,
+)
+
+
+def blame(
+    sources: Sources,
+    spans: Spans = None,
+    by: SplitBy = "route",
+    culprit: Annotated[
+        str | None,
+        typer.Option("--culprit", metavar="COLUMN", help="Name the culprits by this column. Default: as --by."),
+    ] = None,
+    workers: WorkersOption = None,
+    since: Since = None,
+    until: Until = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="COLUMN=VALUE",
+            help="Only the waits of requests with this value, whoever they waited for. Repeatable.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show which routes or backends caused the queueing delay.
+
+    From the instant nginx turned to the backend to the app's start. At every instant of a wait: its own backend has a
+    free worker: dispatch; another backend of the upstream has: imbalance; otherwise those in service are to blame.
+    """
+    columns = tuple(column_of(name, option) for name, option in ((by, "--by"), (culprit or by, "--culprit")))
+    told, conditions = workers_of(workers), conditions_of(where or [])
+    # Not a selection of rows: those who held the workers must all be there.
+    columns = (*columns, *(column_of(name, "--where") for name in conditions), "uri")
+    result = split_of(sources, spans=spans, since=since, until=until, columns=columns, quiet=quiet)
+    from sojourn.analyses.blame.analysis import blame as blame_of_rows  # noqa: PLC0415 - numba takes its time to load
+    from sojourn.analyses.blame.section import blame_section  # noqa: PLC0415
+
+    found = blame_of_rows(result.rows, by=by, culprit_by=culprit, workers=told, where=conditions)
+    answer(found.to_dict(), blame_section(found), as_json=as_json)

@@ -1,0 +1,144 @@
+"""Blame by the minute, computed from a store's own rows and kept in it: ``blame_minute``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+from sojourn.model.errors import SojournError
+from sojourn.store.client import Store, connect, in_utc, plainly, rows
+from sojourn.store.statements import sql
+
+SLICE_ROWS = 250_000  # requests looked at at once: about 1 GB
+MINUTE = timedelta(minutes=1)
+SETTLED = timedelta(minutes=2)  # a minute that ended so long ago: what ended in it has most likely arrived
+# Whoever waited when a slice begins came before it, and so did those he waited for: so far back is looked at most.
+WARM_UP = timedelta(hours=1)
+KEYS = ("minute", "service", "upstream", "account", "victim", "culprit")
+COLUMNS = (*KEYS, "seconds", "version")
+
+
+@dataclass
+class Explained:
+    """What was computed.
+
+    Attributes:
+        minutes: how many.
+        requests: rows looked at, the warm-up included.
+        rows: of ``blame_minute`` written that hold something.
+        seconds: of waiting that they sum up to.
+        gone: rows of earlier computations that no longer hold, written as 0.
+    """
+
+    minutes: int = 0
+    requests: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    gone: int = 0
+
+
+def explain_store(
+    dsn: str,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    workers: int | Mapping[str, int] | None = None,
+    slice_rows: int = SLICE_ROWS,
+    on_minutes: Callable[[int, int], None] | None = None,
+) -> Explained:
+    """Compute the blame of those minutes that are due, and replace what was there of them.
+
+    A minute is due when a request of it, or of the one before or after, arrived since it was last computed. With both
+    ``since`` and ``until`` all minutes between them are computed, due or not. Memory is bounded by ``slice_rows``.
+
+    Args:
+        dsn: the store; ``sojourn store init`` makes its tables.
+        since, until: only minutes in [since, until); without ``until``, those that ended two minutes ago.
+        workers: per backend, as for ``sojourn.timeline.visits.visits``.
+        slice_rows: requests looked at at once; a minute is never divided.
+        on_minutes: told (slices done, of how many).
+
+    Raises:
+        SojournError: the store cannot be reached or asked, or lacks the tables.
+    """
+    every = since is not None and until is not None
+    done = Explained()
+    with connect(dsn) as store:
+        with plainly(store, "looking which minutes are due"):
+            if not rows(store, "EXISTS TABLE blame_minute")[0][0]:
+                raise SojournError(f"{store.dsn}: has no table blame_minute; `sojourn store init {store.dsn}` adds it")
+            due = _due(store, since, until or datetime.now(UTC) - SETTLED, every=every)
+        for number, (begin, end) in enumerate(ranges := list(_slices(due, slice_rows)), start=1):
+            _explain(store, dsn, begin, end, workers, done)
+            if on_minutes:
+                on_minutes(number, len(ranges))
+    return done
+
+
+def _due(store: Store, since: datetime | None, until: datetime, *, every: bool) -> list[tuple[datetime, int]]:
+    """(minute, requests that ended in it) of every minute to compute, ascending."""
+    bounds = {
+        "since": int(since.timestamp()) // 60 * 60 if since else 0,
+        "until": int(until.timestamp()) // 60 * 60,
+        "every": int(every),
+    }
+    return [(in_utc(minute), count) for minute, count in rows(store, sql("blame_due"), bounds)]
+
+
+def _slices(due: Sequence[tuple[datetime, int]], limit: int) -> Iterator[tuple[datetime, datetime]]:
+    """[begin, end) of minutes that follow one another, with about ``limit`` requests at most."""
+    held = 0
+    begin = end = None
+    for minute, count in due:
+        if begin is not None and end is not None and (minute != end or held + count > limit):
+            yield begin, end
+            begin = None
+        if begin is None:
+            begin, held = minute, 0
+        held += count
+        end = minute + MINUTE
+    if begin is not None and end is not None:
+        yield begin, end
+
+
+def _explain(
+    store: Store, dsn: str, begin: datetime, end: datetime, workers: int | Mapping[str, int] | None, done: Explained
+) -> None:
+    from sojourn.analyses.blame.by_minute import blame_by_minute  # noqa: PLC0415
+    from sojourn.analyses.split.analysis import split  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    from sojourn.timeline.visits import visits  # noqa: PLC0415
+
+    with plainly(store, "asking how far back its requests reach"):
+        version = in_utc(rows(store, "SELECT now64(3, 'UTC')")[0][0])
+        bounds = {"begin": int(begin.timestamp()), "end": int(end.timestamp())}
+        reach = {**bounds, "reach": int((begin - WARM_UP).timestamp())}
+        first = in_utc(rows(store, sql("blame_reach"), reach)[0][0])
+    # Requests are read by arrival: all that were there at the beginning, and those they found there.
+    result = split([dsn], by=(), since=first, until=end, columns=("request_id",))
+    table = blame_by_minute(visits(result.rows, workers=workers), "route").filter(
+        pl.col("minute").is_between(begin, end, closed="left")
+    )
+    found = (
+        table.with_columns(pl.col("service", "upstream", "victim", "culprit").fill_null(""))
+        .group_by(KEYS)
+        .agg(pl.col("seconds").sum())
+    )
+    with plainly(store, "replacing what was known of these minutes"):
+        before = rows(store, sql("blame_before"), bounds)
+        old = pl.DataFrame(before, schema={name: found.schema[name] for name in KEYS}, orient="row")
+        gone = old.join(found, on=KEYS, how="anti").with_columns(seconds=pl.lit(0.0))
+        written = pl.concat([found, gone.select(found.columns)]).with_columns(version=pl.lit(version)).select(COLUMNS)
+        if len(written):
+            store.client.insert("blame_minute", list(written.iter_rows()), column_names=list(COLUMNS))
+        # Marked last: what broke off before is computed again.
+        count = int((end - begin) / MINUTE)
+        marks = [[begin + number * MINUTE, version] for number in range(count)]
+        store.client.insert("explained_minutes", marks, column_names=["minute", "version"])
+    done.minutes += count
+    done.requests += result.requests
+    done.rows += len(found)
+    done.seconds += float(found["seconds"].sum())
+    done.gone += len(gone)

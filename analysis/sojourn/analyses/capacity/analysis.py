@@ -1,0 +1,255 @@
+"""How far from the cliff: the law that throughput follows, the load at which an objective breaks, instances needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sojourn.analyses.capacity.knee import LEAST_WINDOWS as KNEE_WINDOWS
+from sojourn.analyses.capacity.knee import Knee, Slo, knee_of
+from sojourn.analyses.capacity.sizing import Sizing, instances_needed, sized
+from sojourn.analyses.capacity.usl import LEAST_WINDOWS as USL_WINDOWS
+from sojourn.analyses.capacity.usl import Usl, fit_usl
+from sojourn.model.formatting import counted, iso, percent
+from sojourn.model.result import Result
+from sojourn.timeline.load_windows import LoadWindows
+from sojourn.timeline.loop import Loop, loop_of
+
+RAMP = 1.5  # the load of the busy windows is at least so many times that of the quiet ones; otherwise it is constant
+QUIET, BUSY = 0.05, 0.95
+GOOD_FIT = 0.8  # of R²
+POISSON_BUSY = 1.645  # standard deviations at 95 %
+REQUESTS_OF_P = {"p90": 10, "p99": 100, "p999": 1_000}  # fewer in a window, and the quantile is its slowest request
+CLOSED = (
+    "a closed loop without think time: the next request comes when the last one is answered, so these are the "
+    "throughput and the response time at saturation, not a capacity; load it by a schedule of arrivals instead"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Capacity(Result):
+    """What windows of load tell about the capacity of a system, or of one of its instances.
+
+    Attributes:
+        windows: what it was told from.
+        loop: closed or open.
+        quiet, busy: rates of the quiet and of the busy windows (5 % and 95 % of them), requests/s.
+        ramp: whether the load varied enough, and by more than chance, to see a law in it.
+        usl: the fit, or None with ``usl_reason``.
+        knees: one per objective.
+        sizing: instances for a target rate, where one was given.
+        by_instance: one row per instance where they were told apart.
+    """
+
+    windows: LoadWindows
+    loop: Loop
+    quiet: float
+    busy: float
+    ramp: bool
+    usl: Usl | None
+    usl_reason: str | None
+    knees: tuple[Knee, ...]
+    sizing: Sizing | None
+    by_instance: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def failures(self) -> list[str]:
+        """What makes the figures doubtful; said first."""
+        return [CLOSED] if self.loop.closed else []
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know."""
+        found = list(self.windows.notes)
+        table = self.windows.table
+        if not self.ramp and not self.loop.closed:
+            found.append(
+                f"The load was nearly constant ({self.quiet:.4g} to {self.busy:.4g} requests/s): one point tells no "
+                "law and no knee. Ramp it, or give windows of more than one hour of the day."
+            )
+        typical = float(table["arrivals"].median() or 0)  # type: ignore[arg-type]
+        found.extend(
+            f"A window holds {typical:.0f} requests: {knee.slo.metric} of so few is about their slowest. Give a larger "
+            "--window, or more requests."
+            for knee in self.knees
+            if typical < REQUESTS_OF_P.get(knee.slo.metric, 0)
+        )
+        if self.usl is not None and self.usl.unidentified:
+            named = " and ".join(self.usl.unidentified)
+            found.append(f"USL: {named} cannot be told from 0 in what was seen.")
+        if self.usl is not None and self.usl.r_squared < GOOD_FIT:
+            found.append(
+                f"USL: the curve explains {percent(max(self.usl.r_squared, 0.0))} of the variance of throughput; do "
+                "not build on it."
+            )
+        if not self.windows.by_instance and self.windows.upstreams > 1:
+            found.append(
+                f"{self.windows.upstreams} upstream addresses served this, and are taken as one system. "
+                "Give --instance upstream to count in addresses."
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``sojourn capacity --json`` prints."""
+        return {
+            "requests": self.windows.requests,
+            "window": self.windows.width,
+            "instance": "upstream" if self.windows.by_instance else "system",
+            "upstreams": self.windows.upstreams,
+            "load": {"quiet": self.quiet, "busy": self.busy, "ramp": self.ramp},
+            "closed_loop": self.loop.to_dict(),
+            "usl": self.usl.to_dict() if self.usl else None,
+            "usl_reason": self.usl_reason,
+            "knees": [knee.to_dict() for knee in self.knees],
+            "sizing": self.sizing.to_dict() if self.sizing else None,
+            "by_instance": list(self.by_instance),
+            "failures": self.failures,
+            "notes": self.notes,
+            "windows": [
+                {"begin": iso(self.windows.begin + timedelta(seconds=row.pop("window") * self.windows.width)), **row}
+                for row in shown(self.windows.table).to_dicts()
+            ],
+        }
+
+
+def shown(table: pl.DataFrame) -> pl.DataFrame:
+    """The columns of windows that people look at."""
+    return table.drop("departures", "followed", "age", "gaps", "gaps_squared")
+
+
+def capacity(
+    windows: LoadWindows,
+    *,
+    slos: Sequence[Slo] = (),
+    target_rate: float | None = None,
+    headroom: float = 0.0,
+    per_instance: float | None = None,
+    seed: int = 0,
+) -> Capacity:
+    """The capacity that windows of load tell of.
+
+    Args:
+        windows: of ``load_windows`` or of a store.
+        slos: objectives; the one that breaks first is what sizing goes by.
+        target_rate: requests/s to find instances for.
+        headroom: share by which more is to be had.
+        per_instance: requests/s of an instance, where it is known otherwise.
+        seed: of the bootstraps.
+
+    Raises:
+        SojournError: target, headroom or rate of an instance are no such numbers.
+    """
+    table = windows.table
+    loop = loop_of(table if windows.whole is None else windows.whole)
+    quiet, busy, ramp = _varied(table, loop)
+    knees = tuple(_knee(table, slo, loop, ramp, seed) for slo in slos)
+    usl, reason = _usl(table, loop, ramp, seed)
+    return Capacity(
+        windows=windows,
+        loop=loop,
+        quiet=quiet,
+        busy=busy,
+        ramp=ramp,
+        usl=usl,
+        usl_reason=reason,
+        knees=knees,
+        sizing=_sizing(target_rate, headroom, per_instance, knees, windows),
+        by_instance=tuple(_instances(table, slos, loop, seed)) if windows.by_instance else (),
+    )
+
+
+def _varied(table: pl.DataFrame, loop: Loop) -> tuple[float, float, bool]:
+    """Rates of the quiet and of the busy windows, and whether they differ by more than chance and ``RAMP``."""
+    quiet, busy = (float(v) for v in np.quantile(table["rate"].to_numpy(), [QUIET, BUSY]))
+    # The square root of a Poisson count has a standard deviation of 1/2, whatever its mean (Anscombe 1948).
+    root, spread = math.sqrt(table["arrivals"].mean()), POISSON_BUSY / 2  # type: ignore[arg-type]
+    chance = ((root + spread) / (root - spread)) ** 2 if root > spread else math.inf
+    return quiet, busy, busy >= RAMP * chance * quiet and not loop.closed
+
+
+def _usl(table: pl.DataFrame, loop: Loop, ramp: bool, seed: int) -> tuple[Usl | None, str | None]:
+    """The law's fit. In a closed loop the number of clients is the load, and has to differ; otherwise the rate has."""
+    if not ramp and not loop.closed:
+        return None, "the load was nearly constant: a ramp is needed"
+    seen = table.filter(pl.col("concurrency") > 0, pl.col("throughput") > 0)
+    concurrency, throughput = seen["concurrency"].to_numpy(), seen["throughput"].to_numpy()
+    if len(seen) < USL_WINDOWS:
+        return None, _too_few(len(seen), USL_WINDOWS)
+    low, high = np.quantile(concurrency, [QUIET, BUSY])
+    if high < RAMP * low:
+        what = "clients" if loop.closed else "concurrency"
+        return None, f"{what} hardly varied ({low:.3g} to {high:.3g}): a ramp is needed"
+    return fit_usl(concurrency, throughput, seed=seed), None
+
+
+def _too_few(windows: int, least: int) -> str:
+    return f"{counted(windows, 'window of load is', 'windows of load are')} too few; {least} are the least"
+
+
+def _knee(table: pl.DataFrame, slo: Slo, loop: Loop, ramp: bool, seed: int) -> Knee:
+    if loop.closed:
+        return Knee(slo, reason="closed loop without think time: the rate is an answer here, not what was asked for")
+    if len(table) < KNEE_WINDOWS:
+        return Knee(slo, reason=_too_few(len(table), KNEE_WINDOWS))
+    figures = table[slo.metric].to_numpy()
+    over = float((figures > slo.limit).mean())
+    if not ramp and 0 < over < 1:
+        return Knee(
+            slo, reason=f"the load was nearly constant, and {percent(over)} of the windows broke it: a ramp is needed"
+        )
+    return knee_of(table["rate"].to_numpy(), figures, slo, seed=seed)
+
+
+def _sizing(
+    target: float | None, headroom: float, per_instance: float | None, knees: Sequence[Knee], windows: LoadWindows
+) -> Sizing | None:
+    if target is None:
+        return None
+    if per_instance is not None:
+        return sized(target, headroom, per_instance)
+    what = "an upstream address" if windows.by_instance else "the system as it was measured"
+    unknown = next((knee for knee in knees if knee.rate is None and knee.at_least is None), None)
+    if not knees or unknown is not None:
+        reason = "there is no objective" if unknown is None else str(unknown.reason)
+        return Sizing(target, headroom, None, what, reason=f"the rate of {what} cannot be told: {reason}")
+    knee = min(knees, key=lambda k: k.rate if k.rate is not None else k.at_least or 0.0)
+    rate = knee.rate if knee.rate is not None else knee.at_least
+    assert rate is not None  # noqa: S101 - the knees without either were sorted out
+
+    def needed(value: float | None) -> int | None:
+        return None if value is None else instances_needed(target, value, headroom)
+
+    return Sizing(
+        target,
+        headroom,
+        rate,
+        f"{what}, {knee.slo}",
+        instances=needed(rate),
+        bound="exactly" if knee.rate is not None else "at most",
+        low=needed(knee.high),
+        high=needed(knee.low),
+    )
+
+
+def _instances(table: pl.DataFrame, slos: Sequence[Slo], loop: Loop, seed: int) -> list[dict[str, Any]]:
+    found = []
+    for (name,), part in sorted(table.partition_by("instance", as_dict=True).items()):
+        quiet, busy, ramp = _varied(part, loop)
+        found.append(
+            {
+                "instance": name,
+                "requests": int(part["arrivals"].sum()),
+                "quiet": quiet,
+                "busy": busy,
+                "throughput": float(part["throughput"].max()),  # type: ignore[arg-type]
+                "concurrency": float(part["concurrency"].max()),  # type: ignore[arg-type]
+                "knees": [_knee(part, slo, loop, ramp, seed).to_dict() for slo in slos],
+            }
+        )
+    return found

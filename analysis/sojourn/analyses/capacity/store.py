@@ -1,0 +1,74 @@
+"""Windows of load, from a store: it sends one row a window, never a request."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from string import Template
+
+import polars as pl
+
+from sojourn.model.formatting import counted
+from sojourn.model.frame import Selection
+from sojourn.model.statistics import QUANTILES
+from sojourn.sources.store_measures import EXACT_ROWS
+from sojourn.store import statements as sql
+from sojourn.store.client import connect, in_utc, plainly
+from sojourn.timeline.load_windows import RAW, LoadWindows, extent, finished, instances, width_of
+
+
+def store_load_windows(
+    dsn: str,
+    selection: Selection | None = None,
+    *,
+    width: float | None = None,
+    by_instance: bool = False,
+    exact_rows: int = EXACT_ROWS,
+) -> LoadWindows:
+    """The windows that ``load_windows`` makes of the same requests; arguments and errors as there.
+
+    Args:
+        dsn: the store.
+        selection: which requests; None: all.
+        width, by_instance: as for ``load_windows``.
+        exact_rows: up to so many requests quantiles are exact; beyond, of values cut off after four digits.
+
+    Raises:
+        SojournError: also when the store cannot be reached or asked.
+    """
+    which = sql.chosen(selection or Selection())
+    taken = "upstream IS NOT NULL" if by_instance else "1"
+
+    def statement(name: str, **parts: str) -> str:
+        chosen = Template(sql.sql("chosen")).substitute(conditions=which.conditions)
+        return f"WITH chosen AS (\n{chosen}\n)\n{Template(sql.sql(name)).substitute(taken=taken, **parts)}"
+
+    with connect(dsn) as store, plainly(store, "counting its load by window"):
+
+        def asked(text: str, **parameters: object) -> list[dict[str, object]]:
+            found = store.client.query(text, parameters=which.named(text, **parameters))
+            return [dict(zip(found.column_names, row, strict=True)) for row in found.result_rows]
+
+        (row,) = asked(statement("extent_of_load"))
+        for name in ("first", "last"):
+            row[name] = _utc(row[name])
+        found = extent(row)
+        micros = width_of(found, width)
+        exact = found.requests <= exact_rows
+        quantiles = sql.quantiles("request_time", tuple(QUANTILES.values()), exact=exact, only="arrives")
+        raws = []
+        for column in instances(by_instance):
+            instance = "''" if column is None else f"assumeNotNull({column})"
+            text = statement("windows_of_load", instance=instance, quantiles=quantiles)
+            raws.append(_raw(asked(text, begin=sql.micros(found.first), width=micros)))
+    cut = f"There are more than {counted(exact_rows, 'request')}: quantiles are cut off after their fourth digit."
+    return finished(raws, found, micros, by_instance=by_instance, notes=() if exact else (cut,))
+
+
+def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:
+    """Rows of ``windows_of_load`` with the columns of ``RAW``."""
+    named = [{**row, **dict(zip(QUANTILES, row["quantiles"], strict=True))} for row in rows]  # type: ignore[call-overload]
+    return pl.DataFrame([{name: row[name] for name in RAW} for row in named], RAW)
+
+
+def _utc(value: object) -> object:
+    return in_utc(value) if isinstance(value, datetime) else value

@@ -1,0 +1,1 @@
+"""Show the offset and the drift of each app's clock over time."""

@@ -1,0 +1,49 @@
+"""How the clocks of apps and proxies ran against each other, as a result of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from sojourn.clock.correction import plain_clocks
+from sojourn.clock.offsets import PAIR, clock_offsets, clock_windows
+from sojourn.model.result import Result
+
+STEPS_SHOWN = 3
+
+
+@dataclass(frozen=True, repr=False)
+class ClockResult(Result):
+    """Offset and drift of every pair over time.
+
+    Attributes:
+        clock: one row a pair, columns as in ``sojourn.clock.offsets.CLOCK_SCHEMA``.
+        pairs: the same as plain values, with ``steps``: when a clock was set (``at``) and by how much (``change``, s).
+        windows: what the requests of short windows allow each offset to be, by pair and time. Columns proxy, upstream,
+            at (UTC, the middle), lower, upper (s), requests.
+        silent: pairs of which no request tells anything: proxy, upstream, requests.
+    """
+
+    clock: pl.DataFrame
+    pairs: list[dict[str, Any]]
+    windows: pl.DataFrame
+    silent: list[dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``sojourn clock --json`` prints; instants as datetimes."""
+        return {"clock": self.pairs, "silent": self.silent}
+
+
+def clock(rows: pl.LazyFrame) -> ClockResult:
+    """Offset and drift over time of every pair of proxy and backend.
+
+    ``rows``: as from ``split_rows`` or ``SplitResult.rows``.
+    """
+    table = clock_offsets(rows)
+    asked = (
+        rows.filter(pl.col("proxied")).group_by(*PAIR).agg(requests=pl.len()).collect(engine="streaming").sort(*PAIR)
+    )
+    silent = asked.join(table.select(PAIR), on=list(PAIR), how="anti", nulls_equal=True, maintain_order="left")
+    return ClockResult(table, plain_clocks(table), clock_windows(rows), silent.to_dicts())

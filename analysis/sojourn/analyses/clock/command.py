@@ -1,0 +1,32 @@
+"""``sojourn clock``: how far is each app's clock from nginx's, and how does it run?
+
+Measures, per pair of proxy and backend, the offset of the app's clock from nginx's over time: bounded from above by the
+way from nginx's stamp to the app's start, from below by the way from the app's answer to nginx's receipt of it.
+"""
+
+from __future__ import annotations
+
+from sojourn.cli.sources import AsJson, Quiet, Since, Sources, Spans, Until, Where, answer, split_of
+
+
+def clock(
+    sources: Sources,
+    spans: Spans = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show how far each app's clock is from nginx's over time.
+
+    Its offset, its drift, and when it was set.
+
+    From nginx's stamp to the app's start: an upper bound. From the app's answer to its arrival at nginx: a lower bound.
+    """
+    result = split_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
+    from sojourn.analyses.clock.analysis import clock as clock_of_rows  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.clock.section import clock_section  # noqa: PLC0415
+
+    found = clock_of_rows(result.rows)
+    answer(found.to_dict(), clock_section(found), as_json=as_json)

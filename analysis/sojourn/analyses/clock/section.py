@@ -1,0 +1,174 @@
+"""The clocks, laid out for people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sojourn.analyses.clock.analysis import ClockResult
+from sojourn.clock.offsets import Pair
+from sojourn.model.formatting import counted, formatted, milliseconds
+from sojourn.model.verdict import NETWORK_GAP
+from sojourn.present.display import lay_out
+from sojourn.present.section import Picture, Section, Table
+
+MEASURES = (
+    "From nginx's stamp to the app's start, which shows the offset and the wait; and from the app's answer to nginx's "
+    "receipt of it, which shows the offset less the way back. Offsets are the app's clock less nginx's."
+)
+NAMED = 5
+
+
+@lay_out.register(ClockResult)
+def clock_section(found: ClockResult) -> Section:
+    """The section of ``clock``."""
+    return Section(
+        key="clock",
+        title="How the clocks ran",
+        sentence=sentence(found),
+        measures=MEASURES,
+        failures=tuple(_failures(found)),
+        tables=(_offsets(found),) if found.pairs else (),
+        pictures=_pictures(found),
+        notes=tuple(_notes(found)),
+    )
+
+
+def sentence(found: ClockResult) -> str:
+    """The finding in one sentence."""
+    if not found.pairs:
+        return "Nothing tells how the clocks ran: no request has both the app's delay and its service time."
+    called = names(found)
+    pairs, idle = found.pairs, [row for row in found.pairs if row["idle"]]
+    text = f"{len(idle)} of {counted(len(pairs), 'clock')} {'is' if len(idle) == 1 else 'are'} known"
+    if idle:
+        text += f" to ±{milliseconds(max(row['uncertainty'] for row in idle))} ms or better"
+    if len(idle) < len(pairs):
+        text += f", {len(pairs) - len(idle)} had too little idle time to tell"
+    drifting = [row for row in pairs if row["drift"]]
+    if drifting:
+        fastest = max(drifting, key=lambda row: abs(row["drift"]))
+        text += f"; {called[_key(fastest)]} gains {formatted(fastest['drift'] * 1e6, '+.1f')} ppm on nginx's"
+    stepped = [(abs(step["change"]), row, step) for row in pairs for step in row["steps"]]
+    if stepped:
+        _, row, step = max(stepped, key=lambda one: one[0])
+        times = "once" if len(stepped) == 1 else counted(len(stepped), "time")
+        text += f"; clocks were set {times}, {called[_key(row)]} by {signed(step['change'])} ms"
+        text += f" at {step['at']:%H:%M:%S} UTC"
+    return text + "."
+
+
+def names(found: ClockResult) -> dict[Pair, str]:
+    """Pairs as people call them: by the backend alone where there is one proxy."""
+    pairs = [(row["proxy"], row["upstream"]) for row in (*found.pairs, *found.silent)]
+    several = len({proxy for proxy, _ in pairs}) > 1
+    return {(proxy, upstream): f"{proxy or '–'} → " * several + (upstream or "–") for proxy, upstream in pairs}
+
+
+def _key(row: dict[str, Any]) -> Pair:
+    return row["proxy"], row["upstream"]
+
+
+def signed(seconds: float) -> str:
+    """Seconds as milliseconds with their sign."""
+    return formatted(seconds * 1000, "+,.1f")
+
+
+def _offsets(found: ClockResult) -> Table:
+    called = names(found)
+    segments = [segment for row in found.pairs for segment in row["segments"]]
+    days = {segment[end].date() for segment in segments for end in ("from", "to")}
+    rows = tuple(
+        (
+            called[_key(row)] if not number else "",
+            _at(segment["from"], days),
+            _at(segment["to"], days),
+            signed(segment["offset"]),
+            milliseconds(segment["uncertainty"]),
+            formatted(segment["drift"] * 1e6, "+.1f") if segment["drift"] else "0",
+            _allowed(segment),
+            f"{segment['requests']:,}",
+        )
+        for row in found.pairs
+        for number, segment in enumerate(row["segments"])
+    )
+    headings = ("clock", "from", "to", "offset", "±", "ppm", "ppm allowed", "requests")
+    return Table(headings, rows, title="The app's clock less nginx's, ms, half-way from–to; drift in ppm", shown=20)
+
+
+def _at(instant: datetime, days: set[Any]) -> str:
+    return f"{instant:%H:%M:%S}" if len(days) == 1 else f"{instant:%m-%d %H:%M}"
+
+
+def _allowed(segment: dict[str, Any]) -> str:
+    if segment["drift_lower"] is None:
+        return "–"
+    return f"{formatted(segment['drift_lower'] * 1e6, '+.0f')} … {formatted(segment['drift_upper'] * 1e6, '+.0f')}"
+
+
+def _failures(found: ClockResult) -> list[str]:
+    called = names(found)
+    return [
+        f"what requests say of the clock of {called[_key(row)]} disagrees by {milliseconds(row['contradiction'])} ms, "
+        "and no drift and no step explains it: its delays, or its service times, are not what they seem"
+        for row in found.pairs
+        if row["contradiction"] > NETWORK_GAP
+    ]
+
+
+def _notes(found: ClockResult) -> list[str]:
+    called = names(found)
+    notes = []
+    busy = [row for row in found.pairs if not row["idle"]]
+    for row in busy[:NAMED]:
+        segment = max(row["segments"], key=lambda one: one["upper"] - one["lower"])
+        notes.append(
+            f"Too little idle time to tell of {called[_key(row)]}: its queue was never seen empty, so all that is "
+            f"certain is an offset between {signed(segment['lower'])} and {signed(segment['upper'])} ms, "
+            f"an interval of {milliseconds(segment['upper'] - segment['lower'])} ms. The estimate follows the way "
+            "back, which has no queue. A window with an idle minute in it (--since, --until) tells more."
+        )
+    if len(busy) > NAMED:
+        notes.append(f"So it is with {len(busy) - NAMED} more.")
+    if found.silent:
+        listed = ", ".join(called[_key(row)] for row in found.silent[:NAMED])
+        more = f" and {len(found.silent) - NAMED} more" if len(found.silent) > NAMED else ""
+        notes.append(f"No request tells anything of the clocks of {listed}{more}; their offset is taken as 0.")
+    return notes
+
+
+def _pictures(found: ClockResult) -> tuple[Picture, ...]:
+    if not found.pairs:
+        return ()
+    from sojourn.analyses.clock.charts import offsets_over_time  # noqa: PLC0415 - drawn for pages only
+
+    return (
+        Picture(
+            "clock-over-time",
+            "Offsets over time",
+            "The app's clock less nginx's, as a line; the band is what the requests of each short window allow.",
+            lambda: offsets_over_time(found),
+            reading(found),
+        ),
+    )
+
+
+def reading(found: ClockResult) -> str:
+    """The clock that was farthest from nginx's, and how many there are."""
+    called = names(found)
+    farthest = max(
+        ((segment, row) for row in found.pairs for segment in row["segments"]),
+        key=lambda one: abs(one[0]["offset"]),
+    )
+    segment, row = farthest
+    steps = sum(len(row["steps"]) for row in found.pairs)
+    of = (
+        f"the farthest of {counted(len(found.pairs), 'clock')} from nginx's"
+        if len(found.pairs) > 1
+        else "off nginx's clock"
+    )
+    times = "once" if steps == 1 else counted(steps, "time")
+    return (
+        f"{called[_key(row)]} is {of}, by {signed(segment['offset'])} ms, known to "
+        f"±{milliseconds(segment['uncertainty'])} ms; " + (f"clocks were set {times}." if steps else "none was set.")
+    )

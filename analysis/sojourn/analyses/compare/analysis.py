@@ -1,0 +1,241 @@
+"""Two windows or runs side by side: what changed, by how much for certain, and which component did it.
+
+The mean response time is the sum of its components' means, and so is the mean of the slowest 1 %: changes of components
+add up to the change of the whole, exactly. Quantiles do not add, so a change of p99 is attributed by the composition of
+the requests at and above it, on either side. Which routes it comes from: ``sojourn.analyses.compare.contributions``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.analyses.compare.change import Change, cause_of, change_of, made_of, moved, signed
+from sojourn.analyses.compare.contributions import GroupChange, contributions, largest_groups
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.components import COMPONENTS
+from sojourn.model.errors import SojournError
+from sojourn.model.result import Result
+from sojourn.model.statistics import QUANTILES
+from sojourn.timeline.time_blocks import (
+    BLOCK,
+    LEVEL,
+    RESAMPLES,
+    WINDOWS,
+    Blocks,
+    blocks,
+    quantiles_of,
+    resampled_windows,
+    tail_means,
+)
+
+Floats = npt.NDArray[np.float64]
+
+FIGURES = ("mean", *QUANTILES)
+TAIL = "p99"
+ENOUGH = 1_000  # requests: of fewer, the slowest 1 % are a handful
+GROUPS = 100  # the largest; the others together are one
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """What changed from A to B.
+
+    Attributes:
+        a, b: the splits. names: what they are called.
+        figures: mean, p50 … p999 of the response time.
+        components: component -> its mean over all requests; they sum to the mean.
+        tail: component -> its mean at and above p99; they sum to ``tail_mean``.
+        by: the group; groups: most contribution first, all but the ``GROUPS`` largest as one. groups_total: how many
+            there are.
+    """
+
+    a: SplitResult
+    b: SplitResult
+    names: tuple[str, str]
+    figures: dict[str, Change]
+    components: dict[str, Change]
+    tail: dict[str, Change]
+    tail_mean: Change
+    by: str
+    groups: tuple[GroupChange, ...]
+    groups_total: int
+
+    @property
+    def rates(self) -> tuple[float | None, float | None]:
+        """Requests/s on either side, over its window."""
+        return _rate(self.a), _rate(self.b)
+
+    @property
+    def failures(self) -> list[str]:
+        """What the audit of either side found; said first."""
+        sides = zip(self.names, (self.a, self.b), strict=True)
+        return [f"{name}: {text}" for name, side in sides for text in side.audit.failures()]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know."""
+        found = []
+        few = [name for name, side in zip(self.names, (self.a, self.b), strict=True) if side.requests < ENOUGH]
+        if few:
+            found.append(f"{' and '.join(few)}: fewer than {ENOUGH:,} requests; the slowest 1 % are a handful.")
+        rates = self.rates
+        if rates[0] and rates[1] and abs(rates[1] / rates[0] - 1) > 0.1:
+            found.append(
+                f"The load was not the same: {rates[0]:.4g} and {rates[1]:.4g} requests/s. A queue answers to load "
+                "before anything else."
+            )
+        return found
+
+    @property
+    def cause(self) -> str | None:
+        """The cause with the largest part of the change of the mean; None where that is not told from chance."""
+        return cause_of(self.components, self.figures["mean"]) if self.figures["mean"].certain else None
+
+    @property
+    def tail_cause(self) -> str | None:
+        """The same of the slowest 1 %."""
+        certain = self.tail_mean.certain or self.figures[TAIL].certain
+        return cause_of(self.tail, self.tail_mean) if certain else None
+
+    @property
+    def sentence(self) -> str:
+        """The verdict: what changed, by how much, and what it is made of."""
+        p99, mean = self.figures[TAIL], self.figures["mean"]
+        told = []
+        if self.tail_cause is not None:
+            made = made_of(self.tail, self.tail_mean, self.tail_cause)
+            told.append(f"{moved('p99', p99)}; of the slowest 1 % ({signed(self.tail_mean.change)} ms), {made}.")
+        if self.cause is not None:
+            told.append(f"{moved('The mean', mean)}: {made_of(self.components, mean, self.cause)}.")
+        if not told:
+            told.append(f"Nothing changed that can be told from chance. {moved('p99', p99)}.")
+        return " ".join(told)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``sojourn compare --json`` prints."""
+        return {
+            "a": self._side(self.names[0], self.a),
+            "b": self._side(self.names[1], self.b),
+            "response_time": {name: change.to_dict() for name, change in self.figures.items()},
+            "components": _with_shares(self.components, self.figures["mean"]),
+            "tail": {TAIL: {"mean": self.tail_mean.to_dict(), "components": _with_shares(self.tail, self.tail_mean)}},
+            "by": {
+                self.by: [
+                    {
+                        self.by: group.name,
+                        "requests": dict(zip("ab", group.requests, strict=True)),
+                        "share": dict(zip("ab", group.share, strict=True)),
+                        "mean": dict(zip("ab", group.mean, strict=True)),
+                        "mix": group.mix,
+                        "within": group.within,
+                        "contribution": group.contribution,
+                        "low": group.low,
+                        "high": group.high,
+                    }
+                    for group in self.groups
+                ]
+            },
+            "verdict": {"cause": self.cause, "tail_cause": self.tail_cause, "sentence": self.sentence},
+            "bootstrap": {"resamples": RESAMPLES, "level": LEVEL, "windows": WINDOWS, "block": BLOCK},
+            "failures": self.failures,
+            "notes": self.notes,
+        }
+
+    @staticmethod
+    def _side(name: str, side: SplitResult) -> dict[str, Any]:
+        whole = side.to_dict()
+        keys = ("records", "requests", "window", "response_time", "components", "means", "queueing_share", "audit")
+        return {"name": name, "rate": _rate(side), **{key: whole[key] for key in keys}}
+
+
+def compare(
+    a: SplitResult, b: SplitResult, *, by: str = "route", names: tuple[str, str] = ("A", "B"), seed: int = 0
+) -> Comparison:
+    """What changed from ``a`` to ``b``.
+
+    Args:
+        a, b: splits whose rows can be read.
+        by: a column of the rows.
+        names: of the sides.
+        seed: of the bootstrap.
+
+    Raises:
+        SojournError: a side has no request.
+    """
+    for name, side in zip(names, (a, b), strict=True):
+        if side.response_time["mean"] is None:
+            raise SojournError(f"{name}: no request to compare")
+    largest, total = largest_groups((a.rows, b.rows), by, GROUPS)
+    parts = blocks(a.rows, by, largest), blocks(b.rows, by, largest)
+    as_is = np.ones((1, WINDOWS))
+    weights = np.vstack([as_is, resampled_windows(seed)]), np.vstack([as_is, resampled_windows(seed + 1)])
+    tails = [_tail(side) for side in (a, b)]
+    again = [tail_means(part, weight, QUANTILES[TAIL]) for part, weight in zip(parts, weights, strict=True)]
+    spread = {name: again[1][name] - again[0][name] for name in COMPONENTS}
+    sums = [math.fsum(tail.values()) for tail in tails]
+    return Comparison(
+        a=a,
+        b=b,
+        names=names,
+        figures=_figures(a, b, parts, weights),
+        components=_components(a, b, parts, weights),
+        tail={name: change_of(tails[0][name], tails[1][name], spread[name]) for name in COMPONENTS},
+        tail_mean=change_of(sums[0], sums[1], np.sum(list(spread.values()), axis=0)),
+        by=by,
+        groups=tuple(contributions(*parts, *weights)),
+        groups_total=total,
+    )
+
+
+def _tail(side: SplitResult) -> dict[str, float]:
+    return side.tail[TAIL]["components"]  # type: ignore[return-value]
+
+
+def _figures(
+    a: SplitResult, b: SplitResult, parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats]
+) -> dict[str, Change]:
+    levels = tuple(QUANTILES.values())
+    one, other = (quantiles_of(part, weight, levels) for part, weight in zip(parts, weights, strict=True))
+    means = [
+        _mean(part, weight, np.sum(list(part.sums.values()), axis=0))
+        for part, weight in zip(parts, weights, strict=True)
+    ]
+    spread = {"mean": means[1] - means[0]}
+    spread |= {name: other[:, column] - one[:, column] for column, name in enumerate(QUANTILES)}
+    return {
+        name: change_of(a.response_time[name] or 0.0, b.response_time[name] or 0.0, spread[name]) for name in FIGURES
+    }
+
+
+def _components(
+    a: SplitResult, b: SplitResult, parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats]
+) -> dict[str, Change]:
+    found = {}
+    for name in COMPONENTS:
+        one, other = (_mean(part, weight, part.sums[name]) for part, weight in zip(parts, weights, strict=True))
+        found[name] = change_of(a.means[name], b.means[name], other - one)
+    return found
+
+
+def _mean(part: Blocks, weights: Floats, sums: Floats) -> Floats:
+    return (weights @ sums.sum(axis=1)) / np.maximum(weights @ part.requests.sum(axis=1), 1e-12)
+
+
+def _with_shares(parts: dict[str, Change], whole: Change) -> list[dict[str, object]]:
+    """Rows of components; share: of the change of the whole, where that is told from chance."""
+    return [
+        {"component": name, **change.to_dict(), "share": change.change / whole.change if whole.certain else None}
+        for name, change in parts.items()
+    ]
+
+
+def _rate(side: SplitResult) -> float | None:
+    if side.window is None:
+        return None
+    seconds = (side.window[1] - side.window[0]).total_seconds()
+    return side.requests / seconds if seconds > 0 else None

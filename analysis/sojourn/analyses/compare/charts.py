@@ -1,0 +1,70 @@
+"""Two sides of a comparison: what their response times are made of, and what each component changed by."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from sojourn.analyses.compare.analysis import Comparison
+from sojourn.present.palette import OTHER, PARTS, QUEUEING, SERVICE
+from sojourn.present.section import Chart
+
+WIDTH = 640
+PART_OF = {"connect": "queueing delay", "queue": "queueing delay", "service_time": "service time"}
+ORDER = ("everything else", "service time", "queueing delay")
+COLOURS = {"queueing delay": QUEUEING, "service time": SERVICE, "everything else": OTHER}
+
+
+def composition(found: Comparison) -> alt.Chart:
+    """Mean of all requests and of the slowest 1 %, on either side, divided into queueing, service and the rest."""
+    rows = []
+    for label, source in (("all", found.components), ("slowest 1 %", found.tail)):
+        for side in ("a", "b"):
+            sums = dict.fromkeys(ORDER, 0.0)
+            for name, change in source.items():
+                sums[PART_OF.get(name, "everything else")] += getattr(change, side)
+            name = found.names[0 if side == "a" else 1]
+            rows += [(label, f"{side.upper()}: {name}", part, value, ORDER.index(part)) for part, value in sums.items()]
+    table = pl.DataFrame(rows, schema=["requests", "side", "part", "seconds", "rank"], orient="row")
+    return (
+        alt.Chart(_data(table))
+        .mark_bar()
+        .encode(
+            x=alt.X("seconds:Q", title="mean response time (s)", stack="zero"),
+            y=alt.Y("side:N", title=None),
+            row=alt.Row("requests:N", title=None, sort=["all", "slowest 1 %"]),
+            color=alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values()))),
+            order=alt.Order("rank:Q"),
+            tooltip=["requests:N", "side:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f")],
+        )
+        .resolve_scale(x="independent")
+        .properties(width=WIDTH - 120, height=70)
+    )
+
+
+def changes(found: Comparison) -> Chart:
+    """Change of each component's mean over the slowest 1 %, with its interval; they sum to the change of the whole."""
+    rows = [
+        (name.replace("_", " "), change.change, change.low, change.high, PART_OF.get(name, "everything else"))
+        for name, change in found.tail.items()
+        if change.a or change.b
+    ]
+    table = pl.DataFrame(rows, schema=["component", "change", "low", "high", "part"], orient="row")
+    y = alt.Y("component:N", title=None, sort=None)
+    scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
+    bars = (
+        alt.Chart(_data(table))
+        .mark_bar(opacity=0.85)
+        .encode(
+            x=alt.X("change:Q", title="change of the slowest 1 %, B less A (s)"),
+            y=y,
+            color=alt.Color("part:N", title=None, scale=scale),
+            tooltip=["component:N", *(alt.Tooltip(f"{name}:Q", format="+.4~f") for name in ("change", "low", "high"))],
+        )
+    )
+    spread = alt.Chart(_data(table)).mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", y=y)
+    return alt.layer(bars, spread).properties(width=WIDTH, height=40 + 24 * len(table))
+
+
+def _data(table: pl.DataFrame) -> alt.InlineData:
+    return alt.InlineData(values=table.with_columns(pl.col(pl.Float64).round_sig_figs(6)).to_dicts())

@@ -1,0 +1,57 @@
+"""``sojourn compare``: what changed, and which component did it?
+
+Measures the split of either side, and the difference of each component's mean, over all requests and the slowest 1 %.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.common import instant
+from sojourn.cli.sources import AsJson, Quiet, Since, Spans, SplitBy, Until, Where, answer, column_of, split_of
+
+
+def compare(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="A B", help="Two sources, as every command takes them; or one, with --at."),
+    ],
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="One source: before T against from T on. ISO 8601, unix seconds, 10m."),
+    ] = None,
+    by: SplitBy = "route",
+    spans: Spans = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare two windows or runs: what changed, and by chance or not."""
+    column = column_of(by)
+    middle = instant(at)
+    if middle is None and len(sources) != 2:
+        raise typer.BadParameter(f"give two sources, or one with --at; not {len(sources)}", param_hint="A B")
+    if middle is not None and (len(sources) != 1 or sources == ["-"]):
+        raise typer.BadParameter("give one source, which can be read twice", param_hint="--at")
+    from sojourn.analyses.compare.analysis import compare as run  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.compare.section import compare_section  # noqa: PLC0415
+    from sojourn.model.dsn import hidden  # noqa: PLC0415
+    from sojourn.model.errors import SojournError  # noqa: PLC0415
+
+    one, other = (sources * 2)[:2]
+    text = None if middle is None else middle.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    names = (hidden(one), hidden(other)) if text is None else (f"before {text}", f"from {text}")
+    sides = []
+    for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
+        try:
+            found = split_of([source], spans=spans, since=begin, until=end, where=where, columns=(column,), quiet=quiet)
+        except SojournError as error:
+            raise SojournError(f"{name}: {error}") from None
+        sides.append(found)
+    compared = run(sides[0], sides[1], by=column, names=names)
+    answer(compared.to_dict(), compare_section(compared), as_json=as_json)

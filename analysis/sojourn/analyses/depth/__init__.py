@@ -1,0 +1,1 @@
+"""Count requests in system over time and on arrival, and how busy the workers were."""

@@ -1,0 +1,266 @@
+"""How deep the queue was, how many were in service and how busy the workers were: over time, and as arrivals found it.
+
+Everything is counted from the log's own instants. At a backend, at instant t:
+
+    waiting      requests with arrival <= t < end of their wait
+    gone         requests that were given up on, but that the app has yet to take: they are still ahead of others
+    in service   requests that hold a worker (until the end of their span where there is one: an answer that streams on
+                 holds its worker longer than its headers show)
+    utilisation  in service / workers
+
+By Little's law (Little 1961) the time average of the waiting equals the arrival rate times the mean wait. What arrivals
+find on average equals the time average when they come at random (PASTA: Wolff 1982); a balancer that takes turns, or
+clients that come in bursts, make the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.formatting import iso
+from sojourn.model.frame import INSTANT
+from sojourn.model.result import Result
+from sojourn.timeline.busiest_excerpt import Scene, scene_of
+from sojourn.timeline.charge import Services, services_of
+from sojourn.timeline.classes import summed
+from sojourn.timeline.steps import Steps
+from sojourn.timeline.tables import workers_table
+from sojourn.timeline.visits import Visits, visits
+from sojourn.timeline.windows import Windows
+
+__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth", "depth_of", "seen_on_arrival"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ALL = "all"  # every backend together
+COARSE = [digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)]
+DRAWN = 300  # requests of the scene
+MICROSECOND = 1e-6  # s: instants nearer than this are one
+OVER_TIME_SCHEMA = {
+    "begin": INSTANT,
+    "upstream": pl.String(),
+    "waiting": pl.Float64(),
+    "gone": pl.Float64(),
+    "in_service": pl.Float64(),
+    "in_system": pl.Float64(),
+    "utilisation": pl.Float64(),
+    "most_waiting": pl.Int64(),
+    "arrivals": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class DepthResult(Result):
+    """What ``depth`` found. Seconds; numbers of requests are averages where they are not whole.
+
+    Attributes:
+        requests: with a known wait; the ``window`` is from the first of their instants to the last.
+        overall, backends: waiting, gone, in_service, in_system, utilisation (time averages), most_waiting, arrivals,
+            mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers; ``backends`` with upstream.
+        peak: upstream, waiting, at: the deepest queue there was; None of no queue.
+        seen: low, high (requests waiting at the same backend on arrival, inclusive), requests, share, wait (mean).
+        over_time: columns of ``OVER_TIME_SCHEMA``; the upstream "all" is the sum.
+        width: of its windows.
+        streamed: worker time after the headers, known from spans.
+        told: requests with a span. silent: requests whose app did not say how long it worked.
+        scene: the requests around the deepest queue, one by one; None of visits that do not tell when requests ended.
+    """
+
+    requests: int
+    window: tuple[datetime, datetime] | None
+    overall: dict[str, Any]
+    backends: list[dict[str, Any]]
+    peak: dict[str, Any] | None
+    seen: pl.DataFrame
+    over_time: pl.DataFrame
+    width: float
+    streamed: float
+    told: int
+    silent: int
+    workers: list[dict[str, Any]]
+    left_out: dict[str, int]
+    scene: Scene | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``sojourn depth --json`` prints."""
+        return {
+            "visits": self.requests,
+            "window": self.window and {"from": iso(self.window[0]), "to": iso(self.window[1])},
+            "overall": self.overall,
+            "backends": self.backends,
+            "peak": self.peak and {**self.peak, "at": iso(self.peak["at"])},
+            "on_arrival": self.seen.to_dicts(),
+            "over_time": {
+                "seconds": self.width,
+                "windows": [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)],
+            },
+            "streamed_seconds": self.streamed,
+            "spans": self.told,
+            "silent": self.silent,
+            "workers": self.workers,
+            "left_out": self.left_out,
+        }
+
+
+def depth(
+    rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, width: float | None = None
+) -> DepthResult:
+    """Depth of split rows (``SplitResult.rows``); see ``depth_of``. ``workers``: per backend; None: read off."""
+    return depth_of(visits(rows, columns=("header", "app_service", "span_seconds"), workers=workers), width=width)
+
+
+def depth_of(found: Visits, *, width: float | None = None) -> DepthResult:
+    """Depth of visits.
+
+    Args:
+        found: with ``header`` in its frame, a request whose app did not say how long it worked is in service until its
+            answer began; with ``app_service`` and ``span_seconds``, what streaming adds is told.
+        width: of the windows over time, s; None: so that there are at most 240.
+    """
+    services = services_of(found)
+    late = services.begin > found.wait_end + MICROSECOND
+    taken = np.where(late, services.begin, found.wait_end)
+    intervals = {
+        "waiting": (found.arrival, found.wait_end),
+        "gone": (found.wait_end, taken),
+        "in_service": (services.begin, services.end),
+    }
+    known = ~np.isnan(services.end)
+    # Where a wait is below zero, a service begins before its request arrived.
+    first = float(min(found.arrival.min(), services.begin[known].min(initial=np.inf))) if len(found) else 0.0
+    last = float(max(found.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(found) else 0.0
+    windows = Windows.over(found.base, first, last, seconds=width)
+    seen_waiting, seen_serving = seen_on_arrival(found, taken, services)
+    backends, tables, wait = [], [], found.wait
+    for code, name in [*enumerate(found.backends), (-1, ALL)]:
+        here = np.arange(len(found)) if code < 0 else found.at_backend[code]
+        steps = {key: Steps.of(begin[here], end[here]) for key, (begin, end) in intervals.items()}
+        count = int(found.workers.count.sum() if code < 0 else found.workers.count[code])
+        figures = _figures(steps, first, last, count)
+        figures |= {
+            "arrivals": len(here),
+            "mean_wait": float(wait[here].mean()) if len(here) else 0.0,
+            "seen_waiting": float(seen_waiting[here].mean()) if len(here) else 0.0,
+            "seen_in_system": float((seen_waiting[here] + seen_serving[here]).mean()) if len(here) else 0.0,
+            "workers": count,
+        }
+        backends.append({"upstream": name, **figures})
+        tables.append(_over_time(windows, name, steps, found.arrival[here], count, (first, last)))
+    overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
+    whole = (found.base + timedelta(seconds=first), found.base + timedelta(seconds=last))
+    streamed, told = _streamed(found)
+    return DepthResult(
+        requests=len(found),
+        window=whole if len(found) else None,
+        overall=overall,
+        backends=backends,
+        peak=_peak(found),
+        seen=_by_depth(seen_waiting, found.wait),
+        over_time=pl.concat(tables) if len(found) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
+        width=windows.seconds,
+        streamed=streamed,
+        told=told,
+        silent=int((~services.said).sum()),
+        workers=workers_table(found),
+        left_out=dict(found.left_out),
+        scene=scene_of(found, DRAWN) if len(found) and "time" in found.frame.columns else None,
+    )
+
+
+def _figures(steps: dict[str, Steps], first: float, last: float, workers: int) -> dict[str, Any]:
+    seconds = last - first
+    spent = {key: step.between(np.array([first, last])) for key, step in steps.items()} if seconds > 0 else {}
+    figures: dict[str, Any] = {key: float(spent[key][0][0]) / seconds if spent else 0.0 for key in steps}
+    figures["in_system"] = sum(figures.values())
+    figures["utilisation"] = figures["in_service"] / workers if workers else 0.0
+    figures["most_waiting"] = int(spent["waiting"][1][0]) if spent else 0
+    return figures
+
+
+def _over_time(
+    windows: Windows, name: str | None, steps: dict[str, Steps], arrivals: Floats, workers: int,
+    bounds: tuple[float, float],
+) -> pl.DataFrame:  # fmt: skip
+    edges = windows.edges
+    # The first and the last window are as long as the log covers them.
+    length = np.maximum(np.minimum(edges[1:], bounds[1]) - np.maximum(edges[:-1], bounds[0]), 1e-9)
+    spent = {key: step.between(edges) for key, step in steps.items()}
+    mean = {key: seconds / length for key, (seconds, _) in spent.items()}
+    return pl.DataFrame(
+        {
+            "begin": windows.begins,
+            "upstream": [name] * windows.count,
+            **mean,
+            "in_system": sum(mean.values()),
+            "utilisation": mean["in_service"] / max(workers, 1),
+            "most_waiting": spent["waiting"][1],
+            "arrivals": np.bincount(windows.of(arrivals), minlength=windows.count),
+        },
+        schema=OVER_TIME_SCHEMA,
+    )
+
+
+def seen_on_arrival(found: Visits, taken: Floats, services: Services) -> tuple[Ints, Ints]:
+    """Per request: how many waited (given up on or not) and were in service at its backend when it arrived."""
+    waiting, serving = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
+    begin, end = services.begin, services.end
+    for here in found.at_backend:
+        now = found.arrival[here]
+        sound = taken[here] >= now
+        # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
+        before: Ints = np.cumsum(sound) - sound
+        waiting[here] = before - np.searchsorted(np.sort(taken[here][sound]), now, "right")
+        # One that was taken the instant it arrived, before this one did, has left the queue by then.
+        waiting[here] += sound & (taken[here] <= now)
+        held = end[here] > begin[here]
+        begun, free = np.sort(begin[here][held]), np.sort(end[here][held])
+        serving[here] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
+        serving[here] -= held & (begin[here] <= now) & (end[here] > now)
+    return np.maximum(waiting, 0), serving
+
+
+def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
+    """Requests by the depth they found: 0 to 9 one by one, then 10-19, 20-49, 50-99, 100-199 and so on."""
+    deepest = int(seen.max()) if len(seen) else 0
+    edges = [*range(10), *(edge for edge in COARSE if edge <= deepest)]
+    places = np.searchsorted(edges, seen, "right") - 1
+    count = np.bincount(places, minlength=len(edges))
+    waits = summed(places, wait, len(edges))
+    highs = [*(edge - 1 for edge in edges[1:]), max(edges[-1], deepest)]
+    return pl.DataFrame(
+        {
+            "low": edges,
+            "high": highs,
+            "requests": count,
+            "share": count / max(len(seen), 1),
+            "wait": np.divide(waits, count, out=np.zeros_like(waits), where=count > 0),
+        },
+        schema={"low": pl.Int64, "high": pl.Int64, "requests": pl.Int64, "share": pl.Float64, "wait": pl.Float64},
+    ).filter(pl.col("requests") > 0)
+
+
+def _peak(found: Visits) -> dict[str, Any] | None:
+    deepest: dict[str, Any] | None = None
+    for here, name in zip(found.at_backend, found.backends, strict=True):
+        steps = Steps.of(found.arrival[here], found.wait_end[here])
+        if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
+            k = int(steps.level.argmax())
+            at = found.base + timedelta(seconds=float(steps.at[k]))
+            deepest = {"upstream": name, "waiting": int(steps.level[k]), "at": at}
+    return deepest
+
+
+def _streamed(found: Visits) -> tuple[float, int]:
+    if not {"app_service", "span_seconds"} <= set(found.frame.columns):
+        return 0.0, 0
+    told = pl.col("span_seconds").is_not_null()
+    later = (pl.col("span_seconds") - pl.col("app_service")).filter(told)
+    return found.frame.select(later.sum(), told.sum().alias("told")).row(0)

@@ -1,0 +1,168 @@
+"""The sequence chart: every request on its way from the client through nginx to a worker and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from sojourn.present.chart_sizes import COARSE
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNTOLD
+from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, TURNED_AWAY
+
+MOST = 60
+"""More requests than this are no longer told apart."""
+
+CLIENT, NGINX, WORKER = 0.0, 1.0, 2.0
+LANES = {CLIENT: "client", NGINX: "nginx", WORKER: "worker"}
+WAITING, WORKING, FOR_NOBODY, NOTHING_TELLS = "waiting", "work", "for nobody", "nothing tells"
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, NOTHING_TELLS: UNTOLD}
+WIDTH, LEAST_HEIGHT = 560, 320
+BESIDE = 0.05  # between one waiting request and the next, in lanes
+SHORTEST = 1e-3  # s that are drawn where nothing takes any time
+ROOM = 0.85  # for all who wait at one time, in lanes: they stay between nginx and the worker
+
+
+def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
+    """Time goes down; columns of ``stays`` as of ``sojourn.timeline.request_timelines.STAY``.
+
+    Each request is a line from the client through nginx to the worker, a bar beside the worker for as long as it waits,
+    a bar on the worker's own line (those of several side by side) for as long as it holds it, grey from when nobody is
+    there any more to take the answer, and a line back: from the worker, or, for one that was given up on, from nginx,
+    which stopped waiting. Where nothing tells whether it waited or was worked on, the bar beside the worker says so.
+    """
+    table = stays.head(MOST)
+    bars = _bars(table)
+    arrows = _arrows(table)
+    ends = [
+        {"lane": CLIENT, "t": row["left"], "what": row["outcome"], "request": f"#{row['number']}"}
+        for row in table.to_dicts()
+    ]
+    kept = [what for what in COLOURS if what != NOTHING_TELLS or any(bar["what"] == what for bar in bars)]
+    last = max([bar["end"] for bar in bars] + [each["t"] for each in ends] + [SHORTEST])
+
+    def down(field: str) -> alt.Y:
+        scale = alt.Scale(domain=[0, last * 1.02], reverse=True, nice=False)
+        return alt.Y(field, scale=scale, title="seconds since the first request")
+
+    labels = " || ".join(f"datum.value == {int(lane)} ? '{name}'" for lane, name in LANES.items())
+    x = alt.X(
+        "lane:Q",
+        scale=alt.Scale(domain=[-0.6, 2.3], nice=False),
+        axis=alt.Axis(values=list(LANES), labelExpr=labels.replace(" || ", " : ") + " : ''", grid=True, orient="top"),
+        title=None,
+    )
+    waits = (
+        alt.Chart(alt.InlineData(values=bars))
+        .mark_bar(width=6, tooltip=True)
+        .encode(
+            x=x,
+            y=down("begin:Q"),
+            y2="end:Q",
+            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kept, range=[COLOURS[what] for what in kept])),
+            tooltip=["request:N", "what:N", alt.Tooltip("seconds:Q", format=".4~g")],
+        )
+    )
+    ways = (
+        alt.Chart(alt.InlineData(values=arrows))
+        .mark_rule(color="#808080", strokeWidth=1)
+        .encode(x=x, x2="to:Q", y=down("t:Q"), y2="until:Q")
+    )
+    numbers = (
+        alt.Chart(alt.InlineData(values=_names(table)))
+        .mark_text(align="right", fontSize=11)
+        .encode(x=x, y=down("t:Q"), text="request:N")
+    )
+    crosses = (
+        alt.Chart(alt.InlineData(values=ends))
+        .mark_point(size=70, filled=False, strokeWidth=2)
+        .encode(
+            x=x,
+            y=down("t:Q"),
+            shape=alt.Shape(
+                "what:N",
+                title=None,
+                scale=alt.Scale(domain=[SERVED, GIVEN_UP, TURNED_AWAY], range=["circle", "cross", "triangle-down"]),
+            ),
+            color=alt.value("#808080"),
+            tooltip=["request:N", "what:N", alt.Tooltip("t:Q", format=".4~g")],
+        )
+    )
+    height = max(LEAST_HEIGHT, 40 * len(table))
+    return (ways + waits + numbers + crosses).properties(width=WIDTH, height=height, title=title)
+
+
+def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
+    bars: list[dict[str, Any]] = []
+    beside = min(BESIDE, ROOM / (_places(table) + 2))
+
+    def add(what: str, lane: float, begin: float, end: float, number: int) -> None:
+        if end > begin:
+            bars.append(
+                {
+                    "what": what,
+                    "lane": lane,
+                    "begin": begin,
+                    "end": end,
+                    "seconds": end - begin,
+                    "request": f"#{number}",
+                }
+            )
+
+    # Those who wait at one time stand side by side.
+    busy: list[float] = []
+    held: list[float] = []
+    for row in table.to_dicts():
+        number, begin, end, left = row["number"], row["begin"], row["end"], row["left"]
+        until = left if begin is None else begin
+        place = next((n for n, free in enumerate(busy) if free <= row["arrival"]), len(busy))
+        busy[place : place + 1] = [until]
+        lane = WORKER - beside * (place + 2)
+        add(NOTHING_TELLS if row.get("told") is False else WAITING, lane, row["arrival"], min(until, left), number)
+        add(FOR_NOBODY, lane, max(row["arrival"], left), until, number)
+        if begin is not None and end is not None:
+            at = next((n for n, free in enumerate(held) if free <= begin + COARSE), len(held))
+            held[at : at + 1] = [end]
+            worker = WORKER + BESIDE * at
+            add(WORKING, worker, begin, min(end, max(left, begin)), number)
+            add(FOR_NOBODY, worker, max(begin, left), end, number)
+    return bars
+
+
+def _places(table: pl.DataFrame) -> int:
+    """How many wait at one time at the most."""
+    until = [row["left"] if row["begin"] is None else row["begin"] for row in table.to_dicts()]
+    steps = sorted([(at, 1) for at in table["arrival"].to_list()] + [(at, -1) for at in until])
+    waiting = most = 0
+    for _, step in steps:
+        waiting += step
+        most = max(most, waiting)
+    return most
+
+
+def _names(table: pl.DataFrame) -> list[dict[str, Any]]:
+    # Those who come shortly after one another would be written over one another.
+    columns, apart = (6, 0.09) if max(table["number"].to_list(), default=0) < 100 else (4, 0.15)
+    return [
+        {
+            "lane": CLIENT - 0.03 - apart * ((row["number"] - 1) % columns),
+            "t": row["arrival"],
+            "request": f"#{row['number']}",
+        }
+        for row in table.to_dicts()
+    ]
+
+
+def _arrows(table: pl.DataFrame) -> list[dict[str, Any]]:
+    arrows = []
+    for row in table.to_dicts():
+        come, left, name = row["arrival"], row["left"], f"#{row['number']}"
+        arrows.append({"lane": CLIENT, "to": NGINX, "t": come, "until": come, "request": name})
+        arrows.append({"lane": NGINX, "to": WORKER - BESIDE, "t": come, "until": come, "request": name})
+        # The answer, or nginx's own when it gives up.
+        start = NGINX if row["outcome"] == GIVEN_UP else WORKER
+        arrows.append({"lane": start, "to": CLIENT, "t": left, "until": left, "request": name})
+        if row["outcome"] == GIVEN_UP and row["end"] is not None:
+            arrows.append({"lane": WORKER, "to": NGINX + 0.1, "t": row["end"], "until": row["end"], "request": name})
+    return arrows

@@ -1,0 +1,225 @@
+"""The Gantt chart of workers: what each did when, and above them who waited for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+
+from sojourn.model.formatting import printable
+from sojourn.present.chart_sizes import COARSE, WIDTH
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNTOLD
+from sojourn.timeline.busiest_excerpt import Scene
+from sojourn.timeline.request_timelines import SERVED
+
+WAITING, WORKING, FOR_NOBODY, NOTHING_TELLS = "waiting", "in service", "for nobody", "nothing tells"
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, NOTHING_TELLS: UNTOLD}
+BACKENDS = 8
+LANES = 24  # of workers, of all backends
+LINE, GAP, BETWEEN = 14, 3, 20  # pixels: a worker's lane, between two of them, between two backends
+QUEUE = 260  # pixels for those who wait, of all backends
+THIN, THICK, FEW_THICK = 1.5, 7.0, 13.0  # pixels of one who waits; of one among few
+FEW = 24  # requests that are told apart by their numbers
+APART = 0.0015  # of the picture, between one request of a worker and the next
+NUMBERED = 0.04  # of the picture: a bar that a number fits into
+
+Bar = dict[str, Any]
+
+
+@dataclass
+class Block:
+    """A backend: bars of those who wait, by their place in the line, and lanes of workers."""
+
+    name: str
+    waiting: list[tuple[int, Bar]] = field(default_factory=list)
+    lanes: dict[str, list[Bar]] = field(default_factory=dict)
+
+    @property
+    def places(self) -> int:
+        """How long the line is at its longest."""
+        return max((place + 1 for place, _ in self.waiting), default=0)
+
+
+def blocks_of(scene: Scene) -> list[Block]:
+    """The backends of a scene, those with the most waiting, by name; bars in seconds after the scene's begin.
+
+    A request waits in the first free place of its backend's line. A worker that holds several requests at a time
+    (threads) has as many lanes. A request that names no worker, for its answer came too late, lies on the lane of one
+    that was free, and on a lane of its own where none was.
+    """
+    shift = (scene.stays.first - scene.begin).total_seconds()
+    until = (scene.end - scene.begin).total_seconds()
+    blocks: dict[str | None, Block] = {}
+    for (name,), table in scene.stays.table.sort("arrival").group_by("backend", maintain_order=True):
+        text = None if name is None else str(name)
+        rows = [_shifted(row, shift) for row in table.to_dicts()]
+        block = blocks[text] = Block(printable(text or "–", 40))
+        block.waiting = _line(rows, until)
+        block.lanes = _lanes(rows, until)
+    waited = {name: sum(bar["seconds"] for _, bar in block.waiting) for name, block in blocks.items()}
+    chosen: list[Block] = []
+    for name in sorted(blocks, key=lambda name: (-waited[name], name or "")):
+        lanes = sum(len(block.lanes) for block in [*chosen, blocks[name]])
+        if not chosen or (len(chosen) < BACKENDS and lanes <= LANES):
+            chosen.append(blocks[name])
+    return sorted(chosen, key=lambda block: block.name)
+
+
+def _shifted(row: Bar, shift: float) -> Bar:
+    """A stay with its instants in seconds after the scene's begin."""
+    instants = ("arrival", "begin", "end", "left")
+    return {**row, **{name: row[name] + shift for name in instants if row[name] is not None}}
+
+
+def _line(rows: list[Bar], until: float) -> list[tuple[int, Bar]]:
+    """Those who wait, with their places."""
+    places: list[float] = []
+    line = []
+    for row in rows:
+        come, left = row["arrival"], row["left"]
+        leave = left if row["begin"] is None else row["begin"]
+        place = next((number for number, free in enumerate(places) if free <= come), len(places))
+        places[place : place + 1] = [leave]
+        what = WAITING if row["told"] else NOTHING_TELLS
+        bars = (_bar(row, what, come, min(leave, left), until), _bar(row, FOR_NOBODY, max(come, left), leave, until))
+        line += [(place, bar) for bar in bars if bar]
+    return line
+
+
+def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
+    """Worker -> what it does, by the names of the workers."""
+    held = sorted(
+        (row for row in rows if row["begin"] is not None and row["end"] is not None), key=lambda r: r["begin"]
+    )
+    taken: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    lanes: dict[tuple[str, int], list[Bar]] = {}
+    for named in (True, False):
+        for row in held:
+            if (row["worker"] is not None) != named:
+                continue
+            worker, begin, end = printable(row["worker"] or ""), row["begin"], row["end"]
+            able = [lane for lane in taken if not named or lane[0] == worker]
+            free = [lane for lane in able if not _meets(taken[lane], begin, end)]
+            own = (worker, 1 + max((number for name, number in taken if name == worker), default=0))
+            # A named one keeps to its first lane; another was taken by whoever became free last.
+            lane = (
+                min(free, default=own) if named else max(free, key=lambda x: _free_since(taken[x], begin), default=own)
+            )
+            taken.setdefault(lane, []).append((begin, end))
+            good = end if row["outcome"] == SERVED else min(end, max(row["left"], begin))
+            bars = (_bar(row, WORKING, begin, good, until), _bar(row, FOR_NOBODY, good, end, until))
+            lanes.setdefault(lane, []).extend(bar for bar in bars if bar)
+    # Where some have a name, a number would be taken for one.
+    unnamed = "–" if any(name for name, _ in lanes) else ""
+    return {
+        (f"{name or unnamed} ({number})" if number > 1 else name or unnamed) if name or unnamed else f"{number}": bars
+        for (name, number), bars in sorted(lanes.items())
+        if bars
+    }
+
+
+def _free_since(taken: list[tuple[float, float]], begin: float) -> float:
+    """When the last of the intervals before an instant ended."""
+    return max((last for first, last in taken if first < begin), default=float("-inf"))
+
+
+def _meets(taken: list[tuple[float, float]], begin: float, end: float) -> bool:
+    """Whether one of the intervals and this one have more in common than the clocks' coarseness explains."""
+    return any(
+        min(end, last) - max(begin, first) > min(COARSE, (end - begin) / 2, (last - first) / 2) for first, last in taken
+    )
+
+
+def _bar(row: Bar, what: str, begin: float, end: float, until: float) -> Bar | None:
+    """A bar of one request, cut off where the picture ends; None of what is not in it."""
+    first, last = max(begin, 0.0), min(end, until)
+    if last <= first:
+        return None
+    named = {"request": f"#{row['number']}", "route": printable(row["route"] or "–", 40)}
+    seconds = float(f"{end - begin:.4g}")
+    return {"what": what, "from": round(first, 4), "to": round(last, 4), "seconds": seconds, **named}
+
+
+def workers_gantt(scene: Scene) -> alt.LayerChart:
+    """A lane per worker, blue while it is held; above the workers of a backend, a thin line for each one who waits."""
+    blocks = blocks_of(scene)
+    few = len(scene.stays.table) <= FEW
+    thick = FEW_THICK if few else THICK
+    thin = min(max(QUEUE / max(sum(block.places for block in blocks), 1), THIN), thick)
+    whole = (scene.end - scene.begin).total_seconds()
+    bars, names, y = [], [], 0.0
+    for block in blocks:
+        names.append({"name": block.name, "y": y + 7, "bold": 1})
+        room = max(block.places * thin, LINE)
+        for place, bar in block.waiting:
+            # The first of the line is next to the workers.
+            bottom = y + room - place * thin
+            bars.append({**bar, "y": round(bottom - thin, 1), "y2": round(bottom - min(0.3, thin / 5), 1)})
+        y += room + GAP
+        for lane, held in block.lanes.items():
+            bars += [{**_apart(bar, APART * whole), "y": y, "y2": y + LINE} for bar in held]
+            names.append({"name": f"worker {lane}", "y": y + LINE / 2, "bold": 0})
+            y += LINE + GAP
+        y += BETWEEN
+    height = max(y - BETWEEN, LINE)
+    scale = alt.Scale(domain=[0, height], reverse=True, nice=False)
+    begun = round(scene.begin.timestamp() * 1000)
+    x = alt.X("begin:T", title="time (UTC)", scale=alt.Scale(type="utc", nice=False))
+    kept = [what for what in COLOURS if any(bar["what"] == what for bar in bars)]
+    drawn = (
+        alt.Chart(alt.InlineData(values=bars))
+        .mark_rect(stroke=None)
+        .transform_calculate(begin=f"{begun} + 1000 * datum.from", end=f"{begun} + 1000 * datum.to")
+        .encode(
+            x=x,
+            x2="end:T",
+            y=alt.Y("y:Q", scale=scale, axis=None),
+            y2="y2:Q",
+            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=kept, range=[COLOURS[what] for what in kept])),
+            tooltip=[
+                "request:N",
+                "route:N",
+                "what:N",
+                alt.Tooltip("seconds:Q", title="seconds", format=".4~g"),
+                alt.Tooltip("begin:T", title="from", format="%H:%M:%S.%L"),
+            ],
+        )
+    )
+    labels = [
+        alt.Chart(
+            alt.InlineData(values=[{"name": each["name"], "y": each["y"]} for each in names if each["bold"] == bold])
+        )
+        .mark_text(align="right", dx=-8, baseline="middle", fontWeight="bold" if bold else "normal", limit=190)
+        .encode(x=alt.value(0), y=alt.Y("y:Q", scale=scale, axis=None), text="name:N")
+        for bold in (1, 0)
+    ]
+    chart = drawn + labels[0] + labels[1]
+    if few:
+        numbers = (
+            alt.Chart(alt.InlineData(values=_numbered(bars, NUMBERED * whole)))
+            .mark_text(align="left", dx=3, baseline="middle", fontSize=10)
+            .transform_calculate(begin=f"{begun} + 1000 * datum.from")
+            .encode(
+                x=alt.X("begin:T", title="time (UTC)"),
+                y=alt.Y("middle:Q", scale=scale, axis=None),
+                text="request:N",
+                color=alt.condition(f"datum.what == '{WORKING}'", alt.value("#ffffff"), alt.value("#000000")),
+            )
+        )
+        chart += numbers
+    return chart.properties(width=WIDTH - 40, height=round(height))
+
+
+def _apart(bar: Bar, gap: float) -> Bar:
+    """A bar that ends a little before the next one begins, unless it is too short to spare that."""
+    return {**bar, "to": round(bar["to"] - gap, 4)} if bar["to"] - bar["from"] > 3 * gap else bar
+
+
+def _numbered(bars: list[Bar], least: float) -> list[Bar]:
+    """Where the numbers of requests are written: in the bars that have room for them."""
+    return [
+        {"from": bar["from"], "middle": (bar["y"] + bar["y2"]) / 2, "request": bar["request"], "what": bar["what"]}
+        for bar in bars
+        if bar["to"] - bar["from"] >= least and bar["what"] != FOR_NOBODY
+    ]

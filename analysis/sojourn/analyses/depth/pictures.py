@@ -1,0 +1,131 @@
+"""The pictures of depth, and what each of them shows."""
+
+from __future__ import annotations
+
+import functools
+
+import polars as pl
+
+from sojourn.analyses.depth.analysis import ALL, DepthResult
+from sojourn.model.formatting import counted, duration, percent, printable
+from sojourn.present.section import Chart, Picture
+from sojourn.timeline.busiest_excerpt import Scene
+from sojourn.timeline.classes import NOBODY
+from sojourn.timeline.request_timelines import SERVED, WAITED
+
+
+def depth_pictures(found: DepthResult) -> tuple[Picture, ...]:
+    """Over time, on arrival, and the workers one by one; none without a request."""
+    if not found.requests:
+        return ()
+    pictures = [
+        Picture(
+            "depth-over-time",
+            "Waiting and in service over time",
+            f"Requests waiting (above) and in service (below), averages over {duration(found.width)}; the dashed line "
+            "is the number of workers.",
+            functools.partial(_over_time, found),
+            over_time_reading(found),
+        ),
+        Picture(
+            "depth-on-arrival",
+            "What arrivals found",
+            "Requests by how many waited at their backend when they came, and their mean wait.",
+            functools.partial(_on_arrival, found),
+            on_arrival_reading(found),
+        ),
+    ]
+    if found.scene is not None:
+        pictures.append(
+            Picture(
+                "workers",
+                "What each worker did, and who waited for it",
+                f"{_drawn(found.scene)} Each thick bar is a request in service, one lane per worker; each thin line "
+                "above the workers of a backend is a request that waits for one of them. Grey: for nobody, nginx or "
+                "the client had given up. Of many backends, those with the most waiting.",
+                functools.partial(_workers, found.scene),
+                workers_reading(found.scene),
+            )
+        )
+    return tuple(pictures)
+
+
+def over_time_reading(found: DepthResult) -> str:
+    """The window with the most waiting beside the average."""
+    whole = found.over_time.filter(pl.col("upstream") == ALL).sort("waiting", descending=True)
+    if whole.is_empty():
+        return "There is no window to tell of: 0 requests."
+    top = whole.row(0, named=True)
+    overall = found.overall
+    workers = f"{overall['workers']:,} {'worker was' if overall['workers'] == 1 else 'workers were'} busy"
+    if top["waiting"] <= 0:
+        return f"Nobody waited; on average {overall['in_service']:.2f} of {workers}."
+    return (
+        f"Most waited in the {duration(found.width)} from {top['begin']:%H:%M:%S} UTC on: {top['waiting']:.1f} on "
+        f"average, while {top['in_service']:.1f} of {workers}; over the whole time "
+        f"{overall['waiting']:.2f} waited."
+    )
+
+
+def on_arrival_reading(found: DepthResult) -> str:
+    """Those who found nobody, and those who found the most."""
+    rows = found.seen.to_dicts()
+    if not rows:
+        return "There is no arrival to tell of: 0 requests."
+    first, last = rows[0], rows[-1]
+    if first["high"] > 0:
+        text = "No request found nobody waiting"
+    else:
+        text = (
+            f"{percent(first['share'])} of requests found nobody waiting and waited {duration(first['wait'])} on "
+            "average"
+        )
+    if len(rows) == 1:
+        return text + "."
+    deepest = f"{last['low']:,}" if last["low"] == last["high"] else f"{last['low']:,} to {last['high']:,}"
+    return f"{text}; the {last['requests']:,} that found {deepest} waited {duration(last['wait'])}."
+
+
+def workers_reading(scene: Scene) -> str:
+    """How long workers were held in the picture, how much of it for nobody, and the longest line."""
+    table = scene.stays.table
+    worked = table.filter(pl.col("begin").is_not_null() & pl.col("end").is_not_null())
+    held = float(worked.select((pl.col("end") - pl.col("begin")).sum()).item())
+    until = pl.min_horizontal("end", pl.max_horizontal("left", "begin"))
+    lost = worked.filter(pl.col("outcome") != SERVED).select((pl.col("end") - until).sum()).item()
+    sums = table.group_by("backend").agg(wait=WAITED.sum()).sort("wait", "backend", descending=[True, False])
+    backend, waited = sums.row(0)
+    nobody = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
+    most = f"the most waiting was at {printable(backend or NOBODY, 60)}, {duration(waited)} in all"
+    served = f"{counted(len(table), 'request')} held workers for {duration(held)}{nobody}"
+    return f"{served}; {most if waited > 0 else 'nobody waited'}."
+
+
+def _drawn(scene: Scene) -> str:
+    if scene.whole:
+        return f"{counted(scene.requests, 'request')}, all that went to a backend."
+    return (
+        f"{len(scene.stays.table):,} of {counted(scene.requests, 'request')}, those around the deepest queue, from "
+        f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; another window is chosen by since and until."
+    )
+
+
+# Drawn for pages and files only: a terminal does without the time that charts take to load.
+
+
+def _over_time(found: DepthResult) -> Chart:
+    from sojourn.analyses.depth.charts import depth_over_time  # noqa: PLC0415
+
+    return depth_over_time(found)
+
+
+def _on_arrival(found: DepthResult) -> Chart:
+    from sojourn.analyses.depth.charts import depth_on_arrival  # noqa: PLC0415
+
+    return depth_on_arrival(found)
+
+
+def _workers(scene: Scene) -> Chart:
+    from sojourn.analyses.depth.charts_workers import workers_gantt  # noqa: PLC0415
+
+    return workers_gantt(scene)

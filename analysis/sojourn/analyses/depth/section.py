@@ -1,0 +1,173 @@
+"""Depth, laid out for people."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import polars as pl
+
+from sojourn.analyses.depth.analysis import ALL, DepthResult
+from sojourn.analyses.depth.pictures import depth_pictures
+from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
+from sojourn.model.one_worker import doubt
+from sojourn.present.display import lay_out
+from sojourn.present.section import Section, Table
+from sojourn.timeline.classes import NOBODY
+
+MEASURES = (
+    "Waiting: from the instant nginx turned to the backend to the app's start. In service: from there until the worker "
+    "was free again. Averages are over time, unless they say on arrival."
+)
+ROWS = 10  # windows of the table over time
+UNLIKE = 0.2  # averages over time and over arrivals that differ by more than this part of the larger are worth a note
+FEW = 0.1  # requests: below this both averages are as good as nothing
+BUSY = 0.9  # utilisation above which a backend is as good as full
+
+
+@lay_out.register(DepthResult)
+def depth_section(found: DepthResult) -> Section:
+    """The section of ``depth``."""
+    return Section(
+        key="depth",
+        title="How deep the queue was",
+        sentence=sentence(found),
+        measures=MEASURES,
+        failures=tuple(_failures(found)),
+        tables=_tables(found) if found.requests else (),
+        pictures=depth_pictures(found),
+        notes=tuple(_notes(found)),
+    )
+
+
+def sentence(found: DepthResult) -> str:
+    """The finding in one sentence."""
+    if not found.requests:
+        return "No queue can be rebuilt: no request tells how long it waited."
+    overall = found.overall
+    text = (
+        f"On average {overall['waiting']:.2f} requests waited and {overall['in_service']:.2f} of "
+        f"{overall['workers']} workers were busy ({percent(overall['utilisation'])})"
+    )
+    if found.peak is None or found.peak["waiting"] < 1:
+        return text + "; nobody ever waited."
+    at, where = found.peak["at"], printable(found.peak["upstream"] or NOBODY, 60)
+    return (
+        f"{text}; the deepest queue was {counted(found.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
+    )
+
+
+def _failures(found: DepthResult) -> list[str]:
+    missing = found.left_out.get("no_wait", 0)
+    failures = []
+    if missing > 0.01 * (found.requests + missing):
+        failures.append(
+            f"{missing:,} of {counted(found.requests + missing, 'request')} went to a backend without anything telling "
+            "how long they waited or worked: queues were deeper and workers busier than shown. The app's spans "
+            "(--spans) tell."
+        )
+    if any(row["source"] == "most at once" for row in found.workers):
+        failures.append(
+            "No worker names were logged for some backends: the most requests in service at once stands for their "
+            "number of workers, which may be too few. Say it with --workers."
+        )
+    return failures
+
+
+def _tables(found: DepthResult) -> tuple[Table, ...]:
+    backends = Table(
+        ("backend", "workers", "busy", "waiting", "on arrival", "most", "mean wait (ms)"),
+        tuple(
+            (
+                row["upstream"] or NOBODY, f"{row['workers']}", percent(row["utilisation"]), f"{row['waiting']:.2f}",
+                f"{row['seen_waiting']:.2f}", f"{row['most_waiting']:,}", milliseconds(row["mean_wait"]),
+            )
+            for row in found.backends
+        ),
+        title="By backend",
+    )  # fmt: skip
+    seen = Table(
+        ("waiting already", "requests", "share", "mean wait (ms)"),
+        tuple(
+            (
+                _between(row["low"], row["high"]),
+                f"{row['requests']:,}",
+                percent(row["share"]),
+                milliseconds(row["wait"]),
+            )
+            for row in found.seen.iter_rows(named=True)
+        ),
+        title="What arrivals found at their backend",
+        shown=16,
+    )
+    over_time = Table(
+        ("from (UTC)", "arrivals", "waiting", "most", "in service", "busy"),
+        tuple(_coarse(found)),
+        title="Over time, all backends",
+        shown=ROWS + 2,
+    )
+    return backends, seen, over_time
+
+
+def _between(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def _coarse(found: DepthResult) -> list[tuple[str, ...]]:
+    """A dozen rows: neighbouring windows together, weighed by their length."""
+    whole = found.over_time.filter(pl.col("upstream") == ALL)
+    if found.window is None:
+        return []
+    begin, width = pl.col("begin"), timedelta(seconds=found.width)
+    covered = pl.min_horizontal(begin + width, pl.lit(found.window[1])) - pl.max_horizontal(
+        begin, pl.lit(found.window[0])
+    )
+    mean = [(pl.col(name) * pl.col("length")).sum() / pl.col("length").sum() for name in ("waiting", "in_service")]
+    together = -(-len(whole) // ROWS)
+    rows = (
+        whole.with_columns(length=pl.max_horizontal(covered.dt.total_microseconds(), pl.lit(1)))
+        .with_row_index("row")
+        .group_by(pl.col("row") // together, maintain_order=True)
+        .agg(begin.first(), pl.col("arrivals").sum(), *mean, pl.col("most_waiting").max())
+    )
+    return [
+        (
+            f"{row['begin']:%H:%M:%S}", f"{row['arrivals']:,}", f"{row['waiting']:.2f}", f"{row['most_waiting']:,}",
+            f"{row['in_service']:.2f}", percent(row["in_service"] / max(found.overall["workers"], 1)),
+        )
+        for row in rows.iter_rows(named=True)
+    ]  # fmt: skip
+
+
+def _notes(found: DepthResult) -> list[str]:
+    notes = doubt(found.workers, "utilisation")
+    unlike = []
+    for row in found.backends:
+        time, arrivals = row["in_system"], row["seen_in_system"]
+        if max(time, arrivals) > FEW and abs(time - arrivals) > UNLIKE * max(time, arrivals):
+            unlike.append((abs(time - arrivals), row["upstream"] or NOBODY, time, arrivals))
+    if unlike:
+        _, name, time, arrivals = max(unlike)
+        how = "when it was deep (they come in bursts)" if arrivals > time else "when it was short (they come in turn)"
+        notes.append(
+            f"Arrivals are not random: at {printable(name, 60)} they found {arrivals:.2f} requests on average, "
+            f"the average over time is {time:.2f}. They came rather {how}; formulas for Poisson "
+            "arrivals do not hold here."
+        )
+    if found.overall["gone"] > 0.01:
+        notes.append(
+            f"On average {found.overall['gone']:.2f} requests lay in queues that nginx or the client had given up on: "
+            "they are not counted as waiting, but the app still takes them first."
+        )
+    full = [row["upstream"] or NOBODY for row in found.backends if row["utilisation"] > BUSY]
+    if full:
+        notes.append(f"As good as full over the whole time: {', '.join(full[:5])}.")
+    if found.streamed > 0.05:
+        notes.append(
+            f"{counted(found.told, 'request has', 'requests have')} a span; their workers were held "
+            f"{duration(found.streamed)} longer than until their headers."
+        )
+    if found.silent:
+        notes.append(
+            f"{counted(found.silent, 'request')} did not say how long they were served: until their answer began, here."
+        )
+    return notes

@@ -1,0 +1,66 @@
+"""The sequence chart, laid out for people."""
+
+from __future__ import annotations
+
+import functools
+
+import polars as pl
+
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.formatting import counted, duration, printable
+from sojourn.present.section import Chart, Picture
+from sojourn.timeline.busiest_excerpt import Scene, scene_of
+from sojourn.timeline.request_timelines import GIVEN_UP, READ, SERVED, WAITED
+from sojourn.timeline.visits import visits
+
+SHOWN = 24  # requests: of more the chart is longer than a screen
+
+
+def sequence_picture(result: SplitResult) -> Picture:
+    """Each of a few requests on its way from the client through nginx to a worker and back.
+
+    Raises:
+        SojournError: no request went to a backend.
+    """
+    names = result.rows.collect_schema().names()
+    found = visits(result.rows, columns=[name for name in READ if name in names], waits_unknown=True)
+    scene = scene_of(found, SHOWN, one_backend=True)
+    at = f" at {printable(backend, 60)}" if (backend := scene.stays.table["backend"][0]) else ""
+    which = (
+        f"All requests{at} ({scene.requests:,})"
+        if scene.whole
+        else f"{len(scene.stays.table):,} of {counted(scene.requests, 'request')}{at}, those around the deepest "
+        f"queue (another "
+        "window is chosen by since and until)"
+    )
+    return Picture(
+        "sequence",
+        "Each request on its way",
+        f"{which}. Time goes down: a bar beside the worker's line is a request that waits, a bar on it one in service, "
+        "grey is for nobody, and the mark at the client says how it ended.",
+        functools.partial(_drawn, scene),
+        reading(scene),
+    )
+
+
+def reading(scene: Scene) -> str:
+    """How many were served, and who of those that tell it waited longest."""
+    table = scene.stays.table.with_columns(wait=WAITED)
+    served = table.filter(pl.col("outcome") == SERVED).height
+    gone = table.filter(pl.col("outcome") == GIVEN_UP).height
+    were = "was" if served == 1 else "were"
+    given = f", {gone:,} given up on" if gone else ""
+    text = f"Of {counted(len(table), 'request')} {served:,} {were} served{given}"
+    told = table.filter("told")
+    if told.is_empty():
+        return f"{text}; nothing tells how long they waited."
+    longest = told.sort("wait", "number", descending=[True, False]).row(0, named=True)
+    if longest["wait"] <= 0:
+        return f"{text}; none that tells it waited."
+    return f"{text}; #{longest['number']} waited longest, {duration(longest['wait'])} ({longest['outcome']})."
+
+
+def _drawn(scene: Scene) -> Chart:
+    from sojourn.analyses.depth.charts_sequence import sequence_chart  # noqa: PLC0415 - drawn for pages and files only
+
+    return sequence_chart(scene.stays.table)

@@ -1,0 +1,1 @@
+"""Measure work done for clients that had already disconnected."""

@@ -1,0 +1,295 @@
+"""Work done for clients already gone, what came of the rest, and retry storms.
+
+A request is given up on when nginx stops waiting for the app (504) or the client for nginx (499). The app is not told:
+it takes the request from its queue all the same, and a worker is held for nobody. How long, only the app knows: its
+spans, or a log of its own written when it was done, say so. A request given up on without either is unknown, never 0.
+
+    goodput        requests a second that their client got an answer to (neither 499 nor 5xx)
+    wasted         worker seconds of requests given up on: all of them where the client got nothing; what came after the
+                   client left, where the answer had begun
+    amplification  attempts at the app for one request that somebody wanted: nginx's attempts (its retries) times the
+                   client's (the same address, method and URI again, within a minute of a failure)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from sojourn.analyses.goodput.retry_storms import Storm, storms_of
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import iso
+from sojourn.model.frame import INSTANT
+from sojourn.model.result import Result
+from sojourn.sources.frame_measures import without_upgraded
+from sojourn.timeline.classes import NOBODY, checked_column
+from sojourn.timeline.windows import EPOCH, Windows
+
+GIVEN_UP = (499, 504)
+AGAIN = 60.0  # s: a client that asks again later than this after a failure asks for something else
+CLIENT = ("remote_addr", "method", "uri")
+MOST_ROWS = 1_000  # of a list in the JSON
+OVER_TIME_SCHEMA = {
+    "begin": INSTANT,
+    "throughput": pl.Float64(),
+    "goodput": pl.Float64(),
+    "failures": pl.Float64(),
+    "wasted": pl.Float64(),
+    "worked": pl.Float64(),
+}
+
+# Of the requests of a group. The sum of no known figure is not 0 where there are unknown ones.
+UNKNOWN = pl.col("given_up") & pl.col("wasted").is_null() & ~pl.col("not_reached")
+WASTED = pl.when(UNKNOWN.any() & pl.col("wasted").is_null().all()).then(None).otherwise(pl.col("wasted").sum())
+
+
+@dataclass(frozen=True, repr=False)
+class GoodputResult(Result):
+    """What ``goodput`` found. Seconds throughout.
+
+    Attributes:
+        requests, proxied: all, and those that went to an app.
+        given_up: of them, 499 and 504. known: with a span or a line of the app's log; not_reached: no connection was
+            made, so no worker ever had it; unknown: the others.
+        wasted: worker time of those known; after: of it, what was worked after they had been given up on (where the
+            start of the work is known).
+        worked: worker time of all requests that is known.
+        by: the column; ``groups``: by, requests, given_up, known, unknown, wasted, worked, share (wasted of worked).
+        over_time: columns of ``OVER_TIME_SCHEMA``, by the end of the request: per second, but for wasted (null where
+            nothing tells) and worked (s).
+        attempts: nginx's, per request that went to an app.
+        repeats: requests that are a client's own retries; None where addresses or URIs were not read.
+        amplification: attempts per first request.
+        storms: in the order of time. storm_window: width of the windows they were looked for in.
+    """
+
+    requests: int
+    proxied: int
+    given_up: int
+    known: int
+    not_reached: int
+    unknown: int
+    wasted: float
+    after: float
+    worked: float
+    by: str
+    groups: pl.DataFrame
+    over_time: pl.DataFrame
+    width: float
+    good: int
+    attempts: float
+    repeats: int | None
+    amplification: float
+    storms: tuple[Storm, ...]
+    storm_window: float
+    seconds: float
+
+    @property
+    def share(self) -> float | None:
+        """Wasted, of all worker time that is known."""
+        return self.wasted / self.worked if self.worked > 0 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``sojourn goodput --json`` prints."""
+        rate = 1 / self.seconds if self.seconds > 0 else 0.0
+        return {
+            "requests": self.requests,
+            "proxied": self.proxied,
+            "throughput": self.requests * rate,
+            "goodput": self.good * rate,
+            "given_up": self.given_up,
+            "known": self.known,
+            "not_reached": self.not_reached,
+            "unknown": self.unknown,
+            "wasted_seconds": self.wasted if self.known or not self.unknown else None,
+            "wasted_after_seconds": self.after if self.known or not self.unknown else None,
+            "worker_seconds": self.worked,
+            "wasted_share": self.share if self.known or not self.unknown else None,
+            "by": {self.by: self.groups.head(MOST_ROWS).to_dicts()},
+            "over_time": {
+                "seconds": self.width,
+                "windows": [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)],
+            },
+            "attempts_per_request": self.attempts,
+            "client_repeats": self.repeats,
+            "amplification": self.amplification,
+            "storms": [storm.to_dict() for storm in self.storms],
+        }
+
+
+def goodput(
+    rows: pl.LazyFrame, *, by: str = "route", app_log: pl.DataFrame | None = None, width: float | None = None
+) -> GoodputResult:
+    """Goodput of split rows (``SplitResult.rows``).
+
+    Args:
+        rows: with ``request_id``, a row that is there twice counts once; with ``remote_addr``, ``method`` and ``uri``,
+            clients' own retries are found.
+        by: column to group by.
+        app_log: rows as from ``sojourn.readers.app_log.read_app_log``, of requests without a span; needs
+            ``request_id`` in ``rows``.
+        width: of the windows over time, s; None: so that there are at most 240.
+
+    Raises:
+        SojournError: ``by`` is no column of ``rows``, or a key that the log does not have.
+    """
+    table = _table(rows, by, app_log)
+    given_up = table.filter("given_up")
+    counts = given_up.select(
+        known=pl.col("wasted").is_not_null().sum(),
+        not_reached=pl.col("not_reached").sum(),
+        wasted=pl.col("wasted").sum(),
+        after=pl.col("after").sum(),
+    ).row(0, named=True)
+    proxied = table.filter("proxied")
+    repeats = int(table["again"].sum()) if table["again"].null_count() < len(table) else None
+    firsts = len(proxied) - int(proxied["again"].sum() or 0)
+    attempts = int(proxied["attempts"].sum())
+    base: datetime = table["start"][0] if len(table) else EPOCH
+    first, last = (float(table["begun"][0]), float(table["ended"].to_numpy().max())) if len(table) else (0.0, 0.0)
+    windows = Windows.over(base, first, last, seconds=width)
+    storms, storm_window = storms_of(proxied, base)
+    return GoodputResult(
+        requests=len(table),
+        proxied=len(proxied),
+        given_up=len(given_up),
+        **counts,
+        unknown=len(given_up) - counts["known"] - counts["not_reached"],
+        worked=float(table["worked"].sum()),
+        by=by,
+        groups=_groups(table),
+        over_time=_over_time(table, windows, first, last),
+        width=windows.seconds,
+        good=int(table["good"].sum()),
+        attempts=attempts / len(proxied) if len(proxied) else 0.0,
+        repeats=repeats,
+        amplification=attempts / firsts if firsts else 0.0,
+        storms=storms,
+        storm_window=storm_window,
+        seconds=last - first,
+    )
+
+
+def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.DataFrame:
+    """One row a request, in the order of their starts, with what is needed of each."""
+    names = rows.collect_schema().names()
+    if by not in names:
+        raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")
+    served = without_upgraded(rows)
+    if "request_id" in names:
+        key = pl.col("request_id")
+        # Rows without an id are all kept: nothing tells that two of them are one.
+        served = served.filter(
+            pl.struct("request_id", "time", "upstream").is_first_distinct() | key.is_null() | (key == "")
+        )
+    else:
+        served = served.with_columns(request_id=pl.lit(None, pl.String))
+    late = pl.LazyFrame(schema={"request_id": pl.String, "late_start": INSTANT, "late_seconds": pl.Float64})
+    if app_log is not None and len(app_log):
+        late = (
+            app_log.lazy()
+            .sort("span_start")
+            .unique("request_id", keep="last")
+            .select("request_id", late_start="span_start", late_seconds="span_seconds")
+        )
+    status = pl.col("status")
+    seconds = pl.coalesce("span_seconds", "late_seconds")
+    begun = pl.when(pl.col("span_seconds").is_not_null()).then("span_start").otherwise("late_start")
+    done = (begun - pl.col("time")).dt.total_microseconds() / 1e6 + seconds - pl.col("clock_offset").fill_null(0.0)
+    given_up = pl.col("proxied") & status.is_in(GIVEN_UP)
+    answered = pl.col("answered")
+    # What is left of the work when nobody waits any more: an intersection of intervals, not a correction.
+    after = pl.max_horizontal(pl.min_horizontal(done, seconds), pl.lit(0.0))
+    failed = (status >= 500) | (status == 499)
+    base = pl.col("start").min()
+    client = [column for column in CLIENT if column in names]
+    again = pl.lit(None, pl.Boolean)
+    if len(client) == len(CLIENT):
+        known = pl.all_horizontal(pl.col(column).is_not_null() for column in CLIENT)
+        before = pl.col("ended").shift(1).over(CLIENT, order_by=["start", "ended"])
+        lately = (pl.col("begun") - before).is_between(-0.002, AGAIN)  # nginx's clock ticks in milliseconds
+        again = (known & lately & failed.shift(1).over(CLIENT, order_by=["start", "ended"])).fill_null(False)
+    table = (
+        served.join(late, on="request_id", how="left")
+        .with_columns(
+            begun=(pl.col("start") - base).dt.total_microseconds() / 1e6,
+            ended=(pl.col("time") - base).dt.total_microseconds() / 1e6,
+        )
+        .select(
+            pl.col(by).cast(pl.String).alias("group"),
+            "start",
+            "begun",
+            "ended",
+            "proxied",
+            "attempts",
+            failed=failed,
+            good=~failed,
+            given_up=given_up,
+            not_reached=given_up & ~answered & pl.col("connect").is_null() & seconds.is_null(),
+            wasted=pl.when(given_up & ~answered).then(seconds).when(given_up).then(after),
+            after=pl.when(given_up).then(after),
+            worked=pl.when("proxied").then(pl.coalesce(seconds, pl.when(answered).then("app_service"))),
+            again=again,
+        )
+        .sort("start", "ended", "group")
+        .collect(engine="streaming")
+    )
+    checked_column(table["group"], by)
+    return table.with_columns(pl.col("group").fill_null(NOBODY))  # fmt: skip
+
+
+def _groups(table: pl.DataFrame) -> pl.DataFrame:
+    given_up = pl.col("given_up")
+    known = pl.col("wasted").is_not_null()
+    return (
+        table.filter("proxied")
+        .group_by("group")
+        .agg(
+            requests=pl.len(),
+            given_up=given_up.sum(),
+            known=known.sum(),
+            unknown=UNKNOWN.sum(),
+            wasted=WASTED,
+            worked=pl.col("worked").sum(),
+        )
+        .with_columns(share=pl.when(pl.col("worked") > 0).then(pl.col("wasted") / pl.col("worked")))
+        .sort("wasted", "given_up", "requests", "group", descending=[True, True, True, False], nulls_last=True)
+    )
+
+
+def _over_time(table: pl.DataFrame, windows: Windows, first: float, last: float) -> pl.DataFrame:
+    if not len(table):
+        return pl.DataFrame(schema=OVER_TIME_SCHEMA)
+    window = pl.Series("window", windows.of(table["ended"].to_numpy()))
+    edges = windows.edges
+    frame = pl.DataFrame(
+        {
+            "window": range(windows.count),
+            "begin": pl.Series(windows.begins, dtype=INSTANT),
+            "length": [
+                max(min(float(edges[k + 1]), last) - max(float(edges[k]), first), 1e-3) for k in range(windows.count)
+            ],
+        },
+        schema_overrides={"window": pl.Int64},
+    )
+    sums = (
+        table.with_columns(window)
+        .group_by("window")
+        .agg(
+            pl.len().alias("ended_here"), pl.col("good", "failed", "worked").sum(), wasted=WASTED, unknown=UNKNOWN.sum()
+        )
+    )
+    per_second = {"throughput": "ended_here", "goodput": "good", "failures": "failed"}
+    return (
+        frame.join(sums, on="window", how="left")
+        .sort("window")
+        .select(
+            "begin",
+            *((pl.col(count).fill_null(0) / pl.col("length")).alias(name) for name, count in per_second.items()),
+            pl.when(pl.col("unknown").is_null()).then(0.0).otherwise("wasted").alias("wasted"),
+            pl.col("worked").fill_null(0.0),
+        )
+    )

@@ -1,0 +1,45 @@
+"""Charts of goodput."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from sojourn.analyses.goodput.analysis import GoodputResult
+from sojourn.present.chart_parts import TIME
+from sojourn.present.chart_sizes import HEIGHT, WIDTH
+from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
+
+
+def goodput_over_time(found: GoodputResult) -> alt.VConcatChart:
+    """Throughput and goodput as lines; below, worker seconds of requests given up on."""
+    table = found.over_time.with_columns(pl.col("begin").dt.strftime(TIME), pl.col(pl.Float64).round_sig_figs(6))
+    x = alt.X("begin:T", title="end of the request (UTC)", scale=alt.Scale(type="utc"))
+    lines = table.unpivot(["throughput", "goodput"], index="begin", variable_name="part", value_name="rate")
+    rates = (
+        alt.Chart(alt.InlineData(values=lines.to_dicts()))
+        .mark_line(interpolate="step-after")
+        .encode(
+            x=x,
+            y=alt.Y("rate:Q", title="requests per second"),
+            color=alt.Color(
+                "part:N", title=None, scale=alt.Scale(domain=["throughput", "goodput"], range=[RESPONSE, SERVICE])
+            ),
+            strokeDash=alt.StrokeDash(
+                "part:N", title=None, scale=alt.Scale(domain=["throughput", "goodput"], range=[[2, 2], [1, 0]])
+            ),
+            tooltip=["part:N", alt.Tooltip("rate:Q", format=".3~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
+        )
+        .properties(width=WIDTH, height=HEIGHT // 2)
+    )
+    wasted = (
+        alt.Chart(alt.InlineData(values=table.select("begin", "wasted").to_dicts()))
+        .mark_area(interpolate="step-after", color=QUEUEING)
+        .encode(
+            x=x,
+            y=alt.Y("wasted:Q", title="wasted worker seconds"),
+            tooltip=[alt.Tooltip("wasted:Q", format=".3~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
+        )
+        .properties(width=WIDTH, height=HEIGHT // 3)
+    )
+    return alt.vconcat(rates, wasted)

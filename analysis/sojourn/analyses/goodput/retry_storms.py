@@ -1,0 +1,96 @@
+"""Retry storms: load that failures make.
+
+A storm feeds on itself: failures make retries, which make failures (Bronson et al. 2021, "Metastable failures in
+distributed systems", HotOS). Windows with more than 1.5 attempts per first request and more than 5 % failures are one;
+neighbours are put together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from sojourn.model.formatting import iso
+from sojourn.timeline.windows import WIDTHS, Windows
+
+STORM_AMPLIFICATION = 1.5
+STORM_FAILURES = 0.05
+STORM_REQUESTS = 20  # in a window, on average
+
+
+@dataclass(frozen=True)
+class Storm:
+    """A retry storm.
+
+    Attributes:
+        begin, end: of its windows.
+        requests: that arrived in it.
+        amplification: attempts per first request.
+        repeated: share of the attempts that are retries, nginx's and the clients'.
+        failures: share of the requests that failed.
+    """
+
+    begin: datetime
+    end: datetime
+    requests: int
+    amplification: float
+    repeated: float
+    failures: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**self.__dict__, "begin": iso(self.begin), "end": iso(self.end)}
+
+
+def storms_of(proxied: pl.DataFrame, base: datetime) -> tuple[tuple[Storm, ...], float]:
+    """Storms, and the width (s) of the windows they were looked for in: so wide that 20 requests arrive in one.
+
+    ``proxied``: begun (s after ``base``, sorted), attempts, again (bool), failed (bool).
+    """
+    if not len(proxied):
+        return (), 0.0
+    begun = proxied["begun"].to_numpy()
+    span = float(begun[-1] - begun[0])
+    enough = span * STORM_REQUESTS / len(proxied)
+    width = next((seconds for seconds in WIDTHS if seconds >= max(enough, 1.0)), WIDTHS[-1])
+    windows = Windows.over(base, float(begun[0]), float(begun[-1]), seconds=width)
+    sums = (
+        proxied.with_columns(window=pl.Series(windows.of(begun)))
+        .group_by("window")
+        .agg(pl.len().alias("requests"), pl.col("attempts", "again", "failed").sum())
+        .with_columns(pl.col("again").fill_null(0))
+        .sort("window")
+    )
+    firsts = pl.max_horizontal(pl.col("requests") - pl.col("again"), pl.lit(1))
+    stormy = sums.filter(
+        (pl.col("attempts") > STORM_AMPLIFICATION * firsts)
+        & (pl.col("failed") > STORM_FAILURES * pl.col("requests"))
+        & (pl.col("requests") >= STORM_REQUESTS // 4)
+    )
+    merged = (
+        stormy.with_columns(storm=(pl.col("window").diff().fill_null(1) > 1).cum_sum())
+        .group_by("storm", maintain_order=True)
+        .agg(
+            pl.col("window").min().alias("first"),
+            pl.col("window").max().alias("last"),
+            pl.col("requests", "attempts", "again", "failed").sum(),
+        )
+    )
+    edges = windows.edges
+    storms = []
+    for row in merged.iter_rows(named=True):
+        first = max(row["requests"] - row["again"], 1)
+        storms.append(
+            Storm(
+                begin=base + timedelta(seconds=round(float(edges[row["first"]]), 6)),
+                end=base + timedelta(seconds=round(float(edges[row["last"] + 1]), 6)),
+                requests=row["requests"],
+                amplification=row["attempts"] / first,
+                repeated=1 - first / row["attempts"],
+                failures=row["failed"] / row["requests"],
+            )
+        )
+    return tuple(storms), width

@@ -1,0 +1,1 @@
+"""Read the kernel's own figures about the queues before accept(): depth, overflows, refusals."""

@@ -1,0 +1,135 @@
+"""Charts of the queues before accept()."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import altair as alt
+import polars as pl
+
+from sojourn.analyses.kernel.result import KernelResult
+from sojourn.model.formatting import printable
+from sojourn.present.chart_parts import TIME
+from sojourn.present.chart_sizes import HEIGHT, WIDTH
+from sojourn.present.palette import OTHER, QUEUEING, RESPONSE
+
+SOCKETS = 4  # panels: the sockets that were full most; those nobody ever waited at are left out
+VISIBLE = 0.05  # of its limit: a queue that was never deeper is drawn without the line that says full
+REFUSED = {
+    "accept queue full": QUEUEING,
+    "SYN queue full": "#F2BF99",
+    "other": OTHER,
+}  # the second: a tint of the first
+
+
+def accept_queue(found: KernelResult) -> alt.VConcatChart:
+    """Depth of each socket's accept queue over time and what it holds at most; below, what was turned away.
+
+    Last, handshakes under way, where they were asked for. All panels share one axis of time.
+    """
+    ends = (found.begin, max(found.end, found.begin + timedelta(seconds=1)))
+    # Not by ``domain``: of a mark from one instant to another, Vega takes the second end's for numbers, and complains.
+    first, last = (end.timestamp() * 1000 for end in ends)
+    scale = alt.Scale(type="utc", domainMin=first, domainMax=last)
+    used = found.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
+    sockets = (used if len(used) else found.sockets.head(1))["socket"].head(SOCKETS).to_list()
+    panels: list[alt.Chart | alt.LayerChart] = [_depth(found, socket, scale) for socket in sockets]
+    panels.append(_turned_away(found, scale))
+    if any(used["syn_recv"].head(SOCKETS)):
+        panels.append(_handshakes(found, sockets, scale))
+    return alt.vconcat(*panels).resolve_scale(color="independent", strokeDash="independent")
+
+
+def _time(scale: alt.Scale) -> alt.X:
+    return alt.X("begin:T", title="time (UTC)", scale=scale)
+
+
+def _depth(found: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | alt.LayerChart:
+    rows = found.depths.filter(pl.col("socket") == socket).with_columns(
+        pl.col("begin").dt.strftime(TIME), most=pl.col("limit") + 1
+    )
+    data = alt.InlineData(values=rows.drop("socket", "syn_recv").to_dicts())
+    most = max((value for value in rows["most"] if value is not None), default=0)
+    deepest = max((value for value in rows["depth"] if value is not None), default=0)
+    visible = deepest >= VISIBLE * most
+    top = max(deepest, most if visible else 1)
+    area = (
+        alt.Chart(data)
+        .mark_area(interpolate="step-after", color=QUEUEING, opacity=0.8)
+        .encode(
+            x=_time(scale),
+            y=alt.Y("depth:Q", title="connections", scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickMinStep=1)),
+            tooltip=[
+                alt.Tooltip("depth:Q", title="waiting for accept()"),
+                alt.Tooltip("most:Q", title="full at"),
+                alt.Tooltip("begin:T", format="%H:%M:%S.%L"),
+            ],
+        )
+    )
+    said = f"full at {most:,}" + ("" if visible else ", far above this scale")
+    title = _title(f"accept queue of {printable(socket, 60)} ({said})")
+    sized = area.properties(width=WIDTH, height=HEIGHT // 2, title=title)
+    if not visible:
+        return sized
+    line = alt.Chart(data).mark_line(interpolate="step-after", color=RESPONSE, strokeDash=[4, 3])
+    return (sized + line.encode(x=_time(scale), y="most:Q")).properties(width=WIDTH, height=HEIGHT // 2, title=title)
+
+
+def _turned_away(found: KernelResult, scale: alt.Scale) -> alt.Chart:
+    """Packets per second that the kernel turned away, by reason."""
+    seconds = (pl.col("end") - pl.col("begin")).dt.total_microseconds() / 1e6
+    syn = pl.col("syn_drops").fill_null(0)
+    rates = [pl.col("overflows") / seconds, syn / seconds, (pl.col("other_drops") - syn) / seconds]
+    table = (
+        found.events.filter(seconds > 0)
+        .select(
+            pl.col("begin").dt.strftime(TIME),
+            pl.col("end").dt.strftime(TIME),
+            *(rate.alias(reason) for rate, reason in zip(rates, REFUSED, strict=True)),
+        )
+        .unpivot(list(REFUSED), index=["begin", "end"], variable_name="reason", value_name="rate")
+        # Read one after the other, two counters may differ by a packet: a bar below nothing says nothing.
+        .filter(pl.col("rate") > 0)
+        .with_columns(top=pl.col("rate").cum_sum().over("begin"))
+        .with_columns(
+            pl.col("rate", "top").round_sig_figs(6), bottom=(pl.col("top") - pl.col("rate")).round_sig_figs(6)
+        )
+    )
+    top = max(table["top"], default=1.0)
+    return (
+        alt.Chart(alt.InlineData(values=table.to_dicts()))
+        .mark_rect()
+        .encode(
+            x=_time(scale),
+            x2="end:T",
+            y=alt.Y("bottom:Q", title="packets / s", scale=alt.Scale(domain=[0, top])),
+            y2="top:Q",
+            color=alt.Color(
+                "reason:N", title=None, scale=alt.Scale(domain=list(REFUSED), range=list(REFUSED.values()))
+            ),
+            tooltip=["reason:N", alt.Tooltip("rate:Q", format=".3~f"), alt.Tooltip("begin:T", format="%H:%M:%S.%L")],
+        )
+        .properties(width=WIDTH, height=HEIGHT // 3, title=_title("turned away (SYNs and final ACKs)"))
+    )
+
+
+def _handshakes(found: KernelResult, sockets: list[str], scale: alt.Scale) -> alt.Chart:
+    shown = pl.col("socket").map_elements(printable, return_dtype=pl.String)
+    table = found.depths.filter(pl.col("socket").is_in(sockets)).select(
+        pl.col("begin").dt.strftime(TIME), shown, "syn_recv"
+    )
+    return (
+        alt.Chart(alt.InlineData(values=table.to_dicts()))
+        .mark_line(interpolate="step-after", color=QUEUEING)
+        .encode(
+            x=_time(scale),
+            y=alt.Y("syn_recv:Q", title="handshakes", axis=alt.Axis(tickMinStep=1)),
+            strokeDash=alt.StrokeDash("socket:N", title=None, sort=None),
+            tooltip=["socket:N", "syn_recv:Q", alt.Tooltip("begin:T", format="%H:%M:%S.%L")],
+        )
+        .properties(width=WIDTH, height=HEIGHT // 3, title=_title("handshakes under way (SYN_RECV)"))
+    )
+
+
+def _title(text: str) -> alt.TitleParams:
+    return alt.TitleParams(text, anchor="start", fontSize=12, fontWeight="normal")

@@ -1,0 +1,160 @@
+"""``sojourn kernel``: what does the kernel say of the queues before accept()?
+
+Measures the connections that wait for accept(), from the end of the TCP handshake, and the handshakes under way, from
+the SYN to the final ACK; and counts what was turned away meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn.cli.common import doing
+from sojourn.cli.sources import AsJson, Quiet, answer
+
+if TYPE_CHECKING:
+    from sojourn.host.samples import Samples
+
+NGINX_BACKLOG = 511  # what nginx asks for where its configuration says nothing, on Linux
+SCRIPT = "accept_latency.bt"
+
+
+def kernel(
+    recordings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE...]",
+            help="Recordings (kernel.jsonl, plain, .gz, .zst), globs, folders that hold one, -. Default: this machine.",
+        ),
+    ] = None,
+    port: Annotated[
+        list[str] | None,
+        typer.Option("--port", metavar="[NAME=]PORT", help="Only sockets of this port. Repeatable. Default: all."),
+    ] = None,
+    nginx: Annotated[
+        Path | None, typer.Option("--nginx", metavar="CONF", help="nginx's configuration: which backlogs it asks for.")
+    ] = None,
+    backlog: Annotated[
+        list[str] | None,
+        typer.Option("--backlog", metavar="PORT=N", help="The backlog a server asks for at a port. Repeatable."),
+    ] = None,
+    raindrops: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--raindrops", metavar="URL", help="A unicorn's raindrops: http://HOST:PORT/_raindrops. Repeatable."
+        ),
+    ] = None,
+    period: Annotated[float, typer.Option(metavar="S", min=0.05, max=3600, help="Seconds between samples.")] = 1.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0.05, help="Look for so long. Default: 1; with --out until told to stop."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="F", help="Record to this file, JSON lines.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="A single look: depths and settings, no rates.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a page with charts, too.")] = None,
+    bpftrace: Annotated[
+        bool,
+        typer.Option("--bpftrace", help="Print a bpftrace script that measures each wait for accept(); needs root."),
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show the queues before accept(): depth, drops, and remedies.
+
+    Looks at this machine, records it, or explains a recording. A wait for accept() begins when the handshake ends.
+    """
+    if bpftrace:
+        sys.stdout.write(files("sojourn.host").joinpath(SCRIPT).read_text())
+        return
+    live = {"--out": out, "--seconds": seconds, "--raindrops": raindrops, "--once": once or None}
+    if recordings and (given := [name for name, value in live.items() if value is not None]):
+        raise typer.BadParameter("is for looking at this machine, not for a recording", param_hint=given[0])
+    if once and (out or seconds is not None):
+        raise typer.BadParameter("is a single look: it goes without --out and --seconds", param_hint="--once")
+    ports, asked = _ports(port or []), _asked(backlog or [])
+    if nginx is not None:
+        asked = _asked_by_nginx(nginx) | asked
+    from sojourn.analyses.kernel.queues import kernel as kernel_of_samples  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
+    from sojourn.host.samples import read_samples  # noqa: PLC0415
+
+    if recordings:
+        samples = read_samples(recordings, ports=None if ports is None else set(ports.values()))
+    else:
+        samples = _seen(ports, asked, raindrops or [], period, 0.0 if once else seconds, out, quiet)
+    found = kernel_of_samples(samples, asked=asked)
+    section = kernel_section(found, samples.records)
+    if html is not None:
+        from sojourn.report import write_html  # noqa: PLC0415
+
+        write_html(None, html, title=", ".join(samples.names[:3]) or "this machine", lead=section)
+    told: dict[str, Any] = {"records": samples.records.to_dict(), **found.to_dict()}
+    answer(told, section, as_json=as_json)
+
+
+def _seen(
+    ports: dict[str, int] | None,
+    asked: dict[int, int],
+    raindrops: list[str],
+    period: float,
+    seconds: float | None,
+    out: Path | None,
+    quiet: bool,
+) -> Samples:
+    """Samples of this machine; those written to ``out`` are read back from it."""
+    from sojourn.host.kernel_queues import Looker  # noqa: PLC0415
+    from sojourn.host.recording import looked, recorded, told_to_stop  # noqa: PLC0415
+    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
+    from sojourn.host.samples import read_samples, samples_of  # noqa: PLC0415
+
+    with told_to_stop() as stop, doing(quiet) as say:
+        if out is not None:
+            say(f"recording to {out}" + ("" if seconds is not None else "; Ctrl-C ends it"))
+            sampler = KernelSampler(out, ports, period, asked=asked, raindrops=raindrops)
+            recorded(sampler, out, seconds=seconds, stop=stop)
+            return read_samples([out])
+        say("looking")
+        looker = Looker(ports, asked=asked, raindrops=raindrops)
+        return samples_of(looked(looker, seconds=1.0 if seconds is None else seconds, period=period, stop=stop))
+
+
+def _ports(texts: list[str]) -> dict[str, int] | None:
+    ports: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        if name and name in ports:
+            raise typer.BadParameter(f"{name!r} cannot name two ports", param_hint="--port")
+        ports[name or number] = _number(number, "--port", text)
+    return ports or None
+
+
+def _asked(texts: list[str]) -> dict[int, int]:
+    asked = {}
+    for text in texts:
+        port, _, number = text.partition("=")
+        if not number.isdecimal() or len(number) > 10 or not int(number) < 1 << 31:
+            raise typer.BadParameter(f"{text!r} is not PORT=N", param_hint="--backlog")
+        asked[_number(port, "--backlog", text)] = int(number)
+    return asked
+
+
+def _number(port: str, option: str, text: str) -> int:
+    if not (port.isascii() and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65_536):
+        raise typer.BadParameter(f"{text!r} names no port from 1 to 65535", param_hint=option)
+    return int(port)
+
+
+def _asked_by_nginx(conf: Path) -> dict[int, int]:
+    from sojourn.host.nginx_ports import proxied_by  # noqa: PLC0415
+
+    asked: dict[int, int] = {}
+    # Backends' names need not be looked up to know what nginx listens on.
+    for each in proxied_by(conf, resolve=lambda name: [name]).listens:
+        # One address and port may be listened on in several server blocks; one of them names the backlog for all.
+        told = each.backlog if each.backlog is not None else asked.get(each.port, NGINX_BACKLOG)
+        asked[each.port] = told
+    return asked

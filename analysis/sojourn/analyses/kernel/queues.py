@@ -1,0 +1,212 @@
+"""Depths, fullness and refusals from samples of the kernel.
+
+The accept queue of a socket with the limit L is full when it holds L + 1 connections. ListenOverflows counts each SYN
+and each final ACK that met a full one; a client that repeats its SYN counts again, so they are packets, not clients.
+ListenDrops includes them; the rest was dropped for another reason. Both are of a whole network namespace: which socket
+it was is told only by the samples that saw it full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import polars as pl
+
+from sojourn.analyses.kernel.findings import findings_of
+from sojourn.analyses.kernel.result import DEPTHS, EVENTS, RAINDROPS_FOUND, SOCKETS_FOUND, KernelResult
+from sojourn.host.sample import COUNTERS
+from sojourn.host.samples import Samples, backward_steps
+from sojourn.model.errors import SojournError
+from sojourn.timeline.windows import MOST, Windows
+
+SECOND = timedelta(seconds=1)
+GAP = 1.6  # periods between two samples from which on one is missing
+FULL = pl.col("depth") > pl.col("limit")
+
+
+def kernel(samples: Samples, *, asked: Mapping[int, int] | None = None) -> KernelResult:
+    """Explain samples of the kernel.
+
+    Args:
+        samples: as from ``read_samples`` or ``samples_of``.
+        asked: port -> backlog asked for; goes before what the samples say of it.
+
+    Raises:
+        SojournError: there is no sample.
+    """
+    if not len(samples.times):
+        raise SojournError("there is no sample of the kernel to explain")
+    times = samples.times
+    begin, end = times.min(), times.max()
+    steps = [step / SECOND for step in times.diff().drop_nulls().to_list()]
+    forward = sorted(step for step in steps if step > 0)
+    period = forward[len(forward) // 2] if forward else None
+    sockets = _labelled(samples.sockets, asked or {})
+    events, resets = _events(samples.counters)
+    settings = dict(samples.settings.select("name", "value").iter_rows())
+    told = samples.settings.group_by("name").agg(pl.col("value").n_unique()).filter(pl.col("value") > 1)
+    found = KernelResult(
+        samples=len(times),
+        period=period,
+        begin=begin,  # type: ignore[arg-type]
+        end=end,  # type: ignore[arg-type]
+        seconds=sum(forward),
+        sockets=_sockets(sockets),
+        depths=_depths(sockets, samples.times, period),
+        events=_windowed_events(events),
+        increases=_increases(samples.counters),
+        unseen=_unseen(events, sockets),
+        resets=resets,
+        settings=settings,
+        changed=tuple(sorted(told["name"])),
+        raindrops=_raindrops(samples.raindrops),
+        unavailable={
+            what: (count, reason)
+            for what, count, reason in samples.unavailable.group_by("what", maintain_order=True)
+            .agg(pl.len(), pl.col("reason").last())
+            .iter_rows()
+        },
+        missing=sum(round(step / period) - 1 for step in forward if step > GAP * period) if period else 0,
+        backward=backward_steps(times),
+    )
+    return replace(found, findings=findings_of(found))
+
+
+def _labelled(sockets: pl.DataFrame, asked: Mapping[int, int]) -> pl.DataFrame:
+    """``SOCKETS`` with ``socket``: the name, and the address where several sockets go by one name."""
+    told = pl.DataFrame(
+        {"port": list(asked), "told": list(asked.values())}, schema={"port": pl.Int32, "told": pl.Int64}
+    )
+    several = pl.struct("address", "port").n_unique().over("name") > 1
+    shown = pl.when(pl.col("address").str.contains(":", literal=True)).then(pl.format("[{}]", "address"))
+    return (
+        sockets.join(told, on="port", how="left", maintain_order="left")
+        .with_columns(
+            socket=pl.when(several)
+            .then(pl.format("{} at {}:{}", "name", shown.otherwise("address"), "port"))
+            .otherwise("name"),
+            asked=pl.coalesce("told", "asked"),
+        )
+        .drop("told")
+    )
+
+
+def _sockets(sockets: pl.DataFrame) -> pl.DataFrame:
+    return (
+        sockets.group_by("socket", "address", "port", maintain_order=True)
+        .agg(
+            samples=pl.len(),
+            last=pl.col("depth").last(),
+            deepest=pl.col("depth").max(),
+            deepest_at=pl.col("time").get(pl.col("depth").arg_max()),
+            mean=pl.col("depth").mean(),
+            limit=pl.col("limit").last(),
+            full=FULL.sum(),
+            full_share=FULL.mean(),
+            asked=pl.col("asked").last(),
+            syn_recv=pl.col("syn_recv").max(),
+            open_while_full=pl.col("syn_recv").filter(FULL).max(),
+        )
+        .sort(
+            "full_share", pl.col("deepest") / (pl.col("limit") + 1), "deepest", "port",
+            descending=[True, True, True, False], maintain_order=True,
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in SOCKETS_FOUND.items())
+    )  # fmt: skip
+
+
+def _depths(sockets: pl.DataFrame, times: pl.Series, period: float | None) -> pl.DataFrame:
+    """Depths by sample, or by windows where there are more samples than a chart has room for."""
+    if not len(sockets):
+        return pl.DataFrame(schema=DEPTHS)
+    columns = [pl.col(name).cast(dtype) for name, dtype in DEPTHS.items()]
+    if len(times) <= MOST or period is None:
+        plain = sockets.with_columns(begin=pl.col("time")).select(columns)
+        after = pl.col("begin").shift(-1).over("socket")
+        gap = timedelta(seconds=GAP * (period or 1.0))
+        holes = plain.filter(after - pl.col("begin") > gap).select(
+            pl.col("begin") + timedelta(seconds=period or 1.0), "socket", *_nothing("depth", "limit", "syn_recv")
+        )
+        return pl.concat([plain, holes]).sort("begin", maintain_order=True)
+    windows, placed = _placed(sockets, "time", times)
+    every = pl.DataFrame({"begin": pl.Series(windows.begins, dtype=DEPTHS["begin"])}).join(
+        sockets.select(pl.col("socket").unique(maintain_order=True)), how="cross"
+    )
+    found = placed.group_by("begin", "socket").agg(pl.col("depth", "limit", "syn_recv").max())
+    return every.join(found, on=["begin", "socket"], how="left").sort("begin", maintain_order=True).select(columns)
+
+
+def _nothing(*names: str) -> list[pl.Expr]:
+    return [pl.lit(None, DEPTHS[name]).alias(name) for name in names]
+
+
+def _placed(frame: pl.DataFrame, column: str, times: pl.Series) -> tuple[Windows, pl.DataFrame]:
+    """``frame`` with ``begin``, that of the window in which ``column`` lies."""
+    base = times.min()
+    seconds = (frame[column] - base).dt.total_microseconds().to_numpy() / 1e6
+    length = (times.max() - base) / SECOND  # type: ignore[operator]
+    windows = Windows.over(base, 0.0, length)  # type: ignore[arg-type]
+    begins = pl.Series("begin", windows.begins, DEPTHS["begin"])
+    return windows, frame.with_columns(begins.gather(windows.of(seconds)))
+
+
+def _events(counters: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Increases between two samples that follow each other, and how often counters went back."""
+    steps = counters.select(pl.col("time").alias("end"), pl.col("time").shift().alias("begin"), _steps()).slice(1)
+    back = steps.filter(pl.any_horizontal(pl.col(name) < 0 for name in COUNTERS))
+    events = steps.filter(~pl.any_horizontal((pl.col(name) < 0).fill_null(False) for name in COUNTERS)).select(
+        "begin",
+        "end",
+        overflows=pl.col("ListenOverflows"),
+        other_drops=pl.col("ListenDrops") - pl.col("ListenOverflows"),
+        syn_drops=pl.col("TCPReqQFullDrop"),
+        cookies=pl.col("SyncookiesSent"),
+    )
+    return events.select(pl.col(name).cast(dtype) for name, dtype in EVENTS.items()), len(back)
+
+
+def _steps() -> pl.Expr:
+    return pl.col(COUNTERS).diff()
+
+
+def _increases(counters: pl.DataFrame) -> dict[str, int]:
+    steps = counters.select(_steps()).slice(1)
+    known = steps.filter(~pl.any_horizontal((pl.col(name) < 0).fill_null(False) for name in COUNTERS))
+    if not len(known):
+        return {}
+    return {name: int(known[name].sum()) for name in COUNTERS if known[name].null_count() < len(known)}
+
+
+def _unseen(events: pl.DataFrame, sockets: pl.DataFrame) -> int:
+    full = sockets.filter(FULL)["time"].unique().implode()
+    seen = pl.col("begin").is_in(full) | pl.col("end").is_in(full)
+    return int(events.filter(~seen)["overflows"].sum() or 0)
+
+
+def _windowed_events(events: pl.DataFrame) -> pl.DataFrame:
+    if len(events) <= MOST:
+        return events
+    windows, placed = _placed(events.drop("begin"), "end", events["end"])
+    sums = placed.group_by("begin").agg(pl.col("overflows", "other_drops", "syn_drops", "cookies").sum())
+    width = timedelta(seconds=windows.seconds)
+    return (
+        sums.with_columns(end=pl.col("begin") + width)
+        .sort("begin")
+        .select(pl.col(name).cast(dtype) for name, dtype in EVENTS.items())
+    )
+
+
+def _raindrops(answers: pl.DataFrame) -> pl.DataFrame:
+    return (
+        answers.group_by("endpoint", maintain_order=True)
+        .agg(
+            answers=pl.col("seconds").count(),
+            unanswered=pl.col("seconds").null_count(),
+            slowest=pl.col("seconds").max(),
+            calling=pl.col("calling").max(),
+            queued=pl.col("queued").max(),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in RAINDROPS_FOUND.items())
+    )

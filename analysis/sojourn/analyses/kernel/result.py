@@ -1,0 +1,168 @@
+"""What ``kernel`` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import polars as pl
+
+from sojourn.model.formatting import iso
+from sojourn.model.frame import INSTANT
+from sojourn.model.result import Result
+
+SOCKETS_FOUND: dict[str, pl.DataType] = {
+    "socket": pl.String(),  # its name, with its address where the name is not enough
+    "address": pl.String(),
+    "port": pl.Int32(),
+    "samples": pl.Int64(),
+    "last": pl.Int64(),  # depth in the last sample, connections
+    "deepest": pl.Int64(),
+    "deepest_at": INSTANT,
+    "mean": pl.Float64(),  # depth, over samples
+    "limit": pl.Int64(),  # the backlog in force, in the last sample; the queue holds one more
+    "full": pl.Int64(),  # samples with the queue full: depth above limit
+    "full_share": pl.Float64(),
+    "asked": pl.Int64(),  # backlog asked for; null: not known
+    "syn_recv": pl.Int64(),  # the most handshakes under way; null: not asked
+    "open_while_full": pl.Int64(),  # the most handshakes under way in samples with the queue full
+}
+DEPTHS: dict[str, pl.DataType] = {
+    "begin": INSTANT,
+    "socket": pl.String(),
+    "depth": pl.Int64(),  # the deepest of the window; null: there was no sample
+    "limit": pl.Int64(),
+    "syn_recv": pl.Int64(),
+}
+EVENTS: dict[str, pl.DataType] = {
+    "begin": INSTANT,
+    "end": INSTANT,
+    "overflows": pl.Int64(),  # ListenOverflows
+    "other_drops": pl.Int64(),  # ListenDrops less ListenOverflows
+    "syn_drops": pl.Int64(),  # TCPReqQFullDrop: among other_drops
+    "cookies": pl.Int64(),  # SyncookiesSent
+}
+RAINDROPS_FOUND: dict[str, pl.DataType] = {
+    "endpoint": pl.String(),
+    "answers": pl.Int64(),
+    "unanswered": pl.Int64(),
+    "slowest": pl.Float64(),  # s
+    "calling": pl.Int64(),  # the most requests in the app
+    "queued": pl.Int64(),  # the most connections waiting, all listeners
+}
+
+Weight = Literal["lost", "risk", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to know, and what mends it.
+
+    Attributes:
+        key: what it is: overflowed, filled, missed, cut, probably_cut, other_drops, cookies, abort_on_overflow,
+            cookies_off, cookies_always, deferred, steps.
+        weight: lost (clients had to try again, or failed), risk, or note.
+        socket: which one; None: of the namespace.
+        sentence, mend: the second is empty where there is nothing to mend.
+    """
+
+    key: str
+    weight: Weight
+    sentence: str
+    mend: str = ""
+    socket: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the JSON has it."""
+        named = {"key": self.key, "weight": self.weight, "socket": self.socket}
+        return {**named, "sentence": self.sentence, "mend": self.mend or None}
+
+
+@dataclass(frozen=True, repr=False)
+class KernelResult(Result):
+    """What samples of the kernel tell of a window.
+
+    Attributes:
+        samples: how many; period: median seconds between them (None: a single one).
+        begin, end, seconds: of the window.
+        sockets: columns of ``SOCKETS_FOUND``, those that lost most first.
+        depths: columns of ``DEPTHS``, over time. events: columns of ``EVENTS``, between samples.
+        increases: of each counter over the window; without those the kernel does not have.
+        unseen: overflows between two samples of which neither saw a full queue.
+        resets: how often counters went back; their increase across that is not known and not counted.
+        settings: in force at the end. changed: names of those that changed on the way.
+        raindrops: columns of ``RAINDROPS_FOUND``.
+        unavailable: what -> (samples that could not ask, the last reason).
+        missing: samples that were due by the period and are not there. backward: how often the clock was set back.
+        findings: the gravest first.
+    """
+
+    samples: int
+    period: float | None
+    begin: datetime
+    end: datetime
+    seconds: float
+    sockets: pl.DataFrame
+    depths: pl.DataFrame
+    events: pl.DataFrame
+    increases: dict[str, int]
+    unseen: int
+    resets: int
+    settings: dict[str, int]
+    changed: tuple[str, ...]
+    raindrops: pl.DataFrame
+    unavailable: dict[str, tuple[int, str]]
+    missing: int
+    backward: int
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def overflows(self) -> int | None:
+        """Packets refused because an accept queue was full; None: not known."""
+        return self.increases.get("ListenOverflows")
+
+    @property
+    def other_drops(self) -> int | None:
+        """Packets refused for another reason: ListenDrops include the overflows."""
+        drops = self.increases.get("ListenDrops")
+        return None if drops is None or self.overflows is None else drops - self.overflows
+
+    @property
+    def syn_drops(self) -> int | None:
+        """SYNs dropped because the SYN queue was full, and no cookie was sent; None: not known."""
+        return self.increases.get("TCPReqQFullDrop")
+
+    @property
+    def cookies(self) -> int | None:
+        """SYN cookies sent: the SYN queue was full, and nobody was refused for it; None: not known."""
+        return self.increases.get("SyncookiesSent")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``sojourn kernel --json`` prints."""
+        rate = 1 / self.seconds if self.seconds > 0 else None
+        return {
+            "samples": self.samples,
+            "period": self.period,
+            "missing": self.missing,
+            "window": {"from": iso(self.begin), "to": iso(self.end), "seconds": self.seconds},
+            "sockets": self.sockets.to_dicts(),
+            "listen_overflows": self.overflows,
+            "other_listen_drops": self.other_drops,
+            "syn_queue_drops": self.syn_drops,
+            "cookies_sent": self.cookies,
+            "overflows_unseen": self.unseen,
+            "counters": {
+                name: {"increase": increase, "per_second": None if rate is None else increase * rate}
+                for name, increase in self.increases.items()
+            },
+            "counter_resets": self.resets,
+            "clock_set_back": self.backward,
+            "settings": self.settings,
+            "settings_changed": list(self.changed),
+            "raindrops": self.raindrops.to_dicts(),
+            "unavailable": {
+                what: {"samples": count, "reason": reason} for what, (count, reason) in self.unavailable.items()
+            },
+            "findings": [finding.to_dict() for finding in self.findings],
+        }

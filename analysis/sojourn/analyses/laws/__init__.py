@@ -1,0 +1,1 @@
+"""Set the laws of queueing theory beside the measured wait."""

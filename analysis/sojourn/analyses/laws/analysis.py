@@ -1,0 +1,295 @@
+"""The laws of queueing beside the measured wait: which one holds here, and why the others do not.
+
+    Erlang C               M/M/c: Poisson arrivals, exponential services, c workers with one queue (Erlang 1917)
+    Pollaczek–Khinchine    M/G/1: Poisson arrivals, any services, one worker (Pollaczek 1930; Khinchine 1932)
+    Kingman                G/G/1, approximately, for one worker under heavy load (Kingman 1961)
+    Allen–Cunneen          G/G/c, approximately (Allen 1978, 1990, section 5.3.4)
+    closed loop            N S / c - S: N clients without think time, workers always busy (Little 1961; Denning & Buzen
+                           1978, section 5)
+
+A law that does not apply is not computed: it says why instead. The formulas themselves are in
+``sojourn.queueing.theory``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.analyses.audit.result import Audit
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import formatted, milliseconds, printable
+from sojourn.model.one_worker import doubt
+from sojourn.model.result import Result
+from sojourn.queueing.theory import allen_cunneen_wait, kingman_wait, mg1_wait, mmc_wait
+from sojourn.timeline.station import BACKEND, Station, stations
+from sojourn.timeline.visits import SEEN, Visits
+
+LEAST = 200  # requests of a station; fewer tell no moments
+NEAR = 0.2  # a squared coefficient of variation so near to 1 is that of an exponential
+BURSTY = 0.5  # an index of dispersion so far from 1 is not that of a Poisson process
+GIVEN_UP = 0.01
+DOUBTFUL = 0.1  # of the measured wait: its interval is worth saying from here on
+UNTOLD = 0.5  # a measured wait known no better than this tests no law
+TICK = 0.001  # s: nginx's clock
+GAPS_OF_TICKS = 5
+NAMES = {
+    "erlang_c": "Erlang C",
+    "pollaczek_khinchine": "Pollaczek–Khinchine",
+    "kingman": "Kingman",
+    "allen_cunneen": "Allen–Cunneen",
+    "closed_loop": "closed loop",
+}
+# Exact ones before approximations.
+BELIEVED = ("closed_loop", "pollaczek_khinchine", "erlang_c", "kingman", "allen_cunneen")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a law says of a station.
+
+    Attributes:
+        law: a key of ``NAMES``.
+        mean_wait: s; None where the law does not apply.
+        error: mean_wait / the measured wait, less 1; None without a prediction or a measured wait above 0.
+        reason: why it does not apply.
+    """
+
+    law: str
+    mean_wait: float | None = None
+    error: float | None = None
+    reason: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values."""
+        return {"mean_wait": self.mean_wait, "error": self.error, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class StationLaws:
+    """A station, what the laws say of it, and which of them to believe (a key of ``NAMES``, or None)."""
+
+    station: Station
+    predictions: tuple[Prediction, ...]
+    believe: str | None
+
+    @property
+    def believed(self) -> Prediction | None:
+        """The prediction to believe."""
+        return next((p for p in self.predictions if p.law == self.believe), None)
+
+    @property
+    def doubt(self) -> float:
+        """How well the measured mean wait is known, relative to it; 0 where that cannot be told."""
+        doubt = self.station.wait_error / self.station.mean_wait if self.station.mean_wait > 0 else 0.0
+        return doubt if math.isfinite(doubt) else 0.0
+
+    @property
+    def label(self) -> str:
+        """The station's name for people: an upstream is its backends."""
+        station = self.station
+        if station.kind == BACKEND:
+            return printable(station.name or "–", 60)
+        return f"all {station.backends} backends of {printable((station.name or '–').split(',')[0], 60)}"
+
+    @property
+    def sentence(self) -> str:
+        """Which law to believe, and how near it comes, in one sentence."""
+        found, measured = self.believed, self.station.mean_wait
+        if found is not None and found.mean_wait is not None and self.doubt > UNTOLD:
+            return (
+                f"{self.label}: too little to test a law by: the measured wait of {milliseconds(measured)} ms is known "
+                f"to ±{self.doubt:.0%} only; {NAMES[found.law]} says {milliseconds(found.mean_wait)} ms."
+            )
+        as_one = self.station.kind != BACKEND and self.believe != "closed_loop"
+        if as_one and found is not None and found.mean_wait is not None:
+            return (
+                f"{self.label}: as one queue they would wait {milliseconds(found.mean_wait)} ms ({NAMES[found.law]}); "
+                f"measured {milliseconds(measured)} ms."
+            )
+        if found is None or found.mean_wait is None:
+            reason = next(p.reason for p in self.predictions if p.law == "allen_cunneen")
+            return f"{self.label}: no law holds here, {reason}."
+        if found.error is None:
+            return f"{self.label}: believe {NAMES[found.law]}."
+        doubt = self.doubt
+        if abs(found.error) > doubt + DOUBTFUL:
+            return (
+                f"{self.label}: no law comes near. {NAMES[found.law]}, which applies, is off by "
+                f"{formatted(found.error, '+.0%')}: look for bursts, timeouts or a discipline it does not know."
+            )
+        known = f"; the measured wait itself is known to ±{doubt:.0%}" if doubt > DOUBTFUL else ""
+        return f"{self.label}: believe {NAMES[found.law]}, which is off by {formatted(found.error, '+.0%')}{known}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        s = self.station
+        return {
+            "kind": s.kind,
+            "name": s.name,
+            "backends": s.backends,
+            "requests": s.requests,
+            "service_known": s.known,
+            "seconds": s.seconds,
+            "arrival_rate": s.arrival_rate,
+            "mean_service": s.mean_service,
+            "workers": s.workers,
+            "workers_source": s.workers_source,
+            "utilisation": s.utilisation,
+            "ca2": s.ca2,
+            "cs2": s.cs2,
+            "dispersion": {"index": s.dispersion, "window": s.dispersion_window},
+            "closed_loop": s.loop.to_dict(),
+            "given_up": s.given_up,
+            "measured": {"mean_wait": s.mean_wait, "error": s.wait_error if math.isfinite(s.wait_error) else None},
+            "laws": {p.law: p.to_dict() for p in self.predictions},
+            "believe": self.believe,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Laws(Result):
+    """The laws of every station with enough requests.
+
+    Attributes:
+        stations: upstreams of several backends first.
+        stationary: of the source; trend: what the test found.
+        failures: of the audit.
+        left_out: as in ``Visits``.
+    """
+
+    stations: tuple[StationLaws, ...]
+    stationary: bool | None
+    trend: str
+    failures: tuple[str, ...]
+    left_out: dict[str, int]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know."""
+        seen = [s.station for s in self.stations]
+        backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
+        found = doubt(backends, "every law")
+        if any(SEEN in s.workers_source for s in seen):
+            found.append(
+                "No worker values were logged: workers are the most requests in service at the same time, which is "
+                "too few where they were never all busy. Give --workers."
+            )
+        fast = [s for s in seen if s.arrival_rate * TICK * GAPS_OF_TICKS > 1]
+        if fast:
+            found.append(
+                f"Arrivals at {printable(fast[0].name or '–', 60)} are less than {GAPS_OF_TICKS} ms apart on average, "
+                "and nginx's clock has steps of 1 ms: c_a² is of rounded times."
+            )
+        if any(s.kind != BACKEND for s in seen):
+            found.append(
+                "For an upstream the laws take its backends as one queue: what is measured beyond them is the price of "
+                "balancing."
+            )
+        if any(s.given_up > GIVEN_UP for s in seen):
+            found.append("Some requests were given up on: their waits end early, and the laws do not know of that.")
+        if any(s.known < 0.99 for s in seen):
+            least = min(s.known for s in seen)
+            found.append(f"Service times are known of {least:.0%} of the requests at the least, and taken for all.")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``sojourn laws --json`` prints."""
+        return {
+            "stations": [station.to_dict() for station in self.stations],
+            "stationary": self.stationary,
+            "trend": self.trend,
+            "failures": list(self.failures),
+            "notes": self.notes,
+            "left_out": self.left_out,
+        }
+
+
+def laws(found: Visits, audit: Audit | None = None, *, least: int = LEAST) -> Laws:
+    """The laws beside what was measured, per upstream of several backends and per backend.
+
+    Args:
+        found: visits.
+        audit: of the same requests; its trend test decides whether averages mean anything. None: not looked at.
+        least: requests a station must have.
+
+    Raises:
+        SojournError: no station has enough requests whose service time is known.
+    """
+    told = stations(found, least=least)
+    if not told:
+        raise SojournError(
+            f"no backend has {least} requests whose wait and service time are known; laws are about averages"
+        )
+    stationary = None if audit is None else audit.stationary
+    trend = "not tested" if audit is None else audit.trend
+    return Laws(
+        tuple(station_laws(station, stationary, trend) for station in told),
+        stationary,
+        trend,
+        tuple(audit.failures()) if audit is not None else (),
+        dict(found.left_out),
+    )
+
+
+def station_laws(station: Station, stationary: bool | None, trend: str = "") -> StationLaws:
+    """What each law says of one station."""
+    rate, service, workers = station.arrival_rate, station.mean_service, station.workers
+    values = {
+        "erlang_c": lambda: mmc_wait(rate, service, workers),
+        "pollaczek_khinchine": lambda: mg1_wait(rate, service, station.cs2),
+        "kingman": lambda: kingman_wait(rate, service, station.ca2, station.cs2),
+        "allen_cunneen": lambda: allen_cunneen_wait(rate, service, workers, station.ca2, station.cs2),
+        "closed_loop": lambda: station.loop.clients * service / workers - service,
+    }
+    predictions = []
+    for law in NAMES:
+        reason = _reason(law, station, stationary, trend)
+        if reason is not None:
+            predictions.append(Prediction(law, reason=reason))
+            continue
+        value = values[law]()
+        error = value / station.mean_wait - 1 if station.mean_wait > 0 else None
+        predictions.append(Prediction(law, value, error))
+    holding = [p.law for p in predictions if p.mean_wait is not None]
+    return StationLaws(station, tuple(predictions), next((law for law in BELIEVED if law in holding), None))
+
+
+def _reason(law: str, station: Station, stationary: bool | None, trend: str) -> str | None:
+    """Why a law does not apply; None where it does."""
+    if station.in_one_worker > 1:
+        return "a worker serves several requests at a time"
+    if law == "closed_loop":
+        return next(_against_a_closed_loop(station, stationary, trend), None)
+    return next(_against(law, station, stationary, trend), None)
+
+
+def _against_a_closed_loop(station: Station, stationary: bool | None, trend: str) -> Iterator[str]:
+    if not station.loop.closed:
+        yield "no closed loop"
+    if stationary is False:
+        yield f"not stationary: {trend}"
+    if station.loop.clients < station.workers:
+        yield f"{station.loop.clients:.1f} clients do not keep {station.workers} workers busy"
+
+
+def _against(law: str, station: Station, stationary: bool | None, trend: str) -> Iterator[str]:
+    """What speaks against a law of open arrivals, the gravest first."""
+    if stationary is False:
+        yield f"not stationary: {trend}"
+    if station.loop.closed:
+        yield f"closed loop, {station.loop.clients:.1f} in the system all the time"
+    if station.utilisation >= 1:
+        yield f"utilisation {station.utilisation:.2f}, the queue only grows"
+    if law in ("pollaczek_khinchine", "kingman") and station.workers > 1:
+        yield f"a law of one worker, not {station.workers}"
+    if law in ("erlang_c", "pollaczek_khinchine"):
+        if abs(station.ca2 - 1) > (max(NEAR, 3 * station.ca2_error) if math.isfinite(station.ca2_error) else NEAR):
+            yield f"arrivals not Poisson, c_a² {station.ca2:.2f}"
+        if station.dispersion is not None and abs(station.dispersion - 1) > max(BURSTY, 3 * station.dispersion_error):
+            yield f"arrivals not Poisson, index of dispersion {station.dispersion:.2f}"
+    if law == "erlang_c" and abs(station.cs2 - 1) > NEAR:
+        yield f"services not exponential, c_s² {station.cs2:.2f}"

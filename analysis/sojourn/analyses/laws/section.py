@@ -1,0 +1,94 @@
+"""The laws of queueing beside the measured wait, for people."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sojourn.analyses.laws.analysis import NAMES, UNTOLD, Laws, StationLaws
+from sojourn.analyses.laws.charts import wait_against_utilisation
+from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
+from sojourn.present.display import lay_out
+from sojourn.present.section import Picture, Section, Table
+
+PICTURES = 4
+
+
+@lay_out.register(Laws)
+def laws_section(found: Laws) -> Section:
+    """Which law holds for which upstream and backend, and what each of them says."""
+    return Section(
+        key="laws",
+        title="The laws of queueing beside what was measured",
+        sentence=" ".join(station.sentence for station in found.stations[:2]),
+        measures=(
+            "Wait: from nginx turning to the backend to the app's start. Service: as long as a worker was held. "
+            "Utilisation: λS/c. c_a², c_s²: variance / mean² of the times between arrivals and of the services."
+        ),
+        failures=found.failures,
+        tables=(_stations(found), _predictions(found)),
+        pictures=tuple(_picture(station, number) for number, station in enumerate(found.stations[:PICTURES])),
+        notes=tuple(found.notes),
+    )
+
+
+def _stations(found: Laws) -> Table:
+    rows = []
+    for laws in found.stations:
+        s = laws.station
+        rows.append(
+            (laws.label, f"{s.arrival_rate:.3g}", milliseconds(s.mean_service), f"{s.workers}", f"{s.utilisation:.2f}",
+             f"{s.ca2:.2f}", f"{s.cs2:.2f}", "–" if s.dispersion is None else f"{s.dispersion:.2f}")
+        )  # fmt: skip
+    sources = ", ".join(dict.fromkeys(laws.station.workers_source for laws in found.stations))
+    headings = ("load", "λ/s", "S ms", "c", "util.", "c_a²", "c_s²", "disp.")
+    return Table(headings, tuple(rows), f"disp.: index of dispersion of arrivals. Workers: {sources}")
+
+
+def _predictions(found: Laws) -> Table:
+    rows = []
+    for laws in found.stations:
+        s = laws.station
+        rows.append((laws.label, "as measured", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
+        for prediction in laws.predictions:
+            applies = "applies" if laws.doubt > UNTOLD else "believe this"
+            mark = applies if prediction.law == laws.believe else ""
+            error = "" if prediction.error is None else formatted(prediction.error, "+.0%")
+            value = milliseconds(prediction.mean_wait)
+            # What the trend was is said above, once.
+            reason = "not stationary" if (prediction.reason or "").startswith("not stationary") else prediction.reason
+            rows.append((f"  {NAMES[prediction.law]}", reason or mark, value, error))
+    return Table(("mean wait", "", "ms", "off by"), tuple(rows), text_columns=2, shown=24)
+
+
+def _plus_minus(seconds: float) -> str:
+    return f"± {milliseconds(seconds)}" if seconds < float("inf") else ""
+
+
+def _picture(laws: StationLaws, number: int) -> Picture:
+    return Picture(
+        f"laws-{number}",
+        f"Wait against utilisation, {printable(laws.label, 80)}",
+        f"Points are windows, lines what the laws say with S, c, c_a² and c_s² as measured; on the whole it was "
+        f"{percent(laws.station.utilisation)} busy.",
+        partial(wait_against_utilisation, laws),
+        reading(laws),
+    )
+
+
+def reading(laws: StationLaws) -> str:
+    """What windows and curves of a station show, in one sentence."""
+    station = laws.station
+    measured = (
+        f"{duration(station.mean_wait)} of waiting were measured at a utilisation of {percent(station.utilisation)}"
+    )
+    windows = station.windows
+    if not windows.is_empty():
+        top = windows.sort("utilisation", descending=True).row(0, named=True)
+        measured += (
+            f", {duration(top['wait'])} in the window with the most offered load ({percent(top['utilisation'])} of "
+            "what the workers can do)"
+        )
+    found = laws.believed
+    if found is None or found.mean_wait is None:
+        return f"{measured}; no law holds here."
+    return f"{measured}; {NAMES[found.law]} says {duration(found.mean_wait)} for the whole."

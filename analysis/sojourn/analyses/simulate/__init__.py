@@ -1,0 +1,1 @@
+"""Simulate a queueing system and set theory beside it."""

@@ -1,0 +1,1 @@
+"""Split response time into queueing delay, service time and the rest."""

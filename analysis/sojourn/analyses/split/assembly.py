@@ -1,0 +1,120 @@
+"""Aggregates into the result of a split: the one place where it is put together, whoever computed them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from sojourn.analyses.audit.analysis import audit
+from sojourn.analyses.split.notes import notes
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.components import QUEUE_SOURCES
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
+from sojourn.model.frame import Records
+from sojourn.model.groups import GROUPS
+from sojourn.model.known import Known
+from sojourn.model.measures import GROUP_SHOWN, Measures, Row
+from sojourn.model.statistics import summary_of
+from sojourn.model.verdict import Verdict, queueing_share, verdict
+
+GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
+
+
+def checked_groups(by: Sequence[str]) -> None:
+    """Check names of groups.
+
+    Raises:
+        SojournError: one is not of ``GROUPS``.
+    """
+    unknown = [group for group in by if group not in GROUPS]
+    if unknown:
+        raise SojournError(f"cannot group by {unknown[0]!r}; choose from {', '.join(GROUPS)}")
+
+
+def assembled(
+    measures: Measures,
+    records: Records,
+    names: tuple[str, ...],
+    rows: Callable[[], pl.LazyFrame],
+    *,
+    by: Sequence[str],
+    slo: float,
+) -> SplitResult:
+    """The result of a split.
+
+    Args:
+        measures: the aggregates.
+        records, names: what was read, as in ``sojourn.model.frame.Requests``.
+        rows: makes the frame with the components of every request.
+        by, slo: as for ``sojourn.split``.
+    """
+    overall = measures.overall()
+    figures = measures.figures()
+    _, means = measures.means()
+    response = figures.pop("request_time")
+    p99 = response["p99"] or 0.0
+    slow, tail_means = measures.means(p99)
+    checked = audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
+    result = SplitResult(
+        measures=measures,
+        records=records,
+        names=names,
+        window=None if overall["first"] is None else (overall["first"], overall["last"]),
+        clock=measures.clock,
+        response_time=response,
+        components=figures,
+        means=means,
+        queueing_share=queueing_share(means),
+        tail={
+            "p99": {
+                "threshold": response["p99"],
+                "requests": slow,
+                "queueing_share": queueing_share(tail_means),
+                "components": tail_means,
+            }
+        },
+        audit=checked,
+        verdict=_verdict(means, tail_means, p99, overall, checked.known, slo),
+        by={},
+        by_total={},
+        sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
+        wasted=overall["wasted"] or 0.0,
+        requests=overall["requests"],
+        _rows=rows,
+    )
+    for group in by:
+        result.by[group], result.by_total[group] = _grouped(measures, group)
+    result.notes = [*measures.notes, *notes(result)]
+    return result
+
+
+def _verdict(
+    means: dict[str, float], tail: dict[str, float], p99: float, overall: Row, known: Known, slo: float
+) -> Verdict:
+    requests, upgraded = overall["requests"], overall["upgraded"]
+    if requests <= upgraded:
+        why = (
+            f"all {counted(upgraded, 'request was', 'requests were')} upgraded connections (101)"
+            if upgraded
+            else "no request was accepted"
+        )
+        return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
+    return verdict(means, tail, p99, requests, slo, known)
+
+
+def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], int]:
+    rows, total = measures.grouped(group, GROUP_LIMIT)
+    found = []
+    for row in rows:
+        named: dict[str, object] = {
+            group: row[group],
+            "requests": row["requests"],
+            "queueing_share": row["share"],
+        }
+        for column in GROUP_SHOWN:
+            key = "response_time" if column == "request_time" else column
+            named[key] = summary_of(row, column)
+        found.append(named)
+    return found, total

@@ -1,0 +1,112 @@
+"""Service time against queueing delay, in hexagons: who waits, those who are served for long or the others?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import altair as alt
+import polars as pl
+
+from sojourn.analyses.split.charts_heatmap import LEAST
+from sojourn.model.measures import Hexagons, Measures
+from sojourn.present.chart_parts import count_colour, inline
+from sojourn.present.chart_sizes import WIDTH
+
+HEIGHT = 420
+ACROSS = 40  # hexagons in a row
+
+
+@dataclass(frozen=True)
+class Hexbin:
+    """Requests by service time and queueing delay.
+
+    Attributes:
+        lattice: where the hexagons lie.
+        table: columns service, queueing (a hexagon's centre, s), requests; hexagons without any are left out.
+        longest: the longest service time and the longest queueing delay, s.
+    """
+
+    lattice: Hexagons
+    table: pl.DataFrame
+    longest: tuple[float, float]
+
+
+def hexbin(measures: Measures) -> Hexbin:
+    """Requests in hexagons that are regular on a chart of ``WIDTH`` to ``HEIGHT`` pixels."""
+    longest = tuple(max(measures.quantiles(name, [1.0])[0] or 0.0, 2 * LEAST) for name in PAIR)
+    ranges = [math.log(each / LEAST) for each in longest]
+    wide = WIDTH / ACROSS
+    # Rows of hexagons that stand on a corner are √3/2 of their width apart; a lattice has every other row.
+    lattice = Hexagons(LEAST, ranges[0] / ACROSS, math.sqrt(3) * wide * ranges[1] / HEIGHT)
+    table = measures.hexagons(lattice).select(
+        (LEAST * (lattice.across * pl.col("across") / 2).exp()).alias("service"),
+        (LEAST * (lattice.up * pl.col("up") / 2).exp()).alias("queueing"),
+        "requests",
+    )
+    return Hexbin(lattice, table, (longest[0], longest[1]))
+
+
+PAIR = ("service_time", "queueing_delay")
+
+
+def service_against_queueing(found: Hexbin) -> alt.LayerChart:
+    """Hexagons, the brighter the more requests; on the dashed line a request waits as long as it is served."""
+    lattice = found.lattice
+    # Half a hexagon of room on every side, and to the right and above as far as the last one reaches.
+    domains = [
+        [LEAST * math.exp(-step), each * math.exp(step)]
+        for each, step in zip(found.longest, (lattice.across, lattice.up), strict=True)
+    ]
+    spans = [math.log(high / low) for low, high in domains]
+    x = alt.X(
+        "service:Q",
+        title="service time (s)",
+        scale=alt.Scale(type="log", nice=False, domain=domains[0]),
+        axis=alt.Axis(tickCount=8, format="~g"),
+    )
+    y = alt.Y(
+        "queueing:Q",
+        title="queueing delay (s)",
+        scale=alt.Scale(type="log", nice=False, domain=domains[1]),
+        axis=alt.Axis(tickCount=8, format="~g"),
+    )
+    shape = _hexagon(lattice.across / spans[0], lattice.up / spans[1])
+    cells = (
+        alt.Chart(inline(found.table, digits=4))
+        .mark_point(filled=True, opacity=1, strokeWidth=0, size=4, shape=alt.ExprRef(shape), clip=True)
+        .encode(
+            x=x,
+            y=y,
+            color=count_colour(),
+            tooltip=[
+                alt.Tooltip("service:Q", title="service time about (s)", format=".3~g"),
+                alt.Tooltip("queueing:Q", title="queueing delay about (s)", format=".3~g"),
+                alt.Tooltip("requests:Q", format=","),
+            ],
+        )
+    )
+    ends = [max(low for low, _ in domains), min(high for _, high in domains)]
+    equal = (
+        alt.Chart(alt.InlineData(values=[{"service": end, "queueing": end} for end in ends]))
+        .mark_line(strokeDash=[4, 3], color="#808080")
+        .encode(x=x, y=y)
+    )
+    return (cells + equal).properties(width=WIDTH, height=HEIGHT)
+
+
+def _hexagon(wide: float, high: float) -> str:
+    """An expression for the outline of a hexagon on a corner, in pixels of a mark of size 4 (radius 1).
+
+    It is made of the width and the height that the chart has in the end, so that hexagons always meet.
+
+    Args:
+        wide: its width, in parts of the chart's width.
+        high: two rows of them, which is 3/2 of a hexagon's height, in parts of the chart's height.
+    """
+    side, top = f"({wide / 2!r} * width)", f"({high / 3!r} * height)"
+    half = f"({high / 6!r} * height)"
+    right = [("0", f"-{top}"), (side, f"-{half}"), (side, half)]
+    left = [("0", top), (f"-{side}", half), (f"-{side}", f"-{half}")]
+    path = " + 'L' + ".join(f"{x} + ',' + {y}" for x, y in right + left)
+    return f"'M' + {path} + 'Z'"

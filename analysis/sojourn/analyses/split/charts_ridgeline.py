@@ -1,0 +1,105 @@
+"""One distribution above another: of each route, or by how many requests were there already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import altair as alt
+import polars as pl
+
+from sojourn.analyses.split.charts_heatmap import time_bins
+from sojourn.model.formatting import counted, printable
+from sojourn.model.measures import LogBins, Measures
+from sojourn.present.chart_parts import STACKED, inline, part_colour, part_shares
+from sojourn.present.chart_sizes import WIDTH
+
+GROUPS = 8
+BINS = 32
+ROW = 56
+THERE = "requests there"  # grouped by how many were at the backend already
+FULL = 0.88  # of a row that the highest bar takes
+
+
+@dataclass(frozen=True)
+class Ridges:
+    """Distributions of the response time, one a group.
+
+    Attributes:
+        group: what they are grouped by, for people.
+        bins: of response times.
+        table: columns group, bin, requests, total, queueing delay, service time, as ``Measures.bins_by`` has them.
+    """
+
+    group: str
+    bins: LogBins
+    table: pl.DataFrame
+
+
+def ridges(measures: Measures, group: str) -> Ridges:
+    """The groups with the most seconds, the first ``GROUPS`` of them."""
+    bins = time_bins(measures, "request_time", BINS)
+    return Ridges(group, bins, measures.bins_by(group, GROUPS, "request_time", bins))
+
+
+def ridge_table(found: Ridges) -> pl.DataFrame:
+    """Columns group, low, high (s), requests, part, share (of the bar's time), bottom, top; a group is 1 high.
+
+    The first group is at the top. Each has its own scale: its highest bar is ``FULL`` high.
+    """
+    groups = found.table["group"].unique(maintain_order=True).to_list()
+    most = dict(found.table.group_by("group").agg(pl.col("requests").max()).iter_rows())
+    rows = []
+    for row in found.table.iter_rows(named=True):
+        shares = part_shares(row)
+        place = float(len(groups) - 1 - groups.index(row["group"]))
+        low, high = found.bins.edge(row["bin"]), found.bins.edge(row["bin"] + 1)
+        for part in STACKED:
+            share = shares[part]
+            if share <= 0:
+                continue
+            top = place + share * FULL * row["requests"] / most[row["group"]]
+            rows.append((printable(row["group"], 40), low, high, row["requests"], part, share, place, top))
+            place = top
+    schema = ["group", "low", "high", "requests", "part", "share", "bottom", "top"]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def ridgeline(found: Ridges) -> alt.LayerChart:
+    """Distributions above one another, each on a scale of its own, bars divided as the time of their requests was."""
+    table = ridge_table(found)
+    groups = found.table["group"].unique(maintain_order=True).to_list()
+    scale = alt.Scale(domain=[0, max(len(groups), 1)], nice=False)
+    x = alt.X(
+        "low:Q",
+        title="response time (s)",
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(tickCount=8, format="~g"),
+    )
+    bars = (
+        alt.Chart(inline(table, digits=4))
+        .mark_rect(stroke=None)
+        .encode(
+            x=x,
+            x2="high:Q",
+            y=alt.Y("bottom:Q", title=None, scale=scale, axis=alt.Axis(values=list(range(len(groups))), labels=False)),
+            y2="top:Q",
+            color=part_colour(),
+            tooltip=[
+                "group:N",
+                alt.Tooltip("low:Q", title="from (s)", format=".3~g"),
+                alt.Tooltip("high:Q", title="to (s)", format=".3~g"),
+                alt.Tooltip("requests:Q", format=","),
+                "part:N",
+                alt.Tooltip("share:Q", title="of their time", format=".0%"),
+            ],
+        )
+    )
+    sums = dict(found.table.group_by("group").agg(pl.col("requests").sum()).iter_rows())
+    names = [
+        {"name": printable(name, 28), "requests": counted(sums[name], "request"), "at": len(groups) - 1 - number}
+        for number, name in enumerate(groups)
+    ]
+    base = alt.Chart(alt.InlineData(values=names)).encode(x=alt.value(0), y=alt.Y("at:Q", scale=scale))
+    labels = base.mark_text(align="right", dx=-8, dy=-20, fontWeight="bold").encode(text="name:N")
+    counts = base.mark_text(align="right", dx=-8, dy=-6).encode(text="requests:N")
+    return (bars + labels + counts).properties(width=WIDTH - 120, height=ROW * max(len(groups), 1))

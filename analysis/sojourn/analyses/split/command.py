@@ -1,0 +1,137 @@
+"""``sojourn split``: slow code, or a queue?
+
+Measures, per request, the time from nginx building the upstream request (the stamp) to the app's start: the queueing
+delay; and from the app's start to its response headers: the service time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from sojourn.cli.common import instant, pipe_closed_early_is_fine, reading_bar
+from sojourn.cli.completion import beginning_of_list
+from sojourn.cli.sources import (
+    AsJson,
+    CapturesOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    conditions_of,
+    nothing,
+)
+from sojourn.model.errors import SojournError
+from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
+from sojourn.model.verdict import SLO
+
+if TYPE_CHECKING:
+    from sojourn.analyses.split.result import SplitResult
+    from sojourn.present.section import Section
+
+
+def split(
+    sources: Sources,
+    spans: Spans = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(GROUPS),
+            help="Group by this column. Repeatable. Default: route and upstream.",
+            autocompletion=beginning_of_list(GROUPS),
+        ),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    slo: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy."),
+    ] = SLO,
+    captures: CapturesOption = None,
+    html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request with its components.")] = None,
+    rejects: Annotated[
+        Path | None,
+        typer.Option(metavar="F", help="Write every refused line with its reason, as JSON lines."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Split response time into queueing delay and service time.
+
+    From the stamp nginx sent to the app's own start: queueing delay. From there to the response headers: service time.
+    """
+    groups = [name for value in by or () for name in value.split(",")] or list(DEFAULT_GROUPS)
+    for name in groups:
+        if name not in GROUPS:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
+    begin, end = instant(since), instant(until)
+    conditions = conditions_of(where or [])
+    from sojourn.analyses.split.analysis import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+    with contextlib.ExitStack() as stack:
+        refused = stack.enter_context(_writer(rejects)) if rejects else None
+        set_total, set_position = stack.enter_context(reading_bar(quiet))
+        result = run(
+            sources,
+            spans=spans or (),
+            by=groups,
+            since=begin,
+            until=end,
+            where=conditions,
+            slo=slo,
+            all_columns=parquet is not None,
+            captures=captures or (),
+            rejects_to=refused,
+            on_size=set_total,
+            on_progress=set_position,
+        )
+    if parquet is not None:
+        result.write_parquet(parquet)
+    if html is not None:
+        from sojourn.report import write_html  # noqa: PLC0415
+
+        write_html(result, html, sections=_wire(result))
+    if as_json:
+        with pipe_closed_early_is_fine():
+            json.dump(result.to_dict(), sys.stdout, indent=2)
+            sys.stdout.write("\n")
+    elif result.requests:
+        from rich.console import Console  # noqa: PLC0415
+
+        from sojourn.analyses.split.table import split_table  # noqa: PLC0415
+
+        Console().print(split_table(result))
+        if result.wire is not None:
+            from sojourn.analyses.wire.summary_section import split_wire_section  # noqa: PLC0415
+            from sojourn.present.terminal import rendered  # noqa: PLC0415
+
+            Console().print("", rendered(split_wire_section(result.wire)), sep="\n")
+    if not result.requests:
+        raise SojournError(nothing(result.records))
+
+
+def _wire(result: SplitResult) -> list[Section]:
+    """What the packets show, for the report; nothing without a capture."""
+    if result.wire is None:
+        return []
+    from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
+
+    return [wire_section(result.wire)]
+
+
+@contextlib.contextmanager
+def _writer(path: Path) -> Iterator[TextIO]:
+    from sojourn.present.files import written_whole  # noqa: PLC0415 - only where it is asked for
+
+    with written_whole(path) as partial, partial.open("w", encoding="utf-8") as out:
+        yield out

@@ -1,0 +1,74 @@
+"""The split in two small tables, for where a page or a whole terminal is too much: a notebook."""
+
+from __future__ import annotations
+
+from sojourn.analyses.split.pictures import split_pictures
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.split.table import audit_sentence, group_name, read_sentence
+from sojourn.model.components import COMPONENTS
+from sojourn.model.formatting import milliseconds, percent
+from sojourn.model.statistics import Summary
+from sojourn.present.display import lay_out
+from sojourn.present.section import Section, Table
+
+MEASURES = (
+    "Queueing delay: from the stamp nginx sent to the app's own start. Service time: from there to the response "
+    "headers."
+)
+FIGURES = ("mean", "p50", "p90", "p99", "max")
+
+
+@lay_out.register(SplitResult)
+def split_section(result: SplitResult) -> Section:
+    """The section of ``split``: the verdict, where the time went, and the busiest of each group."""
+    return Section(
+        key="split",
+        title="Where the time went",
+        sentence=result.verdict.sentence if result.requests else "There is no request to split.",
+        measures=MEASURES,
+        failures=tuple(result.audit.failures()) if result.requests else (),
+        tables=(_components(result), *_groups(result)) if result.requests else (),
+        pictures=tuple(split_pictures(result)),
+        notes=(f"{read_sentence(result)}.", *((audit_sentence(result),) if result.requests else ()), *result.notes),
+    )
+
+
+def _components(result: SplitResult) -> Table:
+    total = sum(result.means.values())
+    means = {**result.means, "queueing_delay": result.means["connect"] + result.means["queue"]}
+    rows = [("response time", "", *_figures(result.response_time))]
+    parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in _TOLD))
+    for name in parts:
+        summary = result.components[name]
+        if name in ("queueing_delay", "service_time") or any(abs(summary[key] or 0.0) >= 1e-3 for key in FIGURES):
+            share = percent(means[name] / total) if total else "–"
+            rows.append((name.replace("_", " "), share, *_figures(summary)))
+    return Table(("ms", "share", *FIGURES), tuple(rows))
+
+
+_TOLD = {"connect", "queue", "service_time"}  # the first two are the queueing delay
+
+
+def _figures(summary: Summary) -> tuple[str, ...]:
+    return tuple(milliseconds(summary[key]) for key in FIGURES)
+
+
+def _groups(result: SplitResult) -> list[Table]:
+    tables = []
+    for group, rows in result.by.items():
+        if len(rows) < 2:
+            continue
+        cells = tuple(
+            (
+                group_name(row[group]),
+                f"{row['requests']:,}",
+                milliseconds(row["response_time"]["p99"]),  # type: ignore[index]
+                milliseconds(row["queueing_delay"]["p99"]),  # type: ignore[index]
+                milliseconds(row["service_time"]["p99"]),  # type: ignore[index]
+                percent(row.get("queueing_share")),  # type: ignore[arg-type]
+            )
+            for row in rows
+        )
+        headings = (group, "requests", "response p99", "queueing p99", "service p99", "queueing share")
+        tables.append(Table(headings, cells, title=f"By {group}, ms", more=max(result.by_total[group] - len(rows), 0)))
+    return tables

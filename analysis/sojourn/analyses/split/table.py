@@ -1,0 +1,182 @@
+"""The split as a table for a terminal: verdict first, then figures, then what to doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sojourn.analyses.split.result import SplitResult
+from sojourn.clock.correction import plain_clocks
+from sojourn.model.components import COMPONENTS
+from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable, tally
+from sojourn.model.statistics import FIGURES, Summary
+from sojourn.present.fitted_table import FittedTable
+
+ROWS_SHOWN = 10
+# In two lines each: the table of a group fits into 80 columns.
+GROUP_HEADINGS = (
+    "\nrequests", "response\np50", "\np99", "queueing\nmean", "\np99", "service\nmean", "\np99", "queueing\nshare",
+)  # fmt: skip
+CAUSE_STYLE = {"healthy": "bold green", "queueing": "bold red", "retries": "bold red"}
+
+
+def split_table(result: SplitResult) -> RenderableType:
+    """Everything ``sojourn split`` prints, as one rich renderable."""
+    return Group(*_parts(result))
+
+
+def _parts(result: SplitResult) -> Iterator[RenderableType]:
+    for failure in result.audit.failures():
+        yield Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow")
+    yield Text(result.verdict.sentence, style=CAUSE_STYLE.get(result.verdict.cause, "bold"))
+    yield Text(read_sentence(result), style="dim")
+    yield Text()
+    yield _components(result)
+    for group, rows in result.by.items():
+        if len(rows) > 1 or (rows and rows[0][group] is not None):
+            yield Text()
+            yield _grouped(result, group, rows)
+    yield Text()
+    yield Text(audit_sentence(result), style="dim")
+    clocks = clock_sentence(result)
+    if clocks:
+        yield Text(clocks, style="dim")
+    for note in result.notes:
+        yield Text(f"NOTE  {printable(note, 600)}", style="yellow")
+
+
+def read_sentence(result: SplitResult) -> str:
+    """What was read, over which time, and what was refused."""
+    records = result.records
+    names = ", ".join(printable(name, 60) for name in result.names[:3])
+    more = f" and {len(result.names) - 3} more" if len(result.names) > 3 else ""
+    text = counted(result.requests, "request")
+    if result.window:
+        seconds = (result.window[1] - result.window[0]).total_seconds()
+        text += f" in {duration(seconds)} from {result.window[0]:%Y-%m-%d %H:%M:%S} UTC"
+    text += f" ({names}{more})"
+    if records.rejected:
+        text += f"; {records.rejected:,} of {counted(records.read, 'line')} refused: {tally(records.reasons)}"
+    return text
+
+
+def audit_sentence(result: SplitResult) -> str:
+    """The checks in one line."""
+    audit = result.audit
+    parts = [
+        f"identity closes to {formatted(audit.identity_max_error, '.1g')} s" if result.requests else "nothing to audit"
+    ]
+    if audit.little_ratio is not None:
+        parts.append(f"Little's law N/λR = {formatted(audit.little_ratio, '.3f')}")
+    parts.append({True: "stationary", False: "NOT stationary", None: "stationarity unknown"}[audit.stationary])
+    if audit.negative.get("queue"):
+        parts.append(f"{counted(audit.negative['queue'], 'negative queueing delay')}")
+    if audit.app_known is not None:
+        by_duration = audit.known.total.by_duration / audit.known.total.answered
+        alone = f" ({percent(by_duration)} by durations alone)" if by_duration else ""
+        parts.append(f"waiting and working known for {percent(audit.app_known)} of the answers{alone}")
+    if audit.known.total.impossible:
+        parts.append(f"{counted(audit.known.total.impossible, 'impossible queueing delay')} not used")
+    if audit.duplicates:
+        parts.append(
+            f"{counted(audit.duplicates, 'record delivered again counts', 'records delivered again count')} once"
+        )
+    if audit.upgraded:
+        parts.append(f"{counted(audit.upgraded, 'upgraded connection')} (101) left out")
+    if result.wasted:
+        parts.append(f"{duration(result.wasted)} of work for clients already gone")
+    return "Audit: " + "; ".join(parts) + "."
+
+
+def clock_sentence(result: SplitResult) -> str:
+    """Offsets of the app's clocks that matter: larger than what they are known to, or changing."""
+    shown = [
+        _clock(row)
+        for row in plain_clocks(result.clock)
+        if abs(row["offset"]) > row["uncertainty"] or row["drift"] or row["steps"]
+    ]
+    more = f" and {len(shown) - ROWS_SHOWN} more" if len(shown) > ROWS_SHOWN else ""
+    return "Clocks (app less nginx, corrected for): " + ", ".join(shown[:ROWS_SHOWN]) + more if shown else ""
+
+
+def _clock(row: dict[str, Any]) -> str:
+    first = row["segments"][0]
+    words = (
+        f"{printable(row['upstream'], 40)} {formatted(first['offset'] * 1000, '+.1f')} ± "
+        f"{formatted(first['uncertainty'] * 1000, '.1f')} ms"
+    )
+    if row["drift"]:
+        words += f", gaining {formatted(row['drift'] * 1e6, '+.0f')} ppm"
+    for step in row["steps"][:3]:
+        words += f", set by {formatted(step['change'] * 1000, '+,.1f')} ms at {step['at']:%H:%M:%S} UTC"
+    return words + (f" and {counted(len(row['steps']) - 3, 'time')} more" if len(row["steps"]) > 3 else "")
+
+
+def _components(result: SplitResult) -> Table:
+    table = Table(title="ms", title_justify="left", title_style="dim", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", no_wrap=True)
+    for heading in ("share", "mean", "p50", "p90", "p99", "p99.9", "max", "slowest 1 %"):
+        table.add_column(heading, justify="right", no_wrap=heading[0] == "p")
+    total = sum(result.means.values())
+    tail: dict[str, float] = result.tail["p99"]["components"]  # type: ignore[assignment]
+    table.add_row(
+        "response time",
+        *_figures(1.0 if total else None, result.response_time, sum(tail.values())),
+        style="bold",
+    )
+    queueing = result.means["connect"] + result.means["queue"]
+    table.add_row(
+        "queueing delay",
+        *_figures(
+            queueing / total if total else None,
+            result.components["queueing_delay"],
+            tail["connect"] + tail["queue"],
+        ),
+        style="red",
+    )
+    # Connecting takes no time even under overload (the kernel accepts for the app): then queue is all of the delay.
+    hidden = {"connect", "queue"} if not _worth_a_row(result.components["connect"]) else set()
+    for name in COMPONENTS:
+        summary = result.components[name]
+        if name in hidden or not _worth_a_row(summary):
+            continue
+        style = "cyan" if name == "service_time" else ""
+        label = f"  {name}" if name in ("connect", "queue") else name.replace("_", " ")
+        table.add_row(label, *_figures(result.means[name] / total if total else None, summary, tail[name]), style=style)
+    return table
+
+
+def _worth_a_row(summary: Summary) -> bool:
+    """Leave out what is nowhere more than nginx's resolution: a table is read at 3 a.m."""
+    figures = (summary["mean"], summary["p50"], summary["p99"], summary["max"])
+    return any(value is not None and abs(value) > 0.002 for value in figures)
+
+
+def _figures(share: float | None, summary: Summary, tail: float) -> list[str]:
+    values = [milliseconds(summary[name]) for name in FIGURES]
+    return [percent(share), *values, milliseconds(tail)]
+
+
+def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> FittedTable:
+    cells = []
+    for row in rows[:ROWS_SHOWN]:
+        response, queueing, service = row["response_time"], row["queueing_delay"], row["service_time"]
+        cells.append([
+            group_name(row[group]),
+            f"{row['requests']:,}",
+            milliseconds(response["p50"]), milliseconds(response["p99"]),  # type: ignore[index]
+            milliseconds(queueing["mean"]), milliseconds(queueing["p99"]),  # type: ignore[index]
+            milliseconds(service["mean"]), milliseconds(service["p99"]),  # type: ignore[index]
+            percent(row["queueing_share"]),  # type: ignore[arg-type]
+        ])  # fmt: skip
+    more = result.by_total[group] - len(cells)
+    return FittedTable((f"\nby {group}", *GROUP_HEADINGS), cells, more=more, gap=1)
+
+
+def group_name(value: object) -> str:
+    """A group's value for a table; a dash for requests that have none."""
+    return "–" if value is None or value == "" else printable(value, 80)

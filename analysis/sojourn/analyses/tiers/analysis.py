@@ -1,0 +1,90 @@
+"""Across tiers: what a request took at every service it passed, and which of them the others wait for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+from sojourn.analyses.tiers.forest import forest_of
+from sojourn.analyses.tiers.hops import hops_of
+from sojourn.analyses.tiers.load import Load, loads_of
+from sojourn.analyses.tiers.notes import notes_of
+from sojourn.analyses.tiers.requests import ACCOUNTS, accounts_of, first_service, requests_of, with_log
+from sojourn.analyses.tiers.result import Edge, Tier, Tiers
+from sojourn.analyses.tiers.sums import balances_of, edges_of, tiers_of
+from sojourn.analyses.tiers.verdict import Finding, finding_of
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import HALF_MICROSECOND
+from sojourn.model.statistics import summaries
+from sojourn.sources.traces import Traces
+
+__all__ = ["ACCOUNTS", "Edge", "Finding", "Load", "Tier", "Tiers", "tiers"]
+
+
+def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | None = None) -> Tiers:
+    """What requests that pass several services took at each of them.
+
+    Args:
+        traces: as from ``sojourn.sources.traces.read_traces``.
+        log: split rows of the proxy in front (``SplitResult.rows`` with ``request_id``, ``trace_id``, ``span_id``): the
+            requests in it are then the ones looked at, with the queueing delay and the response time it knows.
+        service: the one the finding is about; if not given, the one most requests come to first.
+
+    Raises:
+        SojournError: there is no span, no request, or no such service.
+    """
+    if not len(traces.spans):
+        raise SojournError("no span: the files hold no spans, OTLP/JSON lines, that could be used")
+    forest = forest_of(traces.spans)
+    spans, alone = with_log(traces.spans, forest, log)
+    hops = hops_of(spans, forest)
+    visits = hops.visits
+    requests = requests_of(visits, logged=log is not None)
+    if not len(requests):
+        which = "is in the log" if log is not None else "begins with a span that could be used"
+        raise SojournError(f"no request: no trace {which}")
+    if service is not None and not (visits["service"] == service).any():
+        known = ", ".join(sorted(visits["service"].unique())[:20])
+        raise SojournError(f"no span is of a service {service!r}; there are {known}")
+    named = service if service is not None else first_service(hops, requests)
+    accounts = accounts_of(hops, requests)
+    found = tiers_of(hops, accounts.spent)
+    loads = loads_of(hops)
+    roots = visits.filter(pl.col("call").is_null() & (pl.col("kind") != "consumer"))
+    served = visits["kind"] == "server"
+    doubts: dict[str, float] = {
+        **traces.refused,
+        "broken": int(forest.broken.sum()),
+        "orphans": len(roots) - len(requests),
+        "log_rows_without_spans": alone,
+        "cut": hops.cut,
+        "cut_seconds": hops.cut_seconds,
+        "longer_than_their_call": hops.unlike,
+        "negative_queueing": int((visits["queueing"] < -HALF_MICROSECOND).sum()),
+        "unknown_queueing": int((visits["queueing"].is_null() & served).sum()),
+        "messages": int((visits["kind"] == "consumer").sum()),
+    }
+    doubts = {name: count for name, count in doubts.items() if count}
+    per_request = accounts.per_request
+    figures = summaries(per_request.lazy(), ("response", "queueing"))
+    total = float(per_request["response"].sum())
+    base = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=hops.base // 1000)
+    length = (spans["end"].to_numpy().max() - hops.base) / 1e9
+    return Tiers(
+        spans=len(spans),
+        traces=spans["trace_id"].n_unique(),
+        requests=len(requests),
+        window=(base, base + timedelta(seconds=float(length))),
+        response=figures["response"],
+        queueing=figures["queueing"],
+        queueing_share=float(per_request["queueing"].sum()) / total if total > 0 else None,
+        elsewhere=float(per_request["elsewhere"].sum()),
+        services=tuple(found),
+        edges=tuple(edges_of(hops.calls)),
+        loads=tuple(loads),
+        finding=finding_of(named, balances_of(hops, found), {(load.service, load.opaque): load for load in loads}),
+        per_request=per_request,
+        doubts=doubts,
+        notes=notes_of(doubts, len(visits), logged=log is not None),
+    )

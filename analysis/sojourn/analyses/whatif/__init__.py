@@ -1,0 +1,1 @@
+"""Replay the recorded requests under a different configuration."""

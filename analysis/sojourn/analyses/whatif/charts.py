@@ -1,0 +1,80 @@
+"""Charts of a what-if."""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.analyses.whatif.result import WhatIfResult
+from sojourn.model.measures import exceeding_ranks
+from sojourn.present.chart_parts import HALO, INK
+from sojourn.present.chart_sizes import HEIGHT, SMALLEST, WIDTH
+from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
+
+POINTS = 160
+BEST = 2  # variants whose distribution is drawn
+COLOURS = {"measured": RESPONSE, "replayed as it is": QUEUEING}
+DASHES = ([1, 0], [4, 3], [8, 3], [2, 2])  # lines that cross are told apart without their colour
+OF_VARIANTS = (SERVICE, "#009E73")
+
+
+def p99_by_variant(found: WhatIfResult) -> alt.LayerChart:
+    """p99 of the response time under each variant, with its interval, beside the replay of things as they are."""
+    rows = []
+    for variant in found.variants:
+        low, high = variant.interval["p99"]
+        rows.append({"change": _said(variant.settings), "p99": variant.response_time["p99"], "low": low, "high": high})
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=alt.Y("change:N", title=None, sort=None))
+    bars = base.mark_bar(color=SERVICE).encode(
+        x=alt.X("p99:Q", title="p99 of the response time (s)"),
+        tooltip=["change:N", alt.Tooltip("p99:Q", title="p99 (s)", format=".3~f")],
+    )
+    around = base.mark_rule(strokeWidth=5, color=HALO).encode(x="low:Q", x2="high:Q")
+    lines = base.mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q")
+    as_is = alt.Chart(alt.InlineData(values=[{"p99": found.replayed["response_time"]["p99"]}]))
+    dashed = as_is.mark_rule(strokeDash=[4, 3], color=QUEUEING).encode(x="p99:Q")
+    return (bars + around + lines + dashed).properties(width=WIDTH, height=60 + 24 * len(rows))
+
+
+def responses(found: WhatIfResult) -> alt.Chart:
+    """Share of requests that took longer than a time: measured, replayed, and the best variants."""
+    series = {"measured": found.measured_values, "replayed as it is": found.replayed_values}
+    series |= {_said(variant.settings): variant.values for variant in found.variants[:BEST]}
+    rows = [
+        {"what": name, "seconds": float(f"{seconds:.6g}"), "exceeding": float(f"{share:.6g}")}
+        for name, values in series.items()
+        for seconds, share in zip(*exceeding(values), strict=True)
+    ]
+    colours = [*COLOURS.values(), *OF_VARIANTS][: len(series)]
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(interpolate="step-after", strokeWidth=2)
+        .encode(
+            x=alt.X("seconds:Q", title="response time (s)", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g")),
+            y=alt.Y(
+                "exceeding:Q",
+                title="share of requests that took longer",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(tickCount=6, format="~%"),
+            ),
+            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=list(series), range=colours)),
+            strokeDash=alt.StrokeDash(
+                "what:N", title=None, scale=alt.Scale(domain=list(series), range=DASHES[: len(series)])
+            ),
+            tooltip=["what:N", alt.Tooltip("seconds:Q", format=".4~f"), alt.Tooltip("exceeding:Q", format=".3%")],
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+    )
+
+
+def exceeding(values: npt.NDArray[np.float64]) -> tuple[list[float], list[float]]:
+    """Points of the complementary distribution, even in its logarithm; times too short for the axis are left out."""
+    ordered = np.sort(values[~np.isnan(values)])
+    ranks = exceeding_ranks(len(ordered), POINTS)
+    kept = ranks[ordered[ranks] >= SMALLEST]
+    return ordered[kept].tolist(), ((len(ordered) - kept) / max(len(ordered), 1)).tolist()
+
+
+def _said(settings: dict[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())

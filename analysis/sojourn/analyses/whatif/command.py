@@ -1,0 +1,104 @@
+"""``sojourn whatif``: what would have helped?
+
+Measures nothing new: replays the arrivals and service times that were measured, first as things are, then changed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.common import pairs
+from sojourn.cli.completion import beginning
+from sojourn.cli.sources import (
+    AsJson,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    WorkersOption,
+    answer,
+    split_of,
+    workers_of,
+)
+
+# Columns whose values do not share workers: a replay of some of them leaves nobody out who mattered.
+WHOLE = ("service", "upstream", "proxy")
+
+
+def whatif(
+    sources: Sources,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change this; all --set are one variant. workers=+1, backends=3, balancer=least_conn, "
+            "discipline=lifo, timeout=30, retries=1, load=x1.5, service:/export=x0.5, pool:/export=1 …",
+        ),
+    ] = None,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,…", help="A variant of its own. Repeatable. Without any: the usual ones."),
+    ] = None,
+    workers: WorkersOption = None,
+    closed_loop: Annotated[
+        bool, typer.Option("--closed-loop", help="Clients ask again when they were answered: faster draws more load.")
+    ] = False,
+    rank: Annotated[
+        str,
+        typer.Option(
+            metavar="p99|p90|p50|mean|goodput",
+            help="Rank variants by this.",
+            autocompletion=beginning(("p99", "p90", "p50", "mean", "goodput")),
+        ),
+    ] = "p99",
+    force: Annotated[
+        bool, typer.Option("--force", help="Predict though the replay of things as they are is off.")
+    ] = False,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of what is drawn.")] = 0,
+    spans: Spans = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Replay the recorded requests under another configuration.
+
+    Workers, balancer, order, time-outs, load. First things as they are, against what was measured: where that is off
+    by more than 15 %, nothing is predicted, and the likely reason said (exit code 1).
+    """
+    told = workers_of(workers)
+    shared = [column for column in pairs(where or [], "--where") if column not in WHOLE]
+    if shared:
+        raise typer.BadParameter(
+            f"a replay needs every request that shares the workers; requests can be chosen by {', '.join(WHOLE)}, "
+            f"not by {shared[0]}",
+            param_hint="--where",
+        )
+    texts = [settings] if settings else []
+    texts += [[part.strip() for part in one.split(",") if part.strip()] for one in variant or []]
+    asked = [pairs(parts, "--set" if parts is settings else "--variant") for parts in texts]
+    from sojourn.analyses.whatif.analysis import RANKS  # noqa: PLC0415
+    from sojourn.analyses.whatif.analysis import whatif as run  # noqa: PLC0415
+    from sojourn.analyses.whatif.section import whatif_section  # noqa: PLC0415
+    from sojourn.analyses.whatif.variants import change_of  # noqa: PLC0415 - numba takes its time to load
+    from sojourn.model.errors import SojournError  # noqa: PLC0415
+
+    if rank not in RANKS:
+        raise typer.BadParameter(f"{rank!r} is not one of {', '.join(RANKS)}", param_hint="--rank")
+    try:
+        for one in asked:
+            change_of(one)
+    except SojournError as error:
+        raise typer.BadParameter(str(error), param_hint="--set") from None
+    columns = ("remote_addr", "connection")
+    result = split_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
+    found = run(result.rows, asked, workers=told, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
+    answer(found.to_dict(), whatif_section(found), as_json=as_json)
+    if found.refused and not force:
+        raise SojournError(f"nothing is predicted: {found.refused}" if as_json else "nothing is predicted")

@@ -1,0 +1,1 @@
+"""Read the queues before accept() off captured packets, joined to the log."""

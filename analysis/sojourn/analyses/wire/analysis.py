@@ -1,0 +1,212 @@
+"""What a capture shows: connections, requests across the proxy, the queues before accept(), and whether the log agrees.
+
+    client ──SYN──▶ proxy's SYN queue ──ACK──▶ proxy's accept queue ──accept()──▶ nginx
+    nginx  ──SYN──▶ backend's SYN queue ──ACK──▶ backend's accept queue ──accept()──▶ app
+
+Of the four queues packets show the first of each side, SYNs that none took, and bounds of the second;
+``sojourn.analyses.wire.bounds`` says which, and why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import polars as pl
+
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.wire.agreement import RESOLUTION, agreement, differences, wire_check
+from sojourn.analyses.wire.findings import findings, notes
+from sojourn.analyses.wire.frames import seconds_on_wire
+from sojourn.analyses.wire.log_join import READ, TOLERANCE
+from sojourn.analyses.wire.result import FIGURES, WireResult
+from sojourn.analyses.wire.tallies import ends, servers, syn_steps
+from sojourn.analyses.wire.timeline import Timelines, timeline
+from sojourn.analyses.wire.tracked import Tracked
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import Requests
+from sojourn.model.statistics import Summary, summaries
+from sojourn.readers.capture.batch import Batch, Counts
+from sojourn.readers.inputs import Source
+from sojourn.sources.rows import split_rows
+
+# Figures that end at an instant of nginx's clock, which shows whole milliseconds, truncated.
+BY_NGINX = ("proxy_unread",)
+LOG_COLUMNS = READ
+READING, COMPILING = "reading packets", "compiling the packet reader (once, about 15 s)"
+
+
+def wire(
+    captures: Sequence[Source] | Source,
+    *,
+    requests: Requests | SplitResult | None = None,
+    backends: Collection[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    tolerance: float = TOLERANCE,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> WireResult:
+    """Read captures and tell what they show.
+
+    Args:
+        captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
+        requests: the log of the same requests, read with ``LOG_COLUMNS``; better, split already.
+        backends: address:port (or :port, of any address) of backends, besides those that the log names.
+        since, until: keep connections that began in [since, until).
+        tolerance: s by which nginx's instants may be off those on the wire.
+        on_step: told what is being done.
+
+    Raises:
+        SojournError: a capture cannot be read at all, or a backend is no address with a port.
+    """
+    from sojourn.analyses.wire.tracker import track  # noqa: PLC0415
+    from sojourn.analyses.wire.tracking.walk import walk  # noqa: PLC0415
+    from sojourn.model.compiled import is_kept  # noqa: PLC0415 - brings numba
+    from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
+
+    named = [checked_backend(name) for name in backends]
+    ports = {int(name.rpartition(":")[2]) for name in named}
+    rows = _split_of(requests)
+    if rows is not None:
+        ports |= _ports(rows)
+    files = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
+    on_step(READING if is_kept(walk) else COMPILING)
+    with Capture(files) as capture:
+        tracked = track(_announced(capture, on_step), capture.addresses, servers=sorted(ports))
+        counts, names, interfaces = capture.counts, tuple(capture.names), tuple(capture.interfaces)
+    on_step("joining")
+    return wire_of(
+        tracked, counts, names, interfaces, rows=rows, backends=named, since=since, until=until, tolerance=tolerance
+    )
+
+
+def _announced(batches: Iterable[Batch], on_step: Callable[[str], None]) -> Iterator[Batch]:
+    """The batches; once the first of them was taken, the code is compiled."""
+    for number, batch in enumerate(batches):
+        if number == 1:
+            on_step(READING)
+        yield batch
+
+
+def wire_of(
+    tracked: Tracked,
+    counts: Counts,
+    names: Sequence[str] = (),
+    interfaces: Sequence[str] = (),
+    *,
+    rows: pl.LazyFrame | None = None,
+    backends: Collection[str] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    tolerance: float = TOLERANCE,
+) -> WireResult:
+    """What tracked connections show; ``rows``: split rows of the log. Other arguments as of ``wire``."""
+    found = timeline(_within(tracked, since, until), rows, backends=backends, tolerance=tolerance)
+    unlike = differences(found.frame, found.log)
+    agreed = agreement(unlike)
+    frame = _with_handshakes(found.frame)
+    first, last = found.connections.select(pl.col("first").min(), pl.col("last").max()).row(0)
+    result = WireResult(
+        names=tuple(names),
+        interfaces=tuple(interfaces),
+        counts=counts,
+        window=None if first is None else (first, last),
+        connections=found.connections,
+        exchanges=found.exchanges,
+        timeline=found.frame,
+        unparsed=dict(tracked.unparsed),
+        figures=_figures(frame),
+        sizes={name: frame[name].count() for name in FIGURES},
+        negative={name: int((frame[name] < -RESOLUTION * (name in BY_NGINX)).sum()) for name in FIGURES},
+        steps=syn_steps(found.connections),
+        servers=servers(found.connections),
+        ends=ends(found.connections),
+        joined=found.joined,
+        agreement=agreed,
+        differences=unlike,
+        split=_split(frame, found),
+        checks=(wire_check(agreed, found.joined),) if rows is not None else (),
+        log_given=rows is not None,
+    )
+    result.findings.extend(findings(result))
+    result.notes.extend(notes(result))
+    return result
+
+
+def checked_backend(name: str) -> str:
+    """A backend as address:port or :port; a bare port is one, too.
+
+    Raises:
+        SojournError: it is neither.
+    """
+    host, _, port = name.rpartition(":")
+    sound = port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65_536
+    if not sound or (host.count(":") and host[:1] != "["):
+        raise SojournError(f"{name!r} is not a backend: give 10.0.0.1:8080, [::1]:8080, or a port")
+    return f"{host}:{int(port)}"
+
+
+def _split_of(requests: Requests | SplitResult | None) -> pl.LazyFrame | None:
+    if requests is None:
+        return None
+    if isinstance(requests, SplitResult):
+        return requests.rows
+    rows, _ = split_rows(requests.rows, requests.spans)
+    return rows
+
+
+def _ports(rows: pl.LazyFrame) -> set[int]:
+    """Ports of the upstreams a log names: whoever has them is the server, also where its SYN is not in the capture."""
+    asked = rows.select(pl.col("upstream").cast(pl.String).unique()).collect(engine="streaming").to_series()
+    ports = asked.drop_nulls().str.extract(r":(\d{1,5})$").drop_nulls()
+    return {int(port) for port in ports.to_list() if 0 < int(port) < 65_536}
+
+
+def _within(tracked: Tracked, since: datetime | None, until: datetime | None) -> Tracked:
+    """The connections that began in [since, until), and the exchanges on them."""
+    connections = tracked.connections
+    for bound, later in ((since, True), (until, False)):
+        if bound is not None:
+            edge = pl.lit(bound, connections.schema["first"])
+            connections = connections.filter(pl.col("first") >= edge if later else pl.col("first") < edge)
+    if connections is tracked.connections:
+        return tracked
+    exchanges = tracked.exchanges.join(connections.select("connection"), on="connection", how="semi")
+    return replace(tracked, connections=connections, exchanges=exchanges)
+
+
+def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
+    # At the server a SYN queue is unknown where no ACK was taken; elsewhere the ACK taken is the client's first.
+    elsewhere = {
+        side: pl.col(f"{prefix}syn_queue").is_null() & pl.col(f"{side}_ack_taken").is_not_null()
+        for side, prefix in (("backend", ""), ("client", "proxy_"))
+    }
+    return frame.with_columns(
+        handshake=seconds_on_wire("backend_syn", "backend_established"),
+        proxy_handshake=seconds_on_wire("client_syn", "client_established"),
+        round_trip=pl.when(elsewhere["backend"]).then(seconds_on_wire("backend_syn_answered", "backend_established")),
+        proxy_round_trip=pl.when(elsewhere["client"]).then(
+            seconds_on_wire("client_syn_answered", "client_established")
+        ),
+    )
+
+
+def _figures(frame: pl.DataFrame) -> dict[str, Summary]:
+    return {name: summary for name, summary in summaries(frame.lazy(), tuple(FIGURES)).items() if frame[name].count()}
+
+
+def _split(frame: pl.DataFrame, found: Timelines) -> dict[str, float | None] | None:
+    """Means of the parts of connect + queue, over the joined requests that have all of them, s."""
+    if found.log is None:
+        return None
+    told = found.log.select("log_row", pl.col("queueing_delay").cast(pl.Float64))
+    parts = ("queueing_delay", "syn_dropped", "handshake", "accept_wait")
+    rows = frame.join(told, on="log_row").drop_nulls(parts)
+    if not len(rows):
+        return None
+    means = rows.select(pl.col(*parts, "syn_queue").mean()).row(0, named=True)
+    # The handshake of the SYN that was answered: what came before it is syn_dropped.
+    means["handshake"] -= means["syn_dropped"]
+    return {"requests": len(rows), **means}

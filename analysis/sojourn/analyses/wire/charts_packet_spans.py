@@ -1,0 +1,155 @@
+"""The spans of the packet sequence chart: the queues a request was in, from one of its steps to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sojourn.analyses.wire.bounds import NGINX_RESOLUTION
+from sojourn.analyses.wire.charts_packet_steps import BACKEND, CLIENT, Row, client_taken, unanswered
+
+KINDS = ("dropped", "syn_queue", "accept_queue", "accept_queue_at_most", "waiting", "proxy", "service")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time in one place, from one step to another.
+
+    Attributes:
+        kind: one of ``KINDS``.
+        at_proxy: whether it is spent in the proxy; else in the backend.
+        begin, end: keys of steps.
+        label: the queue's name and its length, ms; three lines at most.
+        length: ns.
+        column: 1 for one beside another of the same time.
+    """
+
+    kind: str
+    at_proxy: bool
+    begin: str
+    end: str
+    label: str
+    length: int
+    column: int = 0
+
+
+def proxy_spans(told: Row, connection: Row) -> list[Span]:
+    """The proxy's queues; ``connection``: that of the client's side, may be empty."""
+    spans = []
+    syn, answered = told["client_syn"], client_taken(told, connection, "syn_answered")
+    established, taken = told["client_established"], client_taken(told, connection, "ack_taken")
+    if syn is not None and answered is not None and answered > syn:
+        spans.append(_dropped(CLIENT, answered - syn, connection, at_proxy=True))
+    if answered is not None and taken is not None:
+        spans.append(_syn_queue(CLIENT, told, answered, taken, connection))
+    begins = "backend_syn" if told["backend_syn"] is not None else "backend_request_first"
+    passed_on = told[begins]
+    if passed_on is None:
+        return spans
+    end = f"{BACKEND}_{begins.removeprefix('backend_')}"
+    if established is not None:
+        # nginx must have accepted by the time it reads the request, or speaks to the backend; how long before, no
+        # packet says.
+        bound = nginx_had_accepted(told)
+        length = (passed_on if bound is None else bound) - established
+        label = f"accept queue\nat most {ms(length)} ms"
+        end = end if bound is None else "nginx_start"
+        column = int(taken is not None and taken > established)
+        spans.append(Span("accept_queue_at_most", True, f"{CLIENT}_established", end, label, length, column))
+    elif told["request_last"] is not None:
+        asked = told["request_last"]
+        begin = f"{CLIENT}_request_last" if asked > told["request_first"] else f"{CLIENT}_request_first"
+        label = f"in the proxy\n{ms(passed_on - asked)} ms"
+        spans.append(Span("proxy", True, begin, end, label, passed_on - asked))
+    return spans
+
+
+def _dropped(where: str, length: int, connection: Row, *, at_proxy: bool) -> Span:
+    count = unanswered(connection)
+    many = "SYNs" if count is None else "1 SYN" if count == 1 else f"{count} SYNs"
+    label = f"{many} without an answer\n{ms(length)} ms"
+    return Span("dropped", at_proxy, f"{where}_syn", f"{where}_syn_answered", label, length)
+
+
+def _syn_queue(where: str, told: Row, answered: int, taken: int, connection: Row) -> Span:
+    syn, established = told[f"{where}_syn"], told[f"{where}_established"]
+    begin = f"{where}_syn_answered" if answered > syn else f"{where}_syn"
+    label = f"SYN queue\n{ms(taken - answered)} ms"
+    end = f"{where}_established"
+    if established is not None and taken > established:
+        end = f"{where}_ack_taken"
+        repeats = connection.get("acks_dropped")
+        label += f", {repeats} × SYN-ACK again" if repeats else ", final ACK not taken"
+    return Span("syn_queue", where == CLIENT, begin, end, label, taken - answered)
+
+
+def backend_spans(told: Row, connection: Row) -> list[Span]:
+    """The backend's queues and the service time; ``connection``: that of the backend's side, may be empty."""
+    spans = []
+    syn, answered, taken = told["backend_syn"], told["backend_syn_answered"], told["backend_ack_taken"]
+    established, started, ended = told["backend_established"], told["app_start"], told["app_end"]
+    if syn is not None and answered is not None and answered > syn:
+        spans.append(_dropped(BACKEND, answered - syn, connection, at_proxy=False))
+    if answered is not None and taken is not None and established is not None:
+        spans.append(_syn_queue(BACKEND, told, answered, taken, connection))
+    spans += _wait_spans(told, established, taken)
+    if started is not None and ended is not None:
+        label = f"service time\n{ms(ended - started)} ms"
+        spans.append(Span("service", False, "app_start", "app_end", label, ended - started))
+    return spans
+
+
+def _wait_spans(told: Row, established: int | None, taken: int | None) -> list[Span]:
+    """The accept queue of the backend; on a connection that was there before, the wait for the app."""
+    started, asked = told["app_start"], told["backend_request_last"]
+    if established is None:
+        if started is None or asked is None:
+            return []
+        begin = "backend_request_last" if asked > told["backend_request_first"] else "backend_request_first"
+        label = f"waiting for the app\n{ms(started - asked)} ms"
+        return [Span("waiting", False, begin, "app_start", label, started - asked)]
+    column = int(taken is not None and taken > established)
+    if started is not None:
+        wait = started - established
+        label = f"accept queue\n{ms(wait)} ms"
+        return [Span("accept_queue", False, "backend_established", "app_start", label, wait, column)]
+    bound = latest_start(told)
+    if bound is None:
+        return []
+    wait, lower = bound - established, round((told["accept_wait_lower"] or 0.0) * 1e9)
+    answered = told["backend_response_first"]
+    # Where nobody tells the service time, none could be taken off.
+    whole = ",\nservice time included" if answered is not None and answered <= bound else ""
+    label = f"accept queue\n{ms(lower)} … {ms(wait)} ms{whole}"
+    spans = [Span("accept_queue_at_most", False, "backend_established", "latest_start", label, wait, column)]
+    if lower > 0 and column:
+        spans.append(Span("accept_queue", False, "backend_established", "backend_ack_taken", "", lower, column))
+    if answered is not None and answered > bound:
+        label = f"service time\n{ms(answered - bound)} ms, or earlier"
+        spans.append(Span("service", False, "latest_start", "backend_response_first", label, answered - bound))
+    return spans
+
+
+def nginx_had_accepted(told: Row) -> int | None:
+    """The end of the ms in which nginx had read the first byte; None where the backend heard of the request sooner."""
+    start, passed_on = told.get("nginx_start"), told["backend_syn"] or told["backend_request_first"]
+    if start is None or told["client_established"] is None:
+        return None
+    bound = int(start) + NGINX_RESOLUTION // timedelta(microseconds=1) * 1_000
+    return bound if told["client_established"] < bound and (passed_on is None or bound < passed_on) else None
+
+
+def latest_start(told: Row) -> int | None:
+    """The latest the app can have started, where its own start is not known."""
+    if told["app_start"] is not None or told["backend_established"] is None or told["accept_wait_upper"] is None:
+        return None
+    return int(told["backend_established"] + max(round(told["accept_wait_upper"] * 1e9), 0))
+
+
+def ms(ns: int) -> str:
+    """Nanoseconds as milliseconds, to the µs below 1 ms: 0.052, 4.31, 299.8, 3,012."""
+    value = ns / 1e6
+    size = abs(value)
+    digits = 3 if size < 1 else 2 if size < 10 else 1 if size < 1000 else 0
+    text = f"{value:,.{digits}f}"
+    return "0" if float(text.replace(",", "")) == 0 else text

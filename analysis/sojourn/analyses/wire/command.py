@@ -1,0 +1,109 @@
+"""``sojourn pcap``: what do the packets say of the queues before accept()?
+
+Measures, on each side of the proxy, from a connection's first SYN to the SYN that was answered and to the final ACK
+that was taken; and from there to the app's own start, or bounds of that wait where nobody tells the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.common import doing, instant, pipe_closed_early_is_fine
+from sojourn.cli.sources import AsJson, Quiet, Spans, split_of
+
+Captures = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CAPTURE...",
+        help="pcap or pcapng files (plain, .gz, .zst), globs, folders of ring files, run folders, -.",
+    ),
+]
+Backends = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backend", metavar="ADDR:PORT", help="A backend, where neither log nor stamps name it; or a port. Repeatable."
+    ),
+]
+
+
+def pcap(
+    captures: Captures,
+    log: Annotated[
+        list[str] | None,
+        typer.Option("--log", metavar="SOURCE", help="The log of the same requests; a run folder brings its own."),
+    ] = None,
+    spans: Spans = None,
+    backends: Backends = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option("--kernel", metavar="FILE", help="Samples of the kernel of the same time; likewise."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Only connections that began at T or later: ISO 8601, unix seconds, 10m."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="T", help="Only connections that began before T.")] = None,
+    tolerance: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How far nginx's instants may be off those on the wire.")
+    ] = 0.005,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Requests in the JSON, in the order of time.")] = 100,
+    html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request on the wire.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show what packets say of the queues before accept().
+
+    From a connection's first SYN to the final ACK that was taken; from there to the app's own start, or its bounds.
+    """
+    begin, end = instant(since), instant(until)
+    from sojourn.analyses.wire.analysis import LOG_COLUMNS, wire  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
+
+    log = log or _of_folders(captures, "access.jsonl")
+    result = split_of(log, spans=spans, columns=LOG_COLUMNS, quiet=quiet) if log else None
+    with doing(quiet) as say:
+        found = wire(
+            captures, requests=result, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
+        )
+        sections = [wire_section(found)]
+        samples = kernel or _of_folders(captures, "kernel.jsonl")
+        if samples:
+            from sojourn.analyses.kernel.queues import kernel as kernel_of  # noqa: PLC0415
+            from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
+            from sojourn.host.samples import read_samples  # noqa: PLC0415
+
+            say("reading samples of the kernel")
+            seen = read_samples(samples)
+            found = dataclasses.replace(found, kernel=kernel_of(seen))
+            sections.append(kernel_section(found.kernel, seen.records))
+        if parquet is not None:
+            found.write_parquet(parquet)
+        if html is not None:
+            from sojourn.report import write_html  # noqa: PLC0415
+
+            say("drawing")
+            title = ", ".join(found.names[:3])
+            write_html(None, html, title=title, sections=sections[1:], lead=sections[0])
+    if as_json:
+        from sojourn.analyses.split.result import rounded  # noqa: PLC0415
+
+        with pipe_closed_early_is_fine():
+            json.dump(rounded(found.to_dict(limit)), sys.stdout, indent=2)
+            sys.stdout.write("\n")
+        return
+    from sojourn.present.terminal import show  # noqa: PLC0415
+
+    show(*sections)
+
+
+def _of_folders(captures: list[str], name: str) -> list[str] | None:
+    """The folders of runs among the captures that hold that file, too."""
+    return [folder for folder in captures if os.path.exists(os.path.join(folder, name))] or None

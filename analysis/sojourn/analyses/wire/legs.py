@@ -1,0 +1,91 @@
+"""Which side of the proxy each connection is on: told per address that is connected to, by who asks and what is asked.
+
+An address is a backend's where the log names it among its upstreams, where the user says so, or, where neither names
+any that is in the capture, where most requests to it carry the stamp (X-Request-Start) that a proxy puts on them. The
+hosts that connect to backends are proxies: what speaks HTTP or TLS there is the clients' side. On the loopback every
+host has one address, and ports are all there is to go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import polars as pl
+
+from sojourn.analyses.wire.frames import LEGS
+
+LEG = pl.Enum(LEGS)
+STAMPED = 0.5  # share of the requests to an address: a few clients may send a stamp of their own
+
+
+def address_and_port(address: str, port: str) -> pl.Expr:
+    """``10.0.0.1:80`` or ``[::1]:80`` of two columns; null where there is no address."""
+    name = pl.col(address)
+    host = pl.when(name.str.contains(":", literal=True)).then(pl.format("[{}]", name)).otherwise(name)
+    return pl.format("{}:{}", host, pl.col(port))
+
+
+def upstreams(rows: pl.DataFrame) -> set[str]:
+    """Addresses that nginx asked, of the ``upstream_addr`` lists of a log."""
+    lists = rows["upstream_addr"].drop_nulls().unique().to_list()
+    return {
+        name for text in lists for name in text.replace(" : ", ", ").split(", ") if name and name != "-"
+    }  # fmt: skip
+
+
+def with_legs(
+    connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str], *, log: bool
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Connections and exchanges with ``leg`` and ``endpoint`` (address:port that was connected to).
+
+    Args:
+        connections, exchanges: columns of CONNECTIONS and EXCHANGES.
+        named: backends, as address:port, or :port for any address.
+        log: a log is given: what is no backend may be the clients' side, whatever its address.
+    """
+    # An address and a port as one number: a million texts are slow to group by.
+    number = pl.col("server").cast(pl.Categorical).to_physical().cast(pl.Int64) * 65_536 + pl.col("server_port")
+    connections = connections.with_columns(_at=number)
+    ends = _ends(connections, exchanges, named)
+    backend = "told" if ends["told"].any() else "stamped"
+    ends = ends.with_columns(backend=pl.col(backend))
+    proxies = connections.join(ends.filter("backend"), on="_at", how="semi")["client"].unique().to_list()
+    near = pl.col("server").is_in(proxies) | pl.lit(log)
+    ends = ends.select(
+        "_at", "endpoint",
+        leg=pl.when("backend").then(pl.lit("backend"))
+        .when(near & pl.col("speaks")).then(pl.lit("client"))
+        .otherwise(pl.lit("unknown")).cast(LEG),
+    )  # fmt: skip
+    connections = connections.join(ends, on="_at", how="left", maintain_order="left").drop("_at")
+    return connections, of_connections(exchanges, connections.select("connection", "leg", "endpoint"))
+
+
+def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
+    """One row per address that was connected to: _at, server, endpoint, speaks, told and stamped (as a backend)."""
+    ports = {int(name[1:]) for name in named if name.startswith(":") and name[1:].isdigit()}
+    stamps = (
+        of_connections(exchanges.select("connection", "stamp", "method"), connections.select("connection", "_at"))
+        .group_by("_at")
+        .agg(stamped=pl.col("stamp").is_not_null().sum(), asked=pl.col("method").is_not_null().sum())
+    )
+    return (
+        connections.group_by("_at")
+        .agg(pl.col("server", "server_port").first(), speaks=pl.col("protocol").is_in(["http", "http2", "tls"]).any())
+        .join(stamps, on="_at", how="left")
+        .with_columns(endpoint=address_and_port("server", "server_port"))
+        .with_columns(
+            told=pl.col("endpoint").is_in(list(named)) | pl.col("server_port").is_in(list(ports)),
+            stamped=(pl.col("stamped") > STAMPED * pl.col("asked")).fill_null(value=False),
+        )
+    )
+
+
+def of_connections(exchanges: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
+    """``exchanges`` with the other columns of ``connections``, by ``connection``; every one of them is there."""
+    numbers = connections["connection"].to_numpy()
+    places = np.zeros(int(numbers.max()) + 1 if len(numbers) else 0, np.uint32)
+    places[numbers] = np.arange(len(numbers), dtype=np.uint32)
+    at = pl.Series(places[exchanges["connection"].to_numpy()])
+    return exchanges.hstack(connections.drop("connection").select(pl.all().gather(at)))

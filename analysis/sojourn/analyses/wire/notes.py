@@ -1,0 +1,120 @@
+"""What makes a capture's figures doubtful, and what to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sojourn.analyses.wire.result import WireResult
+from sojourn.analyses.wire.vantage import is_loopback
+from sojourn.model.checks import FAIL, PASS
+from sojourn.model.formatting import counted, percent, printable
+
+FEW = 0.9  # share of the log's records that must be found on the wire
+NAMED = 5
+MISSING = "what looks missing may have been sent"
+# Reason of ``Tracked.unparsed`` -> the noun that is counted under it, and what one and what several of them do.
+UNPARSED = {
+    "http2": ("connection speaks HTTP/2", "connections speak HTTP/2"),
+    "tls_http2": (
+        "connection speaks HTTP/2 inside of TLS (its requests cannot be counted)",
+        "connections speak HTTP/2 inside of TLS (their requests cannot be counted)",
+    ),
+    "not_http": ("connection speaks something else", "connections speak something else"),
+    "not_captured": ("connection has no payload in the capture", "connections have no payload in the capture"),
+    "head_cut": ("request has an incomplete head", "requests have incomplete heads"),
+    "answer_without_request": (
+        "answer belongs to a request from before the capture", "answers belong to requests from before the capture",
+    ),
+    "upgraded": ("connection went on as another protocol", "connections went on as another protocol"),
+}  # fmt: skip
+
+
+def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
+    """What makes the rest doubtful; ``audited``: without the checks that failed, which are told elsewhere."""
+    counts = found.counts
+    for name, reason in list(counts.damaged.items())[:NAMED]:
+        yield f"{printable(name, 80)}: {printable(reason, 200)}; what comes after is not in any figure"
+    if len(counts.damaged) > NAMED:
+        yield f"{counted(len(counts.damaged) - NAMED, 'more file')} could not be read to their end"
+    undecoded = sum(counts.undecoded.values())
+    if undecoded:
+        yield f"{undecoded:,} of {counted(counts.packets, 'packet')} could not be decoded: {ranked(counts.undecoded)}"
+    if counts.dropped:
+        share = percent(counts.dropped / (counts.dropped + counts.packets))
+        yield (
+            f"The capturing side lost {counted(counts.dropped, 'packet')} ({share}): {MISSING}. A "
+            "larger buffer (tcpdump -B) or a smaller snaplen loses fewer"
+        )
+    failed = [check for check in found.checks if check.verdict == FAIL]
+    yield from (check.sentence for check in failed if not audited)
+    share_joined = found.joined.share
+    if not failed and found.joined.log and share_joined is not None and share_joined < FEW:
+        yield (
+            f"{found.joined.requests:,} of {counted(found.joined.log, 'record')} of the log ({percent(share_joined)}) "
+            "were found on the wire" + (f": {ranked(found.joined.unjoined)}" if found.joined.unjoined else "")
+        )
+
+
+def notes_of(found: WireResult) -> list[str]:
+    """What was found, the gravest first, then what to know of the figures; nothing twice."""
+    return list(dict.fromkeys([*found.findings, *_notes(found), *found.notes]))
+
+
+def _notes(found: WireResult) -> Iterator[str]:
+    connections, counts = found.connections, found.counts
+    if connections.is_empty():
+        return
+    yield from (check.sentence for check in found.checks if check.verdict == PASS)
+    if found.sizes.get("accept_wait_upper") and not found.sizes.get("accept_wait"):
+        yield (
+            "accept() leaves no packet; the app's own start does, in the log (--log) or in the X-Queueing-Delay it "
+            "answers, and makes of the bounds the wait itself."
+        )
+    tls = int((connections["protocol"] == "tls").sum())
+    if tls:
+        speak = counted(tls, "connection speaks", "connections speak")
+        yield f"{speak} TLS: handshakes and times are seen; methods, paths and request ids are not."
+    other = {reason: count for reason, count in found.unparsed.items() if reason != "tls" and count}
+    if other:
+        texts = ", ".join(
+            counted(count, *UNPARSED[reason]) if reason in UNPARSED else f"{count:,} {printable(reason)}"
+            for reason, count in other.items()
+        )
+        yield f"Not read as requests: {texts}."
+    if counts.cut and other.get("head_cut"):
+        cut = counted(counts.cut, "packet was", "packets were")
+        yield f"{cut} cut short by the capture: a larger snaplen keeps whole heads."
+    if found.duplicates:
+        yield (
+            f"{counted(found.duplicates, 'packet is a duplicate', 'packets are duplicates')} of one before (several "
+            "interfaces, a mirror port, files joined): each packet counts once, and no duplicate is a retransmission."
+        )
+    if counts.tunnels:
+        yield f"Packets inside of tunnels were read, and those around them count nowhere: {ranked(counts.tunnels)}."
+    for earlier, later in counts.overlapping[:NAMED]:
+        first, second = printable(earlier, 80), printable(later, 80)
+        yield (
+            f"{second} begins before {first} ends, and was read after it. If they hold packets of the same "
+            f"connections, join them first: mergecap -w OUT {first} {second}."
+        )
+    gaps = int(connections["gaps"].sum() or 0)
+    if gaps and not counts.dropped:
+        yield f"{counted(gaps, 'gap is', 'gaps are')} in the captured payload: {MISSING}."
+    if all(is_loopback(str(address)) for address in connections["server"].unique()):
+        yield "All of it is loopback: handshakes took no time on a network; both sides of the proxy have one address."
+    windows = int((connections["client_zero_windows"] + connections["server_zero_windows"]).sum() or 0)
+    if windows:
+        yield (
+            f"{counted(windows, 'segment')} announced a window of 0: a receiver did not read, which is no queue before "
+            "accept()."
+        )
+    below = {name: count for name, count in found.negative.items() if count}
+    if below:
+        yield f"Some figures are below 0, which clocks that differ make; none was changed: {ranked(below)}."
+
+
+def ranked(counts: Mapping[str, int]) -> str:
+    """Return reasons with how often each occurred, the most frequent first, ``NAMED`` of them."""
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    text = ", ".join(f"{printable(reason, 80).replace('_', ' ')} {count:,}" for reason, count in ordered[:NAMED])
+    return text + (f" and {len(ordered) - NAMED} more" if len(ordered) > NAMED else "")

@@ -1,0 +1,71 @@
+"""What the charts of a capture show, each in one sentence."""
+
+from __future__ import annotations
+
+from sojourn.analyses.wire.result import WireResult
+from sojourn.model.formatting import counted, duration, percent, printable
+
+
+def packets_reading(found: WireResult, row: int, remark: str) -> str:
+    """How long the request of a row of the timeline waited before the app, and took in all."""
+    request = found.timeline.row(row, named=True)
+    named = " ".join(printable(request[name], 60) for name in ("method", "path") if request[name])
+    parts = []
+    if request["syn_dropped"]:
+        parts.append(f"{duration(request['syn_dropped'])} until a SYN was taken")
+    if request["accept_wait"] is not None:
+        parts.append(f"{duration(request['accept_wait'])} from the handshake to the app's start")
+    elif request["accept_wait_upper"] is not None:
+        parts.append(f"at most {duration(request['accept_wait_upper'])} to be accepted")
+    first, last = request["request_first"], request["response_first"]
+    if first is not None and last is not None:
+        parts.append(f"{duration((last - first).total_seconds())} until its client had the first byte of an answer")
+    told = ", ".join(parts) or "0 of its waits are known"
+    return f"{named or 'A request'}, {remark}: {told}."
+
+
+def waits_reading(found: WireResult) -> str:
+    """The p99 of the wait for accept() at the backends, or its bounds."""
+    known, upper = (_p99(found, name) for name in ("accept_wait", "accept_wait_upper"))
+    if known is not None:
+        text = (
+            f"One request in a hundred waited {duration(known)} or longer between the handshake and the app's start "
+            f"(of {found.sizes.get('accept_wait', 0):,})"
+        )
+    elif upper is not None:
+        lower = _p99(found, "accept_wait_lower") or 0.0
+        text = f"The p99 of the wait for accept() is between {duration(lower)} and {duration(upper)}"
+    else:
+        text = "0 requests tell of the backends' accept queue"
+    proxy = _p99(found, "proxy_accept_wait_upper")
+    return f"{text}; at the proxy it is at most {duration(proxy)}." if proxy is not None else f"{text}."
+
+
+def steps_reading(found: WireResult) -> str:
+    """How many connections had to ask again, and how many never got an answer."""
+    again = int(found.steps["connections"].sum() or 0)
+    never = int(found.steps.filter(~found.steps["answered"])["connections"].sum() or 0)
+    last = found.steps["step"].max()
+    text = f"{counted(again, 'connection')} had to send a SYN again"
+    if isinstance(last, int | float):
+        text += f", the last of them {last:g} s after the first"
+    return f"{text}; {never:,} of them ({percent(never / again)}) never got an answer." if never else f"{text}."
+
+
+def agreement_reading(found: WireResult) -> str:
+    """The figure in which log and packets differ most."""
+    told = [agreed for agreed in found.agreement if agreed.requests and agreed.median is not None]
+    if not told:
+        return "0 figures are in both the log and the packets."
+    worst = max(told, key=lambda agreed: abs(agreed.median or 0.0))
+    return (
+        f"Of {counted(len(told), 'figure')}, {worst.figure.replace('_', ' ')} differs most: by "
+        f"{duration(worst.median)} in the median and at most {duration(worst.max)} over "
+        f"{counted(worst.requests, 'request')}; {worst.beyond:,} differ by more than nginx's whole milliseconds "
+        "explain."
+    )
+
+
+def _p99(found: WireResult, name: str) -> float | None:
+    summary = found.figures.get(name)
+    return None if summary is None else summary["p99"]

@@ -1,0 +1,281 @@
+"""What a capture shows, laid out for people."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import polars as pl
+
+from sojourn.analyses.wire.notes import failures_of, notes_of, ranked
+from sojourn.analyses.wire.readings import agreement_reading, packets_reading, steps_reading, waits_reading
+from sojourn.analyses.wire.result import WireResult
+from sojourn.analyses.wire.vantage import AT_SERVER
+from sojourn.model.formatting import counted, milliseconds, percent
+from sojourn.model.statistics import Summary
+from sojourn.present.display import lay_out
+from sojourn.present.section import Picture, Section, Table
+
+MEASURES = (
+    "A connection waits in the kernel's SYN queue from its SYN to the final ACK of its handshake, then in the accept "
+    "queue until the server calls accept(), which no packet shows; all by the clock of the machine that captured."
+)
+SERVERS = 50
+KNOWN, AT_MOST, AT_LEAST, ROUND_TRIP, UNKNOWN = "known", "at most", "at least", "round trip", "unknown"
+# Figure -> which queue, what the figure is, from which event to which.
+QUEUES = {
+    "proxy_syn_dropped": ("proxy: SYN dropped", KNOWN, "SYN → last SYN"),
+    "proxy_syn_queue": ("proxy SYN queue", KNOWN, "last SYN → ACK taken"),
+    "proxy_round_trip": ("proxy: handshake", ROUND_TRIP, "last SYN → ACK"),
+    "proxy_accept_wait_upper": ("proxy accept queue", AT_MOST, "ACK → nginx reads"),
+    "syn_dropped": ("backend: SYN dropped", KNOWN, "SYN → last SYN"),
+    "syn_queue": ("backend SYN queue", KNOWN, "last SYN → ACK taken"),
+    "round_trip": ("backend: handshake", ROUND_TRIP, "last SYN → ACK"),
+    "accept_wait": ("backend accept queue", KNOWN, "ACK → app starts"),
+    "accept_wait_lower": ("backend accept queue", AT_LEAST, "ACK → ACK taken"),
+    "accept_wait_upper": ("backend accept queue", AT_MOST, "ACK → latest start"),
+}
+# The figures of dropped SYNs -> the servers whose repeated SYNs they are about.
+SIDE_OF_DROPPED = {"proxy_syn_dropped": pl.col("leg") == "client", "syn_dropped": pl.col("leg") != "client"}
+ENDS = {
+    "open": "still open",
+    "fin": "closed in order",
+    "reset_by_client": "reset by the client",
+    "reset_by_server": "reset by the server",
+    "refused": "refused: a reset in answer to the SYN",
+    "unanswered": "no answer to any SYN",
+}
+
+
+@lay_out.register(WireResult)
+def wire_section(found: WireResult, *, audited: bool = False) -> Section:
+    """The section of ``pcap``; ``audited``: an audit on the same page tells of checks that failed."""
+    return Section(
+        key="wire",
+        title="What the packets show",
+        sentence=sentence(found),
+        measures=MEASURES,
+        failures=tuple(failures_of(found, audited=audited)),
+        tables=tuple(table for table in _tables(found) if table.rows),
+        pictures=tuple(_pictures(found)),
+        notes=tuple(notes_of(found)),
+    )
+
+
+def sentence(found: WireResult) -> str:
+    """The finding in one sentence."""
+    connections = found.connections
+    if connections.is_empty():
+        return f"There is no TCP connection in {_packets(found)}{_content(found)}."
+    opened = connections.filter(pl.col("syn").is_not_null())
+    repeated = int((opened["syn_retransmissions"] > 0).sum())
+    if opened.is_empty():
+        text = f"{counted(len(connections), 'connection')}, every one of them older than the capture"
+    else:
+        text = f"{counted(len(opened), 'connection')} asked for, "
+        text += f"{repeated:,} of them ({percent(repeated / len(opened))})" if repeated else "none of them"
+        text += " by a SYN that had to be sent again"
+    lost = sum(found.ends.get(end, 0) for end in ("refused", "unanswered"))
+    if lost:
+        text += f", {lost:,} refused or never answered"
+    return f"{text}; {_accept_queue(found)}."
+
+
+def _accept_queue(found: WireResult) -> str:
+    known, upper = _figure(found, "accept_wait"), _figure(found, "accept_wait_upper")
+    if known is not None:
+        return (
+            f"in the backends' accept queue requests waited {milliseconds(known['p50'])} ms (p50), "
+            f"{milliseconds(known['p99'])} ms (p99), up to the app's own start"
+        )
+    if upper is not None:
+        lower = _figure(found, "accept_wait_lower")
+        return (
+            "how long they waited in the backends' accept queue no packet says: between "
+            f"{milliseconds(lower['p99'] if lower else 0.0)} and {milliseconds(upper['p99'])} ms at p99"
+        )
+    return "nothing tells of the backends' accept queue, for no request opened a connection to a backend"
+
+
+def _figure(found: WireResult, name: str) -> Summary | None:
+    summary = found.figures.get(name)
+    return summary if summary is not None and summary["p99"] is not None else None
+
+
+def _packets(found: WireResult) -> str:
+    return f"the {counted(found.counts.packets, 'packet')}" if found.counts.packets else "an empty capture"
+
+
+def _content(found: WireResult) -> str:
+    """What the packets are where none of them is of TCP, and which tunnels they came through."""
+    counts = found.counts
+    content = ranked(counts.other)
+    if not counts.tunnels:
+        return f": {content}" if content else ""
+    return f": {ranked(counts.tunnels)} through tunnels; inside: {content or 'no packet that could be decoded'}"
+
+
+def _tables(found: WireResult) -> list[Table]:
+    return [_queues(found), _steps(found), _servers(found), _ends(found), _agreement(found)]
+
+
+def _queues(found: WireResult) -> Table:
+    rows = []
+    for name, (queue, usual, events) in QUEUES.items():
+        summary = _figure(found, name)
+        if summary is not None:
+            kind = _kind_of_dropped(found, summary, SIDE_OF_DROPPED[name]) if name in SIDE_OF_DROPPED else usual
+            figures = (milliseconds(None if kind == UNKNOWN else summary[figure]) for figure in ("p50", "p99", "max"))
+            rows.append((queue, kind, events, f"{found.sizes.get(name, 0):,}", *figures))
+    headings = ("queue", "is", "from → to", "n", "p50", "p99", "max")
+    return Table(headings, tuple(rows), "The queues before accept(), ms", text_columns=3)
+
+
+def _kind_of_dropped(found: WireResult, summary: Summary, side: pl.Expr) -> str:
+    """Return what the time until the answered SYN is: of dropped SYNs only where the capture stands at the server."""
+    repeated = found.servers.filter(side, pl.col("syn_retransmissions") > 0)
+    if repeated.is_empty():
+        return KNOWN
+    if not summary["max"]:  # the repeated SYNs are of other connections, or their answers were lost
+        return UNKNOWN
+    return KNOWN if repeated.select(AT_SERVER.all()).item() else AT_MOST
+
+
+def _steps(found: WireResult) -> Table:
+    if "step" not in found.steps.columns:
+        return Table((), ())
+    rows = tuple(
+        (
+            f"+{row['step']:g} s",
+            _side(row["leg"]),
+            "answered" if row["answered"] else "never answered",
+            f"{row['connections']:,}",
+            f"{row['retransmissions']:,}",
+        )
+        for row in found.steps.iter_rows(named=True)
+    )
+    headings = ("last SYN", "to", "and then", "connections", "repeats")
+    return Table(
+        headings, rows, "SYNs that had to be sent again: when the last was, after the first", text_columns=3, shown=12
+    )
+
+
+def _servers(found: WireResult) -> Table:
+    if "server" not in found.servers.columns:
+        return Table((), ())
+    columns = {
+        "connections": "connections",
+        "syn_retransmissions": "SYN again",
+        "acks_dropped": "ACK lost",
+        "acks_doubtful": "ACK lost?",
+        "refused": "refused",
+        "unanswered": "silent",
+        "reset_by_server": "reset",
+        "zero_windows": "window 0",
+    }
+    # Columns that are 0 everywhere would only be in the way of the others.
+    shown = [name for name in columns if name == "connections" or bool(found.servers[name].sum())]
+    rows = tuple(
+        (
+            row["server"],
+            _side(row["leg"]),
+            *(f"{row[name]:,}" for name in shown),
+            milliseconds(row["handshake_p99"]),
+        )
+        for row in found.servers.head(SERVERS).iter_rows(named=True)
+    )
+    headings = ("server", "is", *(columns[name] for name in shown), "p99")
+    more = max(len(found.servers) - SERVERS, 0)
+    return Table(headings, rows, "Who was connected to; p99 of the handshake, ms", text_columns=2, more=more)
+
+
+def _side(leg: str) -> str:
+    return {"client": "proxy", "backend": "backend"}.get(leg, "not known")
+
+
+def _ends(found: WireResult) -> Table:
+    ends: Mapping[str, int] = {name: count for name, count in found.ends.items() if count}
+    total = sum(ends.values())
+    rows = tuple(
+        (ENDS.get(name, name), f"{count:,}", percent(count / total))
+        for name, count in sorted(ends.items(), key=lambda item: -item[1])
+    )
+    return Table(("connections", "", "share"), rows, "How connections ended")
+
+
+def _agreement(found: WireResult) -> Table:
+    rows = tuple(
+        (
+            agreed.figure,
+            f"{agreed.requests:,}",
+            milliseconds(agreed.median),
+            milliseconds(agreed.p99),
+            milliseconds(agreed.max),
+            f"{agreed.beyond:,}",
+        )
+        for agreed in found.agreement
+        if agreed.requests
+    )
+    headings = ("figure", "requests", "median", "p99", "max", "beyond")
+    return Table(
+        headings,
+        rows,
+        "The log less the wire, ms: p99 and max without sign; beyond: what nginx's whole ms do not explain",
+    )
+
+
+def _pictures(found: WireResult) -> list[Picture]:
+    if found.connections.is_empty():
+        return []
+    from sojourn.analyses.wire import charts  # noqa: PLC0415 - drawn for pages only
+    from sojourn.analyses.wire.charts_packets import packet_sequence, telling_rows  # noqa: PLC0415
+
+    pictures = []
+    for number, (row, remark) in enumerate(telling_rows(found.timeline)):
+        drawn = functools.partial(
+            packet_sequence, found.timeline, row, found.connections, found.exchanges, remark=remark
+        )
+        pictures.append(
+            Picture(
+                f"wire-packets-{number + 1}",
+                "One request, packet by packet" if not number else "The same of a usual request",
+                "Time goes down, not to scale: the times are written, in ms since the first packet. Orange is time in "
+                "a queue, pale where it is the most it can have been; blue is the app's own work.",
+                drawn,
+                packets_reading(found, row, remark),
+            )
+        )
+    if any(len(charts.wait_table(found, side)) for side in charts.LINES):
+        pictures.append(
+            Picture(
+                "wire-waits",
+                "How long before accept()",
+                "The share of requests that waited no longer than a time, in each queue; what is below 0.01 ms, 0 "
+                "included, stands at the left edge, and where only bounds are known the wait is in the shaded area.",
+                functools.partial(charts.waits_chart, found),
+                waits_reading(found),
+            )
+        )
+    if len(charts.step_table(found)):
+        pictures.append(
+            Picture(
+                "wire-steps",
+                "SYNs that were sent again",
+                "Connections by how long after the first SYN their last one was sent; response times have modes at "
+                "the same places.",
+                functools.partial(charts.steps_chart, found),
+                steps_reading(found),
+            )
+        )
+    if len(charts.agreement_table(found)):
+        pictures.append(
+            Picture(
+                "wire-agreement",
+                "The log against the wire",
+                "The log's figure less that of the packets: the median, the middle half and 98 % of the requests; the "
+                "grey band is what nginx's whole milliseconds explain.",
+                functools.partial(charts.agreement_chart, found),
+                agreement_reading(found),
+            )
+        )
+    return pictures

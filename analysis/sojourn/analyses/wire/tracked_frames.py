@@ -1,0 +1,167 @@
+"""The frames of connections and exchanges, from the tables of what was remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from sojourn.analyses.wire.frames import CONNECTIONS, ENDS, EXCHANGES, PROTOCOLS, WIRE_INSTANT
+from sojourn.analyses.wire.tracking.heads import gather
+from sojourn.analyses.wire.tracking.states import (
+    ANSWER_ALONE,
+    HTTP,
+    HTTP2,
+    N_CONNECTIONS,
+    N_EXCHANGES,
+    NOBODY,
+    NONE,
+    TEXTS,
+    TLS,
+    UPGRADED,
+    Tables,
+)
+from sojourn.readers.arrow import bitmap
+
+Array = npt.NDArray[Any]
+
+
+def _instants(values: Array) -> pl.Series:
+    """ns into instants, NONE into null."""
+    series = pl.Series(np.ascontiguousarray(values))
+    return series.set(series == NONE, None).cast(WIRE_INSTANT)
+
+
+def _of_side(sides: Array, which: Array, name: str) -> Array:
+    """A field of one side per connection."""
+    return sides[name][2 * np.arange(len(which)) + which]
+
+
+def connections_frame(tables: Tables, addresses: list[str]) -> pl.DataFrame:
+    """One row per connection, of schema CONNECTIONS."""
+    count = int(tables.counts[N_CONNECTIONS])
+    one = tables.connections[:count]
+    sides = tables.sides[: 2 * count]
+    low_port, high_port = one["low"] & 0xFFFF, one["high"] & 0xFFFF
+    # Nothing tells who the client is: servers have the lower ports.
+    client = np.where(one["client"] == NOBODY, np.where(low_port < high_port, 1, 0), one["client"]).astype(np.int64)
+    ends = (np.where(client == 0, one["low"], one["high"]), np.where(client == 0, one["high"], one["low"]))
+    names = pl.Series(addresses, dtype=pl.String)
+    columns: dict[str, Any] = {"connection": np.arange(count)}
+    for role, end in zip(("client", "server"), ends, strict=True):
+        columns[role] = names.gather(end >> 16)
+        columns[f"{role}_port"] = end & 0xFFFF
+    for name in ("first", "last", "syn", "syn_ack", "established", "ack_taken", "reset", "tls_ready"):
+        columns[name] = _instants(one[name])
+    columns["syn_answered"] = _instants(np.where(one["syn_ack"] == NONE, NONE, one["syn_answered"]))
+    columns["tls_client_hello"] = _instants(one["client_hello"])
+    columns["tls_server_hello"] = _instants(one["server_hello"])
+    columns["syn_retransmissions"] = np.maximum(one["syns"] - 1, 0)
+    columns["syn_ack_retransmissions"] = np.maximum(one["syn_acks"] - 1, 0)
+    for name in ("acks_dropped", "acks_doubtful", "copies", "packets"):
+        columns[name] = one[name]
+    for role, which in (("client", client), ("server", 1 - client)):
+        for name in ("retransmissions", "zero_windows", "bytes"):
+            columns[f"{role}_{name}"] = _of_side(sides, which, name)
+        for name in ("data", "fin"):
+            columns[f"{role}_{name}"] = _instants(_of_side(sides, which, name))
+    columns["exchanges"] = np.where(one["tls_http2"] == 1, 0, one["exchanges"])
+    columns["gaps"] = _gaps(tables, sides).reshape(-1, 2).sum(axis=1)
+    columns["end"] = pl.Series(_ends(one, sides, client), dtype=pl.Enum(ENDS))
+    columns["protocol"] = pl.Series(_protocols(one, sides), dtype=pl.Enum(PROTOCOLS))
+    return pl.DataFrame({name: pl.Series(columns[name]).cast(kind) for name, kind in CONNECTIONS.items()})
+
+
+def _gaps(tables: Tables, sides: Array) -> Array:
+    """Per side, the stretches of payload that are not in the capture."""
+    found = sides["gaps"].astype(np.int64)
+    at = sides["hole"].copy()
+    while (held := at != NOBODY).any():
+        found += held
+        at[held] = tables.holes["next"][at[held]]
+    # A FIN takes a number of its own, and may itself not be in the capture.
+    beyond = sides["acknowledged"] - sides["next"]
+    return found + ((sides["begun"] == 1) & (beyond > 1))
+
+
+def _ends(one: Array, sides: Array, client: Array) -> Array:
+    """Per connection, how it ends."""
+    fins = sides["fin"].reshape(-1, 2)
+    both_fin = (fins != NONE).all(axis=1)
+    reset = one["reset"] != NONE
+    of_server = _of_side(sides, 1 - client, "packets")
+    early = (one["syn"] != NONE) & (one["syn_ack"] == NONE)
+    by_client = one["reset_by"] == client
+    kinds = [
+        reset & early & ~by_client & (_of_side(sides, 1 - client, "begun") == 0),
+        both_fin & (~reset | (fins.max(axis=1) <= one["reset"])),
+        reset & by_client,
+        reset,
+        early & (of_server == 0),
+    ]
+    return np.select(kinds, ["refused", "fin", "reset_by_client", "reset_by_server", "unanswered"], "open")
+
+
+def _protocols(one: Array, sides: Array) -> Array:
+    """Per connection, what is spoken on it."""
+    data = (sides["data"].reshape(-1, 2) != NONE).any(axis=1)
+    spoken = one["spoken"]
+    kinds = [spoken == HTTP, spoken == HTTP2, spoken == TLS, data]
+    return np.select(kinds, ["http", "http2", "tls", "other"], "none")
+
+
+def exchanges_frame(tables: Tables) -> pl.DataFrame:
+    """One row per exchange, of schema EXCHANGES."""
+    one = tables.exchanges[: int(tables.counts[N_EXCHANGES])]
+    turns = tables.connections["tls_http2"][one["connection"]] == 1
+    if turns.any():
+        one = one[~turns]
+    columns: dict[str, Any] = {"exchange": np.arange(len(one))}
+    for name in ("connection", "number", "request_bytes", "response_bytes", "retransmissions"):
+        columns[name] = np.ascontiguousarray(one[name])
+    for name in ("request_first", "request_last", "response_first", "response_last"):
+        columns[name] = _instants(one[name])
+    status = pl.Series(np.ascontiguousarray(one["status"]))
+    columns["status"] = status.set(status == 0, None)
+    for k, name in enumerate(TEXTS):
+        columns[name] = _texts(tables, one["text"][:, k], one["text_length"][:, k])
+    for name in ("queueing_delay", "service_time"):
+        columns[name] = columns[name].cast(pl.Float64, strict=False)
+    return pl.DataFrame({name: pl.Series(columns[name]).cast(kind) for name, kind in EXCHANGES.items()})
+
+
+def _texts(tables: Tables, starts: Array, lengths: Array) -> pl.Series:
+    """Values of heads; null where there is none. What is not UTF-8 is replaced by U+FFFD, as in logs."""
+    there = starts != NOBODY
+    sizes = np.where(there, lengths, 0).astype(np.int64)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    octets = np.empty(offsets[-1], np.uint8)
+    gather(tables.texts, np.ascontiguousarray(starts), sizes, octets)
+    buffers = [bitmap(there), pa.py_buffer(offsets), pa.py_buffer(octets)]
+    raw = pl.Series(pl.from_arrow(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(starts), buffers)))
+    try:
+        return raw.cast(pl.String)
+    except pl.exceptions.ComputeError:  # somewhere it is no UTF-8
+        return pl.Series([None if word is None else word.decode("utf-8", "replace") for word in raw], dtype=pl.String)
+
+
+def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, int]:
+    """Payload that gave no exchanges, or less than it holds, by reason."""
+    one = tables.connections[: len(connections)]
+    other = connections.get_column("protocol").to_numpy() == "other"
+    http = one["spoken"][exchanges.get_column("connection").to_numpy()] == HTTP
+    cut = exchanges.get_column("path").is_null().to_numpy() & http
+    found = {
+        "http2": (one["spoken"] == HTTP2).sum(),
+        "tls": ((one["spoken"] == TLS) & (one["tls_http2"] == 0)).sum(),
+        "tls_http2": one["tls_http2"].sum(),
+        "not_http": (other & (one["kept"] == 1)).sum(),
+        "not_captured": (other & (one["kept"] == 0)).sum(),
+        "upgraded": tables.counts[UPGRADED],
+        "head_cut": cut.sum(),
+        "answer_without_request": tables.counts[ANSWER_ALONE],
+    }
+    return {reason: int(count) for reason, count in found.items() if count}

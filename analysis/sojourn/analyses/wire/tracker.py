@@ -1,0 +1,105 @@
+"""TCP segments into connections, and the exchanges on them.
+
+Segments are taken one by one in the order of the capture; what is remembered is per connection and per exchange, so a
+capture of any length can be read whose connections and exchanges fit in memory (about 0.7 kB and 0.3 kB each).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable
+
+import numpy as np
+
+from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracked_frames import connections_frame, exchanges_frame, unparsed_counts
+from sojourn.analyses.wire.tracking.flows import compact_heads, refill
+from sojourn.analyses.wire.tracking.heads import HEAD_LIMIT
+from sojourn.analyses.wire.tracking.messages import give_up_heads
+from sojourn.analyses.wire.tracking.states import (
+    N_CONNECTIONS,
+    N_EXCHANGES,
+    N_HEADS,
+    N_HOLES,
+    N_TEXTS,
+    NOBODY,
+    Flows,
+    Tables,
+    grown,
+    new_flows,
+    new_tables,
+    read_only,
+)
+from sojourn.analyses.wire.tracking.walk import walk
+from sojourn.readers.capture.batch import Batch
+
+COLUMNS = (
+    "time",
+    "source",
+    "target",
+    "source_port",
+    "target_port",
+    "seq",
+    "ack",
+    "flags",
+    "window",
+    "ip_id",
+    "length",
+    "payload",
+    "kept",
+    "buffer",
+)
+"""Of a batch, in the order in which ``walk`` takes them."""
+
+
+def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection[int] = ()) -> Tracked:
+    """Connections and exchanges of a capture.
+
+    Args:
+        batches: segments in the order of time.
+        addresses: what ``Batch.source`` and ``Batch.target`` point to; it may grow while the batches are read.
+        servers: ports that are listened on; they tell the client of a connection whose SYN is not in the capture.
+    """
+    listened = np.zeros(1 << 16, np.bool_)
+    listened[[port for port in servers if 0 <= port < 1 << 16]] = True
+    tables, flows = new_tables(), new_flows(listened, secrets.randbits(64))
+    for batch in batches:
+        tables, flows = _taken(tables, flows, batch)
+    tables = tables._replace(texts=grown(tables.texts, int(tables.counts[N_TEXTS] + tables.counts[N_HEADS])))
+    give_up_heads(tables)
+    connections = connections_frame(tables, addresses)
+    exchanges = exchanges_frame(tables)
+    return Tracked(connections, exchanges, unparsed_counts(tables, connections, exchanges))
+
+
+def _taken(tables: Tables, flows: Flows, batch: Batch) -> tuple[Tables, Flows]:
+    """What is remembered, with all segments of a batch."""
+    columns = [read_only(getattr(batch, name)) for name in COLUMNS]
+    at = 0
+    while (at := walk(tables, flows, *columns, at)) < len(batch):
+        tables, flows = _with_room(tables, flows, int(batch.kept[at]))
+    return tables, flows
+
+
+def _with_room(tables: Tables, flows: Flows, kept: int) -> tuple[Tables, Flows]:
+    """The same with room for a segment of which ``kept`` bytes of payload are to be read, and for many more."""
+    used = tables.counts
+    connections = int(used[N_CONNECTIONS]) + 1
+    tables = tables._replace(
+        connections=grown(tables.connections, connections),
+        sides=grown(tables.sides, 2 * connections),
+        exchanges=grown(tables.exchanges, int(used[N_EXCHANGES]) + kept // 4 + 2),
+        holes=grown(tables.holes, int(used[N_HOLES]) + 2),
+        texts=grown(tables.texts, int(used[N_TEXTS]) + kept + 2 * HEAD_LIMIT),
+    )
+    if used[N_HEADS] + 8 * HEAD_LIMIT > len(tables.heads):
+        heads = np.zeros(len(tables.heads), np.uint8)
+        used[N_HEADS] = compact_heads(tables, heads)
+        heads = grown(heads, 2 * int(used[N_HEADS]) + 8 * HEAD_LIMIT)
+        tables = tables._replace(heads=heads, heads_read=read_only(heads))
+    flows = flows._replace(seen=grown(flows.seen, 2 * connections))
+    if 2 * connections > len(flows.slots):
+        old = flows.slots
+        flows = flows._replace(slots=np.full(4 * len(old), NOBODY, np.int32))
+        refill(tables, flows, old)
+    return tables, flows

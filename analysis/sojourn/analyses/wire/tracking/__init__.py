@@ -1,0 +1,1 @@
+"""Follow TCP connections and the HTTP exchanges in them, packet by packet."""

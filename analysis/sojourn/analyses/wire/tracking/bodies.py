@@ -1,0 +1,73 @@
+"""Where the body of an HTTP/1 message ends (RFC 9112, section 6)."""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from sojourn.analyses.wire.tracking.heads import CR, LF
+from sojourn.analyses.wire.tracking.states import CHUNKED, HEAD, NOBODY, OPEN
+from sojourn.model.compiled import compiled_part
+
+SIZE, SIZE_REST, DATA, TRAILER, TRAILER_REST = range(5)
+"""Parts of a body in chunks (``chunk_part``): a chunk's size, the rest of that line, the chunk with its line end, the
+beginning of a line of the trailer, the rest of it."""
+
+
+@compiled_part
+def take_octet(side, octet):
+    """One byte of a body in chunks that is not of a chunk itself; whether the body ends with it."""
+    part = side.chunk_part
+    if part == SIZE:
+        digit = NOBODY
+        if 48 <= octet <= 57:
+            digit = octet - 48
+        elif 97 <= (octet | 32) <= 102:
+            digit = (octet | 32) - 87
+        if digit != NOBODY and side.chunk < 1 << 56:
+            side.chunk = side.chunk * 16 + digit
+        elif octet != LF:
+            side.chunk_part = SIZE_REST
+    if octet == LF:
+        if part <= SIZE_REST and side.chunk > 0:
+            side.chunk, side.chunk_part = side.chunk + 2, DATA
+        else:
+            side.chunk_part = TRAILER
+        return part == TRAILER
+    if part == TRAILER and octet != CR:
+        side.chunk_part = TRAILER_REST
+    return False
+
+
+@compiled_part
+def chunked_bytes(side, octets, at, seen, size):
+    """How many of ``size`` bytes belong to a body in chunks (RFC 9112, section 7.1); NOBODY: too few were captured."""
+    i = 0
+    while i < size:
+        if side.chunk_part == DATA:
+            step = min(size - i, side.chunk)
+            side.chunk -= step
+            i += step
+            if side.chunk == 0:
+                side.chunk_part = SIZE
+            continue
+        if i >= seen:
+            return NOBODY
+        i += 1
+        if take_octet(side, octets[at + i - 1]):
+            side.mode = HEAD
+            break
+    return i
+
+
+@compiled_part
+def body_bytes(side, octets, at, seen, size, position):
+    """How many of ``size`` bytes from ``position`` on belong to the body, of known end, that is coming in."""
+    if side.mode == CHUNKED:
+        taken = chunked_bytes(side, octets, at, seen, size)
+        if taken == NOBODY:
+            side.mode = OPEN
+            return size
+        return taken
+    taken = min(size, side.end - position)
+    if position + taken >= side.end:
+        side.mode = HEAD
+    return max(taken, 0)

@@ -1,0 +1,89 @@
+"""Payload that is not in the capture, or not yet: packets are lost, and come out of order."""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+from sojourn.analyses.wire.tracking.states import FREE_HOLE, N_HOLES, NOBODY
+from sojourn.model.compiled import compiled_part
+
+LIMIT = 64
+"""Holes that one direction keeps open; of more, the rest is given up."""
+
+
+@compiled_part
+def open_hole(tables, row, start, end):
+    """Payload from ``start`` up to ``end`` is missing in a direction; there is nothing after it yet."""
+    side = tables.sides[row]
+    held = 0
+    at = side.hole
+    while at != NOBODY:
+        held += 1
+        at = tables.holes[at].next
+    if held >= LIMIT:
+        side.gaps += 1
+        return
+    _link(tables, row, NOBODY, start, end)
+
+
+@compiled_part
+def _link(tables, row, after, start, end):
+    """Another hole, after one of the direction's or (NOBODY) before all of them."""
+    at = tables.counts[FREE_HOLE]
+    if at != NOBODY:
+        tables.counts[FREE_HOLE] = tables.holes[at].next
+    else:
+        at = tables.counts[N_HOLES]
+        tables.counts[N_HOLES] += 1
+    hole = tables.holes[at]
+    hole.start, hole.end = start, end
+    if after == NOBODY:
+        hole.next = tables.sides[row].hole
+        tables.sides[row].hole = at
+    else:
+        hole.next = tables.holes[after].next
+        tables.holes[after].next = at
+
+
+@compiled_part
+def close_holes(tables, row, start, end):
+    """How many bytes from ``start`` up to ``end`` were missing; they are no more."""
+    filled = 0
+    before = NOBODY
+    at = tables.sides[row].hole
+    while at != NOBODY:
+        hole = tables.holes[at]
+        after = hole.next
+        low, high = max(start, hole.start), min(end, hole.end)
+        if low < high:
+            filled += high - low
+            if low == hole.start and high == hole.end:
+                if before == NOBODY:
+                    tables.sides[row].hole = after
+                else:
+                    tables.holes[before].next = after
+                hole.next = tables.counts[FREE_HOLE]
+                tables.counts[FREE_HOLE] = at
+                at = after
+                continue
+            if low > hole.start and high < hole.end:
+                _link(tables, row, at, hole.start, low)
+                hole.start = high
+            elif low == hole.start:
+                hole.start = high
+            else:
+                hole.end = low
+        before = at
+        at = after
+    return filled
+
+
+@compiled_part
+def first_missing(tables, row):
+    """The first position that is missing in a direction; NOBODY: none."""
+    found = NOBODY
+    at = tables.sides[row].hole
+    while at != NOBODY:
+        if found == NOBODY or tables.holes[at].start < found:
+            found = tables.holes[at].start
+        at = tables.holes[at].next
+    return found

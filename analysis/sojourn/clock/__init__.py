@@ -1,0 +1,1 @@
+"""Estimate the offset between two clocks from what requests allow, and apply it. Knows frames alone."""

@@ -1,0 +1,100 @@
+"""``sojourn doctor``: what is missing, and which line mends it?
+
+Reads nginx configurations as nginx does, logs and stores, and holds them against what a split needs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from sojourn.cli.common import instant, pipe_closed_early_is_fine, reading_bar
+from sojourn.cli.sources import AsJson, Quiet, Spans
+from sojourn.model.formatting import printable
+
+
+def doctor(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NGINX_CONF|LOG|DSN|RUN...",
+            help="nginx.conf, log files, run folders, stores (chdb:///path, clickhouse://host/database).",
+        ),
+    ] = None,
+    spans: Spans = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="T", help="Look at requests of T and later: ISO 8601, unix seconds, 10m."),
+    ] = None,
+    somaxconn: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="net.core.somaxconn of the configuration's machine. Default: this one's."
+        ),
+    ] = None,
+    ask_backends: Annotated[
+        bool,
+        typer.Option("--ask-backends", help="Send HEAD / to every backend: its headers say which server it is."),
+    ] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="CODE", help="Leave findings of this code out. Repeatable.")
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option("--explain", metavar="CODE", help="Tell more of a finding, and do nothing else.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Report what an nginx configuration, a log or a store lacks.
+
+    Every finding has the line that mends it.
+
+    Give several, and what the one lacks is explained by the other. Exit code 1 when something is broken, 0 otherwise,
+    warnings included.
+    """
+    if explain is not None:
+        from sojourn.doctor.pages import explanation  # noqa: PLC0415
+
+        typer.echo(explanation(explain))
+        return
+    if not targets:
+        raise typer.BadParameter("name nginx.conf, a log, a run's folder or a store")
+    begin = instant(since)
+    unknown = _unknown(ignore or [])
+    if unknown:
+        raise typer.BadParameter(f"there is no finding {printable(unknown[0])!r}", param_hint="--ignore")
+    from sojourn.doctor.doctor import diagnose  # noqa: PLC0415
+
+    with reading_bar(quiet) as (set_total, set_position):
+        found = diagnose(
+            targets,
+            spans=spans or (),
+            since=begin,
+            somaxconn=somaxconn,
+            ask_backends=ask_backends,
+            ignored=ignore or (),
+            on_size=set_total,
+            on_progress=set_position,
+        )
+    with pipe_closed_early_is_fine():
+        if as_json:
+            json.dump(found.to_dict(), sys.stdout, indent=2)
+            sys.stdout.write("\n")
+        else:
+            from sojourn.doctor.display import show  # noqa: PLC0415 - rich takes its time to load
+
+            show(found)
+    if found.broken:
+        raise typer.Exit(1)
+
+
+def _unknown(codes: list[str]) -> list[str]:
+    if not codes:
+        return []
+    from sojourn.doctor.pages import sections  # noqa: PLC0415
+
+    known = sections()
+    return [code for code in codes if code not in known]

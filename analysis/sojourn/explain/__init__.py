@@ -1,1 +1,0 @@
-"""Analyses: pure functions from the canonical frame to results that tables, plots and reports only format."""

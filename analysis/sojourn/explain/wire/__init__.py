@@ -1,1 +1,0 @@
-"""What a capture says: connections, requests on them, both sides of the proxy, and the queues before accept()."""

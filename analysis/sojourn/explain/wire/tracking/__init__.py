@@ -1,1 +1,0 @@
-"""Segments, one by one, into what is remembered of connections and exchanges: compiled, and nothing else."""

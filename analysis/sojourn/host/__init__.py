@@ -1,0 +1,1 @@
+"""Observe this machine: record packets, sample the kernel's socket queues."""

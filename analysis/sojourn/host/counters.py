@@ -1,0 +1,37 @@
+"""Counters of the network namespace that tell what became of connections before accept()."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sojourn.host.sample import COUNTERS
+from sojourn.model.errors import KernelUnavailableError
+
+NETSTAT = Path("/proc/thread-self/net/netstat")
+"""Of the calling thread's namespace; /proc/net is that of the process's first thread."""
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
+
+
+def counters(path: Path = NETSTAT) -> dict[str, int]:
+    """Return ``COUNTERS`` since the namespace began; those a kernel does not have are left out.
+
+    Raises:
+        KernelUnavailableError: the file is not there or holds no TcpExt.
+    """
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise KernelUnavailableError(f"{path}: {error.strerror}") from None
+    found = tcp_ext(text)
+    if not found:
+        raise KernelUnavailableError(f"{path}: there is no TcpExt in it")
+    return {name: found[name] for name in COUNTERS if name in found}
+
+
+def tcp_ext(text: str) -> dict[str, int]:
+    """Return the TcpExt counters of the text of /proc/net/netstat: a line of names, then a line of values."""
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("TcpExt:")]
+    if len(lines) < 2:
+        return {}
+    return {name: int(value) for name, value in zip(*lines[:2], strict=False) if _NUMBER.fullmatch(value)}

@@ -1,0 +1,64 @@
+"""Which packets are recorded: a filter in the language of pcap-filter(7).
+
+TCP of the ports the proxy listens on, and of each backend's address and port, in both directions. Of IPv6, packets with
+extension headers are not matched (the language looks at the first header only), nor later fragments of either version.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sojourn.model.errors import CaptureError
+from sojourn.model.formatting import address_and_port
+
+
+class Endpoint(NamedTuple):
+    """An address and a port that somebody listens on."""
+
+    address: str
+    port: int
+
+    def __str__(self) -> str:
+        """``10.0.0.1:8000`` or ``[::1]:8000``."""
+        return address_and_port(self.address, self.port)
+
+
+def capture_filter(ports: Iterable[int], endpoints: Iterable[Endpoint] = (), *, vlan: bool = False) -> str:
+    """The filter for TCP of these ports on any address, and of these endpoints.
+
+    Args:
+        ports: ports of which every packet is wanted.
+        endpoints: of these only packets from or to the address. Left out where ``ports`` has the port already.
+        vlan: also frames with one VLAN tag. The keyword ``vlan`` shifts every offset that follows it, so the terms are
+            repeated behind it, at the end. On the interface ``any`` there is no tag to look at and no need to.
+
+    Raises:
+        CaptureError: nothing was asked for, or something that is no port or no address.
+    """
+    wanted = sorted(set(ports))
+    also = sorted({each for each in endpoints if each.port not in wanted}, key=_order)
+    for port in (*wanted, *(each.port for each in also)):
+        if not 0 < port < 65536:
+            raise CaptureError(f"{port} is not a port: give 1 to 65535")
+    terms = [f"port {port}" for port in wanted]
+    terms += [f"(host {_address(each.address)} and port {each.port})" for each in also]
+    if not terms:
+        raise CaptureError("nothing to record: give --port, --backend or --nginx")
+    text = terms[0].strip("()") if len(terms) == 1 else f"({' or '.join(terms)})"
+    plain = f"tcp and {text}"
+    return f"({plain}) or (vlan and {plain})" if vlan else plain
+
+
+def _order(endpoint: Endpoint) -> tuple[int, str, int]:
+    return (":" in endpoint.address, endpoint.address, endpoint.port)
+
+
+def _address(text: str) -> str:
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        raise CaptureError(f"{text!r} is not an address") from None
+    # A zone (fe80::1%eth0) says which interface, which no packet does.
+    return str(found).partition("%")[0]

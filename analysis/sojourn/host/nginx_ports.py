@@ -1,0 +1,190 @@
+"""What an nginx configuration says about where packets pass: ports it listens on, and addresses of its backends."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sojourn.host.filters import Endpoint
+from sojourn.model.errors import CaptureError
+from sojourn.model.formatting import printable
+from sojourn.nginx.syntax import Directive, configuration
+
+_PASSES = ("proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass")
+_HOST = re.compile(r"(\[[^\]]+\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
+_RANGE = re.compile(r"(.*?)([0-9]{1,5})-([0-9]{1,5})")
+_NUMBER = re.compile(r"[0-9]+")
+_BACKLOG = re.compile(r"backlog=([0-9]{1,10})")
+_MOST_PORTS = 200
+
+Resolve = Callable[[str], list[str]]
+
+
+@dataclass(frozen=True)
+class Listen:
+    """A ``listen``. ``address``: as written, ``*`` for all. ``backlog``: the one asked for, where one is."""
+
+    address: str
+    port: int
+    tls: bool = False
+    backlog: int | None = None
+
+
+@dataclass
+class Proxied:
+    """Ports of a proxy, its backends, and what of the configuration no packet filter can be made from."""
+
+    listens: list[Listen] = field(default_factory=list)
+    backends: list[Endpoint] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports listened on, each once, in order."""
+        return sorted({each.port for each in self.listens})
+
+    def to_dict(self) -> dict[str, object]:
+        """As ``capture --json`` has it."""
+        return {
+            "listens": [vars(each) for each in self.listens],
+            "backends": [str(each) for each in self.backends],
+        }
+
+
+def proxied_by(path: Path, resolve: Resolve | None = None) -> Proxied:
+    """Where packets of this configuration pass.
+
+    Raises:
+        CaptureError: it cannot be read, or has neither a server nor a backend.
+    """
+    found, notes = configuration(path)
+    proxied = proxied_of(found, resolve or addresses)
+    proxied.notes[:0] = notes
+    if not proxied.listens and not proxied.backends:
+        raise CaptureError(" ".join([f"{path}: no port and no backend was found.", *proxied.notes]))
+    return proxied
+
+
+def proxied_of(root: Directive, resolve: Resolve) -> Proxied:
+    """Where packets of these directives pass; ``resolve`` gives the addresses of a name."""
+    reading = _Reading(Proxied(), resolve)
+    upstreams = list(root.all("upstream"))
+    named = {each.args[0] for each in upstreams if each.args}
+    for server in root.all("server"):
+        if not server.args:  # those of an upstream have an address
+            reading.server(server)
+    for upstream in upstreams:
+        for server in upstream.all("server"):
+            reading.backend(server.args[0] if server.args else "", 80, server)
+    for each in root.all(*_PASSES):
+        if each.args:
+            reading.passed(each, named)
+    reading.proxied.notes = list(dict.fromkeys(reading.proxied.notes))
+    return reading.proxied
+
+
+def addresses(name: str) -> list[str]:
+    """The addresses of a host name, or the address itself; none where it is not known."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def endpoints(text: str, resolve: Resolve = addresses) -> list[Endpoint]:
+    """The endpoints of ``HOST:PORT``, ``[::1]:8000`` among them: one for each address of the host.
+
+    Raises:
+        CaptureError: it is not of that form, or nobody knows the host.
+    """
+    match = _HOST.fullmatch(text)
+    if match is None or not match[1] or match[2] is None or not 0 < int(match[2]) < 65536:
+        raise CaptureError(f"{text!r} is not HOST:PORT")
+    host = match[1].strip("[]")
+    found = resolve(host)
+    if not found:
+        raise CaptureError(f"{host}: no address is known for this name")
+    return [Endpoint(address, int(match[2])) for address in found]
+
+
+class _Reading:
+    def __init__(self, proxied: Proxied, resolve: Resolve) -> None:
+        self.proxied = proxied
+        self._resolve = resolve
+
+    def server(self, server: Directive) -> None:
+        """A server's ports; one without ``listen`` has port 80."""
+        lines = [each for each in server.block if each.name == "listen" and each.args]
+        if not lines:
+            self._listen(Listen("*", 80))
+        for line in lines:
+            self._listens(line)
+
+    def _listens(self, line: Directive) -> None:
+        text, options = line.args[0], line.args[1:]
+        if text.startswith("unix:"):
+            return self._note(f"listen {text}: a socket of this machine has no packets")
+        if "quic" in options or "udp" in options:
+            return self._note(f"listen {text} {'quic' if 'quic' in options else 'udp'}: not TCP, not recorded")
+        backlog = next((match[1] for option in options if (match := _BACKLOG.fullmatch(option))), None)
+        tls = "ssl" in options
+        if "$" in text:
+            return self._note(f"listen {text}: not understood; give its port with --port")
+        if _NUMBER.fullmatch(text):
+            address, first = "*", int(text[:6])  # six digits are no port, however many follow
+            last = first
+        elif (ports := _RANGE.fullmatch(text)) and (not ports[1] or ports[1].endswith(":")):
+            address, first, last = ports[1].rstrip(":") or "*", int(ports[2]), int(ports[3])
+        elif match := _HOST.fullmatch(text):
+            address, first = match[1] or "*", int(match[2] or 80)
+            last = first
+        else:
+            return self._note(f"listen {text}: not understood; give its port with --port")
+        if not 0 < first <= last < 65536 or last - first >= _MOST_PORTS:
+            return self._note(f"listen {text}: not recorded; give the ports wanted with --port")
+        for port in range(first, last + 1):
+            self._listen(Listen(address, port, tls, int(backlog) if backlog else None))
+        return None
+
+    def _listen(self, listen: Listen) -> None:
+        if listen.tls:
+            self._note(f"port {listen.port} is TLS: the handshake of TCP and the timing can be told, no request")
+        if listen not in self.proxied.listens:
+            self.proxied.listens.append(listen)
+
+    def passed(self, directive: Directive, upstreams: set[str]) -> None:
+        """What a ``proxy_pass`` and its like name, where it is no upstream."""
+        target = directive.args[0]
+        scheme, _, rest = target.rpartition("://")
+        rest = rest if rest.startswith("unix:") else rest.partition("/")[0]
+        if rest in upstreams:
+            pass
+        elif "$" in rest:
+            self._note(f"{directive.name} {target} ({directive.where}): known at run time only; give it with --backend")
+        else:
+            self.backend(rest, 443 if scheme in ("https", "grpcs") else 80, directive)
+        if scheme in ("https", "grpcs"):
+            self._note(f"{directive.name} {target}: TLS to the backend: timing only, no request")
+        elif directive.name != "proxy_pass":
+            self._note(f"{directive.name} {target}: not HTTP/1: connections can be told, no request")
+
+    def backend(self, text: str, port: int, directive: Directive) -> None:
+        """One server behind the proxy."""
+        match = _HOST.fullmatch(text)
+        if text.startswith("unix:"):
+            self._note(f"{directive.name} {text}: a socket of this machine has no packets")
+        elif match is None or not match[1] or not 0 < int(match[2] or port) < 65536:
+            self._note(f"{directive.name} {text} ({directive.where}): not understood; give it with --backend")
+        else:
+            found = self._resolve(match[1].strip("[]"))
+            if not found:
+                self._note(f"{match[1]} ({directive.where}): no address is known for this name; give it with --backend")
+            made = [Endpoint(address, int(match[2] or port)) for address in found]
+            self.proxied.backends.extend(each for each in made if each not in self.proxied.backends)
+
+    def _note(self, text: str) -> None:
+        self.proxied.notes.append(f"{printable(text, 300)}.")

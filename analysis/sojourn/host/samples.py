@@ -1,0 +1,224 @@
+"""Samples of the kernel, from files or from memory, as frames.
+
+A line of ``kernel.jsonl`` is a ``Sample``. Lines that are none are refused and counted by reason, never in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from sojourn.host.sample import COUNTERS, Listener, Raindrops, Sample
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, tally
+from sojourn.model.frame import INSTANT, Records
+from sojourn.readers.inputs import LogInput, Source, opened_inputs
+from sojourn.readers.lines import blocks_of_lines
+
+NAMES = ("kernel.jsonl.1", "kernel.jsonl", "kernel.jsonl.gz", "kernel.jsonl.zst")
+"""What a recording is called in a folder; the older part first."""
+
+REASONS = {
+    "empty_line": "a line with nothing in it",
+    "not_a_sample": "not JSON, or not a sample: time, and a list of sockets",
+    "invalid_value": "a time or a number that cannot be",
+    "line_too_long": "longer than 16 MiB",
+    "incomplete_line": "cut off by damage",
+    "damaged_compression": "the compressed file is damaged from here on",
+    "cut_while_read": "the file became shorter while it was read",
+}
+REJECTS_KEPT = 100
+LINE_LIMIT = 16 << 20  # bytes: some 100,000 sockets
+LATEST = 4_102_444_800.0  # unix s: 2100
+LARGEST = (1 << 63) - 1
+MOST = 1 << 32  # connections: what the kernel has room to say
+
+SOCKETS: dict[str, pl.DataType] = {
+    "time": INSTANT,
+    "name": pl.String(),
+    "address": pl.String(),
+    "port": pl.Int32(),
+    "depth": pl.Int64(),  # connections in the accept queue
+    "limit": pl.Int64(),  # the backlog in force; the queue holds one more
+    "syn_recv": pl.Int64(),  # handshakes under way; null: not asked
+    "asked": pl.Int64(),  # the backlog asked for; null: nobody says so
+}
+COUNTED: dict[str, pl.DataType] = {"time": INSTANT, **dict.fromkeys(COUNTERS, pl.Int64())}
+IN_FORCE: dict[str, pl.DataType] = {"time": INSTANT, "name": pl.String(), "value": pl.Int64()}
+RAINDROPS: dict[str, pl.DataType] = {
+    "time": INSTANT,
+    "endpoint": pl.String(),
+    "seconds": pl.Float64(),  # how long the answer took; null: there was none
+    "calling": pl.Int64(),  # requests in the app
+    "writing": pl.Int64(),  # answers being written
+    "active": pl.Int64(),  # connections accepted, all listeners
+    "queued": pl.Int64(),  # connections waiting, all listeners
+    "reason": pl.String(),  # why there was no answer
+}
+UNAVAILABLE: dict[str, pl.DataType] = {"time": INSTANT, "what": pl.String(), "reason": pl.String()}
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was seen of the kernel, in the order it was seen.
+
+    Attributes:
+        sockets, counters, settings, raindrops, unavailable: columns of ``SOCKETS``, ``COUNTED``, ``IN_FORCE`` (rows
+            where a setting is told: first, and when it changed), ``RAINDROPS`` and ``UNAVAILABLE``.
+        times: of all samples.
+        records: what became of the lines.
+        names: of the files.
+    """
+
+    sockets: pl.DataFrame
+    counters: pl.DataFrame
+    settings: pl.DataFrame
+    raindrops: pl.DataFrame
+    unavailable: pl.DataFrame
+    times: pl.Series
+    records: Records = field(default_factory=Records)
+    names: tuple[str, ...] = ()
+
+
+def read_samples(sources: Sequence[Source], *, ports: Collection[int] | None = None) -> Samples:
+    """Read recordings.
+
+    Args:
+        sources: files (plain, gzip, zstd), globs, folders that hold a ``kernel.jsonl``, or ``-``.
+        ports: keep the sockets of these only; None: all.
+
+    Raises:
+        SojournError: a file cannot be opened, or there is no sample in any of them. Bad lines never raise.
+    """
+    inputs = opened_inputs([path for source in sources for path in _recordings(source)])
+    try:
+        if inputs.stores or inputs.parquet:
+            from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may hold a password
+
+            other = inputs.stores[0] if inputs.stores else inputs.parquet[0]
+            raise SojournError(f"{hidden(str(other))}: a recording of the kernel is a file of JSON lines, kernel.jsonl")
+        records = Records()
+        files = [list(_samples_of(log, records)) for log in inputs.logs]
+    finally:
+        inputs.close()
+    files = sorted((file for file in files if file), key=lambda file: file[0].time)
+    if not files:
+        refused = f", all refused ({tally(records.reasons)})" if records.reasons else ""
+        raise SojournError(f"no sample of the kernel: {counted(records.read, 'line')} read{refused}")
+    names = tuple(log.name for log in inputs.logs)
+    return samples_of((sample for file in files for sample in file), ports=ports, records=records, names=names)
+
+
+def samples_of(
+    samples: Iterable[Sample],
+    *,
+    ports: Collection[int] | None = None,
+    records: Records | None = None,
+    names: Sequence[str] = (),
+) -> Samples:
+    """Samples as frames; ``ports``: keep the sockets of these only."""
+    sockets: list[tuple[object, ...]] = []
+    counters: list[tuple[object, ...]] = []
+    settings: list[tuple[object, ...]] = []
+    raindrops: list[tuple[object, ...]] = []
+    unavailable: list[tuple[object, ...]] = []
+    times = []
+    for sample in samples:
+        time = datetime.fromtimestamp(sample.time, UTC)
+        times.append(time)
+        kept = (each for each in sample.sockets if ports is None or each.port in ports)
+        sockets.extend((time, *msgspec.structs.astuple(each)) for each in kept)
+        if sample.counters:
+            counters.append((time, *(sample.counters.get(name) for name in COUNTERS)))
+        settings.extend((time, name, value) for name, value in sample.settings.items())
+        raindrops.extend((time, url, *_answer(found)) for url, found in sample.raindrops.items())
+        unavailable.extend((time, what, reason) for what, reason in sample.unavailable.items())
+    return Samples(
+        sockets=pl.DataFrame(sockets, schema=SOCKETS, orient="row"),
+        counters=pl.DataFrame(counters, schema=COUNTED, orient="row"),
+        settings=pl.DataFrame(settings, schema=IN_FORCE, orient="row"),
+        raindrops=pl.DataFrame(raindrops, schema=RAINDROPS, orient="row"),
+        unavailable=pl.DataFrame(unavailable, schema=UNAVAILABLE, orient="row"),
+        times=pl.Series("time", times, INSTANT),
+        records=records or Records(read=len(times)),
+        names=tuple(names),
+    )
+
+
+def backward_steps(times: pl.Series) -> int:
+    """How often the clock was set back between samples."""
+    return sum(after < before for before, after in pairwise(times))
+
+
+def _answer(found: Raindrops | str) -> tuple[object, ...]:
+    if isinstance(found, str):
+        return None, None, None, None, None, found
+    active = sum(active for active, _ in found.listeners.values()) if found.listeners else None
+    queued = sum(queued for _, queued in found.listeners.values()) if found.listeners else None
+    return found.seconds, found.calling, found.writing, active, queued, None
+
+
+def _recordings(source: Source) -> list[Source]:
+    folder = Path(source)
+    if not folder.is_dir():
+        return [source]
+    found: list[Source] = [folder / name for name in NAMES if (folder / name).is_file()]
+    if not found:
+        raise SojournError(f"{os.fspath(source)}: there is no kernel.jsonl in this folder")
+    return found
+
+
+def _samples_of(log: LogInput, records: Records) -> Iterator[Sample]:
+    decoder = msgspec.json.Decoder(Sample)
+    for block in blocks_of_lines(log, line_limit=LINE_LIMIT):
+        records.read += block.count
+        for number, reason, raw in block.refused:
+            _refuse(records, log.name, number, reason, raw)
+        for line, number in zip(block.lines.to_pylist(), block.numbers.to_pylist(), strict=True):
+            if not line.strip():
+                _refuse(records, log.name, number, "empty_line", line)
+                continue
+            try:
+                sample = decoder.decode(line)
+            except (msgspec.DecodeError, RecursionError):
+                _refuse(records, log.name, number, "not_a_sample", line)
+                continue
+            if _possible(sample):
+                yield sample
+            else:
+                _refuse(records, log.name, number, "invalid_value", line)
+
+
+def _refuse(records: Records, source: str, line: int, reason: str, raw: str) -> None:
+    records.reasons[reason] = records.reasons.get(reason, 0) + 1
+    if len(records.rejects) < REJECTS_KEPT:
+        records.rejects.append({"source": source, "line": line, "reason": reason, "raw": raw[:200].rstrip("\n")})
+
+
+def _possible(sample: Sample) -> bool:
+    numbers = (*sample.counters.values(), *sample.settings.values())
+    return (
+        0 < sample.time < LATEST
+        and all(-LARGEST <= number <= LARGEST for number in numbers)
+        and all(_listening(each) for each in sample.sockets)
+        and all(_answered(each) for each in sample.raindrops.values())
+    )
+
+
+def _listening(each: Listener) -> bool:
+    connections = (each.depth, each.limit, each.syn_recv or 0, each.asked or 0)
+    return 0 <= each.port < 65_536 and all(0 <= number < MOST for number in connections)
+
+
+def _answered(each: Raindrops | str) -> bool:
+    if isinstance(each, str):
+        return True
+    numbers = [each.calling or 0, each.writing or 0, *(number for pair in each.listeners.values() for number in pair)]
+    return 0 <= each.seconds < LATEST and all(0 <= number < MOST for number in numbers)

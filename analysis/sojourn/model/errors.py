@@ -1,0 +1,50 @@
+"""The exceptions a user is meant to read, the reason of a failed read or write, the command for a missing package."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+LEAST_ROOM = 1 << 16
+"""Bytes; a disk with fewer is full."""
+
+
+class SojournError(Exception):
+    """Something the user can mend: a missing file, a bad option, a log with nothing in it.
+
+    The command line prints its text on stderr and exits with 1; it never shows a traceback.
+    """
+
+
+class CaptureError(SojournError):
+    """Packets cannot be recorded, or no longer; the text says why and, where that is known, what would mend it."""
+
+
+class KernelUnavailableError(SojournError):
+    """This kernel does not provide a figure: not Linux, no such file, or no permission. The text says which."""
+
+
+def install_command(extra: str = "") -> str:
+    """Return the command that installs Sojourn with an extra (``store``, ``capture``, ``lab``): no index has it."""
+    middleware = "./collector/middleware/python " if extra == "lab" else ""
+    return f"pip install {middleware}" + (f"'.[{extra}]'" if extra else ".") + " (in a checkout of Sojourn)"
+
+
+def reason_of(error: Exception, folder: Path | None = None) -> str:
+    """Why a file could not be read or written, as the system says it: engines wrap that in words of their own.
+
+    ``folder``: where it was to be written; that its disk is full, not every engine says.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    wrapped = re.search(r"\(os error (\d+)\)", str(error))
+    if wrapped:
+        number = int(wrapped[1])
+    if number is None and folder is not None:
+        with suppress(OSError):
+            import shutil  # noqa: PLC0415 - for a failure only
+
+            number = errno.ENOSPC if shutil.disk_usage(folder).free < LEAST_ROOM else None
+    return os.strerror(number) if number else str(error).partition("\n")[0] or type(error).__name__

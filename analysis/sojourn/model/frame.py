@@ -1,0 +1,207 @@
+"""The canonical frame: what every reader returns and every analysis takes.
+
+One row is one request as nginx logged it. Instants are UTC datetimes with microseconds, durations are seconds.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import polars as pl
+
+from sojourn.model.errors import SojournError
+
+INSTANT = pl.Datetime("us", "UTC")
+EXTRA_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+HALF_MICROSECOND = 5e-7  # s: durations are whole microseconds, and equal when they are nearer than this
+
+SCHEMA: dict[str, pl.DataType] = {
+    "time": INSTANT,  # end of the request, when the record was written
+    "start": INSTANT,  # time - request_time: when nginx began to read the request
+    "status": pl.Int16(),
+    "request_time": pl.Float64(),  # s, response time as nginx saw it
+    "request_start": INSTANT,  # the stamp the app was sent
+    "proxy_start": INSTANT,  # nginx's own clock when it built the upstream request
+    "upstream": pl.String(),  # address of the last attempt
+    "attempts": pl.Int16(),  # upstream attempts, redirects included; 0: never proxied
+    "retries": pl.Float64(),  # s, all attempts before the last
+    "connect": pl.Float64(),  # s, last attempt; null: no connection
+    "header": pl.Float64(),  # s, last attempt, until the response headers; null: no answer
+    "response": pl.Float64(),  # s, last attempt, until the end of the answer
+    "app_queueing_delay": pl.Float64(),  # s, as the app measured it: its clock less the stamp, signed
+    "app_service_time": pl.Float64(),  # s, as the app measured it
+    "app_garbled": pl.Boolean(),  # the app answered something that is not a duration
+    "route": pl.String(),
+    "service": pl.String(),
+    "proxy": pl.String(),
+    "worker": pl.String(),
+    "stamp": pl.String(),  # own, inbound or refused:<reason>
+    "request_id": pl.String(),
+    "trace_id": pl.String(),
+    "span_id": pl.String(),
+    "method": pl.String(),
+    "uri": pl.String(),
+    "protocol": pl.String(),
+    "host": pl.String(),
+    "remote_addr": pl.String(),
+    "bytes_sent": pl.Int64(),
+    "request_length": pl.Int64(),
+    "connection": pl.Int64(),
+    "connection_requests": pl.Int64(),
+    "upstream_addr": pl.String(),  # the lists as nginx wrote them
+    "upstream_status": pl.String(),
+    "upstream_connect_time": pl.String(),
+    "upstream_header_time": pl.String(),
+    "upstream_response_time": pl.String(),
+}
+COLUMNS = tuple(SCHEMA)
+# What the split itself needs; the rest is read only when somebody asks for it.
+SPLIT_COLUMNS = COLUMNS[: COLUMNS.index("request_id")]
+
+
+def is_extra(column: str) -> bool:
+    """Whether a column could be a key that somebody added to the log format (a tenant, say): read as text."""
+    return column not in SCHEMA and EXTRA_KEY.fullmatch(column) is not None
+
+
+def dtype_of(column: str) -> pl.DataType:
+    """The type of a canonical column; text for a key of the user's own."""
+    return SCHEMA.get(column, pl.String())
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which requests are asked for: those that arrived in [since, until) and have the values of ``where``.
+
+    ``since`` and ``until`` are UTC or None; ``where``: column -> value, of columns there are.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    where: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, since: datetime | float | None, until: datetime | float | None, where: Mapping[str, object] | None
+    ) -> Selection:
+        """A selection as users give it: aware datetimes or unix seconds.
+
+        Raises:
+            SojournError: ``where`` names no column.
+        """
+        unknown = [column for column in where or {} if column not in SCHEMA]
+        if unknown:
+            raise SojournError(f"there is no column {unknown[0]!r}; columns are {', '.join(COLUMNS)}")
+        return cls(_instant(since), _instant(until), dict(where or {}))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it looks at."""
+        bounded = self.since is not None or self.until is not None
+        return tuple(dict.fromkeys((*(("start",) if bounded else ()), *self.where)))
+
+    def of_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """The rows that were asked for."""
+        if self.since is not None:
+            rows = rows.filter(pl.col("start") >= pl.lit(self.since, INSTANT))
+        if self.until is not None:
+            rows = rows.filter(pl.col("start") < pl.lit(self.until, INSTANT))
+        for column, value in self.where.items():
+            if SCHEMA[column] == pl.Float64() and isinstance(value, int | float):
+                rows = rows.filter((pl.col(column) - value).abs() < HALF_MICROSECOND)
+            else:
+                rows = rows.filter(pl.col(column) == value)
+        return rows
+
+
+def _instant(value: datetime | float | None) -> datetime | None:
+    if value is None:
+        return None
+    return value.astimezone(UTC) if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
+
+
+@dataclass
+class Records:
+    """What became of the lines.
+
+    Attributes:
+        read: lines read (rows, for Parquet; requests and dead letters, for a store).
+        reasons: refused lines by reason.
+        rejects: the refused lines themselves, as far as they were kept: source, line, reason, raw; from a store,
+            ``position`` (the byte at which the line begins) instead of ``line``.
+    """
+
+    read: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    rejects: list[dict[str, object]] = field(default_factory=list)
+
+    @property
+    def rejected(self) -> int:
+        """Number of refused lines."""
+        return sum(self.reasons.values())
+
+    @property
+    def accepted(self) -> int:
+        """Number of records taken."""
+        return self.read - self.rejected
+
+    def add(self, other: Records) -> None:
+        """Count what another reading found, too."""
+        self.read += other.read
+        for reason, count in other.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+        self.rejects.extend(other.rejects)
+
+    def to_dict(self) -> dict[str, object]:
+        """The ``records`` object of the JSON output."""
+        reasons = dict(sorted(self.reasons.items()))
+        return {"read": self.read, "accepted": self.accepted, "rejected": self.rejected, "reasons": reasons}
+
+
+@dataclass
+class Requests:
+    """Requests read from somewhere.
+
+    Attributes:
+        rows: canonical frame, lazily: in memory when small, otherwise Parquet files in a temporary folder.
+        records: what became of the lines.
+        spans: one row per span of the app, or None (see ``sojourn.readers.spans``).
+        names: what was read, for titles.
+        duplicates: rows that were delivered more than once and are in ``rows`` once; their copies count as read.
+    """
+
+    rows: pl.LazyFrame
+    records: Records
+    spans: pl.DataFrame | None = None
+    names: tuple[str, ...] = ()
+    spool: tempfile.TemporaryDirectory[str] | None = None
+    duplicates: int = 0
+
+
+def checked(rows: pl.LazyFrame, name: str, extra: Sequence[str] = ()) -> pl.LazyFrame:
+    """``rows`` with the canonical columns it has in canonical types and the missing ones as nulls.
+
+    ``extra``: columns of the user's own to keep, as text.
+
+    Raises:
+        SojournError: a column the identity cannot do without is missing, or a column has another kind of type.
+    """
+    schema: Mapping[str, pl.DataType] = rows.collect_schema()
+    for needed in ("time", "status", "request_time"):
+        if needed not in schema:
+            raise SojournError(f"{name}: not a frame of requests (there is no column {needed!r})")
+    exprs = []
+    for column, dtype in {**SCHEMA, **dict.fromkeys(extra, pl.String())}.items():
+        if column not in schema:
+            exprs.append(pl.lit(None, dtype=dtype).alias(column))
+        elif schema[column] == dtype:
+            exprs.append(pl.col(column))
+        elif schema[column].is_numeric() == dtype.is_numeric() and schema[column].is_temporal() == dtype.is_temporal():
+            exprs.append(pl.col(column).cast(dtype))
+        else:
+            raise SojournError(f"{name}: column {column!r} is {schema[column]}, not {dtype}")
+    return rows.select(exprs)

@@ -1,0 +1,102 @@
+"""What is known of the requests that a split divides: the one judgement that verdict, audit, notes and doctor read.
+
+A request's waiting and working are known by its stamp (or a span), by durations alone (header time - service time, no
+stamp reached the app), in part (a delay without a service time), or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from sojourn.model.formatting import counted, printable
+
+NAMED = 3  # backends named in a sentence
+MANY_IMPOSSIBLE = 0.1  # of the reported delays: so many are no exceptions
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Requests of one backend (or none) by what is known of them.
+
+    Attributes:
+        upstream: address; None where there is none.
+        not_proxied: answered by nginx itself.
+        answered: answered by the app. Of these: by_stamp (delay and service time, by stamp or span), by_duration (by
+            service time alone), silent (neither), and the rest a delay without a service time.
+        timed_out, left, failed: proxied and not answered, and no span tells what the worker did: status 504, 499, any
+            other.
+        impossible: reported delays longer than their response, not used.
+    """
+
+    upstream: str | None
+    not_proxied: int
+    answered: int
+    by_stamp: int
+    by_duration: int
+    silent: int
+    timed_out: int
+    left: int
+    failed: int
+    impossible: int
+
+    @property
+    def incomplete(self) -> int:
+        """Answers whose waiting or working is unknown."""
+        return self.answered - self.by_stamp - self.by_duration
+
+
+COUNTS = tuple(field.name for field in fields(Counts))[1:]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of all requests, upgraded connections left out; counts as in ``Counts``."""
+
+    backends: tuple[Counts, ...]
+
+    @cached_property
+    def total(self) -> Counts:
+        """The sums over all backends."""
+        return Counts(None, *(sum(getattr(one, name) for one in self.backends) for name in COUNTS))
+
+    @property
+    def determined(self) -> float | None:
+        """Share of the answers whose waiting and working are both known; None without an answer."""
+        total = self.total
+        return (total.by_stamp + total.by_duration) / total.answered if total.answered else None
+
+    @property
+    def unanswered(self) -> int:
+        """Requests proxied and not answered, of which no span tells more."""
+        return self.total.timed_out + self.total.left + self.total.failed
+
+    @property
+    def reported(self) -> int:
+        """Delays that apps reported, the impossible ones included."""
+        total = self.total
+        return total.answered - total.silent - total.by_duration + total.impossible
+
+    @property
+    def distrusted(self) -> bool:
+        """Whether so many reported delays are impossible that the others cannot be relied on."""
+        return self.total.impossible > MANY_IMPOSSIBLE * max(self.reported, 1)
+
+    def incomplete_backends(self) -> str:
+        """The backends with answers whose waiting or working is unknown, most of these first, for a sentence."""
+        answering = [one for one in self.backends if one.answered]
+        lacking = sorted((one for one in answering if one.incomplete), key=lambda one: -one.incomplete)
+        if len(lacking) == len(answering) > NAMED:
+            return f"all {counted(len(lacking), 'backend')}"
+        names = ", ".join(printable(one.upstream or "–", 60) for one in lacking[:NAMED])
+        return names + (f" and {len(lacking) - NAMED:,} more" if len(lacking) > NAMED else "")
+
+    def to_dict(self) -> dict[str, object]:
+        """The ``audit.known`` object of the JSON output."""
+        return {name: getattr(self.total, name) for name in COUNTS}
+
+
+def known_of(rows: Iterable[dict[str, object]]) -> Known:
+    """Known, from one row a backend: ``upstream`` and the other fields of ``Counts``."""
+    return Known(tuple(Counts(**row) for row in rows))  # type: ignore[arg-type]

@@ -1,0 +1,185 @@
+"""What a split is made of: sums, figures and counts over requests that carry their components.
+
+``split`` assembles them into a result, ``audit`` judges them, charts draw them. Two things compute them: a frame
+(``sojourn.sources.frame_measures``) and a store (``sojourn.sources.store_measures``), which sends no row for any of it.
+All but ``overall`` leave upgraded connections (101) out. Durations are seconds, instants UTC datetimes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.components import COMPONENTS
+from sojourn.model.known import Known
+from sojourn.model.one_worker import Overlap
+from sojourn.model.statistics import Summary
+
+Row = dict[str, Any]
+
+SHOWN = ("queueing_delay", *COMPONENTS)
+GROUP_SHOWN = ("request_time", "queueing_delay", "service_time")
+# Sums of whole microseconds come out this near, in seconds or in parts of a window: what is nearer to 0 is 0.
+ROUNDING = 1e-7
+EDGE = 0.25  # part of the window over which the weight of Little's law rises, and falls again at the end
+INSTANTS = {
+    "time": ("nginx's end of the request", "log $msec"),
+    "request_start": ("the stamp", "send t=${msec}"),
+    "app_start": ("the app's clock", "let the app read its clock in microseconds"),
+}
+"""Instants of a request: what each is, and what makes it finer."""
+
+
+@dataclass(frozen=True)
+class LogBins:
+    """``count`` bins of times, equal in the logarithm: the first begins at ``low`` (s), each is ``width`` in ln(s).
+
+    What lies outside belongs to the first or the last, negative times too.
+    """
+
+    low: float
+    width: float
+    count: int
+
+    def edge(self, number: int) -> float:
+        """Where a bin begins, s; ``count``: where the last one ends."""
+        return float(self.low * np.exp(self.width * number))
+
+
+@dataclass(frozen=True)
+class Hexagons:
+    """A lattice of hexagons that stand on a corner, over ln(service time / low) and ln(queueing delay / low).
+
+    They are ``across`` wide, and ``up`` is the distance between a row and the second next one, both in ln(s). Times
+    below ``low`` (s) count as ``low``.
+    """
+
+    low: float
+    across: float
+    up: float
+
+
+class Measures(Protocol):
+    """Aggregates over split requests."""
+
+    @property
+    def clock(self) -> pl.DataFrame:
+        """Clock offsets used, as from ``sojourn.clock.offsets.clock_offsets``."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know of how the figures were made; empty for exact ones."""
+
+    def overall(self) -> Row:
+        """All requests: requests, upgraded, first (arrival), last (end), wasted (s), source/<queue source>."""
+
+    def figures(self) -> dict[str, Summary]:
+        """``request_time`` and every column of ``SHOWN`` -> its figures, nulls left out."""
+
+    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+        """Requests that took ``at_least`` that long (s; None: all), and component -> mean, unknown counted as 0."""
+
+    def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
+        """Rows of a group's values, most seconds first, and how many there are in all.
+
+        Columns: the group, requests, share (of queueing, of all seconds; None where no
+        delay is known), and ``column/figure`` of ``GROUP_SHOWN``.
+        """
+
+    def checks(self) -> Row:
+        """For the audit.
+
+        error (largest miss of the identity, s), negative/<component> (requests below -``ROUNDING``), garbled
+        (requests), differ (median of queue by stamp less queue by durations, s), first and last (arrival), p99 (s),
+        duplicates (records that came again; None: a store had seen to it before).
+        Of each instant of ``INSTANTS``: <instant>/count, and <instant>/<tick> (whether all are
+        multiples of that many us).
+        """
+
+    def known(self) -> Known:
+        """What is known of the requests of each backend."""
+
+    def phases(self, instant: str, tick: int) -> int:
+        """How many of the ten last digits there are among an instant's multiples of ``tick`` (us)."""
+
+    def little(self, begin: datetime, seconds: float) -> Row:
+        """Sums over the window of ``seconds`` from ``begin``, weighted by a trapezoid (``EDGE``).
+
+        arrivals (requests with a weight above ``ROUNDING``), weight (of arrivals, in requests), response (weight x s),
+        present (requests in the system, averaged over the window with that weight).
+        """
+
+    def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
+        """Columns window (0 … count - 1), arrivals, response time (mean, s), of equal windows in [begin, end).
+
+        Windows nobody arrived in are left out.
+        """
+
+    def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
+        """Seconds from ``first`` until the last worker was free, and per backend: upstream, workers, busy (s)."""
+
+    def overlaps(self) -> dict[str | None, Overlap]:
+        """Backend -> what its workers served at the same time, by the first ``LOOKED_AT`` requests; those that tell."""
+
+    def response_range(self) -> tuple[float, float] | None:
+        """Shortest and longest response time, s."""
+
+    def response_bins(self, low: float, width: float, *, logarithmic: bool, count: int) -> pl.DataFrame:
+        """Columns bin (0 … count - 1), requests, total, queueing delay, service time (sums, s), by response time.
+
+        A bin is ``width`` wide, in seconds or, when logarithmic, in ln(seconds); the first begins at ``low`` (s).
+        """
+
+    def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """At most ``points`` values of a column (s), ascending, and the share of values that are larger."""
+
+    def parts_by(self, group: str, limit: int) -> pl.DataFrame:
+        """Columns group (text, – for none), requests, total, response, queueing delay, service time (means, s)."""
+
+    def parts_over_time(self, windows: int) -> pl.DataFrame:
+        """Columns arrived (a window's begin), requests, p99, response, queueing delay, service time (means, s)."""
+
+    def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
+        """The quantiles of a column at ``levels`` (0 … 1), linear between order statistics; None of no values."""
+
+    def counts_over_time(self, column: str, windows: int, bins: LogBins) -> tuple[timedelta, pl.DataFrame]:
+        """The width of a window, and columns arrived (its begin), bin (of a column's value), requests; without nulls.
+
+        Windows are those of ``parts_over_time``.
+        """
+
+    def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
+        """Columns group (text, – for none), bin (of a column's value), requests, total, queueing delay, service time.
+
+        The last three are sums (s); total is of response times. Groups with the most seconds first; without nulls.
+        """
+
+    def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
+        """Columns across, up, requests, by service time (across) and queueing delay (up); without nulls.
+
+        The centre of a hexagon lies at across / 2 times its width and up / 2 times the lattice's ``up``: both numbers
+        are even or both are odd. A point belongs to the hexagon whose centre is nearest (Carr et al. 1987).
+        """
+
+
+def exceeding_ranks(count: int, points: int) -> npt.NDArray[np.int64]:
+    """Ranks (0: the smallest of ``count`` values) even in the logarithm of the share that is larger."""
+    if not count:
+        return np.array([], np.int64)
+    return np.unique(count - np.geomspace(count, 1, min(points, count)).round().astype(np.int64))
+
+
+def microseconds_between(earlier: datetime, later: datetime) -> int:
+    """Whole microseconds from one instant to another."""
+    return (later - earlier) // timedelta(microseconds=1)
+
+
+def window_width(first: datetime, last: datetime, windows: int) -> int:
+    """Whole microseconds such that ``windows`` of them cover first to last."""
+    return max(-(-microseconds_between(first, last) // windows), 1)

@@ -1,0 +1,126 @@
+"""How many requests one worker serves at a time, by the intervals during which it was held.
+
+A synchronous worker serves one. An event loop (Node, ASGI) or a process with threads or goroutines serves several: its
+busy time may exceed the time that passed, and a free worker is not what a request waits for. Several processes that
+answer one worker value look the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.formatting import printable
+
+SLACK = 1e-5  # s: instants are known to a microsecond each, and sums of them to a few
+TICKS = (1_000_000, 100_000, 10_000, 1_000)  # us: steps in which a clock may count, the coarsest first
+LOOKED_AT = 1_000_000  # requests at most
+SHARE = 0.01  # of a backend's requests: fewer that overlap in one worker are exceptions
+NAMED = 3  # backends named in a sentence
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Requests of one backend that were in service at the same time in one worker.
+
+    Attributes:
+        most: in one worker at one instant; 0 where no request names its worker and tells when it was served.
+        share: of the requests, those that began while their worker served another.
+    """
+
+    most: int = 0
+    share: float = 0.0
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether a worker of the backend serves several requests at a time."""
+        return self.most > 1 and self.share > SHARE
+
+
+def tick_of(instants: npt.NDArray[np.int64]) -> int:
+    """Return the step (us) in which a clock counts: the largest of ``TICKS`` that divides all instants, else 1."""
+    return next((tick for tick in TICKS if len(instants) and not (instants % tick).any()), 1)
+
+
+def most_at_once(begin: npt.NDArray[Any], end: npt.NDArray[Any], slack: float = SLACK) -> int:
+    """Return the largest number of intervals [begin, end) that hold at one instant; 0 of none.
+
+    Overlaps shorter than ``slack`` (in the unit of the instants) are none.
+    """
+    return overlap(begin, end, np.zeros(len(begin), np.int64), slack).most
+
+
+def overlap(
+    begin: npt.NDArray[Any], end: npt.NDArray[Any], worker: npt.NDArray[np.integer[Any]], slack: float
+) -> Overlap:
+    """Return the overlap of the intervals [begin, end) of each worker.
+
+    Args:
+        begin, end: instants, in one unit.
+        worker: a number for each interval.
+        slack: overlaps shorter than this are none: clocks count in steps.
+    """
+    count = len(begin)
+    if not count:
+        return Overlap()
+    instants = np.concatenate([np.maximum(end - slack, begin), begin])
+    steps = np.repeat(np.array([-1, 1], np.int64), count)
+    # At one instant ends come first: a worker that takes its next request at once does not serve two.
+    order = np.lexsort((steps, instants, np.concatenate([worker, worker])))
+    # The steps of a worker sum to 0: the next one begins at 0 again.
+    depth = np.cumsum(steps[order])
+    return Overlap(int(depth.max()), float((depth[steps[order] > 0] > 1).sum() / count))
+
+
+def overlaps(held: pl.DataFrame) -> dict[str | None, tuple[Overlap, float]]:
+    """Backend -> the overlap in its workers, and the slack (s) that its app's clock leaves.
+
+    ``held``: upstream, worker, begin and end (us, by the app's clock); rows with a null in the last three do not count.
+    """
+    known = held.drop_nulls(["worker", "begin", "end"]).head(LOOKED_AT)
+    measured = {}
+    for (name,), part in known.group_by("upstream"):
+        begin, end = part["begin"].to_numpy(), part["end"].to_numpy()
+        slack = tick_of(begin) + round(SLACK * 1e6)
+        worker = part["worker"].cast(pl.String).rank("dense").to_numpy().astype(np.int64)
+        measured[name] = overlap(begin, end, worker, slack), slack / 1e6
+    return measured
+
+
+def app_instants() -> tuple[pl.Expr, pl.Expr]:
+    """Return ``begin`` and ``end`` (us, app clock) of the time a worker was held, of split rows; null: unknown."""
+    start = pl.when(~pl.col("impossible")).then("app_start")
+    begin = pl.col("proxy_start").dt.epoch("us") + (start * 1e6).round().cast(pl.Int64)
+    lasted = (pl.coalesce("span_seconds", "service_time") * 1e6).round().cast(pl.Int64)
+    return begin.alias("begin"), (begin + lasted).alias("end")
+
+
+def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
+    """Return which backends have workers that serve several requests at a time, for a sentence; "" for none.
+
+    Args:
+        backends: rows with upstream and in_one_worker (requests at a time; 1 where each worker serves one).
+    """
+    several = sorted((row for row in backends if row["in_one_worker"] > 1), key=lambda row: -row["in_one_worker"])
+    if not several:
+        return ""
+    names = [f"{printable(row['upstream'] or '–', 60)} (up to {row['in_one_worker']})" for row in several[:NAMED]]
+    more = f" and {len(several) - NAMED} more" if len(several) > NAMED else ""
+    return f"workers of {', '.join(names)}{more} serve several requests at a time"
+
+
+def doubt(backends: Iterable[Mapping[str, Any]], what: str) -> list[str]:
+    """Return a sentence that ``what`` is unreliable for such backends; empty without any. ``backends``: as above."""
+    several = serving_several(backends)
+    if not several:
+        return []
+    return [
+        f"The {several}: {what} assumes one request per worker at a time, and is unreliable there. Queueing delay is "
+        "the wait until the event loop or a thread takes the request. Give --workers N, the requests that a backend "
+        "serves at once, where that is limited."
+    ]

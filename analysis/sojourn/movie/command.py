@@ -1,0 +1,133 @@
+"""``sojourn movie``: the queue as it happened, moving.
+
+Shows each request from nginx turning to its backend to the worker being free again, or to nginx or the client giving
+up.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.common import doing, instant
+from sojourn.cli.sources import (
+    AsJson,
+    Quiet,
+    Sources,
+    Spans,
+    Where,
+    WorkersOption,
+    answer,
+    column_of,
+    split_of,
+    workers_of,
+)
+
+if TYPE_CHECKING:
+    from sojourn.analyses.split.result import SplitResult
+
+LEAD = timedelta(minutes=5)
+"""Read before ``--since``: whoever came before it may still be in the line."""
+
+
+def movie(
+    sources: Sources,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="F", help="The file to write: .html, .gif, or .png for one instant.")
+    ],
+    spans: Spans = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="COLUMN",
+            help="A scene for each value. Default: service where the source is a run's folder.",
+        ),
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="A scene for each SOURCE.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--scene", metavar="NAME", help="Only this scene of --by or --each. Repeatable, in this order."),
+    ] = None,
+    backends: Annotated[
+        list[str] | None, typer.Option("--backend", metavar="ADDRESS", help="Only this backend. Repeatable.")
+    ] = None,
+    workers: WorkersOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="T", help="Begin at T, with whoever was there already: ISO 8601, unix seconds, 10m."
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="T", help="End at T.")] = None,
+    where: Where = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", min=0.5, max=600, help="How long it plays.  [default: 30; a GIF: 15]", show_default=False
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(min=0.001, max=100_000, metavar="X", help="Or: times as fast as it was.")
+    ] = None,
+    fps: Annotated[float, typer.Option(metavar="N", min=1, max=50, help="Frames a second of a GIF.")] = 12.5,
+    width: Annotated[int, typer.Option(metavar="PIXELS", min=320, max=1920, help="Pixels of a GIF or PNG.")] = 800,
+    at: Annotated[float | None, typer.Option(metavar="S", help="The instant of a PNG, in seconds of the film.")] = None,
+    theme: Annotated[
+        str | None, typer.Option(metavar="light|dark|auto", help="Paper.  [default: a page: auto; a picture: light]")
+    ] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Over all of it.")] = "The queue as it happened",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Animate the queue: arrivals, waiting requests, workers.
+
+    As one page with play, pause and a slider that needs no network, as an animated GIF, or one instant as PNG.
+    """
+    told, column, begin, end = workers_of(workers), column_of(by) if by else None, instant(since), instant(until)
+    if at is not None and out.suffix.lower() != ".png":
+        raise typer.BadParameter("an instant is written as .png", param_hint="--at")
+    if seconds and speed:
+        raise typer.BadParameter("give one of --seconds and --speed", param_hint="--speed")
+    from sojourn.movie import film_of_rows, write_film  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.movie.write import suffix_of  # noqa: PLC0415
+
+    suffix_of(out)
+    earlier = (begin - LEAD).isoformat() if begin else None
+    column = column or _of_a_run(sources, each)
+    columns = (column,) if column else ()
+
+    def read(named: list[str]) -> SplitResult:
+        return split_of(named, spans=spans, since=earlier, until=_text(end), where=where, columns=columns, quiet=quiet)
+
+    queues = {name: read([source]) for name, source in _named(sources).items()} if each else {"": read(sources)}
+    with doing(quiet) as say:
+        say("drawing")
+        film = film_of_rows(
+            {name: result.rows for name, result in queues.items()}, title=title, by=column, workers=told,
+            only=only or (), backends=backends or (), since=begin, until=end,
+        )  # fmt: skip
+        write_film(film, out, seconds=seconds, speed=speed, theme=theme, fps=fps, width=width, at=at)
+    from sojourn.movie.section import movie_section  # noqa: PLC0415
+
+    answer({"out": os.fspath(out), **film.to_dict()}, movie_section(film, out), as_json=as_json)
+
+
+def _of_a_run(sources: list[str], each: bool) -> str | None:
+    """The cases of a run are its services, one after another: a scene for each."""
+    return "service" if not each and all(Path(source).is_dir() for source in sources) else None
+
+
+def _named(sources: list[str]) -> dict[str, str]:
+    """Sources by the name over their scene: the file's own where that tells them apart."""
+    short = {source: Path(source).name if "://" not in source else source for source in sources}
+    same = len(set(short.values())) < len(short)
+    return {source if same else name or source: source for source, name in short.items()}
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

@@ -1,0 +1,1 @@
+"""Parse nginx configuration: syntax, includes, log_format."""

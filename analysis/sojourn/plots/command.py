@@ -1,0 +1,180 @@
+"""``sojourn plot``: one chart as a file, and in a sentence what it shows.
+
+Measures what the analysis does that the chart belongs to, from and to the events it names.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.common import doing, pipe_closed_early_is_fine
+from sojourn.cli.completion import COLUMNS, beginning
+from sojourn.cli.sources import (
+    AsJson,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    Until,
+    Where,
+    WorkersOption,
+    column_of,
+    split_of,
+    workers_of,
+)
+from sojourn.model.errors import SojournError
+from sojourn.model.groups import GROUPS
+from sojourn.model.verdict import SLO
+from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, SPLIT, Kind
+
+if TYPE_CHECKING:
+    from sojourn.analyses.split.result import SplitResult
+
+WIDTHS = {"min": 100, "max": 8_000}
+
+
+def _kinds(incomplete: str) -> list[tuple[str, str]]:
+    """What completes a kind, each with what it shows, where the shell has room for that."""
+    return [(name, kind.about) for name, kind in KINDS.items() if name.startswith(incomplete)]
+
+
+def plot(
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=_kinds),
+    ],
+    sources: Sources,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--out", metavar="F", help="The file to write: .svg, .png, .pdf, or .json (Vega-Lite). Repeatable."
+        ),
+    ] = None,
+    spans: Spans = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="COLUMN",
+            help="What divides, names victims and culprits; any column the log has. ridgeline: also concurrency.",
+            autocompletion=beginning((*COLUMNS, CONCURRENCY)),
+        ),
+    ] = "route",
+    of: Annotated[str, typer.Option("--of", metavar="|".join(OF), help="Which time a heatmap is of.")] = "response",
+    workers: WorkersOption = None,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="The p99 that must hold (capacity).")] = SLO,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Above the chart.")] = None,
+    theme: Annotated[str, typer.Option(metavar="light|dark", help="Dark on white, or light on black.")] = "light",
+    width: Annotated[
+        int | None,
+        typer.Option(metavar="PIXELS", help="Between the axes.  [default: 640]", show_default=False, **WIDTHS),
+    ] = None,
+    height: Annotated[
+        int | None,
+        typer.Option(metavar="PIXELS", help="Between the axes.  [default: as the chart]", show_default=False, **WIDTHS),
+    ] = None,
+    scale: Annotated[
+        float, typer.Option(metavar="X", min=0.5, max=10, help="Pixels of a PNG for each of the chart.")
+    ] = 2.0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw one chart into a file, and print what it shows.
+
+    From and to the events that the chart's analysis names; docs/reference/plot.md has a table of the kinds.
+    """
+    asked, name = _kind(kind)
+    _checked(out, as_json, theme, of, scale)
+    told = workers_of(workers)
+    if not (by == CONCURRENCY and asked.key == "ridgeline"):
+        column_of(by)
+    result = _split(asked, by, sources, spans, since, until, where, quiet)
+    from sojourn.plots.files import save  # noqa: PLC0415
+    from sojourn.plots.pictures import picture  # noqa: PLC0415
+    from sojourn.present.drawing import specification, tables_of  # noqa: PLC0415 - Altair takes its time to load
+
+    with doing(quiet) as say:
+        say("drawing")
+        found = picture(result, name, by=by, of=of, workers=told, slo=slo)
+        for path in out or ():
+            save(found, path, theme=theme, width=width, height=height, scale=scale, title=title)
+    if as_json:
+        from sojourn.analyses.split.result import rounded  # noqa: PLC0415
+
+        shown = {
+            "kind": name, "title": found.title, "caption": found.caption, "reading": found.reading,
+            "files": [str(path) for path in out or ()], "data": tables_of(specification(found.chart())),
+        }  # fmt: skip
+        with pipe_closed_early_is_fine():
+            json.dump(rounded(shown), sys.stdout, indent=2)
+            sys.stdout.write("\n")
+        return
+    from rich.console import Console  # noqa: PLC0415
+
+    Console(highlight=False, markup=False, emoji=False).print(found.reading)
+
+
+def _kind(kind: str) -> tuple[Kind, str]:
+    """The kind of that name, written with - or _.
+
+    Raises:
+        typer.BadParameter: there is none.
+    """
+    name = kind.replace("-", "_")
+    if name in KINDS:
+        return KINDS[name], name
+    near = get_close_matches(name, KINDS, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise typer.BadParameter(f"there is no chart {kind!r}; {hint}Choose from {', '.join(KINDS)}", param_hint="KIND")
+
+
+def _checked(out: Sequence[Path] | None, as_json: bool, theme: str, of: str, scale: float) -> None:
+    """Refuse what cannot be done before anything is read."""
+    if not out and not as_json:
+        raise typer.BadParameter("name the file to write, or ask for --json", param_hint="--out")
+    if theme not in ("light", "dark"):
+        raise typer.BadParameter(f"a theme is light or dark, not {theme!r}", param_hint="--theme")
+    if of not in OF:
+        raise typer.BadParameter(f"a heatmap is of {', '.join(OF)}, not of {of!r}", param_hint="--of")
+    if not out:
+        return
+    from sojourn.plots.files import writer  # noqa: PLC0415 - Altair takes its time to load
+
+    for path in out:
+        try:
+            writer(path, scale)
+        except SojournError as error:
+            raise typer.BadParameter(str(error), param_hint="--out") from None
+
+
+def _split(
+    kind: Kind,
+    by: str,
+    sources: list[str],
+    spans: list[str] | None,
+    since: str | None,
+    until: str | None,
+    where: list[str] | None,
+    quiet: bool,
+) -> SplitResult:
+    """The split to draw from; a store is asked for no row where the chart needs none."""
+    group = by if kind.by and by != CONCURRENCY else "route"
+    columns: tuple[str, ...] | None = None
+    groups: tuple[str, ...] = (group,)
+    if kind.section != SPLIT or group not in GROUPS:
+        from sojourn.report.build import COLUMNS  # noqa: PLC0415
+
+        columns, groups = (*(COLUMNS if kind.section != SPLIT else ()), group), ()
+    return split_of(
+        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=groups, quiet=quiet
+    )

@@ -1,0 +1,1 @@
+"""Lay results out: sections, tables, charts, terminal, page, notebook."""

@@ -1,0 +1,47 @@
+"""Show a result of any analysis: look its section up by its type, and lay that out."""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+
+from sojourn.model.formatting import printable
+from sojourn.present import notebook
+from sojourn.present.section import Section
+
+SENTENCE = 600  # characters of a finding, at most
+
+
+@functools.singledispatch
+def lay_out(result: object) -> Section:
+    """Return the section of a result. Each type registers its own: ``@lay_out.register``, in ``section.py`` beside it.
+
+    Raises:
+        TypeError: no section is registered for this type.
+    """
+    raise TypeError(f"{type(result).__name__} is not the result of an analysis")
+
+
+def section_of(result: object) -> Section:
+    """Return the section of a result; ``section.py`` of the folder that defines its type is loaded for it.
+
+    Raises:
+        TypeError: it is the result of no analysis.
+    """
+    folder = type(result).__module__.rpartition(".")[0]
+    try:
+        import_module(f"{folder}.section")
+    except ModuleNotFoundError as error:
+        if not folder.startswith(str(error.name).removesuffix(".section")):
+            raise
+    return lay_out(result)
+
+
+def sentence_of(result: object) -> str:
+    """Return the finding in one sentence, safe for a terminal."""
+    return printable(section_of(result).sentence, SENTENCE)
+
+
+def html_of(result: object) -> str:
+    """Return the section as HTML for a notebook."""
+    return notebook.html_of(section_of(result))

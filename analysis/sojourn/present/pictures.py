@@ -1,0 +1,111 @@
+"""A picture as a page holds it: drawn, described, its figures as a table, and its specification for the script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sojourn.present.drawing import specification, svg
+from sojourn.present.figures import Figures, figures_of
+from sojourn.present.section import Picture
+from sojourn.present.templating import script_json
+
+FACET = 60  # px beside the panels of a chart by rows, for their headings
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture, drawn.
+
+    Attributes:
+        key: unique in the page once ``told_apart``.
+        title, caption, reading: as of the picture.
+        svg: for readers without scripts, and for paper.
+        spec: JSON of Vega-Lite, safe inside a script element.
+        figures: what is drawn, as tables.
+        fits: whether it can be drawn in any width; a diagram with texts in their places cannot.
+    """
+
+    key: str
+    title: str
+    caption: str
+    reading: str
+    svg: str
+    spec: str
+    figures: tuple[Figures, ...]
+    fits: bool
+
+    @property
+    def label(self) -> str:
+        """What the picture is to those who do not see it."""
+        return f"{self.title.rstrip('.')}. {self.reading or self.caption}"
+
+
+def drawn(picture: Picture) -> Drawing:
+    """A picture drawn at once as SVG, in whose place a script puts one that follows the width of the page."""
+    spec = specification(picture.chart(), "page")
+    fits = not _is_diagram(spec)
+    return Drawing(
+        picture.key,
+        picture.title,
+        picture.caption,
+        picture.reading,
+        _without_roles(svg(spec)),
+        script_json(_as_wide_as_the_page(spec) if fits else spec),
+        tuple(figures_of(spec)),
+        fits,
+    )
+
+
+def told_apart(drawings: Sequence[Drawing], taken: set[str]) -> list[Drawing]:
+    """The drawings, those whose key is ``taken`` with a number, and what is inside of each with ids of its own.
+
+    A script finds by the key the place that is its chart's, and a reference finds the first id of a name in the page.
+    The keys are added to ``taken``.
+    """
+    apart = []
+    for each in drawings:
+        key, number = each.key, 2
+        while key in taken:
+            key = f"{each.key}-{number}"
+            number += 1
+        taken.add(key)
+        apart.append(replace(each, key=key, svg=_with_own_ids(each.svg, key)))
+    return apart
+
+
+def _without_roles(drawing: str) -> str:
+    """An SVG without a description of every mark: the picture has one, and these would be a third of the file."""
+    # Inside of tags alone: a text may read like an attribute.
+    return re.sub(r"<[^<>]+>", lambda tag: re.sub(r' (?:role|aria-[a-z]+|pointer-events)="[^"]*"', "", tag[0]), drawing)
+
+
+def _with_own_ids(drawing: str, key: str) -> str:
+    """An SVG whose ids begin with the key."""
+    prefix = re.sub(r"[^A-Za-z0-9-]", "-", key)
+    drawing = re.sub(r'\bid="([A-Za-z_]+\d+)"', rf'id="{prefix}-\1"', drawing)
+    return re.sub(r"url\(#([A-Za-z_]+\d+)\)", rf"url(#{prefix}-\1)", drawing)
+
+
+def _as_wide_as_the_page(spec: dict[str, Any]) -> dict[str, Any]:
+    """The chart with the width of what it stands in; one made of several is marked for the page's script to do it."""
+    single = ("mark" in spec or "layer" in spec) and not _is_faceted(spec)
+    if single:
+        return {**spec, "width": "container"}
+    return {**spec, "usermeta": {"fit": True, "labels": FACET if _is_faceted(spec) else 0}}
+
+
+def _is_faceted(spec: dict[str, Any]) -> bool:
+    return "facet" in spec or any(channel in spec.get("encoding", {}) for channel in ("row", "column", "facet"))
+
+
+def _is_diagram(spec: Any) -> bool:
+    """Whether a chart has marks that stand where they are put, not where an axis says."""
+    if isinstance(spec, dict):
+        x = spec["encoding"].get("x") if isinstance(spec.get("encoding"), dict) else None
+        if isinstance(x, dict) and "axis" in x and x["axis"] is None:
+            return True
+        return any(_is_diagram(inner) for key, inner in spec.items() if key != "values")
+    return any(_is_diagram(inner) for inner in spec) if isinstance(spec, list) else False

@@ -1,0 +1,206 @@
+"""What the user named on the command line, turned into opened inputs.
+
+Every file is opened before the first byte is read. A log that is renamed while it is being read is then
+neither lost nor counted twice: the descriptor follows the file, and (device, inode) tells one file from another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import io
+import os
+import signal
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sojourn.model.errors import SojournError
+from sojourn.readers.compression import GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
+
+PARQUET_MAGIC = b"PAR1"
+
+Source = str | os.PathLike[str]
+
+
+def listed(sources: Sequence[Source] | Source) -> list[Source]:
+    """Sources as a list: one alone is a list of one."""
+    return [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+
+
+@dataclass
+class LogInput:
+    """An opened log: where lines come from.
+
+    Attributes:
+        name: what the user called it.
+        stream: bytes, already decompressed.
+        raw: the file underneath, whose position tells the progress; None for standard input.
+        size: bytes of the file when it was opened; None where there is no such number.
+        limit: stop at this many bytes of the stream, plus the rest of the line it falls into. None: read to the end.
+    """
+
+    name: str
+    stream: BinaryIO
+    raw: BinaryIO | None
+    size: int | None
+    limit: int | None
+
+    def close(self) -> None:
+        """Close the stream and the file under it, standard input excepted."""
+        if self.raw is not None:
+            self.stream.close()
+            self.raw.close()
+
+
+@dataclass
+class Inputs:
+    """All inputs of one reading: logs, Parquet files, the span files found in run folders, and the DSNs of stores."""
+
+    logs: list[LogInput]
+    parquet: list[Path]
+    spans: list[Path]
+    stores: list[str]
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all logs as they lie on disk, None when one of them has no size (standard input), or for a store."""
+        if self.stores:
+            return None
+        sizes = [log.size for log in self.logs]
+        return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
+
+    def close(self) -> None:
+        """Close every log."""
+        for log in self.logs:
+            log.close()
+
+
+def stores_and_files(sources: Sequence[Source] | Source) -> tuple[list[str], list[str]]:
+    """DSNs of stores, each once, and everything else.
+
+    Raises:
+        SojournError: a source looks like a DSN of a kind that is not known.
+    """
+    named = [sources] if isinstance(sources, str | os.PathLike) else sources
+    stores: list[str] = []
+    files: list[str] = []
+    for source in [os.fspath(s) for s in named]:
+        if "://" not in source:
+            files.append(source)
+            continue
+        # Loading a store reads logs: the two packages know each other.
+        from sojourn.model.dsn import SHAPES, hidden, is_store  # noqa: PLC0415
+
+        if not is_store(source):
+            raise SojournError(f"{hidden(source)}: neither a file nor a store (a store is {SHAPES})")
+        if source not in stores:
+            stores.append(source)
+    return stores, files
+
+
+def only_store(sources: Sequence[Source] | Source) -> str | None:
+    """The store's DSN, where one store is all there is to read."""
+    stores, files = stores_and_files(sources)
+    return stores[0] if len(stores) == 1 and not files else None
+
+
+def opened_inputs(sources: Sequence[Source]) -> Inputs:
+    """Open every source: a log file (plain, gzip, zstd), a glob, ``-``, a Parquet file or a run's folder.
+
+    A store is not opened here: its DSN is put aside.
+
+    Raises:
+        SojournError: a source does not exist, matches nothing, cannot be opened, or is of a kind not supported.
+    """
+    if not sources:
+        raise SojournError(
+            "no source was given: name a log file, a glob, a run's folder, a store or - for standard input"
+        )
+    stores, files = stores_and_files(sources)
+    inputs = Inputs([], [], [], stores)
+    seen: set[tuple[int, int]] = set()
+    try:
+        for source in files:
+            for path in _expanded(source, inputs.spans):
+                _open_into(inputs, path, seen)
+    except BaseException:
+        inputs.close()
+        raise
+    return inputs
+
+
+def _expanded(source: str, spans: list[Path]) -> list[str]:
+    path = Path(source)
+    if source == "-" or path.is_file():
+        return [source]
+    if path.is_dir():
+        return [str(p) for p in _run_folder(path, spans)]
+    if path.exists():
+        return [source]
+    if glob.has_magic(source):
+        found = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
+        if not found:
+            raise SojournError(f"{source}: no file matches")
+        return found
+    from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may be a DSN with a slip in it
+
+    raise SojournError(f"{hidden(source)}: no such file or folder")
+
+
+def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
+    """A run's raw log comes before its Parquet: figures are always made anew from what nginx wrote."""
+    if folder.name.endswith(".partial"):
+        raise SojournError(f"{folder}: this run did not finish (its folder still ends in .partial)")
+    found = [p for p in (folder / "spans.jsonl", folder / "spans.jsonl.gz") if p.is_file()]
+    for name in ("access.jsonl", "access.jsonl.gz", "access.jsonl.zst", "requests.parquet"):
+        if (folder / name).is_file():
+            spans.extend(found)
+            return [folder / name]
+    raise SojournError(f"{folder}: not a run's folder (it holds neither access.jsonl nor requests.parquet)")
+
+
+def _interruptible() -> None:
+    """Let Ctrl-C end a read that waits for more: Polars sets a handler after which the read would begin again."""
+    with contextlib.suppress(ValueError, OSError):
+        signal.siginterrupt(signal.SIGINT, True)
+
+
+def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
+    if path == "-":
+        if sys.stdin is None:
+            raise SojournError("-: standard input is closed")
+        _interruptible()
+        inputs.logs.append(_log_input("-", open(sys.stdin.fileno(), "rb", closefd=False), None))  # noqa: SIM115
+        return
+    try:
+        raw = open(path, "rb")  # noqa: SIM115 - closed by Inputs.close
+        status = os.fstat(raw.fileno())
+    except OSError as error:
+        raise SojournError(f"{path}: {error.strerror}") from error
+    if (status.st_dev, status.st_ino) in seen:
+        raw.close()
+        return
+    seen.add((status.st_dev, status.st_ino))
+    if stat.S_ISREG(status.st_mode):
+        if raw.peek(4)[:4] == PARQUET_MAGIC:
+            raw.close()
+            inputs.parquet.append(Path(path))
+            return
+        inputs.logs.append(_log_input(path, raw, status.st_size))
+    else:  # a pipe or a device: read it as it comes
+        _interruptible()
+        inputs.logs.append(_log_input(path, raw, None))
+
+
+def _log_input(name: str, raw: io.BufferedReader, size: int | None) -> LogInput:
+    magic = raw.peek(4)[:4]
+    kept = None if name == "-" else raw
+    if magic[:2] == GZIP_MAGIC:
+        return LogInput(name, gunzipped(raw), kept, size, None)
+    if magic == ZSTD_MAGIC:
+        return LogInput(name, unzstandard(raw), kept, size, None)
+    return LogInput(name, raw, kept, size, size)

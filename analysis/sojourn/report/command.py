@@ -1,0 +1,95 @@
+"""``sojourn report``: everything there is to say about these requests, in one file.
+
+Measures what ``split``, ``blame``, ``depth``, ``whatif``, ``goodput``, ``laws``, ``capacity`` and ``clock`` do, each
+from and to the events it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.common import doing
+from sojourn.cli.sources import (
+    CapturesOption,
+    Quiet,
+    Since,
+    Sources,
+    Spans,
+    SplitBy,
+    Until,
+    Where,
+    WorkersOption,
+    column_of,
+    split_of,
+    workers_of,
+)
+from sojourn.model.formatting import printable
+from sojourn.model.groups import DEFAULT_GROUPS
+from sojourn.model.verdict import SLO
+
+if TYPE_CHECKING:
+    from sojourn.analyses.split.result import SplitResult
+    from sojourn.report.short import Line
+
+
+def report(
+    sources: Sources,
+    html: Annotated[Path, typer.Option(metavar="F", help="The file to write: one page, no network needed.")],
+    spans: Spans = None,
+    by: SplitBy = "route",
+    workers: WorkersOption = None,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="The p99 that must hold.")] = SLO,
+    before: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE", help="Say what changed since: the requests of before. Repeatable."),
+    ] = None,
+    captures: CapturesOption = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write all analyses of the same requests on one HTML page."""
+    column, told = column_of(by), workers_of(workers)
+    from sojourn.analyses.split.analysis import with_wire  # noqa: PLC0415
+    from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415
+    from sojourn.report import write_html  # noqa: PLC0415
+    from sojourn.report.build import COLUMNS, sections_of, traces_of  # noqa: PLC0415
+    from sojourn.report.short import in_short  # noqa: PLC0415
+
+    columns = (*COLUMNS, *(WIRE_COLUMNS if captures else ()), column)
+    result = split_of(
+        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=DEFAULT_GROUPS, slo=slo,
+        quiet=quiet,
+    )  # fmt: skip
+    earlier = split_of(before, columns=columns, where=where, quiet=quiet) if before else None
+    with doing(quiet) as say:
+        if captures:
+            say("reading packets")
+            with_wire(result, captures)
+        say("reading spans")
+        sections = sections_of(
+            result, by=column, workers=told, slo=slo, before=earlier, traces=traces_of(sources, spans), told=say
+        )
+        say("drawing")
+        write_html(result, html, sections=sections)
+    _say(result, in_short(result, sections), html)
+
+
+def _say(result: SplitResult, lines: Sequence[Line], html: Path) -> None:
+    """What the page begins with, on stdout: a report is never mute."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console()
+    for failure in result.audit.failures():
+        console.print(Text(f"AUDIT  {printable(failure, 400)}", style="bold yellow"))
+    console.print(Text(result.verdict.sentence, style="bold"))
+    for line in lines:
+        doubt = " (in doubt: see the page)" if line.doubtful else ""
+        console.print(Text(f"{line.label}: ", style="bold"), Text(f"{printable(line.text, 900)}{doubt}"), sep="")
+    console.print(Text(f"{printable(html, 300)} has all of it.", style="dim"))

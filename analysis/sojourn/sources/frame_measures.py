@@ -1,0 +1,305 @@
+"""The aggregates of a split, from a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
+from sojourn.model.frame import INSTANT
+from sojourn.model.known import Known
+from sojourn.model.measures import (
+    EDGE,
+    GROUP_SHOWN,
+    ROUNDING,
+    SHOWN,
+    Hexagons,
+    LogBins,
+    Measures,
+    Row,
+    exceeding_ranks,
+    microseconds_between,
+)
+from sojourn.model.one_worker import LOOKED_AT, TICKS, Overlap, app_instants, overlaps
+from sojourn.model.statistics import Summary, quantiles, summaries, summary, summary_exprs
+from sojourn.sources import frame_bins as binned
+from sojourn.sources import out_of_core as large
+from sojourn.sources.frame_bins import PART_SUMS
+from sojourn.sources.known_rows import known_of_frame
+
+_STAMP_US = pl.col("request_start").dt.epoch("us")
+SERVED = pl.col("status") != SWITCHING_PROTOCOLS
+INSTANT_US = {
+    "time": pl.col("time").dt.epoch("us"),
+    "request_start": _STAMP_US,
+    "app_start": _STAMP_US + (pl.col("app_queueing_delay") * 1e6).round().cast(pl.Int64),
+}
+
+
+def measured(rows: pl.LazyFrame | Measures) -> Measures:
+    """The aggregates of ``rows`` that carry the split; aggregates are passed on as they are."""
+    return FrameMeasures(rows) if isinstance(rows, pl.LazyFrame) else rows
+
+
+def without_upgraded(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows but those with status 101: their request time is how long the connection was used."""
+    return rows.filter(SERVED)
+
+
+class FrameMeasures:
+    """``Measures`` of a frame as ``split_rows`` makes it; attributes as there."""
+
+    def __init__(
+        self, rows: pl.LazyFrame, clock: pl.DataFrame | None = None, duplicates: int = 0, count: int | None = None
+    ) -> None:
+        """``count``: of the rows, where they lie on disk and figures are to be made a column at a time."""
+        self.clock = pl.DataFrame() if clock is None else clock
+        self.notes: list[str] = []
+        self._duplicates = duplicates
+        self._rows = rows
+        self._count = count
+        self._served = without_upgraded(rows)
+
+    def overall(self) -> Row:
+        """See ``Measures``."""
+        upgraded = pl.col("status") == SWITCHING_PROTOCOLS
+        return _row(
+            self._rows.select(
+                pl.len().alias("requests"),
+                upgraded.sum().alias("upgraded"),
+                pl.col("start").min().alias("first"),
+                pl.col("time").max().alias("last"),
+                pl.col("wasted").sum().alias("wasted"),
+                *((pl.col("queue_source") == s).sum().alias(f"source/{s}") for s in QUEUE_SOURCES),
+            )
+        )
+
+    def figures(self) -> dict[str, Summary]:
+        """See ``Measures``."""
+        if self._count is None:
+            return summaries(self._served, ["request_time", *SHOWN])
+        return {name: summary(self._column(pl.col(name))) for name in ("request_time", *SHOWN)}
+
+    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+        """See ``Measures``."""
+        rows = self._served if at_least is None else self._served.filter(pl.col("request_time") >= at_least)
+        row = _row(rows.select(pl.len().alias("requests"), *(pl.col(c).fill_null(0.0).mean() for c in COMPONENTS)))
+        return row["requests"], {name: row[name] or 0.0 for name in COMPONENTS}
+
+    def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
+        """See ``Measures``."""
+        exprs = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)] if self._count is None else []
+        table = (
+            self._served.group_by(group)
+            .agg(pl.len().alias("requests"), pl.col("request_time").sum().alias("seconds"), group_share(), *exprs)
+            .sort("seconds", group, descending=[True, False], nulls_last=True)
+            .collect(engine="streaming")
+        )
+        found = table.head(limit).to_dicts()
+        if self._count is not None:
+            groups = large.Grouped.of(self._rows, self._count, table.head(limit).select(group, "requests"), SERVED)
+            for column in GROUP_SHOWN:
+                for row, figures in zip(found, groups.summaries(column), strict=True):
+                    row.update({f"{column}/{figure}": value for figure, value in figures.items()})
+        return found, len(table)
+
+    def checks(self) -> Row:
+        """See ``Measures``."""
+        error = (component_sum() - pl.col("request_time")).abs().max().fill_null(0.0)
+        differ = pl.when(pl.col("queue_source") == "stamp").then(pl.col("queue") - pl.col("queue_by_duration"))
+        ranked = {"differ": (differ, 0.5), "p99": (pl.col("request_time"), 0.99)}
+        row = _row(
+            self._served.select(
+                error.alias("error"),
+                *((pl.col(name) < -ROUNDING).sum().alias(f"negative/{name}") for name in COMPONENTS),
+                pl.col("app_garbled").sum().alias("garbled"),
+                *(
+                    value.quantile(level, "linear").alias(name)
+                    for name, (value, level) in ranked.items()
+                    if self._count is None
+                ),
+                pl.col("start").min().alias("first"),
+                pl.col("start").max().alias("last"),
+                *(instant.count().alias(f"{name}/count") for name, instant in INSTANT_US.items()),
+                *(
+                    (instant % tick == 0).all().alias(f"{name}/{tick}")
+                    for name, instant in INSTANT_US.items()
+                    for tick in TICKS
+                ),
+            )
+        )
+        for name, (value, level) in ranked.items() if self._count is not None else ():
+            row[name] = quantiles(self._column(value), [level])[0]
+        return {**row, "duplicates": self._duplicates}
+
+    def _column(self, value: pl.Expr) -> npt.NDArray[np.float64]:
+        """The values of a frame on disk."""
+        return large.column(self._rows, self._count or 0, value, SERVED)
+
+    def known(self) -> Known:
+        """See ``Measures``."""
+        return known_of_frame(self._served)
+
+    def phases(self, instant: str, tick: int) -> int:
+        """See ``Measures``."""
+        digit = INSTANT_US[instant] // tick % 10
+        return int(self._served.select(digit.drop_nulls().n_unique()).collect(engine="streaming").item())
+
+    def little(self, begin: datetime, seconds: float) -> Row:
+        """See ``Measures``."""
+
+        def position(column: str) -> pl.Expr:
+            return ((pl.col(column) - pl.lit(begin, INSTANT)).dt.total_microseconds() / (seconds * 1e6)).clip(0, 1)
+
+        weight = pl.min_horizontal(position("start"), 1 - position("start"), pl.lit(EDGE)) / EDGE
+        return _row(
+            self._served.select(
+                (_weight_until(position("time")) - _weight_until(position("start"))).sum().alias("present"),
+                (weight > ROUNDING).sum().alias("arrivals"),
+                weight.sum().alias("weight"),
+                (weight * pl.col("request_time")).sum().alias("response"),
+            )
+        )
+
+    def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        since = (pl.col("start") - pl.lit(begin, INSTANT)).dt.total_microseconds()
+        window = (since * count // microseconds_between(begin, end)).alias("window")
+        return (
+            self._served.filter((pl.col("start") >= begin) & (pl.col("start") < end))
+            .group_by(window)
+            .agg(pl.len().alias("arrivals"), pl.col("request_time").mean().alias("response time"))
+            .sort("window")
+            .collect(engine="streaming")
+        )
+
+    def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
+        """See ``Measures``."""
+        # Work for clients already gone, and streaming, go on after nginx has written its line: the span knows how long.
+        held_until = pl.max_horizontal(
+            "time", pl.col("span_start") + pl.duration(microseconds=pl.col("span_seconds") * 1e6)
+        )
+        table = (
+            self._served.filter(pl.col("proxied"))
+            .with_columns(busy=pl.coalesce("span_seconds", "service_time"))
+            .group_by("upstream")
+            .agg(
+                pl.col("worker").n_unique() - pl.col("worker").is_null().any(),
+                pl.col("busy").sum(),
+                ((held_until.max() - pl.lit(first)).dt.total_microseconds() / 1e6).alias("span"),
+            )
+            .sort("upstream")
+            .collect(engine="streaming")
+        )
+        seconds = table["span"].max()
+        return (
+            seconds if isinstance(seconds, float) else 0.0,
+            list(table.select("upstream", "worker", "busy").iter_rows()),
+        )
+
+    def overlaps(self) -> dict[str | None, Overlap]:
+        """See ``Measures``."""
+        held = (
+            self._served.filter(pl.col("proxied"))
+            .select("upstream", "worker", *app_instants())
+            .drop_nulls(["worker", "begin", "end"])
+        )
+        measured = overlaps(held.head(LOOKED_AT).collect(engine="streaming"))
+        return {name: overlap for name, (overlap, _) in measured.items()}
+
+    def response_range(self) -> tuple[float, float] | None:
+        """See ``Measures``."""
+        value = pl.col("request_time")
+        low, high = _row(self._served.select(value.min().alias("low"), value.max().alias("high"))).values()
+        return None if low is None else (low, high)
+
+    def response_bins(self, low: float, width: float, *, logarithmic: bool, count: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        value = pl.col("request_time")
+        index = (pl.max_horizontal(value, pl.lit(low)) / low).log() / width if logarithmic else (value - low) / width
+        return (
+            self._served.group_by(index.floor().clip(0, count - 1).cast(pl.Int32).alias("bin"))
+            .agg(
+                pl.len().alias("requests"),
+                value.sum().alias("total"),
+                *(expr.sum().alias(part) for part, expr in PART_SUMS.items()),
+            )
+            .sort("bin")
+            .collect(engine="streaming")
+        )
+
+    def exceeding(self, column: str, points: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """See ``Measures``."""
+        values = self._served.select(pl.col(column).drop_nulls().sort()).collect(engine="streaming").to_series()
+        ranks = exceeding_ranks(len(values), points)
+        return values.to_numpy()[ranks], (len(values) - ranks) / len(values) if len(values) else np.array([])
+
+    def parts_by(self, group: str, limit: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        return (
+            self._served.group_by(pl.col(group).cast(pl.String).fill_null("–").alias("group"))
+            .agg(
+                pl.len().alias("requests"),
+                pl.col("request_time").sum().alias("total"),
+                pl.col("request_time").mean().alias("response"),
+                *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
+            )
+            .sort("total", "group", descending=[True, False])
+            .head(limit)
+            .collect(engine="streaming")
+        )
+
+    def parts_over_time(self, windows: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        _, arrived = binned.windowed(self._served, windows)
+        return (
+            self._served.group_by(arrived.alias("arrived"))
+            .agg(
+                pl.len().alias("requests"),
+                pl.col("request_time").quantile(0.99, "linear").alias("p99"),
+                pl.col("request_time").mean().alias("response"),
+                *(expr.mean().alias(part) for part, expr in PART_SUMS.items()),
+            )
+            .sort("arrived")
+            .collect(engine="streaming")
+        )
+
+    def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
+        """See ``Measures``."""
+        return binned.quantiles(self._served, column, levels)
+
+    def counts_over_time(self, column: str, windows: int, bins: LogBins) -> tuple[timedelta, pl.DataFrame]:
+        """See ``Measures``."""
+        return binned.counts_over_time(self._served, column, windows, bins)
+
+    def bins_by(self, group: str, limit: int, column: str, bins: LogBins) -> pl.DataFrame:
+        """See ``Measures``."""
+        return binned.bins_by(self._served, group, limit, column, bins)
+
+    def hexagons(self, lattice: Hexagons) -> pl.DataFrame:
+        """See ``Measures``."""
+        return binned.hexagons(self._served, lattice)
+
+
+def group_share() -> pl.Expr:
+    """The share of queueing of a group's seconds; null where its requests went to apps and no delay is known."""
+    delay, seconds = pl.col("queueing_delay"), pl.col("request_time").sum()
+    known = ~pl.col("proxied").any() | (delay.count() > 0)
+    return pl.when((seconds != 0) & known).then(delay.fill_null(0.0).sum() / seconds).alias("share")
+
+
+def _row(rows: pl.LazyFrame) -> Row:
+    return rows.collect(engine="streaming").row(0, named=True)
+
+
+def _weight_until(x: pl.Expr) -> pl.Expr:
+    """Integral of the trapezoid from 0 to x, both in parts of the window."""
+    return (
+        pl.when(x < EDGE).then(x * x / (2 * EDGE))
+        .when(x <= 1 - EDGE).then(x - EDGE / 2)
+        .otherwise(1 - EDGE - (1 - x) * (1 - x) / (2 * EDGE))
+    )  # fmt: skip

@@ -1,0 +1,155 @@
+"""Sources into requests: DuckDB reads the lines, keeps those it refuses, and memory stays bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import TextIO
+
+import polars as pl
+
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import COLUMNS, INSTANT, SCHEMA, Records, Requests, Selection, dtype_of, is_extra
+from sojourn.readers.blocks import Reject
+from sojourn.readers.duplicates import each_once
+from sojourn.readers.inputs import LogInput, Source, listed, opened_inputs
+from sojourn.readers.log_blocks import log_blocks
+from sojourn.readers.parquet import read_parquet
+from sojourn.readers.record import MICROSECONDS, RECORD
+from sojourn.readers.spans import read_spans
+from sojourn.readers.spool import Spool
+
+REJECTS_KEPT = 1_000
+RAW_KEPT = 2_000  # characters of a refused line
+
+Progress = Callable[[int], None]
+
+
+def read(
+    sources: Sequence[Source] | Source,
+    *,
+    spans: Sequence[Source] | Source = (),
+    columns: Sequence[str] = COLUMNS,
+    since: datetime | float | None = None,
+    until: datetime | float | None = None,
+    where: Mapping[str, object] | None = None,
+    rejects_to: TextIO | None = None,
+    on_size: Callable[[int | None], None] | None = None,
+    on_progress: Progress | None = None,
+) -> Requests:
+    """Read log files, globs, ``-``, Parquet files, run folders and stores into the canonical frame.
+
+    A record delivered twice counts once: lines of logs are told by ``sojourn.readers.record.IDENTITY``, rows of Parquet
+    files likewise where they have a request id, and a store keeps a record once by itself. A log beside a store or a
+    Parquet file that holds the same requests is not found out.
+
+    Args:
+        sources: what to read; one file named twice is read once.
+        spans: OTLP/JSON-lines files with the app's spans; those in a run's folder or a store are found by themselves.
+        columns: canonical columns wanted; fewer are faster. A name that is not canonical is a key of one's own, which
+            logs and Parquet files may hold (null where they do not) and a store does not.
+        since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
+        where: column -> value that a row must have.
+        rejects_to: refused lines go here as JSON lines (source, line, reason, raw), all of them.
+        on_size: told the bytes to be read (None: unknown), before the first one.
+        on_progress: told the bytes read so far.
+
+    Raises:
+        SojournError: a source cannot be read at all, or a store holds more rows than are read one by one. Bad lines
+            never raise: they are counted in ``records``.
+    """
+    selection = Selection.of(since, until, where)
+    wanted = tuple(dict.fromkeys((*columns, *selection.columns)))
+    extra = tuple(name for name in wanted if name not in SCHEMA)
+    if not all(map(is_extra, extra)):
+        raise SojournError(f"these cannot be keys of a log: {', '.join(n for n in extra if not is_extra(n))}")
+    named = listed(sources)
+    inputs = opened_inputs(named)
+    spool = Spool()
+    try:
+        if on_size:
+            on_size(inputs.size)
+        reader = _LogReader((*wanted, RECORD), spool, rejects_to)
+        reader.read_all(inputs.logs, on_progress)
+        records = reader.records
+        parquet = [read_parquet(path, extra).select(*wanted, RECORD) for path in inputs.parquet]
+        for rows in parquet:
+            records.read += rows.select(pl.len()).collect().item()
+    finally:
+        inputs.close()
+    span_files = [*map(str, inputs.spans), *map(str, listed(spans))]
+    told = [read_spans(span_files)] if span_files else []
+    names = {os.fspath(source): os.fspath(source) for source in named}
+    for dsn in inputs.stores:
+        from sojourn.sources.store_rows import stream_store  # noqa: PLC0415 - a store's driver is loaded for stores only
+
+        if extra:
+            raise SojournError(f"a store has no column {extra[0]!r}; columns are {', '.join(COLUMNS)}")
+        stored = stream_store(dsn, wanted, selection, _EachOnce(spool), rejects_to=rejects_to)
+        records.add(stored.records)
+        told.append(stored.spans)
+        names[dsn] = stored.name  # a DSN may hold a password
+    empty = pl.LazyFrame(schema={**{name: dtype_of(name) for name in wanted}, RECORD: pl.UInt64()})
+    rows = selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty]))
+    rows, duplicates = each_once(rows, records.accepted)
+    return Requests(
+        rows=rows.select(columns),
+        records=records,
+        spans=pl.concat(told) if told else None,
+        names=tuple(names.values()),
+        spool=spool.folder,
+        duplicates=duplicates,
+    )
+
+
+def in_seconds(columns: Sequence[str]) -> list[pl.Expr]:
+    """What makes the canonical types of what ``records_query`` gives: seconds of microseconds, instants in UTC."""
+    durations = [pl.col(name) / 1e6 for name in MICROSECONDS if name in columns]
+    return [*durations, *(pl.col(name).cast(INSTANT) for name in columns if dtype_of(name) == INSTANT)]
+
+
+class _EachOnce(Spool):
+    """A spool for rows of which each is known to be there once."""
+
+    def __init__(self, spool: Spool) -> None:
+        super().__init__()
+        self._spool = spool
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Take some rows."""
+        self._spool.add(rows.with_columns(pl.lit(None, pl.UInt64).alias(RECORD)))
+
+
+class _LogReader:
+    """Fills a spool with accepted rows and counts the others."""
+
+    def __init__(self, columns: tuple[str, ...], spool: Spool, rejects_to: TextIO | None) -> None:
+        self.records = Records()
+        self._columns = columns
+        self._spool = spool
+        self._rejects_to = rejects_to
+        record = pl.col(RECORD)
+        self._units = [*in_seconds(columns), pl.when(record.is_not_null()).then(record.hash())]
+
+    def read_all(self, logs: list[LogInput], on_progress: Progress | None) -> None:
+        """Read every log."""
+        for block in log_blocks(logs, self._columns, on_progress):
+            self.records.read += block.lines
+            for reason, count in block.reasons().items():
+                self.records.reasons[reason] = self.records.reasons.get(reason, 0) + count
+            room = max(REJECTS_KEPT - len(self.records.rejects), 0)
+            for reject in block.rejects if self._rejects_to is not None else islice(block.rejects, room):
+                self._refuse(block.source, reject)
+            if block.accepted is not None:
+                rows = pl.DataFrame(block.accepted.select(self._columns))
+                self._spool.add(rows.with_columns(self._units))
+
+    def _refuse(self, source: str, reject: Reject) -> None:
+        said = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}
+        if self._rejects_to is not None:
+            self._rejects_to.write(json.dumps(said) + "\n")
+        if len(self.records.rejects) < REJECTS_KEPT:
+            self.records.rejects.append({**said, "raw": reject.raw[:RAW_KEPT]})

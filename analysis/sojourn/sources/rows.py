@@ -1,0 +1,22 @@
+"""The pure core of the split: canonical rows to rows with components."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from sojourn.clock.correction import with_clock_offset
+from sojourn.clock.offsets import clock_offsets
+from sojourn.model.components import with_app_facts, with_components, with_spans
+
+
+def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[pl.LazyFrame, pl.DataFrame]:
+    """Canonical rows (and spans) to rows with components, and the clock offsets used.
+
+    Args:
+        rows: canonical frame, at least ``SPLIT_COLUMNS`` (others pass through; missing ones become null).
+        spans: as from ``sojourn.readers.spans.read_spans``; joining them needs ``request_id``,
+            ``trace_id`` and ``span_id``.
+    """
+    facts = with_app_facts(with_spans(rows, spans))
+    offsets = clock_offsets(facts)
+    return with_components(with_clock_offset(facts, offsets)), offsets

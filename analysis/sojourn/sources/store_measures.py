@@ -1,0 +1,256 @@
+"""The aggregates of a split, from a store: it sends sums and figures, never a request."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from sojourn.clock.correction import Lines
+from sojourn.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
+from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
+from sojourn.model.formatting import counted
+from sojourn.model.frame import Selection
+from sojourn.model.known import COUNTS, Known, known_of
+from sojourn.model.measures import EDGE, GROUP_SHOWN, INSTANTS, ROUNDING, SHOWN, Row
+from sojourn.model.one_worker import Overlap
+from sojourn.model.statistics import FIGURES, QUANTILES, Summary
+from sojourn.sources.store_chart_measures import ChartMeasures
+from sojourn.store import statements as sql
+from sojourn.store.client import Store, connect, in_utc, plainly
+
+# Up to so many requests quantiles are exact, which takes about 250 bytes of the store's memory a request.
+EXACT_ROWS = 5_000_000
+BEFORE_ALL = -(1 << 62)  # us
+
+
+class StoreMeasures(ChartMeasures):
+    """``Measures`` of the requests a store holds; attributes as there.
+
+    Args:
+        dsn: the store; connected to for every question, or once for all inside ``session``.
+        selection: which requests.
+        exact_rows: up to so many requests quantiles are exact; beyond, of values cut off after four digits.
+    """
+
+    def __init__(self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS) -> None:
+        self._dsn = dsn
+        self._which = sql.chosen(selection)
+        self._exact_rows = exact_rows
+        self._open: Store | None = None
+
+    @property
+    def clock(self) -> pl.DataFrame:
+        """See ``Measures``."""
+        return self._offsets[0]
+
+    @property
+    def notes(self) -> list[str]:
+        """See ``Measures``."""
+        if self._exact:
+            return []
+        return [
+            f"There are more than {counted(self._exact_rows, 'request')}: p50 to p99.9 are cut off after their fourth "
+            "digit. Means, shares, sums, counts and maxima are exact."
+        ]
+
+    @contextmanager
+    def session(self) -> Iterator[Store]:
+        """One connection for every question asked inside."""
+        if self._open is not None:
+            yield self._open
+            return
+        with connect(self._dsn) as store, plainly(store, "splitting its requests"):
+            self._open = store
+            try:
+                yield store
+            finally:
+                self._open = None
+
+    def overall(self) -> Row:
+        """See ``Measures``."""
+        row = self._summary
+        names = ("requests", "first", "last", "wasted", *(f"source/{s}" for s in QUEUE_SOURCES))
+        return {**{name: row[name] for name in names}, "upgraded": row["requests"] - row["served_requests"]}
+
+    def figures(self) -> dict[str, Summary]:
+        """See ``Measures``."""
+        row = self._summary
+        return {column: _summary(row, column) for column in ("request_time", *SHOWN)}
+
+    def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
+        """See ``Measures``."""
+        if at_least is None:
+            row = self._summary
+            requests = row["served_requests"]
+        else:
+            row = self._one("tail", {"means": sql.means()}, at_least=at_least)
+            requests = row["requests"]
+        return requests, {name: row[f"mean/{name}"] or 0.0 for name in COMPONENTS}
+
+    def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
+        """See ``Measures``."""
+        rows = self._rows("grouped", sql.group_parts(group, exact=self._exact), limit=limit)
+        found = []
+        for row in rows:
+            named = {group: row["value"], "requests": row["requests"], "share": row["share"]}
+            for column in GROUP_SHOWN:
+                named |= {f"{column}/{figure}": value for figure, value in _summary(row, column).items()}
+            found.append(named)
+        return found, rows[0]["groups"] if rows else 0
+
+    def checks(self) -> Row:
+        """See ``Measures``."""
+        row = self._summary
+        return {
+            **{f"negative/{name}": row[f"negative/{name}"] for name in COMPONENTS},
+            "error": row["error"] or 0.0,
+            "garbled": row["garbled"],
+            "differ": row["differ"][0],
+            "first": row["first_served"],
+            "last": row["last_served"],
+            "p99": _summary(row, "request_time")["p99"],
+            "duplicates": None,
+            **{name: value for name, value in row.items() if name.split("/")[0] in INSTANTS},
+        }
+
+    def known(self) -> Known:
+        """See ``Measures``."""
+        return known_of({name: row[name] for name in ("upstream", *COUNTS)} for row in self._backends)
+
+    def phases(self, instant: str, tick: int) -> int:
+        """See ``Measures``."""
+        return int(self._one("phases", {"instant": sql.INSTANT_US[instant]}, tick=tick)["phases"])
+
+    def little(self, begin: datetime, seconds: float) -> Row:
+        """See ``Measures``."""
+        row = self._one("little", begin=sql.micros(begin), seconds=seconds, edge=EDGE, rounding=ROUNDING)
+        return {**row, "weight": row["weights"]}
+
+    def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
+        """See ``Measures``."""
+        rows = self._rows("windows", begin=sql.micros(begin), end=sql.micros(end), count=count)
+        schema = {"window": pl.Int64(), "arrivals": pl.Int64(), "response": pl.Float64()}
+        return pl.DataFrame(rows, schema).rename({"response": "response time"})
+
+    def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:
+        """See ``Measures``."""
+        rows = [row for row in self._backends if row["held_until"] is not None]  # of some request handed to an app
+        seconds = max(((row["held_until"] - first).total_seconds() for row in rows), default=0.0)
+        return seconds, [(row["upstream"], row["workers"], row["busy"]) for row in rows]
+
+    def overlaps(self) -> dict[str | None, Overlap]:
+        """See ``Measures``."""
+        rows = self._rows("overlaps", sql.overlap_parts())
+        return {row["upstream"]: Overlap(row["most"], row["share"]) for row in rows}
+
+    @functools.cached_property
+    def _backends(self) -> list[Row]:
+        return self._rows("backends")
+
+    @functools.cached_property
+    def _counted(self) -> Row:
+        return self._asked(sql.counted(self._which))[0]
+
+    @functools.cached_property
+    def _exact(self) -> bool:
+        return bool(self._counted["requests"] <= self._exact_rows)
+
+    @functools.cached_property
+    def _spans(self) -> bool:
+        (row,) = self._asked(sql.spans_counted(self._which))
+        return any(row.values())
+
+    @functools.cached_property
+    def _offsets(self) -> tuple[pl.DataFrame, dict[str, object]]:
+        """The clock table, and what the statements need of it."""
+        numbers = pl.DataFrame(schema={**dict.fromkeys(PAIR, pl.String()), "pair": pl.UInt64()})
+
+        def ask(width: int, within: pl.DataFrame | None) -> pl.DataFrame:
+            nonlocal numbers
+            parameters: dict[str, object] = {}
+            if within is not None:
+                asked = within.join(numbers, on=list(PAIR), nulls_equal=True)
+                names = {"within": "pair", "within_begin": "begin", "within_end": "end"}
+                parameters = {name: asked[column].to_list() for name, column in names.items()}
+            part = "1" if within is None else sql.WITHIN
+            statement = sql.statement("clock_bounds", self._which, self._spans, within=part)
+            rows = self._asked(statement, pairs=[], offsets=[], width=width, **parameters)
+            bounds = pl.DataFrame(
+                [{**row, "coarse": bool(row["coarse"])} for row in rows], {**BOUNDS_SCHEMA, "pair": pl.UInt64()}
+            )
+            if within is None:
+                numbers = bounds.select(*PAIR, "pair").unique()
+            return bounds.drop("pair")
+
+        ends = (self._counted["first"], self._counted["last"]) if self._counted["requests"] else (None, None)
+        clock = clocks(ask, *ends)
+        pairs = clock.select(PAIR).join(numbers, on=list(PAIR), nulls_equal=True, how="left", maintain_order="left")
+        return clock, {"pairs": pairs["pair"].to_list(), **_lines(clock)}
+
+    @functools.cached_property
+    def _summary(self) -> Row:
+        row = self._one("summary", sql.summary_parts(exact=self._exact))
+        if not row["requests"]:  # the smallest of no instants is not an instant
+            row |= dict.fromkeys(("first", "last"))
+        if not row["served_requests"]:
+            row |= dict.fromkeys(("first_served", "last_served", "shortest", "error", "request_time/max"))
+        return row
+
+    def _one(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> Row:
+        (row,) = self._rows(name, parts, **parameters)
+        return row
+
+    def _rows(self, name: str, parts: dict[str, str] | None = None, **parameters: object) -> list[Row]:
+        """Rows of ``sql/<name>.sql``."""
+        _, lines = self._offsets
+        changing = "offsets" not in lines
+        statement = sql.statement(name, self._which, self._spans, changing=changing, **(parts or {}))
+        return self._asked(statement, **lines, **parameters)
+
+    def _asked(self, statement: str, **parameters: object) -> list[Row]:
+        with self.session() as store:
+            found = store.client.query(statement, parameters=self._which.named(statement, **parameters))
+        return [dict(zip(found.column_names, map(_known, row), strict=True)) for row in found.result_rows]
+
+
+def _lines(clock: pl.DataFrame) -> dict[str, object]:
+    """The parameters of ``clock_steady.sql``, or of ``clock_changing.sql`` where a clock drifted or was set."""
+    if clock.is_empty():
+        return {"offsets": []}
+    lines = Lines.of(clock)
+    if lines.constant:
+        return {"offsets": clock["offset"].to_list()}
+    table = pl.DataFrame(
+        {"begins": lines.begin, "middles": lines.middle, "levels": lines.offset, "drifts": lines.drift}
+    )
+    # A pair's first segment holds for all time before it.
+    first = pl.Series(lines.pair).diff().fill_null(1) > 0
+    table = table.with_columns(begins=pl.when(first).then(BEFORE_ALL).otherwise("begins"), pair=lines.pair)
+    lists = table.group_by("pair", maintain_order=True).agg(pl.all()).drop("pair")
+    # The last line is that of a pair without any.
+    none: dict[str, list[float]] = {"begins": [BEFORE_ALL], "middles": [0], "levels": [0.0], "drifts": [0.0]}
+    return {name: [*lists[name].to_list(), none[name]] for name in lists.columns}
+
+
+def _known(value: Any) -> Any:
+    """A value as frames have it: an average of nothing is None, an instant is UTC."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, datetime):
+        return in_utc(value)
+    if isinstance(value, list | tuple):
+        return [_known(inner) for inner in value]
+    return value
+
+
+def _summary(row: Row, column: str) -> Summary:
+    """The figures of a column; None where there was no value."""
+    quantiles = dict(zip(QUANTILES, row[f"{column}/quantiles"], strict=True))
+    found = {"mean": row[f"{column}/mean"], **quantiles, "max": row[f"{column}/max"]}
+    return {figure: found[figure] if found["mean"] is not None else None for figure in FIGURES}

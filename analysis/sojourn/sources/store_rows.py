@@ -1,0 +1,165 @@
+"""The rows of a store, one by one: for what cannot be asked of it in sums, and for as many as fit here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TextIO
+
+import polars as pl
+import pyarrow as pa
+
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import COLUMNS, SCHEMA, Records, Requests, Selection
+from sojourn.readers.spans import SPANS_SCHEMA
+from sojourn.readers.spool import Spool
+from sojourn.store import statements as sql
+from sojourn.store.client import Store, connect, plainly
+
+ROW_LIMIT = 20_000_000
+SPAN_LIMIT = 5_000_000  # spans are held in memory
+ROWS_PER_QUESTION = 500_000
+REJECTS_KEPT = 1_000
+RAW_KEPT = 2_000  # characters of a refused line
+MINUTE = 60_000_000  # us
+
+
+@dataclass
+class Stored:
+    """What a store holds beside its rows: name, ``records``, ``spans``, as in ``sojourn.model.frame.Requests``."""
+
+    name: str
+    records: Records
+    spans: pl.DataFrame
+
+
+def read_store(
+    dsn: str,
+    columns: Sequence[str] = COLUMNS,
+    since: datetime | float | None = None,
+    until: datetime | float | None = None,
+    where: Mapping[str, object] | None = None,
+    limit: int | None = None,
+) -> Requests:
+    """The requests of a store as the canonical frame, each once, whatever was delivered twice.
+
+    Memory stays bounded as when logs are read: rows go to a temporary folder once they are many. The lists of attempts
+    are written as nginx writes them, but with a comma for an internal redirect too.
+
+    Args:
+        dsn: the store.
+        columns: canonical columns wanted; fewer are faster.
+        since, until, where: as for ``sojourn.read``.
+        limit: refuse to fetch more rows than this; None: ``ROW_LIMIT``.
+
+    Raises:
+        SojournError: the store cannot be reached or asked, or holds more rows than ``limit``, or ``SPAN_LIMIT`` spans.
+    """
+    selection = Selection.of(since, until, where)
+    spool = Spool()
+    stored = stream_store(dsn, tuple(columns), selection, spool, limit=limit)
+    frames = spool.frames()
+    return Requests(
+        rows=pl.concat(frames) if frames else pl.LazyFrame(schema={name: SCHEMA[name] for name in columns}),
+        records=stored.records,
+        spans=None if stored.spans.is_empty() else stored.spans,
+        names=(stored.name,),
+        spool=spool.folder,
+    )
+
+
+def stream_store(
+    dsn: str,
+    columns: tuple[str, ...],
+    selection: Selection,
+    spool: Spool,
+    *,
+    rejects_to: TextIO | None = None,
+    limit: int | None = None,
+) -> Stored:
+    """Put the selected rows of a store into ``spool``; arguments and errors as for ``read_store``."""
+    which = sql.chosen(selection)
+    with connect(dsn) as store, plainly(store, "fetching its requests"):
+        minutes = _asked(store, sql.minutes(which), which).result_rows
+        _refuse_above(ROW_LIMIT if limit is None else limit, sum(count for _, count in minutes), "requests", store)
+        (spans,) = _asked(store, sql.spans_counted(which), which).result_rows
+        _refuse_above(SPAN_LIMIT, sum(spans), "spans", store)
+        for begin, end in _slices(minutes):
+            statement = sql.rows(columns, f"{which.conditions} AND {sql.BETWEEN}")
+            with _stream(store, statement, which, slice_begin=begin, slice_end=end) as tables:
+                for table in tables:
+                    spool.add(_frame(table, {name: SCHEMA[name] for name in columns}))
+        with _stream(store, sql.spans(which), which) as tables:
+            told = [_frame(table, SPANS_SCHEMA) for table in tables]
+        records = stored_records(store, selection, rejects_to)
+    return Stored(store.dsn, records, pl.concat([pl.DataFrame(schema=SPANS_SCHEMA), *told]))
+
+
+def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None = None) -> Records:
+    """What became of the lines, as far as the store knows: requests stored and lines refused.
+
+    A line that was delivered twice counts once. Requests count by arrival, whatever ``where`` says, as a log's lines
+    do; refused lines by when they were refused, for most of them tell no time of their own.
+    """
+    window = Selection(selection.since, selection.until)
+    which, refused = sql.chosen(window), sql.refused(window)
+    (read,) = _asked(store, sql.stored(which), which).first_row
+    reasons = {str(reason): int(count) for reason, count in _asked(store, sql.reasons(refused), refused).result_rows}
+    records = Records(read=read + sum(reasons.values()), reasons=reasons)
+    if not reasons:
+        return records
+    statement = sql.refusals(refused, None if rejects_to is not None else REJECTS_KEPT)
+    stream = store.client.query_row_block_stream(statement, parameters=refused.named(statement))
+    with stream as blocks:
+        for block in blocks:
+            for source, position, reason, raw in block:
+                reject = {"source": source, "position": position, "reason": reason, "raw": raw}
+                if rejects_to is not None:
+                    rejects_to.write(json.dumps(reject) + "\n")
+                if len(records.rejects) < REJECTS_KEPT:
+                    records.rejects.append({**reject, "raw": raw[:RAW_KEPT]})
+    return records
+
+
+def _refuse_above(limit: int, found: int, what: str, store: Store) -> None:
+    if found > limit:
+        raise SojournError(
+            f"{store.dsn}: {found:,} {what} are more than the {limit:,} that are fetched one by one; "
+            "narrow them with --since, --until or --where, or ask for figures alone, which need no rows"
+        )
+
+
+def _slices(minutes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """[begin, end) in us that hold about ``ROWS_PER_QUESTION`` rows each, from (minute since 1970, rows), ascending.
+
+    The embedded engine hands out an answer in one piece, so a question must have an answer that is small enough.
+    """
+    begin, rows, end = 0, 0, 0
+    for minute, count in minutes:
+        start = minute * MINUTE
+        if rows and rows + count > ROWS_PER_QUESTION:
+            yield begin, end
+            begin, rows = start, 0
+        begin = begin if rows else start
+        pieces = -(-count // ROWS_PER_QUESTION)
+        for piece in range(1, pieces):  # a minute with more rows than one question: parts of equal length
+            yield begin, (cut := start + MINUTE * piece // pieces)
+            begin, count = cut, count - ROWS_PER_QUESTION  # noqa: PLW2901
+        rows, end = rows + count, start + MINUTE
+    if rows:
+        yield begin, end
+
+
+def _asked(store: Store, statement: str, which: sql.Chosen) -> Any:
+    return store.client.query(statement, parameters=which.named(statement))
+
+
+def _stream(store: Store, statement: str, which: sql.Chosen, **more: object) -> Any:
+    return store.client.query_arrow_stream(statement, parameters=which.named(statement, **more), use_strings=True)
+
+
+def _frame(table: pa.Table, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    frame = pl.DataFrame(table)
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())

@@ -1,0 +1,112 @@
+"""The few requests around the deepest queue, to be drawn one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.timeline.request_timelines import Stays, stays_of
+from sojourn.timeline.steps import Steps
+from sojourn.timeline.visits import Visits
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+BEFORE = 2 / 3  # of the requests drawn that may come before the queue was deepest
+CARRIED = 1 / 4  # of them that may have come before the first of the others, and were there still
+AFTER = 0.5  # of the time in which they arrive: so long after the last arrival at the most
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Some requests out of many.
+
+    Attributes:
+        stays: of these requests; their numbers are those among all.
+        begin, end: from when to when it is drawn; what was before or goes on after is cut off.
+        requests: how many went to a backend in all.
+    """
+
+    stays: Stays
+    begin: datetime
+    end: datetime
+    requests: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether all requests are in it."""
+        return len(self.stays.table) == self.requests
+
+
+def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
+    """All visits, or ``most`` of them around the instant at which the most requests waited.
+
+    Args:
+        found: made with the columns ``sojourn.timeline.request_timelines.READ``.
+        most: so many at most.
+        one_backend: only those of the backend whose queue was deepest; ``requests`` and numbers are then its own.
+
+    Raises:
+        SojournError: there is no visit.
+    """
+    leave = np.where(np.isnan(found.wait_end), found.ended, found.wait_end)
+    if one_backend and len(found.backends) > 1:
+        codes = range(len(found.backends))
+        deepest = max(codes, key=lambda code: _most(found.arrival, leave, found.at_backend[code]))
+        here = found.at_backend[deepest]
+        found, leave = _some(found, here), leave[here]
+    gone = np.fmax(leave, found.busy_end)
+    kept, first = _around(found.arrival, leave, gone, most)
+    stays = stays_of(_some(found, kept))
+    numbered = stays.table.with_columns(number=pl.Series(kept + 1, dtype=pl.Int64))
+    begin, last = float(found.arrival[first]), float(found.arrival[kept[-1]])
+    end = float(gone[kept].max())
+    if len(kept) < len(found):
+        end = min(end, last + AFTER * max(last - begin, 1e-3))
+    return Scene(
+        stays=replace(stays, table=numbered),
+        begin=found.base + timedelta(seconds=begin),
+        end=found.base + timedelta(seconds=end),
+        requests=len(found),
+    )
+
+
+def _most(begin: Floats, end: Floats, which: Ints) -> int:
+    """The most of some intervals that hold at one time."""
+    return int(Steps.of(begin[which], end[which]).level.max(initial=0))
+
+
+def _around(arrival: Floats, leave: Floats, gone: Floats, most: int) -> tuple[Ints, int]:
+    """Indices of at most ``most`` requests, ascending, and which of them is the first that arrived in the picture."""
+    count = len(arrival)
+    if count <= most:
+        return np.arange(count), 0
+    steps = Steps.of(arrival, leave)
+    deepest = int(steps.level.argmax()) if len(steps.level) else 0
+    at = float(steps.at[deepest]) if len(steps.level) else float(arrival[0])
+    here = int(np.searchsorted(arrival, at, "right")) - 1
+    # From when nobody waited; what came before is told by the first that is drawn.
+    empty = np.flatnonzero(steps.level[:deepest] == 0)
+    begun = int(np.searchsorted(arrival, steps.at[empty[-1]], "right")) if len(empty) else 0
+    first = min(max(min(begun, here), here - int(BEFORE * most), 0), count - 1)
+    there = np.flatnonzero((arrival < arrival[first]) & (gone > arrival[first]))
+    carried = np.sort(there[np.argsort(leave[there], kind="stable")[: int(CARRIED * most)]])
+    last = min(first + most - len(carried), count)
+    return np.concatenate([carried, np.arange(first, last)]).astype(np.int64), first
+
+
+def _some(found: Visits, kept: Ints) -> Visits:
+    """Some of the visits."""
+    return replace(
+        found,
+        arrival=found.arrival[kept],
+        wait_end=found.wait_end[kept],
+        busy_start=found.busy_start[kept],
+        busy_end=found.busy_end[kept],
+        backend=found.backend[kept],
+        frame=found.frame[kept],
+    )

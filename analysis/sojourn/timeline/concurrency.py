@@ -1,0 +1,50 @@
+"""Response times by how many requests were at the backend already: the same service, a longer queue."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from sojourn.analyses.depth.analysis import seen_on_arrival
+from sojourn.model.measures import LogBins
+from sojourn.sources.frame_bins import bin_of, binned_sums
+from sojourn.timeline.charge import services_of
+from sojourn.timeline.visits import Visits
+
+COLUMNS = ("request_time", "queueing_delay", "service_time")
+"""Needed in the frame of the visits."""
+
+SCHEMA = {
+    "group": pl.String(),
+    "bin": pl.Int32(),
+    "requests": pl.Int64(),
+    "total": pl.Float64(),
+    "queueing delay": pl.Float64(),
+    "service time": pl.Float64(),
+}
+
+
+def bins_by_concurrency(found: Visits, bins: LogBins) -> pl.DataFrame:
+    """Requests by response time and by the requests at the backend, waiting or in service, when they arrived.
+
+    Columns as of ``sojourn.model.measures.Measures.bins_by``, the group being 0, 1, 2–3, 4–7, 8–15 and so on, the
+    fewest first.
+    """
+    if not len(found):
+        return pl.DataFrame(schema=SCHEMA)
+    services = services_of(found)
+    late = services.begin > found.wait_end
+    waiting, serving = seen_on_arrival(found, np.where(late, services.begin, found.wait_end), services)
+    seen = np.maximum(waiting + serving, 0)
+    # 0, 1, 2–3, 4–7: as many as there are binary digits.
+    rank = np.ceil(np.log2(seen + 1)).astype(np.int64)
+    lows = [0 if k == 0 else 1 << (k - 1) for k in range(int(rank.max()) + 1)]
+    names = [f"{low}" if low < 2 else f"{low}–{2 * low - 1}" for low in lows]
+    return (
+        found.frame.with_columns(rank=pl.Series(rank))
+        .group_by("rank", bin_of("request_time", bins))
+        .agg(*binned_sums())
+        .sort("rank", "bin")
+        .with_columns(group=pl.col("rank").replace_strict(range(len(names)), names, return_dtype=pl.String))
+        .select(list(SCHEMA))
+    )

@@ -1,0 +1,244 @@
+"""Windows of load: how much was asked of a system, how much it answered, how full it was and how long it took.
+
+A window holds the requests that arrived in it. Its concurrency is the number of requests in the system, averaged over
+the window; a request that stays longer counts in every window it is in. Two things aggregate: a frame (here) and a
+store (``sojourn.analyses.capacity.store``), which sends one row a window and never a request. ``finished``
+makes the windows of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import INSTANT
+from sojourn.model.measures import microseconds_between
+from sojourn.model.statistics import QUANTILES
+from sojourn.sources.frame_measures import without_upgraded
+
+WINDOWS = 60  # about as many, unless a width is given
+NICE = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)  # s
+RESPONSES = 4  # mean response times that a window is long, at the least: what is begun in it should end in it
+CLIENT_GONE = 499
+
+# What is aggregated by instance and window; instants and lengths in whole microseconds.
+RAW: dict[str, pl.DataType] = {
+    "instance": pl.String(),
+    "window": pl.Int64(),
+    "arrivals": pl.Int64(),
+    "arrived_left": pl.Int64(),  # sum over arrivals of what was left of the window
+    "departures": pl.Int64(),
+    "departed_left": pl.Int64(),
+    "followed": pl.Int64(),  # arrivals after a departure in the same window
+    "age": pl.Int64(),  # sum over them of the time since the last departure
+    "gaps": pl.Int64(),  # sum of the gaps between departures in the window
+    "gaps_squared": pl.Float64(),  # s^2
+    "failed": pl.Int64(),
+    "mean": pl.Float64(),
+    **dict.fromkeys(QUANTILES, pl.Float64()),
+}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What there is to be cut into windows: requests, the first and the last arrival, mean response time (s)."""
+
+    requests: int
+    first: datetime
+    last: datetime
+    mean: float
+    upstreams: int
+
+    @property
+    def seconds(self) -> float:
+        """From the first arrival to the last."""
+        return microseconds_between(self.first, self.last) / 1e6
+
+
+@dataclass(frozen=True)
+class LoadWindows:
+    """Windows of load, whole ones only, those nobody arrived in left out.
+
+    Attributes:
+        begin: of window 0: the first arrival.
+        width: s.
+        table: one row per instance and window. Columns: instance (text, empty for the whole system), window,
+            arrivals, rate (arrivals/s), throughput (completions/s), concurrency (mean in system), errors (share that
+            failed: 5xx or 499), mean, p50, p90, p99, p999 (response time of those that arrived, s), and the sums of
+            ``RAW`` that a closed loop is told by.
+        requests: all of them, those at the end that fill no window included.
+        upstreams: distinct addresses that served.
+        by_instance: instances are upstream addresses.
+        whole: the same table of the system as one, where instances are told apart: clients of a closed loop go from one
+            to another.
+        notes: what to know of how the figures were made.
+    """
+
+    begin: datetime
+    width: float
+    table: pl.DataFrame
+    requests: int
+    upstreams: int
+    by_instance: bool = False
+    whole: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+
+
+def load_windows(rows: pl.LazyFrame, *, width: float | None = None, by_instance: bool = False) -> LoadWindows:
+    """Windows of a frame with at least time, start, status, request_time and upstream.
+
+    Args:
+        rows: canonical or split rows; upgraded connections (101) are left out.
+        width: s; None: ``usual_width``.
+        by_instance: every upstream address on its own; what was never proxied is left out.
+
+    Raises:
+        SojournError: there is no request, or not one whole window.
+    """
+    served = without_upgraded(rows)
+    if by_instance:
+        served = served.filter(pl.col("upstream").is_not_null())
+    start = pl.col("start")
+    row = served.select(
+        requests=pl.len(),
+        first=start.min(),
+        last=start.max(),
+        mean=pl.col("request_time").mean(),
+        upstreams=pl.col("upstream").drop_nulls().n_unique(),
+    )
+    found = extent(row.collect(engine="streaming").row(0, named=True))
+    micros = width_of(found, width)
+    raws = [_raw(served, found, micros, instance) for instance in instances(by_instance)]
+    return finished(raws, found, micros, by_instance=by_instance)
+
+
+def instances(by_instance: bool) -> tuple[str | None, ...]:
+    """Columns by which windows are aggregated, the one asked for first; None: the system as one."""
+    return ("upstream", None) if by_instance else (None,)
+
+
+def _raw(served: pl.LazyFrame, found: Extent, micros: int, column: str | None) -> pl.DataFrame:
+    """Columns ``RAW`` by the instances of a column."""
+    since = pl.lit(found.first, INSTANT)
+    instance = pl.lit("") if column is None else pl.col(column)
+    start = pl.col("start")
+
+    def events(instant: str, *, arrives: bool) -> pl.LazyFrame:
+        at = (pl.col(instant) - since).dt.total_microseconds()
+        return served.select(instance.alias("instance"), at.alias("at"), pl.lit(arrives).alias("arrives"))
+
+    keys = ["instance", "window"]
+    arrives, at = pl.col("arrives"), pl.col("at")
+    left = micros - at % micros
+    # At one instant departures come first: a client that goes on at once follows the departure.
+    before = pl.when(~arrives).then(at).shift(1).forward_fill().over(keys, order_by=["at", "arrives"])
+    moves = (
+        pl.concat([events("start", arrives=True), events("time", arrives=False)])
+        .with_columns(window=at // micros)
+        .with_columns(before=before)
+        .with_columns(since=at - pl.col("before"))
+        .group_by(keys)
+        .agg(
+            arrives.sum().cast(pl.Int64).alias("arrivals"),
+            left.filter(arrives).sum().alias("arrived_left"),
+            (~arrives).sum().cast(pl.Int64).alias("departures"),
+            left.filter(~arrives).sum().alias("departed_left"),
+            pl.col("since").filter(arrives).count().cast(pl.Int64).alias("followed"),
+            pl.col("since").filter(arrives).sum().alias("age"),
+            pl.col("since").filter(~arrives).sum().alias("gaps"),
+            ((pl.col("since").filter(~arrives) / 1e6) ** 2).sum().alias("gaps_squared"),
+        )
+    )
+    taken = pl.col("request_time")
+    responses = served.group_by(
+        instance.alias("instance"), ((start - since).dt.total_microseconds() // micros).alias("window")
+    ).agg(
+        failed().sum().cast(pl.Int64).alias("failed"),
+        taken.mean().alias("mean"),
+        *(taken.quantile(level, "linear").alias(name) for name, level in QUANTILES.items()),
+    )
+    return moves.join(responses, on=keys, how="left").select(*RAW).collect(engine="streaming")
+
+
+def failed() -> pl.Expr:
+    """Whether a request failed: the answer was a server's error, or the client had gone."""
+    return (pl.col("status") >= 500) | (pl.col("status") == CLIENT_GONE)
+
+
+def extent(row: dict[str, object]) -> Extent:
+    """An extent of a row with its columns.
+
+    Raises:
+        SojournError: there is no request.
+    """
+    if not row["requests"]:
+        raise SojournError("no request is left that could be counted: none was proxied, or all were upgraded (101)")
+    return Extent(**row)  # type: ignore[arg-type]
+
+
+def usual_width(found: Extent) -> float:
+    """The width that makes about ``WINDOWS`` windows, each long beside a response, s."""
+    wanted = max(found.seconds / WINDOWS, RESPONSES * found.mean)
+    return next((float(width) for width in NICE if width >= wanted), wanted)
+
+
+def width_of(found: Extent, width: float | None) -> int:
+    """The width in whole microseconds.
+
+    Raises:
+        SojournError: the requests do not fill one window.
+    """
+    wanted = usual_width(found) if width is None else width
+    micros = max(round(wanted * 1e6), 1)
+    if found.seconds * 1e6 < micros:
+        raise SojournError(
+            f"all requests arrived within {found.seconds:.1f} s, which is less than one window of {wanted:g} s; "
+            "give a longer log or a smaller --window"
+        )
+    return micros
+
+
+def finished(
+    raws: Sequence[pl.DataFrame], found: Extent, micros: int, *, by_instance: bool, notes: tuple[str, ...] = ()
+) -> LoadWindows:
+    """The windows of what was aggregated (columns ``RAW``) by each of ``instances``; ``micros``: their width."""
+    tables = [_table(raw, microseconds_between(found.first, found.last) // micros, micros) for raw in raws]
+    return LoadWindows(
+        begin=found.first,
+        width=micros / 1e6,
+        table=tables[0],
+        requests=found.requests,
+        upstreams=found.upstreams,
+        by_instance=by_instance,
+        whole=tables[1] if by_instance else None,
+        notes=notes,
+    )
+
+
+def _table(raw: pl.DataFrame, count: int, micros: int) -> pl.DataFrame:
+    tables = []
+    for part in raw.partition_by("instance"):
+        grid = pl.DataFrame({"window": np.arange(count, dtype=np.int64)})
+        whole = grid.join(part.drop("instance"), on="window", how="left").with_columns(
+            pl.col("arrivals", "arrived_left", "departures", "departed_left").fill_null(0),
+            pl.lit(part["instance"][0]).alias("instance"),
+        )
+        change = pl.col("arrivals") - pl.col("departures")
+        inside = change.cum_sum() - change  # in the system when the window begins
+        present = inside * micros + pl.col("arrived_left") - pl.col("departed_left")
+        tables.append(
+            whole.with_columns(
+                rate=pl.col("arrivals") / (micros / 1e6),
+                throughput=pl.col("departures") / (micros / 1e6),
+                concurrency=present / micros,
+                errors=pl.col("failed") / pl.col("arrivals"),
+            ).filter(pl.col("arrivals") > 0)
+        )
+    columns = ("instance", "window", "arrivals", "rate", "throughput", "concurrency", "errors", "mean", *QUANTILES)
+    table = pl.concat(tables).sort("instance", "window")
+    return table.select(*columns, "departures", "followed", "age", "gaps", "gaps_squared")

@@ -1,0 +1,213 @@
+"""One station of the queueing network, a backend or an upstream, as theory sees it: rates, moments, burstiness."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.timeline.load_windows import RESPONSES, WINDOWS
+from sojourn.timeline.loop import Loop, loop_of
+from sojourn.timeline.visits import Visits
+
+Floats = npt.NDArray[np.float64]
+
+BATCHES = 20
+T_95 = 2.093  # Student's t, 19 degrees of freedom, 97.5 %
+COUNT = 20  # arrivals in a window of the index of dispersion, on average
+BACKEND, UPSTREAM = "backend", "upstream"
+
+
+@dataclass(frozen=True)
+class Station:
+    """What was measured of one station. Rates per s, durations s.
+
+    Attributes:
+        kind: backend, or upstream (all its backends together).
+        name: address, or the upstream's name. backends: how many there are in it.
+        requests: visits; known: share of them whose time with a worker is known.
+        seconds: from the first arrival to the last.
+        arrival_rate: arrivals/s.
+        mean_service: time a worker was held. cs2: its squared coefficient of variation, variance / mean².
+        workers: of all its backends; workers_source: how they are known, as in ``Visits``.
+        utilisation: arrival_rate · mean_service / workers.
+        ca2: squared coefficient of variation of the times between arrivals.
+        dispersion: index of dispersion for counts, variance / mean of arrivals in windows of ``dispersion_window`` s
+            (Cox & Lewis 1966, section 4.5): what ca2 misses when short gaps come together.
+        mean_wait: queueing delay. wait_error: half of its 95 % interval, by batch means (Conway 1963).
+        given_up: share given up on while they waited or were served.
+        loop: closed or open.
+        windows: columns utilisation, wait (mean), requests; by time.
+        in_one_worker: requests that one worker serves at a time.
+    """
+
+    kind: str
+    name: str | None
+    backends: int
+    requests: int
+    known: float
+    seconds: float
+    arrival_rate: float
+    mean_service: float
+    cs2: float
+    workers: int
+    workers_source: str
+    utilisation: float
+    ca2: float
+    ca2_error: float
+    dispersion: float | None
+    dispersion_window: float
+    dispersion_error: float
+    mean_wait: float
+    wait_error: float
+    given_up: float
+    loop: Loop
+    windows: pl.DataFrame
+    in_one_worker: int = 1
+
+
+def stations(found: Visits, *, least: int) -> list[Station]:
+    """Upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
+    made = []
+    for pool, name in enumerate(found.pools):
+        members = np.flatnonzero(found.pool == pool)
+        whole = _station(found, members, UPSTREAM, name, least)
+        each = [_station(found, np.array([code]), BACKEND, found.backends[code], least) for code in members]
+        # Clients of a closed loop go from one backend to another: the whole knows, a backend alone may not.
+        if whole is not None and whole.loop.closed:
+            each = [s and replace(s, loop=replace(s.loop, closed=True)) for s in each]
+        made += [whole if len(members) > 1 else None, *each]
+    told = [station for station in made if station is not None]
+    return sorted(told, key=lambda s: (s.kind == BACKEND, -s.requests))
+
+
+def _station(found: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
+    here = np.sort(np.concatenate([found.at_backend[member] for member in members]))
+    arrival = found.arrival[here]
+    wait, held = found.wait_end[here] - arrival, found.busy_end[here] - found.busy_start[here]
+    if len(arrival) < least or arrival[-1] <= arrival[0]:
+        return None
+    known = np.isfinite(held)
+    if not known.any():
+        return None
+    workers = int(found.workers.count[members].sum())
+    sources = {found.workers.source[member] for member in members}
+    seconds = float(arrival[-1] - arrival[0])
+    rate = (len(arrival) - 1) / seconds
+    service = float(held[known].mean())
+    ended = np.fmax(found.wait_end[here], found.busy_end[here])
+    dispersion, window, dispersion_error = _dispersion(arrival)
+    gone = found.frame["status"].to_numpy()[here]
+    return Station(
+        kind=kind,
+        name=name,
+        backends=len(members),
+        requests=len(arrival),
+        known=float(known.mean()),
+        seconds=seconds,
+        arrival_rate=rate,
+        mean_service=service,
+        cs2=_scv(held[known]),
+        workers=workers,
+        workers_source=", ".join(sorted(sources)),
+        utilisation=rate * service / workers,
+        ca2=_scv(np.diff(arrival)),
+        ca2_error=_scv_error(np.diff(arrival)),
+        dispersion=dispersion,
+        dispersion_window=window,
+        dispersion_error=dispersion_error,
+        mean_wait=float(wait.mean()),
+        wait_error=_batch_error(wait),
+        given_up=float(np.isin(gone, (499, 504)).mean()),
+        loop=loop_of_requests(arrival, ended),
+        windows=_windows(arrival, wait, np.where(known, held, service), workers),
+        in_one_worker=max(found.workers.in_one_worker(int(member)) for member in members),
+    )
+
+
+def _scv(values: Floats) -> float:
+    """Squared coefficient of variation; 0 where nothing takes any time."""
+    mean = float(values.mean())
+    return float(values.var()) / mean**2 if mean > 0 else 0.0
+
+
+def _scv_error(values: Floats) -> float:
+    """Standard error of the squared coefficient of variation, from batches."""
+    batches = [_scv(batch) for batch in np.array_split(values, BATCHES) if len(batch) > 1]
+    return float(np.std(batches, ddof=1) / math.sqrt(len(batches))) if len(batches) > 1 else math.inf
+
+
+def _batch_error(values: Floats) -> float:
+    """Half of the 95 % interval of a mean of values that are not independent: batch means."""
+    if len(values) < 2 * BATCHES:
+        return math.inf
+    means = [float(batch.mean()) for batch in np.array_split(values, BATCHES)]
+    return T_95 * float(np.std(means, ddof=1)) / math.sqrt(BATCHES)
+
+
+def _dispersion(arrival: Floats) -> tuple[float | None, float, float]:
+    """Index of dispersion for counts, the window it was counted in (s), its standard error for Poisson arrivals."""
+    windows = len(arrival) // COUNT
+    width = float(arrival[-1] - arrival[0]) / max(windows, 1)
+    if windows < 10:
+        return None, width, math.inf
+    counts = np.histogram(arrival, bins=windows)[0]
+    return float(counts.var(ddof=1) / counts.mean()), width, math.sqrt(2 / (windows - 1))
+
+
+def loop_of_requests(arrival: Floats, ended: Floats) -> Loop:
+    """Closed or open, by windows as ``capacity`` makes them.
+
+    ``arrival``: s, ascending; ``ended``: s, of the same requests: when each was answered or given up on.
+    """
+    at, until = (np.round((values - arrival[0]) * 1e6).astype(np.int64) for values in (arrival, ended))
+    until = np.maximum(until, at)
+    span = int(at[-1])
+    mean = float((until - at).mean()) / 1e6
+    micros = max(min(round(max(span / 1e6 / WINDOWS, RESPONSES * mean) * 1e6), span), 1)
+    count = span // micros
+    out = np.sort(until)
+    before = np.searchsorted(out, at, side="right") - 1  # the last departure at or before each arrival
+    here = at // micros
+    followed = (before >= 0) & (out[np.maximum(before, 0)] // micros == here)
+    gap = np.diff(out)
+    same = out[1:] // micros == out[:-1] // micros
+
+    def summed(windows: npt.NDArray[np.int64], weights: Floats | npt.NDArray[np.int64] | None = None) -> Floats:
+        # Who leaves long after the last arrival leaves behind the last window: such are counted together, and cut.
+        return np.bincount(np.minimum(windows, count), weights, minlength=count)[:count].astype(np.float64)
+
+    leaving = until // micros
+    table = pl.DataFrame(
+        {
+            "arrivals": summed(here).astype(np.int64),
+            "departures": summed(leaving).astype(np.int64),
+            "followed": summed(here, followed).astype(np.int64),
+            "age": summed(here, np.where(followed, at - out[np.maximum(before, 0)], 0)),
+            "gaps": summed(out[1:] // micros, np.where(same, gap, 0)),
+            "gaps_squared": summed(out[1:] // micros, np.where(same, (gap / 1e6) ** 2, 0)),
+        }
+    )
+    change = table["arrivals"].to_numpy() - table["departures"].to_numpy()
+    inside = np.cumsum(change) - change
+    left = summed(here, (micros - at % micros)) - summed(leaving, (micros - until % micros))
+    return loop_of(table.with_columns(concurrency=inside + left / micros))
+
+
+def _windows(arrival: Floats, wait: Floats, held: Floats, workers: int, most: int = WINDOWS) -> pl.DataFrame:
+    """Load and wait over time: the service that arrived in a window, by the time its workers had."""
+    count = min(most, max(len(arrival) // 50, 1))
+    width = float(arrival[-1] - arrival[0]) / count
+    window = np.minimum(((arrival - arrival[0]) / width).astype(np.int64), count - 1)
+    requests = np.bincount(window, minlength=count)
+    some = requests > 0
+    return pl.DataFrame(
+        {
+            "utilisation": (np.bincount(window, held, minlength=count) / (width * workers))[some],
+            "wait": np.bincount(window, wait, minlength=count)[some] / requests[some],
+            "requests": requests[some],
+        }
+    )

@@ -1,0 +1,160 @@
+"""The sweep that charges every instant of every wait to one account.
+
+Events (a wait or a service begins or ends) are taken in the order of time. Nothing is charged to a request while it
+waits. Each backend has running integrals instead, which advance at its own events only:
+
+    D(t)     seconds with a worker of its own free
+    M(t)     seconds with none free here, but one at another backend of the pool
+    B_c(t)   seconds with none free in the pool, times the share of class c among those in service here
+    C(t)     the same seconds, times those who wait here, divided by those in service here
+
+What a request waited for is the difference of D, M and B between the end and the begin of its wait; what it is to blame
+for, that of C between the end and the begin of its service. The other backends enter through one integral per pool: the
+seconds with no worker free in it. So an event costs the classes in service at one backend, whatever the pool's size.
+
+A backend's integrals begin again at 0 whenever nobody waits there: small numbers keep their digits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sojourn.model.compiled import compiled
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Accounts = tuple[Floats, Floats, Floats, Floats, Floats]
+
+
+def accounts_of(
+    wait_begin: Floats, wait_end: Floats, busy_begin: Floats, busy_end: Floats, backend: Ints, *,
+    workers: Ints, pool: Ints, victim: Ints, culprit: Ints, window: Ints, victims: int, culprits: int, windows: int,
+) -> Accounts:  # fmt: skip
+    """Charge the waits of n requests.
+
+    Args:
+        wait_begin, wait_end: s, n each. A negative wait is charged to dispatch as it is.
+        busy_begin, busy_end: s, n each; NaN where the request held no worker that is known of.
+        backend: per request, index into ``workers`` and ``pool``.
+        workers: per backend. pool: per backend, which upstream it belongs to, from 0.
+        victim, culprit: per request, its class as one and as the other.
+        window: per request, where its wait goes in the matrix; -1: nowhere.
+        victims, culprits, windows: how many there are.
+
+    Returns:
+        dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of the others' blamed time, per
+        request), matrix (windows × victims × culprits, s).
+    """
+    waiting = np.flatnonzero(wait_end >= wait_begin)
+    busy = np.flatnonzero(busy_end > busy_begin)
+    instants = np.concatenate([wait_begin[waiting], wait_end[waiting], busy_begin[busy], busy_end[busy]])
+    # Stable: a wait of no length begins before it ends.
+    order = np.argsort(instants, kind="stable")
+    dispatch, imbalance, blamed, caused = (np.zeros(len(backend)) for _ in range(4))
+    negative = wait_end < wait_begin
+    dispatch[negative] = (wait_end - wait_begin)[negative]
+    matrix = np.zeros((windows, victims, culprits))
+    _sweep(
+        instants, order, waiting, busy, backend, workers, pool, victim, culprit, window,
+        dispatch, imbalance, blamed, caused, matrix, np.zeros_like(matrix),
+    )  # fmt: skip
+    return dispatch, imbalance, blamed, caused, matrix
+
+
+@compiled
+def _add(matrix, lost, w, v, c, value):  # type: ignore[no-untyped-def]
+    """Add to a cell and keep what rounding lost: Kahan (1965) in the form of Neumaier (1974)."""
+    before = matrix[w, v, c]
+    after = before + value
+    if abs(before) >= abs(value):
+        lost[w, v, c] += (before - after) + value
+    else:
+        lost[w, v, c] += (value - after) + before
+    matrix[w, v, c] = after
+
+
+@compiled
+def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915 - one loop, inlined for its speed
+    instants, order, waiting, busy, backend, workers, pool, victim, culprit, window,
+    dispatch, imbalance, blamed, caused, matrix, lost,
+):  # fmt: skip
+    backends = len(workers)
+    pools = pool.max() + 1 if backends else 0
+    classes = matrix.shape[2]
+    members, full = np.zeros(pools, np.int64), np.zeros(pools, np.int64)
+    for b in range(backends):
+        members[pool[b]] += 1
+    none_free, pool_at = np.zeros(pools), np.zeros(pools)  # the integral of each pool, and until when
+    at, seen = np.zeros(backends), np.zeros(backends)  # until when each backend's integrals go; its pool's by then
+    depth, serving = np.zeros(backends, np.int64), np.zeros(backends, np.int64)
+    serving_of = np.zeros((backends, classes), np.int64)
+    own_free, others_free, all_busy = np.zeros(backends), np.zeros(backends), np.zeros(backends)
+    share = np.zeros((backends, classes))
+    blame = np.zeros(backends)
+    waits, services = len(waiting), len(busy)
+    for e in order:
+        now = instants[e]
+        if e < 2 * waits:
+            i = waiting[e if e < waits else e - waits]
+        else:
+            i = busy[e - 2 * waits if e < 2 * waits + services else e - 2 * waits - services]
+        b = backend[i]
+        p = pool[b]
+        if full[p] == members[p]:
+            none_free[p] += now - pool_at[p]
+        pool_at[p] = now
+        if depth[b] > 0:
+            seconds = now - at[b]
+            if serving[b] >= workers[b]:
+                nowhere = none_free[p] - seen[b]
+                others_free[b] += seconds - nowhere
+                if nowhere > 0:
+                    all_busy[b] += nowhere
+                    each = nowhere / serving[b]
+                    blame[b] += each * depth[b]
+                    for c in range(classes):
+                        if serving_of[b, c] > 0:
+                            share[b, c] += each * serving_of[b, c]
+            else:
+                own_free[b] += seconds
+        at[b] = now
+        seen[b] = none_free[p]
+        if e < waits:
+            if depth[b] == 0:
+                own_free[b] = others_free[b] = all_busy[b] = 0.0
+                share[b, :] = 0.0
+            depth[b] += 1
+            dispatch[i] = -own_free[b]
+            imbalance[i] = -others_free[b]
+            blamed[i] = -all_busy[b]
+            w = window[i]
+            if w >= 0:
+                for c in range(classes):
+                    if share[b, c] != 0.0:
+                        _add(matrix, lost, w, victim[i], c, -share[b, c])
+        elif e < 2 * waits:
+            depth[b] -= 1
+            dispatch[i] += own_free[b]
+            imbalance[i] += others_free[b]
+            blamed[i] += all_busy[b]
+            w = window[i]
+            if w >= 0:
+                for c in range(classes):
+                    if share[b, c] != 0.0:
+                        _add(matrix, lost, w, victim[i], c, share[b, c])
+        elif e < 2 * waits + services:
+            if serving[b] == 0:
+                blame[b] = 0.0
+            serving[b] += 1
+            serving_of[b, culprit[i]] += 1
+            if serving[b] == workers[b]:
+                full[p] += 1
+            caused[i] = -blame[b]
+        else:
+            if serving[b] == workers[b]:
+                full[p] -= 1
+            serving[b] -= 1
+            serving_of[b, culprit[i]] -= 1
+            caused[i] += blame[b]
+    matrix += lost

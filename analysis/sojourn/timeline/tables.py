@@ -1,0 +1,141 @@
+"""The tables of blame, from the seconds that the sweep charged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.frame import INSTANT
+from sojourn.model.redaction import shown_uri
+from sojourn.timeline.charge import Accounts, Services
+from sojourn.timeline.classes import summed
+from sojourn.timeline.visits import Visits
+from sojourn.timeline.windows import Windows
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+BLAMED, IMBALANCE, DISPATCH = "blamed", "imbalance", "dispatch"
+MOST_REQUESTS = 10
+
+
+def matrix_table(cells: Floats, victims: Sequence[str], culprits: Sequence[str], blamed: float) -> pl.DataFrame:
+    """Victim, culprit, seconds, share, of ``cells`` (victims × culprits; the last culprit: nobody that is known)."""
+    # What rounding left of nothing is nothing.
+    victim, culprit = np.nonzero(cells > 0)
+    seconds = cells[victim, culprit]
+    whom = [*culprits, None]
+    return pl.DataFrame(
+        {
+            "victim": [victims[i] for i in victim.tolist()],
+            "culprit": [whom[i] for i in culprit.tolist()],
+            "seconds": seconds,
+            "share": seconds / blamed if blamed else seconds,
+        },
+        schema={"victim": pl.String, "culprit": pl.String, "seconds": pl.Float64, "share": pl.Float64},
+    ).sort("seconds", "victim", "culprit", descending=[True, False, False], nulls_last=True)
+
+
+def culprits_table(
+    whom: Ints, culprit: Ints, names: Sequence[str], caused: Floats, blamed: float, waited: float
+) -> pl.DataFrame:
+    """Culprit, seconds, share, of_waited, requests: every class, and whoever is not known."""
+    seconds = summed(whom, caused, len(names) + 1)
+    requests = np.append(np.bincount(culprit, minlength=len(names)), int((whom == len(names)).sum()))
+    table = pl.DataFrame(
+        {"culprit": [*names, None], "seconds": seconds, "requests": requests},
+        schema={"culprit": pl.String, "seconds": pl.Float64, "requests": pl.Int64},
+    )
+    return (
+        table.filter(pl.col("culprit").is_not_null() | (pl.col("seconds") > 0))
+        .select(
+            "culprit",
+            "seconds",
+            share=pl.col("seconds") / blamed if blamed else pl.lit(0.0),
+            of_waited=pl.col("seconds") / waited if waited > 0 else pl.lit(0.0),
+            requests="requests",
+        )
+        .sort("seconds", "culprit", descending=[True, False], nulls_last=True)
+    )
+
+
+def victims_table(victim: Ints, names: Sequence[str], asked: Bools, wait: Floats, charged: Accounts) -> pl.DataFrame:
+    """Victim, requests, waited, blamed, imbalance, dispatch: every class of those asked for."""
+    count = len(names)
+    return (
+        pl.DataFrame(
+            {
+                "victim": names,
+                "requests": np.bincount(victim[asked], minlength=count),
+                "waited": summed(victim, wait, count),
+                "blamed": summed(victim, charged.blamed, count),
+                "imbalance": summed(victim, charged.imbalance, count),
+                "dispatch": summed(victim, charged.dispatch, count),
+            },
+            schema_overrides={"victim": pl.String},
+        )
+        .filter(pl.col("requests") > 0)
+        .sort("waited", "victim", descending=[True, False])
+    )
+
+
+def over_time_table(
+    cells: Floats, culprits: Sequence[str], windows: Windows, charged: Accounts, window: Ints
+) -> pl.DataFrame:
+    """Begin, account, culprit, seconds, of ``cells`` (windows × culprits); ``window``: of each request."""
+    begins = windows.begins
+    at, culprit = np.nonzero(cells > 0)
+    whom = [*culprits, None]
+    rows: list[tuple[datetime, str, str | None, float]] = [
+        (begins[w], BLAMED, whom[c], float(cells[w, c])) for w, c in zip(at, culprit, strict=True)
+    ]
+    for account, spent in ((IMBALANCE, charged.imbalance), (DISPATCH, charged.dispatch)):
+        sums = summed(window, spent, windows.count)
+        rows += [(begins[w], account, None, float(sums[w])) for w in np.flatnonzero(sums)]
+    schema = {"begin": INSTANT, "account": pl.String(), "culprit": pl.String(), "seconds": pl.Float64()}
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("begin", "account", "culprit", nulls_last=True)
+
+
+def costliest_requests(
+    found: Visits, services: Services, caused: Floats, names: Sequence[str | None], whom: Ints
+) -> list[dict[str, Any]]:
+    """The requests that most was waited for, with what is known of each."""
+    frame = found.frame
+    ranked = [int(i) for i in np.argsort(-caused, kind="stable")[:MOST_REQUESTS] if caused[i] > 0]
+    return [
+        {
+            "request_id": frame["request_id"][i] if "request_id" in frame.columns else None,
+            "uri": shown_uri(frame["uri"][i]) if "uri" in frame.columns else None,
+            "culprit": names[whom[i]],
+            "upstream": found.backends[found.backend[i]],
+            "arrival": found.base + timedelta(seconds=float(found.arrival[i])),
+            "held": float(services.end[i] - services.begin[i]),
+            "seconds": float(caused[i]),
+        }
+        for i in ranked
+    ]
+
+
+def workers_table(found: Visits) -> list[dict[str, Any]]:
+    """Per backend: upstream, workers, source (how that is known), names (distinct worker values), pool.
+
+    in_one_worker: how many requests one of its workers serves at a time.
+    """
+    known = found.workers
+    return [
+        {
+            "upstream": name,
+            "workers": int(known.count[i]),
+            "source": known.source[i],
+            "names": int(known.names[i]),
+            "pool": found.pools[found.pool[i]],
+            "in_one_worker": known.in_one_worker(i),
+        }
+        for i, name in enumerate(found.backends)
+    ]

@@ -1,0 +1,138 @@
+"""Requests in windows and bins of response time, and resamples of them that keep neighbours together.
+
+Requests that are near in time are alike: they met the same queue. Intervals from resampling single requests would be
+far too narrow, so whole stretches of time are drawn: the circular moving-block bootstrap (Künsch 1989; Politis & Romano
+1992). Every resample is a weight for each of ``WINDOWS`` windows; sums by window and bin are all that has to be held,
+however many requests there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sojourn.model.components import COMPONENTS
+from sojourn.model.frame import INSTANT
+from sojourn.model.measures import exceeding_ranks
+from sojourn.sources.frame_measures import without_upgraded
+
+Floats = npt.NDArray[np.float64]
+
+WINDOWS = 200
+BLOCK = 10  # windows drawn together
+RESAMPLES = 500
+LEVEL = 0.95
+OTHER = "(other)"
+LINEAR, TAIL = 300, 400  # bins even in rank, and even in the logarithm of the share beyond
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Sums of one side, ready for resampling.
+
+    Attributes:
+        requests: (windows, bins) how many.
+        edges: (bins + 1) response times, s, ascending.
+        sums: component -> (windows, bins), s; unknown counts as 0, so that they add up to the response time.
+        groups: values of the group; group_requests: (windows, groups); group_sums: component -> (windows, groups), s.
+    """
+
+    requests: Floats
+    edges: Floats
+    sums: dict[str, Floats]
+    groups: tuple[str | None, ...]
+    group_requests: Floats
+    group_sums: dict[str, Floats]
+
+
+def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
+    """Sums of split rows, upgraded connections (101) left out; at least one request must be left.
+
+    Args:
+        rows: as from ``split_rows``.
+        group: a column.
+        kept: its values to tell apart; the others are ``OTHER`` together, requests without one stay so.
+    """
+    served = without_upgraded(rows)
+    taken = pl.col("request_time")
+    values = served.select(taken.sort()).collect(engine="streaming").to_series().to_numpy()
+    edges = bin_edges(values)
+    start = pl.col("start")
+    first, last = served.select(start.min(), start.max().alias("last")).collect(engine="streaming").row(0)
+    span = max((last - first).total_seconds(), 1e-6)
+    since = (start - pl.lit(first, INSTANT)).dt.total_microseconds() / (span * 1e6)
+    window = (since * WINDOWS).floor().clip(0, WINDOWS - 1).cast(pl.Int32)
+    place = pl.lit(pl.Series(edges[1:-1])).search_sorted(taken, side="right")
+    parts = [pl.col(name).fill_null(0.0).sum().alias(name) for name in COMPONENTS]
+    named = served.with_columns(window=window, bin=place.cast(pl.Int32))
+    binned = named.group_by("window", "bin").agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
+    value = pl.col(group).cast(pl.String)
+    value = pl.when(value.is_null() | value.is_in(list(kept))).then(value).otherwise(pl.lit(OTHER))
+    told = named.with_columns(group=value).group_by("window", "group")
+    grouped = told.agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
+    groups = grouped["group"].unique().sort(nulls_last=True).to_list()
+    codes = pl.DataFrame({"group": groups, "code": range(len(groups))}, schema_overrides={"group": pl.String})
+    grouped = grouped.join(codes, on="group", how="left", nulls_equal=True)
+    count = len(edges) - 1
+    return Blocks(
+        requests=_table(binned, "bin", count, "requests"),
+        edges=edges,
+        sums={name: _table(binned, "bin", count, name) for name in COMPONENTS},
+        groups=tuple(groups),
+        group_requests=_table(grouped, "code", len(groups), "requests"),
+        group_sums={name: _table(grouped, "code", len(groups), name) for name in COMPONENTS},
+    )
+
+
+def bin_edges(ordered: Floats) -> Floats:
+    """Edges of bins for values (at least one) in ascending order: fine in the middle, and finer in the tail.
+
+    Two edges at least; values that are all alike lie in one bin of no width.
+    """
+    even = np.linspace(0, len(ordered) - 1, min(LINEAR, len(ordered))).round().astype(np.int64)
+    edges = np.unique(ordered[np.union1d(even, exceeding_ranks(len(ordered), TAIL))])
+    return edges if len(edges) > 1 else np.repeat(edges, 2)
+
+
+def resampled_windows(seed: int, resamples: int = RESAMPLES) -> Floats:
+    """(resamples, windows): how often each window is in each resample; blocks go on from the end at the beginning."""
+    rng = np.random.default_rng(seed)
+    begins = rng.integers(0, WINDOWS, size=(resamples, WINDOWS // BLOCK))
+    drawn = (begins[:, :, None] + np.arange(BLOCK)) % WINDOWS
+    weights = np.zeros((resamples, WINDOWS))
+    np.add.at(weights, (np.arange(resamples)[:, None, None], drawn), 1.0)
+    return weights
+
+
+def quantiles_of(found: Blocks, weights: Floats, levels: Sequence[float]) -> Floats:
+    """(resamples, levels): quantiles of the response time, linear within a bin, s."""
+    below = np.cumsum(weights @ found.requests, axis=1)
+    made = np.empty((len(weights), len(levels)))
+    for row, passed in enumerate(below):
+        for column, level in enumerate(levels):
+            wanted = level * passed[-1]
+            place = min(int(np.searchsorted(passed, wanted)), len(passed) - 1)
+            before = passed[place - 1] if place else 0.0
+            part = (wanted - before) / max(passed[place] - before, 1e-12)
+            made[row, column] = found.edges[place] + part * (found.edges[place + 1] - found.edges[place])
+    return made
+
+
+def tail_means(found: Blocks, weights: Floats, level: float) -> dict[str, Floats]:
+    """Component -> (resamples) its mean over the slowest 1 - level; of the bin at the border, as much as is needed."""
+    requests = weights @ found.requests
+    wanted = (1 - level) * requests.sum(axis=1, keepdims=True)
+    beyond = np.cumsum(requests[:, ::-1], axis=1)[:, ::-1] - requests
+    share = np.clip((wanted - beyond) / np.maximum(requests, 1e-12), 0, 1)
+    whole = np.maximum((share * requests).sum(axis=1), 1e-12)
+    return {name: (share * (weights @ sums)).sum(axis=1) / whole for name, sums in found.sums.items()}
+
+
+def _table(table: pl.DataFrame, across: str, count: int, value: str) -> Floats:
+    made = np.zeros((WINDOWS, count))
+    made[table["window"].to_numpy(), table[across].to_numpy()] = table[value].to_numpy()
+    return made

@@ -1,0 +1,150 @@
+"""``sojourn watch``: what is slow right now?
+
+Measures, of the requests that ended in the last ten seconds, minute and ten minutes, what ``sojourn split`` measures:
+the time from the stamp to the app's start, and from there to its response headers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sojourn.cli.common import pipe_closed_early_is_fine
+from sojourn.cli.sources import nothing
+from sojourn.model.errors import SojournError
+from sojourn.model.groups import GROUPS
+from sojourn.model.verdict import SLO
+
+if TYPE_CHECKING:
+    from sojourn.watch.view import View
+    from sojourn.watch.watcher import Choice, Watcher
+
+WIDTH, LEAST_WIDTH = 80, 40
+
+
+def watch(
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG...", help="Logs that are being written, globs of them, folders of runs, named pipes, -."
+        ),
+    ],
+    by: Annotated[str, typer.Option("--by", metavar="|".join(GROUPS), help="Group by this column at first.")] = "route",
+    where: Annotated[
+        str, typer.Option("--filter", metavar="TEXT", help="Only requests with this text in a group, or COLUMN=VALUE.")
+    ] = "",
+    every: Annotated[float, typer.Option(metavar="S", min=0.2, max=3600, help="Redraw every S seconds.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the last ten minutes once, and exit.")] = False,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Read the whole log, as a replay: its own last instant is now.")
+    ] = False,
+    slo: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy.")
+    ] = SLO,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object: with --once, otherwise one a line every S seconds.")
+    ] = False,
+) -> None:
+    """Watch a log while it is written: is there a queue now?
+
+    Of the requests that ended in the last 10 s, minute and ten minutes: queueing, service, errors, what was waited
+    for, and the depth of every backend. Keys: q quits, ? shows the others. Survives rotation.
+    """
+    if by not in GROUPS:
+        raise typer.BadParameter(f"{by!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
+    from sojourn.watch.watcher import Choice  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+    choice = Choice(by, where)
+    if once:
+        _once(logs, choice, slo, as_json)
+        return
+    on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown", ""}
+    drawn = on_terminal and not as_json
+    from sojourn.watch.opened import opened  # noqa: PLC0415
+
+    watcher = opened(logs, from_start=from_start, slo=slo)
+    try:
+        if drawn:
+            _drawn(watcher, choice, every)
+        else:
+            _again_and_again(watcher, every, choice, _as_line if as_json else _as_block)
+    finally:
+        watcher.close()
+
+
+def _once(logs: list[str], choice: Choice, slo: float, as_json: bool) -> None:
+    from sojourn.watch.opened import read_once  # noqa: PLC0415
+
+    wall = datetime.now(UTC)
+    watcher = read_once(logs, wall, slo=slo)
+    view = watcher.view(choice, wall, watcher.last_words(wall))
+    watcher.close()
+    if as_json or view.held:
+        with pipe_closed_early_is_fine():
+            sys.stdout.write(_as_json(view, indent=2) if as_json else _as_text(view))
+    if not view.held:
+        raise SojournError(nothing(view.records))
+
+
+def _drawn(watcher: Watcher, choice: Choice, every: float) -> None:
+    from sojourn.watch.keys import Looking  # noqa: PLC0415
+    from sojourn.watch.screen import Looks  # noqa: PLC0415
+    from sojourn.watch.terminal import speaks_utf8, watch_terminal  # noqa: PLC0415
+
+    watch_terminal(watcher, Looking(choice, Looks(every=every, ascii_only=not speaks_utf8())))
+
+
+def _again_and_again(watcher: Watcher, every: float, choice: Choice, text_of: Callable[[View], str]) -> None:
+    """Print every so often, until there is nothing more to come."""
+    from sojourn.watch.terminal import LOOK  # noqa: PLC0415
+
+    watcher.catch_up(datetime.now(UTC))
+    with pipe_closed_early_is_fine():
+        while True:
+            wall = datetime.now(UTC)
+            watcher.read(wall)
+            sys.stdout.write(text_of(watcher.view(choice, wall)))
+            sys.stdout.flush()
+            if watcher.ended and not watcher.behind:
+                return
+            due = time.monotonic() + every
+            while (left := due - time.monotonic()) > 0 and not watcher.ended:
+                watcher.look()
+                time.sleep(min(left, LOOK))
+
+
+def _as_json(view: View, indent: int | None = None) -> str:
+    from sojourn.analyses.split.result import rounded  # noqa: PLC0415
+
+    return json.dumps(rounded(view.to_dict()), indent=indent) + "\n"
+
+
+def _as_line(view: View) -> str:
+    return _as_json(view)
+
+
+def _as_block(view: View) -> str:
+    return _as_text(view) + "\n"
+
+
+def _as_text(view: View) -> str:
+    from sojourn.watch.screen import Looks, screen, text_of  # noqa: PLC0415
+    from sojourn.watch.terminal import speaks_utf8  # noqa: PLC0415
+
+    columns = os.environ.get("COLUMNS", "")
+    width = max(int(columns), LEAST_WIDTH) if columns.isdecimal() else _terminal_width()
+    return text_of(screen(view, Looks(ascii_only=not speaks_utf8(), keys=False), width))
+
+
+def _terminal_width() -> int:
+    try:
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns, LEAST_WIDTH)
+    except (OSError, ValueError):
+        return WIDTH
