@@ -12,30 +12,23 @@ In a notebook, ``result`` alone shows its table, and ``sojourn.plots.ccdf(result
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sojourn.model.errors import SojournError
+from sojourn.model.errors import SojournError as SojournError
 from sojourn.model.result import display_with
+from sojourn.model.version import version
 
-if TYPE_CHECKING:
-    from sojourn import plots
-    from sojourn.analyses.split.analysis import SplitResult, split
-    from sojourn.api.around import clock, look, tiers, wire
-    from sojourn.api.load import capacity, compare, laws, whatif
-    from sojourn.api.pages import write_movie, write_report
-    from sojourn.api.simulated import simulate
-    from sojourn.api.waiting import blame, depth, goodput, visits
-    from sojourn.doctor import diagnose
-    from sojourn.model.frame import Requests
-    from sojourn.sources.requests import read
-
-    __version__: str
-
-__all__ = [
-    "Requests", "SojournError", "SplitResult", "__version__", "blame", "capacity", "clock", "compare", "depth",
-    "diagnose", "goodput", "laws", "look", "plots", "read", "simulate", "split", "tiers", "visits", "whatif", "wire",
-    "write_movie", "write_report",
-]  # fmt: skip
+# What no question brings. Loaded on first use: the command line answers --help without starting Polars and DuckDB.
+_HOMES = {
+    "Requests": "sojourn.model.frame",
+    "diagnose": "sojourn.doctor.doctor",
+    "read": "sojourn.sources.requests",
+    "visits": "sojourn.timeline.visits_of",
+    "write_movie": "sojourn.movie.run",
+    "write_report": "sojourn.report.write",
+}
+_PACKAGES = ("plots",)
+_VALUES = ("SojournError", "__version__")
 
 
 def _display() -> Any:
@@ -46,52 +39,28 @@ def _display() -> Any:
 
 display_with(_display)
 
-# Loaded on first use: the command line answers --help without starting Polars and DuckDB.
-_HOMES = {
-    "Requests": "sojourn.model.frame",
-    "SplitResult": "sojourn.analyses.split.analysis",
-    "blame": "sojourn.api.waiting",
-    "capacity": "sojourn.api.load",
-    "clock": "sojourn.api.around",
-    "compare": "sojourn.api.load",
-    "depth": "sojourn.api.waiting",
-    "diagnose": "sojourn.doctor",
-    "goodput": "sojourn.api.waiting",
-    "laws": "sojourn.api.load",
-    "look": "sojourn.api.around",
-    "read": "sojourn.sources.requests",
-    "simulate": "sojourn.api.simulated",
-    "split": "sojourn.analyses.split.analysis",
-    "tiers": "sojourn.api.around",
-    "visits": "sojourn.api.waiting",
-    "whatif": "sojourn.api.load",
-    "wire": "sojourn.api.around",
-    "write_movie": "sojourn.api.pages",
-    "write_report": "sojourn.api.pages",
-}
-_PACKAGES = ("plots",)
+
+def _public() -> dict[str, str]:
+    """Name -> module, of everything this package offers."""
+    from sojourn.analyses import questions  # noqa: PLC0415 - only where something is asked for
+
+    made = {name: f"{each.package}.{module}" for each in questions() for name, module in each.public.items()}
+    return {**made, **_HOMES}
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module  # noqa: PLC0415
 
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
     if name in _PACKAGES:
         return import_module(f"sojourn.{name}")
     if name == "__version__":
-        return _version()
+        return version()
+    if name == "__all__":
+        return sorted((*_public(), *_PACKAGES, *_VALUES))
+    if not name.startswith("_") and name in (public := _public()):
+        return getattr(import_module(public[name]), name)
     raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - takes its time to load
-
-    try:
-        return version("sojourn")
-    except PackageNotFoundError:  # imported from a checkout that was never installed
-        return "0+unknown"
+    return sorted({*globals(), *_public(), *_PACKAGES, *_VALUES})

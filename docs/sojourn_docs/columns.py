@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import polars as pl
-from sojourn.analyses.split.analysis import checked_split
 from sojourn.model.components import COMPONENTS, SPAN_FACTS
 from sojourn.model.frame import SCHEMA
+from sojourn.sources.rows import checked_split
 
 from sojourn_docs import NOTE
 

@@ -43,7 +43,7 @@ def write_pictures(run: Run, requests: Requests | None, folder: Path) -> None:
 
 def case_rows(requests: Requests, case: CaseResult) -> pl.LazyFrame:
     """Return the split rows of one case, warm-up included."""
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     return split_requests(requests, where={"service": case.name}).rows
 

@@ -43,7 +43,7 @@ def write_report(
     A run of one case has the whole split of its log. Several cases are several loads: each has its own split and audit,
     and there are none of all of them together.
     """
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
 
     from sojourn_lab.case_picture import case_picture  # noqa: PLC0415
@@ -70,7 +70,7 @@ def write_report(
 
 def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
     """Return the splits of every case's measured windows, one of each round; without cases that have no request."""
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     splits: dict[str, list[SplitResult]] = {}
     for case in run.cases:

@@ -27,7 +27,7 @@ def run_requests(access_log: Path, spans: Sequence[Path]) -> Requests:
 
 def case_split(requests: Requests, case: str, since: float, until: float) -> dict[str, Any]:
     """Return `sojourn split --json` for one case's window (unix seconds); LabError if it cannot be had."""
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     try:
         return split_requests(requests, since=since, until=until, where={"service": case}).to_dict()
@@ -37,7 +37,7 @@ def case_split(requests: Requests, case: str, since: float, until: float) -> dic
 
 def case_response_time(requests: Requests, case: str) -> dict[str, float | None]:
     """Return the response times of a whole case, warm-up included, as `sojourn split --json` has them; or LabError."""
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     try:
         found: dict[str, float | None] = split_requests(requests, where={"service": case}).to_dict()["response_time"]
@@ -48,7 +48,7 @@ def case_response_time(requests: Requests, case: str) -> dict[str, float | None]
 
 def case_what_if(requests: Requests, case: str, change: dict[str, Any]) -> dict[str, Any]:
     """Return `sojourn whatif --json` for one change to a whole case, warm-up included; LabError if it cannot be had."""
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
     from sojourn.analyses.whatif.analysis import whatif  # noqa: PLC0415
 
     try:
@@ -68,7 +68,7 @@ def logged(requests: Requests, case: str) -> bool:
 
 def write_parquet(requests: Requests, parquet: Path) -> None:
     """Write requests.parquet of the whole log, warm-ups included; LabError if that fails."""
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     try:
         split_requests(requests).write_parquet(parquet)

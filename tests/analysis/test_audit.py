@@ -7,7 +7,7 @@ import random
 import pytest
 from analysis_support import frame, span, spans
 from sojourn.analyses.audit.analysis import audit
-from sojourn.analyses.split.analysis import split_rows
+from sojourn.sources.rows import split_rows
 
 
 def audited(rows: list[dict[str, object]]):

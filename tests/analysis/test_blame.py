@@ -20,7 +20,7 @@ from sojourn.analyses.blame.analysis import BlameResult, blame, blame_by_minute,
 from sojourn.analyses.blame.chain import chain_of
 from sojourn.analyses.blame.charts import matrix_cells, over_time_parts
 from sojourn.analyses.blame.section import blame_section
-from sojourn.analyses.split.analysis import checked_split
+from sojourn.sources.rows import checked_split
 from sojourn.timeline.charge import accounts, services_of
 from sojourn.timeline.classes import OTHER, having
 from sojourn.timeline.visits import Visits, visits

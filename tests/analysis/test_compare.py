@@ -20,7 +20,7 @@ from sojourn import SojournError, SplitResult
 from sojourn.analyses.compare.analysis import Comparison, compare
 from sojourn.analyses.compare.charts import changes, composition
 from sojourn.analyses.compare.section import compare_section
-from sojourn.analyses.split.analysis import split_requests
+from sojourn.analyses.split.run import split_requests
 from sojourn.cli import app
 from sojourn.model.components import COMPONENTS
 from sojourn.present.terminal import show

@@ -7,8 +7,8 @@ import pytest
 from analysis_support import frame, span, spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sojourn.analyses.split.analysis import checked_split
 from sojourn.model.components import COMPONENTS, component_sum
+from sojourn.sources.rows import checked_split
 
 
 def split_of(*rows: dict[str, object], spans: pl.DataFrame | None = None) -> list[dict[str, object]]:

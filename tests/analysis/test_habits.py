@@ -116,7 +116,7 @@ def test_an_unexpected_error_is_a_sentence(
         def fail(*_: object, error: Exception = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("sojourn.analyses.split.analysis.split", fail)
+        monkeypatch.setattr("sojourn.analyses.split.run.split", fail)
         assert ended(["split", str(RAMP)], monkeypatch) == 1
         assert words in capfd.readouterr().err
     monkeypatch.setenv("SOJOURN_DEBUG", "1")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import typer
 from sojourn.cli import app, main
-from sojourn.cli.completion import BALANCERS, COLUMNS, DISCIPLINES
 from sojourn.cli.config import without_secrets
 from sojourn.cli.defaults import NEVER
+from sojourn.command.completion import BALANCERS, COLUMNS, DISCIPLINES
 from sojourn.model.frame import SCHEMA
 from sojourn.queueing import system
 

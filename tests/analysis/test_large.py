@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 import sojourn
 from simulator import Settings, as_lines, simulated_log
+from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS
-from sojourn.model.statistics import Summary, summaries, summary_exprs, summary_of
+from sojourn.model.statistics import summaries, summary_exprs, summary_of
 from sojourn.readers import spool
 from sojourn.sources import out_of_core as large
 

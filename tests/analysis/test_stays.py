@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from sojourn.analyses.depth.charts_sequence import FOR_NOBODY, NOTHING_TELLS, WAITING, WORKING, sequence_chart
-from sojourn.analyses.split.analysis import split
+from sojourn.analyses.split.run import split
 from sojourn.model.errors import SojournError
 from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, STAY, TURNED_AWAY, stays, stays_around
 

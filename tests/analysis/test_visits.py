@@ -10,7 +10,7 @@ import pytest
 import sojourn
 from analysis_support import frame, span, spans
 from pool_simulator import EPOCH, PoolSettings, PoolTruth, as_lines, simulated_pool, span_lines
-from sojourn.analyses.split.analysis import checked_split
+from sojourn.sources.rows import checked_split
 from sojourn.timeline.visits import SAID, SEEN, TOLD, Visits, most_at_once, visits
 
 ANSWERED = {

@@ -58,7 +58,7 @@ def lines_of(pool: Path, seconds: float) -> list[str]:
 
 def test_ten_minutes_are_the_split_of_the_same_lines(pool: Path, seen: View) -> None:
     split = sojourn.split(pool, by=["route"]).to_dict()
-    found = sojourn.analyses.split.result.rounded(seen.windows["10m"].to_dict("route"))
+    found = sojourn.model.formatting.rounded(seen.windows["10m"].to_dict("route"))
     assert found["requests"] == split["requests"] == 4_000
     for key in ("response_time", "queueing_share"):
         assert found[key] == split[key]
@@ -255,7 +255,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"")
     with watching(tmp_path / "log") as watcher:
         view = watcher.view(Choice(), datetime.now(UTC))
-    json.dumps(sojourn.analyses.split.result.rounded(view.to_dict()))
+    json.dumps(sojourn.model.formatting.rounded(view.to_dict()))
     text = text_of(screen(view, Looks(), 80))
     assert "no record yet" in text
     assert "No request ended" in text

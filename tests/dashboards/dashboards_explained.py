@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 from dashboards_support import END
 from sojourn.analyses.blame.by_minute import blame_by_minute
-from sojourn.analyses.split.analysis import split
+from sojourn.analyses.split.run import split
 from sojourn.timeline.visits import visits
 
 

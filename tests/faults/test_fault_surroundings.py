@@ -87,7 +87,7 @@ def test_an_engine_that_panics_is_a_sentence(
     def panics(*_: Any, **__: Any) -> None:
         raise PanicException("Too many open files")
 
-    monkeypatch.setattr("sojourn.analyses.split.analysis.split", panics)
+    monkeypatch.setattr("sojourn.analyses.split.run.split", panics)
     assert ended(["split", str(SHOP)], monkeypatch) == 1
     said = capfd.readouterr().err
     assert said.startswith("sojourn: this is a fault of sojourn's own: PanicException: Too many open files.")

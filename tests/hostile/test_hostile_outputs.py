@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from hostile_house import FIRST, House, Said, built, every_command, ran
 from hostile_text import PIECES, bare, name, obeyed, uncoloured
-from sojourn.cli.common import doing
+from sojourn.command.progress import doing
 from sojourn.model.formatting import printable
 from sojourn_lab.cli_parts import print_json
 

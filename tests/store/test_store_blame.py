@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.analyses.blame.store import KEYS, Explained, explain_store
-from sojourn.analyses.split.analysis import split
+from sojourn.analyses.split.run import split
 from sojourn.analyses.tiers.analysis import tiers
 from sojourn.sources.traces import read_traces
 from sojourn.store import load

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sojourn.analyses.split.analysis import split
+from sojourn.analyses.split.run import split
 from sojourn.store import init, load, migrate
 from sojourn.store.migrate import migrations
 from store_support import BASE, ask, one, record, tell, write_log

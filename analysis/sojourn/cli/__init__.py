@@ -10,34 +10,22 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from sojourn.analyses.blame import command as blame_verb
-from sojourn.analyses.capacity import command as capacity_verb
-from sojourn.analyses.clock import command as clock_verb
-from sojourn.analyses.compare import command as compare_verb
-from sojourn.analyses.depth import command as depth_verb
-from sojourn.analyses.goodput import command as goodput_verb
-from sojourn.analyses.kernel import command as kernel_verb
-from sojourn.analyses.laws import command as laws_verb
-from sojourn.analyses.simulate import command as simulate_verb
-from sojourn.analyses.split import command as split_verb
-from sojourn.analyses.tiers import command as tiers_verb
-from sojourn.analyses.whatif import command as whatif_verb
-from sojourn.analyses.wire import command as pcap_verb
-from sojourn.cli import capture as capture_verb
-from sojourn.cli import config as config_verb
-from sojourn.cli import store as store_verb
-from sojourn.cli.common import pipe_closed_early_is_fine
+from sojourn.analyses import questions
+from sojourn.cli.capture import capture
+from sojourn.cli.config import config as print_defaults
 from sojourn.cli.defaults import ConfigError, Defaults, config_files, defaults_of
+from sojourn.cli.store import app as store
 from sojourn.cli.streams import made_usable
 from sojourn.cli.verbs import GIVEN, Verbs, missing
-from sojourn.doctor import command as doctor_verb
+from sojourn.command.progress import pipe_closed_early_is_fine
+from sojourn.doctor.command import doctor
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
-from sojourn.movie import command as movie_verb
-from sojourn.plots import command as plot_verb
+from sojourn.movie.command import movie
+from sojourn.plots.command import plot
 from sojourn.present.signals import ended_in_order
-from sojourn.report import command as report_verb
-from sojourn.watch import command as watch_verb
+from sojourn.report.command import report
+from sojourn.watch.command import watch
 
 app = typer.Typer(
     name="sojourn",
@@ -47,27 +35,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("split")(split_verb.split)
-app.command("blame")(blame_verb.blame)
-app.command("depth")(depth_verb.depth)
-app.command("whatif")(whatif_verb.whatif)
-app.command("goodput")(goodput_verb.goodput)
-app.command("laws")(laws_verb.laws)
-app.command("capacity")(capacity_verb.capacity)
-app.command("compare")(compare_verb.compare)
-app.command("tiers")(tiers_verb.tiers)
-app.command("clock")(clock_verb.clock)
-app.command("capture")(capture_verb.capture)
-app.command("pcap")(pcap_verb.pcap)
-app.command("simulate")(simulate_verb.simulate)
-app.command("kernel")(kernel_verb.kernel)
-app.command("report")(report_verb.report)
-app.command("plot")(plot_verb.plot)
-app.command("movie")(movie_verb.movie)
-app.command("watch")(watch_verb.watch)
-app.command("doctor")(doctor_verb.doctor)
-app.command("config")(config_verb.config)
-app.add_typer(store_verb.app, name="store")
+for question in questions():
+    app.command(question.verb)(question.load("command", question.verb))
+app.command("capture")(capture)
+app.command("report")(report)
+app.command("plot")(plot)
+app.command("movie")(movie)
+app.command("watch")(watch)
+app.command("doctor")(doctor)
+app.command("config")(print_defaults)
+app.add_typer(store, name="store")
 
 
 def _version(wanted: bool) -> None:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.common import doing
-from sojourn.cli.sources import AsJson
+from sojourn.command.options import AsJson
+from sojourn.command.progress import doing
 from sojourn.model.formatting import counted, duration, percent, printable
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
-from sojourn.cli.sources import AsJson, WorkersOption, workers_of
+from sojourn.command.options import AsJson, WorkersOption, workers_of
+from sojourn.command.progress import instant, pairs, pipe_closed_early_is_fine, reading_bar
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, printable, tally
 

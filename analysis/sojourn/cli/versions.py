@@ -10,19 +10,19 @@ ENGINES = {"polars": "polars", "duckdb": "duckdb", "numba": "numba", "chdb-core"
 
 def versions() -> str:
     """``sojourn 0.1.0 (python 3.11.2, polars 1.34.0, …)``; what is not installed is left out."""
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - takes its time to load
+    from importlib import metadata  # noqa: PLC0415 - takes its time to load
 
-    from sojourn import __version__  # noqa: PLC0415
+    from sojourn.model.version import version  # noqa: PLC0415
 
     parts = [f"python {platform.python_version()}"]
     for distribution, name in ENGINES.items():
         try:
-            parts.append(f"{name} {version(distribution)}")
-        except PackageNotFoundError:
+            parts.append(f"{name} {metadata.version(distribution)}")
+        except metadata.PackageNotFoundError:
             continue
     if vega := _vega_lite():
         parts.append(f"vega-lite {vega}")
-    return f"sojourn {__version__} ({', '.join(parts)})"
+    return f"sojourn {version()} ({', '.join(parts)})"
 
 
 def _vega_lite() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from sojourn.analyses.split.analysis import split
+from sojourn.analyses.split.run import split
 from sojourn.doctor.facts import facts_of_rows
 from sojourn.doctor.findings import ADD, ERROR, Diagnosis, Finding
 from sojourn.doctor.log_sniff import Sniffed, sniff_findings, sniffed

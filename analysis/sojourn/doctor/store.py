@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
 
-from sojourn.analyses.split.analysis import split
+from sojourn.analyses.split.run import split
 from sojourn.doctor.facts import EARLY, MOST_BACKENDS, SHOWN, STREAMED, Facts
 from sojourn.doctor.findings import ERROR, INFO, RUN, WARNING, Diagnosis, Finding
 from sojourn.doctor.requests import checked_requests, request_findings

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -138,3 +139,24 @@ def duration(seconds: float | None) -> str:
             rest = whole % size // small
             return f"{whole // size} {unit} {rest} {lower}" if rest else f"{whole // size} {unit}"
     return f"{whole} s"
+
+
+def rounded(value: Any) -> Any:
+    """``value`` with every float in it rounded to a nanosecond's digits, and instants as text.
+
+    No 0.30000000000000004 reaches a reader.
+    """
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, float):
+        return round(value, 9) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(inner) for inner in value]
+    return value
+
+
+def group_name(value: object) -> str:
+    """A group's value for a table; a dash for requests that have none."""
+    return "–" if value is None or value == "" else printable(value, 80)

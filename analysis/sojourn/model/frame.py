@@ -99,6 +99,11 @@ class Selection:
         return cls(_instant(since), _instant(until), dict(where or {}))
 
     @property
+    def narrows(self) -> bool:
+        """Whether it can leave a request out."""
+        return self.since is not None or self.until is not None or bool(self.where)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns it looks at."""
         bounded = self.since is not None or self.until is not None

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.components import COMPONENTS
+from sojourn.model.figures import Summary
 from sojourn.model.known import Known
 from sojourn.model.one_worker import Overlap
-from sojourn.model.statistics import Summary
 
 Row = dict[str, Any]
 

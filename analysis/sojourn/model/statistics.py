@@ -6,13 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
-FIGURES = ("mean", *QUANTILES, "max")
-Summary = dict[str, float | None]
-Floats = npt.NDArray[np.float64]
+from sojourn.model.figures import FIGURES, QUANTILES, Floats, Summary, summary
 
 
 def summary_exprs(column: str) -> list[pl.Expr]:
@@ -32,27 +28,6 @@ def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
     found = rows.select(pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
     # A copy of one's own: what polars calls writable may share its memory with the frame.
     return {column: summary(found[column].drop_nulls().to_numpy().copy()) for column in columns}
-
-
-def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:
-    """Quantiles, linear between order statistics; None of no values. ``values`` are put into another order."""
-    if not len(values):
-        return [None for _ in levels]
-    places = [(len(values) - 1) * level for level in levels]
-    values.partition(sorted({rank for place in places for rank in (math.floor(place), math.ceil(place))}))
-    found: list[float | None] = []
-    for place in places:
-        below, above = values[math.floor(place)], values[math.ceil(place)]
-        found.append(float(below + (above - below) * (place - math.floor(place))))
-    return found
-
-
-def summary(values: Floats) -> Summary:
-    """Mean, quantiles and maximum. ``values`` are put into another order."""
-    if not len(values):
-        return {"mean": None, **dict.fromkeys(QUANTILES), "max": None}
-    mean, most = float(values.mean()), float(values.max())
-    return {"mean": mean, **dict(zip(QUANTILES, quantiles(values, list(QUANTILES.values())), strict=True)), "max": most}
 
 
 def trend(values: Floats) -> float:

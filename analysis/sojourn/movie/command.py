@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import doing, instant
-from sojourn.cli.sources import (
+from sojourn.command.answer import print_json
+from sojourn.command.options import (
     AsJson,
     Quiet,
     Sources,
     Spans,
     Where,
     WorkersOption,
-    answer,
     column_of,
-    split_of,
     workers_of,
 )
+from sojourn.command.progress import doing, instant
+from sojourn.command.reading import requests_of
+from sojourn.sources.opened import OpenedRequests
 
 if TYPE_CHECKING:
-    from sojourn.analyses.split.result import SplitResult
+    pass
 
 LEAD = timedelta(minutes=5)
 """Read before ``--since``: whoever came before it may still be in the line."""
@@ -101,8 +102,10 @@ def movie(
     column = column or _of_a_run(sources, each)
     columns = (column,) if column else ()
 
-    def read(named: list[str]) -> SplitResult:
-        return split_of(named, spans=spans, since=earlier, until=_text(end), where=where, columns=columns, quiet=quiet)
+    def read(named: list[str]) -> OpenedRequests:
+        return requests_of(
+            named, spans=spans, since=earlier, until=_text(end), where=where, columns=columns, quiet=quiet
+        )
 
     queues = {name: read([source]) for name, source in _named(sources).items()} if each else {"": read(sources)}
     with doing(quiet) as say:
@@ -112,9 +115,13 @@ def movie(
             only=only or (), backends=backends or (), since=begin, until=end,
         )  # fmt: skip
         write_film(film, out, seconds=seconds, speed=speed, theme=theme, fps=fps, width=width, at=at)
+    if as_json:
+        print_json({"out": os.fspath(out), **film.to_dict()})
+        return
     from sojourn.movie.section import movie_section  # noqa: PLC0415
+    from sojourn.present.terminal import show  # noqa: PLC0415
 
-    answer({"out": os.fspath(out), **film.to_dict()}, movie_section(film, out), as_json=as_json)
+    show(movie_section(film, out))
 
 
 def _of_a_run(sources: list[str], each: bool) -> str | None:

@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 
-from sojourn import __version__
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
+from sojourn.model.version import version
 from sojourn.movie.film import Film
 from sojourn.movie.layout import FEW
 from sojourn.movie.scenes import Floats, Scene
@@ -75,7 +75,7 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
             queueing=QUEUEING,
             service=SERVICE,
             other=OTHER,
-            version=__version__,
+            version=version(),
         )
     )
 

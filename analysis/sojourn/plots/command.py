@@ -5,8 +5,6 @@ Measures what the analysis does that the chart belongs to, from and to the event
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import doing, pipe_closed_early_is_fine
-from sojourn.cli.completion import COLUMNS, beginning
-from sojourn.cli.sources import (
+from sojourn.analyses import report_columns
+from sojourn.analyses.split.command import read_split
+from sojourn.command.answer import print_json
+from sojourn.command.completion import COLUMNS, beginning
+from sojourn.command.options import (
     AsJson,
     Quiet,
     Since,
@@ -26,9 +26,9 @@ from sojourn.cli.sources import (
     Where,
     WorkersOption,
     column_of,
-    split_of,
     workers_of,
 )
+from sojourn.command.progress import doing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
@@ -109,15 +109,11 @@ def plot(
         for path in out or ():
             save(found, path, theme=theme, width=width, height=height, scale=scale, title=title)
     if as_json:
-        from sojourn.analyses.split.result import rounded  # noqa: PLC0415
-
         shown = {
             "kind": name, "title": found.title, "caption": found.caption, "reading": found.reading,
             "files": [str(path) for path in out or ()], "data": tables_of(specification(found.chart())),
         }  # fmt: skip
-        with pipe_closed_early_is_fine():
-            json.dump(rounded(shown), sys.stdout, indent=2)
-            sys.stdout.write("\n")
+        print_json(shown)
         return
     from rich.console import Console  # noqa: PLC0415
 
@@ -172,9 +168,7 @@ def _split(
     columns: tuple[str, ...] | None = None
     groups: tuple[str, ...] = (group,)
     if kind.section != SPLIT or group not in GROUPS:
-        from sojourn.report.build import COLUMNS  # noqa: PLC0415
-
-        columns, groups = (*(COLUMNS if kind.section != SPLIT else ()), group), ()
-    return split_of(
+        columns, groups = (*(report_columns() if kind.section != SPLIT else ()), group), ()
+    return read_split(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, by=groups, quiet=quiet
     )

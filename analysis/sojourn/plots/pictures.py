@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from sojourn.analyses import question
+from sojourn.analyses.question import ReportContext
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import is_extra
@@ -51,12 +53,12 @@ def picture(
     if asked.section == OWN:
         from sojourn.analyses.depth.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
 
-        return sequence_picture(result)
-    from sojourn.report.build import section_of  # noqa: PLC0415 - each analysis takes its time to load
-
+        return sequence_picture(result.rows)
     if asked.by:
         _checked(result, by)
-    section = section_of(result, asked.section, by=by if asked.by else "route", workers=workers, slo=slo)
+    context = ReportContext(result, by if asked.by else "route", workers, slo)
+    section = context.section(question(asked.section))
+    assert section is not None  # noqa: S101 - every kind is of a question that these requests allow
     found = next((each for each in section.pictures if each.key == asked.key), None)
     if found is None:
         raise SojournError(f"there is nothing to draw as {kind}: {section.sentence}")

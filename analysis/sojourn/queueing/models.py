@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from sojourn.model.figures import QUANTILES
 from sojourn.queueing import theory
 from sojourn.queueing.processes import Process
 from sojourn.queueing.system import System
-
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
 
 @dataclass(frozen=True)

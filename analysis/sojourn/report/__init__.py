@@ -1,5 +1,5 @@
-"""One self-contained HTML file: opens without a network, and hostile text in a log does nothing in it."""
+"""The report: every analysis of the same requests on one page."""
 
-from sojourn.report.html import write_html
+from sojourn.report.html import html, write_html
 
-__all__ = ["write_html"]
+__all__ = ["html", "write_html"]

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import doing
-from sojourn.cli.sources import (
+from sojourn.analyses import report_columns
+from sojourn.analyses.split.command import read_split
+from sojourn.command.options import (
     CapturesOption,
     Quiet,
     Since,
@@ -24,16 +25,16 @@ from sojourn.cli.sources import (
     Where,
     WorkersOption,
     column_of,
-    split_of,
     workers_of,
 )
+from sojourn.command.progress import doing
 from sojourn.model.formatting import printable
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.verdict import SLO
 
 if TYPE_CHECKING:
     from sojourn.analyses.split.result import SplitResult
-    from sojourn.report.short import Line
+    from sojourn.present.page import Line
 
 
 def report(
@@ -55,18 +56,18 @@ def report(
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
     column, told = column_of(by), workers_of(workers)
-    from sojourn.analyses.split.analysis import with_wire  # noqa: PLC0415
+    from sojourn.analyses.split.run import with_wire  # noqa: PLC0415
     from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415
     from sojourn.report import write_html  # noqa: PLC0415
-    from sojourn.report.build import COLUMNS, sections_of, traces_of  # noqa: PLC0415
+    from sojourn.report.build import sections_of, traces_of  # noqa: PLC0415
     from sojourn.report.short import in_short  # noqa: PLC0415
 
-    columns = (*COLUMNS, *(WIRE_COLUMNS if captures else ()), column)
-    result = split_of(
+    columns = (*report_columns(), *(WIRE_COLUMNS if captures else ()), column)
+    result = read_split(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, by=DEFAULT_GROUPS, slo=slo,
         quiet=quiet,
     )  # fmt: skip
-    earlier = split_of(before, columns=columns, where=where, quiet=quiet) if before else None
+    earlier = read_split(before, columns=columns, where=where, quiet=quiet) if before else None
     with doing(quiet) as say:
         if captures:
             say("reading packets")

@@ -7,22 +7,12 @@ beyond: a section that found nothing to be claimed has no ``short``, and one who
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sojourn.analyses.split.pictures import any_served
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.formatting import counted, duration, formatted
+from sojourn.present.page import Line
 from sojourn.present.section import Section
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line: what it answers, the sentences, and the keys of the sections that say more."""
-
-    label: str
-    text: str
-    more: tuple[tuple[str, str], ...] = ()
-    doubtful: bool = False
 
 
 def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:

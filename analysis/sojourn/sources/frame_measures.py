@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
+from sojourn.model.figures import Summary, quantiles, summary
 from sojourn.model.frame import INSTANT
 from sojourn.model.known import Known
 from sojourn.model.measures import (
@@ -25,7 +26,7 @@ from sojourn.model.measures import (
     microseconds_between,
 )
 from sojourn.model.one_worker import LOOKED_AT, TICKS, Overlap, app_instants, overlaps
-from sojourn.model.statistics import Summary, quantiles, summaries, summary, summary_exprs
+from sojourn.model.statistics import summaries, summary_exprs
 from sojourn.sources import frame_bins as binned
 from sojourn.sources import out_of_core as large
 from sojourn.sources.frame_bins import PART_SUMS

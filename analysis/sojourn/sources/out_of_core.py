@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.statistics import Floats, Summary, summary
+from sojourn.model.figures import Floats, Summary, summary
 
 BATCH = 1_000_000  # rows; those of a part of the file they lie in
 

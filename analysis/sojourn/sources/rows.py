@@ -7,6 +7,7 @@ import polars as pl
 from sojourn.clock.correction import with_clock_offset
 from sojourn.clock.offsets import clock_offsets
 from sojourn.model.components import with_app_facts, with_components, with_spans
+from sojourn.model.frame import checked
 
 
 def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[pl.LazyFrame, pl.DataFrame]:
@@ -20,3 +21,13 @@ def split_rows(rows: pl.LazyFrame, spans: pl.DataFrame | None = None) -> tuple[p
     facts = with_app_facts(with_spans(rows, spans))
     offsets = clock_offsets(facts)
     return with_components(with_clock_offset(facts, offsets)), offsets
+
+
+def checked_split(rows: pl.LazyFrame | pl.DataFrame, spans: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Return ``split_rows`` of a frame of one's own: its columns are checked first, missing ones are null.
+
+    Raises:
+        SojournError: it is no frame of requests.
+    """
+    split_lazily, _ = split_rows(checked(rows.lazy(), "frame"), spans)
+    return split_lazily.collect()

@@ -14,12 +14,12 @@ import polars as pl
 from sojourn.clock.correction import Lines
 from sojourn.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
+from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
 from sojourn.model.known import COUNTS, Known, known_of
 from sojourn.model.measures import EDGE, GROUP_SHOWN, INSTANTS, ROUNDING, SHOWN, Row
 from sojourn.model.one_worker import Overlap
-from sojourn.model.statistics import FIGURES, QUANTILES, Summary
 from sojourn.sources.store_chart_measures import ChartMeasures
 from sojourn.store import statements as sql
 from sojourn.store.client import Store, connect, in_utc, plainly

@@ -15,10 +15,10 @@ import polars as pl
 
 from sojourn.model.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES
 from sojourn.model.errors import SojournError
+from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
 from sojourn.model.measures import GROUP_SHOWN, ROUNDING, SHOWN
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
-from sojourn.model.statistics import QUANTILES
 
 # The steps from rows to their components. A statement names the last one it needs.
 STEPS = ("chosen", "told", "facts", "clocked", "timed", "queued", "worked", "split")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sojourn.analyses.depth.analysis import seen_on_arrival
 from sojourn.model.measures import LogBins
 from sojourn.sources.frame_bins import bin_of, binned_sums
-from sojourn.timeline.charge import services_of
-from sojourn.timeline.visits import Visits
+from sojourn.timeline.charge import Services, services_of
+from sojourn.timeline.visits import Floats, Ints, Visits
 
 COLUMNS = ("request_time", "queueing_delay", "service_time")
 """Needed in the frame of the visits."""
@@ -48,3 +47,22 @@ def bins_by_concurrency(found: Visits, bins: LogBins) -> pl.DataFrame:
         .with_columns(group=pl.col("rank").replace_strict(range(len(names)), names, return_dtype=pl.String))
         .select(list(SCHEMA))
     )
+
+
+def seen_on_arrival(found: Visits, taken: Floats, services: Services) -> tuple[Ints, Ints]:
+    """Per request: how many waited (given up on or not) and were in service at its backend when it arrived."""
+    waiting, serving = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
+    begin, end = services.begin, services.end
+    for here in found.at_backend:
+        now = found.arrival[here]
+        sound = taken[here] >= now
+        # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
+        before: Ints = np.cumsum(sound) - sound
+        waiting[here] = before - np.searchsorted(np.sort(taken[here][sound]), now, "right")
+        # One that was taken the instant it arrived, before this one did, has left the queue by then.
+        waiting[here] += sound & (taken[here] <= now)
+        held = end[here] > begin[here]
+        begun, free = np.sort(begin[here][held]), np.sort(end[here][held])
+        serving[here] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
+        serving[here] -= held & (begin[here] <= now) & (end[here] > now)
+    return np.maximum(waiting, 0), serving

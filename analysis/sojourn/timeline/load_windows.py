@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 
 from sojourn.model.errors import SojournError
+from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import INSTANT
 from sojourn.model.measures import microseconds_between
-from sojourn.model.statistics import QUANTILES
 from sojourn.sources.frame_measures import without_upgraded
 
 WINDOWS = 60  # about as many, unless a width is given

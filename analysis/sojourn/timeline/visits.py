@@ -28,6 +28,7 @@ from sojourn.sources.frame_measures import without_upgraded
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
+WorkersLike = int | Mapping[str, int] | None
 
 SAID = "worker values"
 TOLD = "told"

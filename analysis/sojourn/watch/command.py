@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import pipe_closed_early_is_fine
-from sojourn.cli.sources import nothing
+from sojourn.command.progress import pipe_closed_early_is_fine
+from sojourn.command.reading import nothing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
@@ -121,7 +121,7 @@ def _again_and_again(watcher: Watcher, every: float, choice: Choice, text_of: Ca
 
 
 def _as_json(view: View, indent: int | None = None) -> str:
-    from sojourn.analyses.split.result import rounded  # noqa: PLC0415
+    from sojourn.model.formatting import rounded  # noqa: PLC0415
 
     return json.dumps(rounded(view.to_dict()), indent=indent) + "\n"
 

@@ -11,10 +11,11 @@ import polars as pl
 from sojourn.clock.correction import with_clock_offset
 from sojourn.clock.offsets import clock_offsets
 from sojourn.model.components import COMPONENTS, with_app_facts, with_components, with_spans
+from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS
 from sojourn.model.known import Known
 from sojourn.model.measures import GROUP_SHOWN
-from sojourn.model.statistics import Summary, summary_exprs, summary_of
+from sojourn.model.statistics import summary_exprs, summary_of
 from sojourn.model.verdict import SLO, Verdict, queueing_share, verdict
 from sojourn.sources.frame_measures import group_share, without_upgraded
 from sojourn.sources.known_rows import KNOWN_COLUMNS, known_of_frame

@@ -62,7 +62,7 @@ class CaseData:
 
     def rows_between(self, since: float | None = None, until: float | None = None) -> pl.DataFrame:
         """The split rows of the case between two unix instants; of the whole case without them."""
-        from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415 - brings Polars
+        from sojourn.analyses.split.run import split_requests  # noqa: PLC0415 - brings Polars
 
         found = split_requests(self.requests, since=since, until=until, where={"service": self.name}).rows
         return found.collect()

@@ -33,7 +33,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     the mean: `centred_p99` is p99 of what the difference is off that half. `queue_p99_apart`: how far p99 of the
     split's queue is from p99 of accept_wait, over the same requests.
     """
-    from sojourn.analyses.split.analysis import split_requests  # noqa: PLC0415 - brings Polars
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415 - brings Polars
 
     if data.recorded is None or not data.recorded.captures:
         raise LabError("nothing was captured")

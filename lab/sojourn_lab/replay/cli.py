@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from sojourn.cli.common import pairs
-from sojourn.cli.sources import Quiet, Since, Sources, Spans, Until, Where, WorkersOption, split_of, workers_of
+from sojourn.command.options import Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.command.progress import pairs
+from sojourn.command.reading import requests_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.present.files import written_whole
@@ -83,7 +84,7 @@ def replay(
     from sojourn_lab.replay.workload import COLUMNS, replay_of  # noqa: PLC0415 - Polars takes its time to load
 
     try:
-        found = split_of(sources, spans=spans, since=since, until=until, where=where, columns=COLUMNS, quiet=quiet)
+        found = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=COLUMNS, quiet=quiet)
     except SojournError as error:
         raise LabError(str(error)) from None
     made = replay_of(found.rows, workers=told, limit=limit, speed=speed, keep_routes=keep_routes)

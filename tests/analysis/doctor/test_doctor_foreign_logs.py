@@ -14,7 +14,7 @@ import pytest
 from doctor_support import DEADLINE_S, app
 from sojourn import SojournError
 from sojourn.cli import app as command
-from sojourn.cli.sources import split_of
+from sojourn.command.reading import requests_of
 from sojourn.doctor import diagnose
 from sojourn.readers.foreign_logs import foreign_format
 from sojourn_lab.process import Process, free_port, free_ports, wait_for_port
@@ -287,4 +287,4 @@ def test_the_log_of_a_real_apache(tmp_path: Path, added: str, name: str) -> None
 
 def test_an_error_and_no_more_reaches_a_python_program(tmp_path: Path) -> None:
     with pytest.raises(SojournError, match="is Caddy's JSON access log"):
-        split_of([str(written(tmp_path, SAMPLES["Caddy"][0]))])
+        requests_of([str(written(tmp_path, SAMPLES["Caddy"][0]))])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from sojourn.analyses.split.analysis import split_rows
 from sojourn.analyses.wire.log_join import TOLERANCE, log_table
 from sojourn.analyses.wire.pairs import Side, paired
 from sojourn.analyses.wire.stamps import stamp_us
 from sojourn.analyses.wire.timeline import Timelines, timeline
+from sojourn.sources.rows import split_rows
 from wire_simulator import Made, Wire, made_wire
 
 MS = 1_000_000

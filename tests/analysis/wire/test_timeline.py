@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from sojourn.analyses.split.analysis import split_rows
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
 from sojourn.analyses.wire.result import PROXY_COLUMNS
 from sojourn.analyses.wire.timeline import Timelines, timeline
 from sojourn.analyses.wire.tracked import Tracked
+from sojourn.sources.rows import split_rows
 from wire_simulator import Made, Wire, made_wire
 
 MS = 1e-3

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.analyses.split.analysis import split_rows
-from sojourn.analyses.split.result import rounded
 from sojourn.analyses.wire.agreement import RESOLUTION, wire_check
 from sojourn.analyses.wire.analysis import checked_backend, wire_of
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES, empty
@@ -21,7 +19,9 @@ from sojourn.analyses.wire.summary_section import split_wire_section
 from sojourn.analyses.wire.tallies import syn_steps
 from sojourn.analyses.wire.tracked import Tracked
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import rounded
 from sojourn.readers.capture.batch import Counts
+from sojourn.sources.rows import split_rows
 from wire_simulator import Made, Wire, made_wire
 
 

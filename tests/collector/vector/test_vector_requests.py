@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sojourn.analyses.split.analysis import checked_split
 from sojourn.readers.record import REASONS
 from sojourn.sources.requests import read
+from sojourn.sources.rows import checked_split
 from sojourn.store import connect
 from vrl_support import CASES, TABLE, line_of, program, row_of, run_program
 

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 import sojourn
-from sojourn.analyses.split.result import rounded
+from sojourn.model.formatting import rounded
 
 from fuzz.refusals import refusal
 from fuzz.targets import split

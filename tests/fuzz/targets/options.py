@@ -17,8 +17,8 @@ import typer
 from sojourn.analyses.capacity.knee import Slo
 from sojourn.analyses.simulate.analysis import simulate
 from sojourn.analyses.whatif.variants import change_of
-from sojourn.cli.common import instant, pairs
-from sojourn.cli.sources import column_of, conditions_of, workers_of
+from sojourn.command.options import column_of, conditions_of, workers_of
+from sojourn.command.progress import instant, pairs
 from sojourn.host.raindrops import Endpoint
 from sojourn.model.dsn import parse
 from sojourn.model.errors import SojournError

@@ -18,11 +18,23 @@ from sojourn.model.measures import EDGE, INSTANTS, ROUNDING, Measures, Row
 from sojourn.model.one_worker import TICKS, Overlap
 from sojourn.model.statistics import slope, trend
 from sojourn.sources.frame_measures import measured
+from sojourn.sources.opened import OpenedRequests
 
 TREND_WINDOWS = 20
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
 ENOUGH_INSTANTS = 20  # fewer may be multiples of anything by chance
 ENOUGH_PHASES = 3
+
+
+def audit_of(requests: OpenedRequests) -> Audit:
+    """Return the audit of opened requests; it is made once."""
+    measures = requests.measures
+
+    def made() -> Audit:
+        overall, figures = requests.once("overall", measures.overall), requests.once("figures", measures.figures)
+        return audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
+
+    return requests.once("audit", made)
 
 
 def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | None = None) -> Audit:

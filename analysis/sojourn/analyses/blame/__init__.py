@@ -1,1 +1,15 @@
 """Attribute every second of queueing delay to the requests in service, the balancer or the way to the worker."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="blame",
+    asks="Which requests caused the queueing delay?",
+    needs="queueing delay and service time of the requests; worker values or --workers",
+    result=("BlameResult", "analysis"),
+    title="Who waited for whom",
+    columns=("uri",),
+)

@@ -12,7 +12,7 @@ the culprit others would have been served in its place, and less would be saved 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -140,14 +140,24 @@ def blame(
         SojournError: ``by``, ``culprit_by`` or ``where`` names no column of ``rows``, or a key that the log does not
             have; or no request fits ``where``.
     """
+    checked_columns(rows, (by, culprit_by or by, *(where or {})))
     names = rows.collect_schema().names()
-    for column in (by, culprit_by or by, *(where or {})):
-        if column not in names:
-            raise SojournError(f"there is no column {column!r} in what was read; read it with split(columns=…)")
     wanted = dict.fromkeys((by, culprit_by or by, *(where or {}), "header", "request_id", "uri"))
     columns = [name for name in wanted if name in names]
     found = visits(rows, columns=columns, workers=workers)
     return blame_of(found, by=by, culprit_by=culprit_by, where=where, width=width)
+
+
+def checked_columns(rows: pl.LazyFrame, columns: Sequence[str]) -> None:
+    """Check that columns were read.
+
+    Raises:
+        SojournError: one was not.
+    """
+    names = rows.collect_schema().names()
+    for column in columns:
+        if column not in names:
+            raise SojournError(f"there is no column {column!r} in what was read; read it with split(columns=…)")
 
 
 def blame_of(

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.sources import (
+from sojourn.command.answer import answer
+from sojourn.command.options import (
     AsJson,
     Quiet,
     Since,
@@ -19,12 +20,11 @@ from sojourn.cli.sources import (
     SplitBy,
     Until,
     WorkersOption,
-    answer,
     column_of,
     conditions_of,
-    split_of,
     workers_of,
 )
+from sojourn.command.reading import requests_of
 
 
 def blame(
@@ -55,12 +55,10 @@ def blame(
     free worker: dispatch; another backend of the upstream has: imbalance; otherwise those in service are to blame.
     """
     columns = tuple(column_of(name, option) for name, option in ((by, "--by"), (culprit or by, "--culprit")))
-    told, conditions = workers_of(workers), conditions_of(where or [])
-    # Not a selection of rows: those who held the workers must all be there.
+    counts, conditions = workers_of(workers), conditions_of(where or [])
+    # Not a selection of rows: all requests that held the workers must be there.
     columns = (*columns, *(column_of(name, "--where") for name in conditions), "uri")
-    result = split_of(sources, spans=spans, since=since, until=until, columns=columns, quiet=quiet)
-    from sojourn.analyses.blame.analysis import blame as blame_of_rows  # noqa: PLC0415 - numba takes its time to load
-    from sojourn.analyses.blame.section import blame_section  # noqa: PLC0415
+    requests = requests_of(sources, spans=spans, since=since, until=until, columns=columns, quiet=quiet)
+    from sojourn.analyses.blame.run import blame as run  # noqa: PLC0415 - numba takes its time to load
 
-    found = blame_of_rows(result.rows, by=by, culprit_by=culprit, workers=told, where=conditions)
-    answer(found.to_dict(), blame_section(found), as_json=as_json)
+    answer(run(requests, by=by, culprit=culprit, workers=counts, where=conditions), as_json=as_json)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.analyses.blame.pictures import blame_pictures
+from sojourn.analyses.blame.run import blame
+from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
 from sojourn.model.one_worker import doubt
 from sojourn.present.display import lay_out
@@ -198,3 +200,8 @@ def _notes(found: BlameResult) -> list[str]:
 
 def _seconds(value: float) -> str:
     return formatted(value, ",.1f") if abs(value) < 1000 else formatted(value, ",.0f")
+
+
+def report_section(context: ReportContext) -> Section:
+    """Return the section of a report."""
+    return blame_section(blame(context.requests, by=context.by, workers=context.workers))

@@ -1,1 +1,14 @@
 """Find the load at which an objective breaks, fit the scalability law, size for a target rate."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="capacity",
+    asks="At which load does an objective break, and how many instances does a rate need?",
+    needs="a ramp, or windows of different load",
+    result=("Capacity", "analysis"),
+    title="How far from the cliff",
+)

@@ -6,16 +6,19 @@ completion, and how long those that arrived took.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn.cli.common import instant
-from sojourn.cli.completion import beginning
-from sojourn.cli.sources import AsJson, Quiet, Since, Until, Where, answer, conditions_of, split_of
+from sojourn.command.answer import answer, print_json
+from sojourn.command.completion import beginning
+from sojourn.command.options import AsJson, Quiet, Since, Until, Where, conditions_of
+from sojourn.command.progress import instant
+from sojourn.command.reading import requests_of
+from sojourn.sources.opening import RequestsLike
 
 if TYPE_CHECKING:
-    from sojourn.timeline.load_windows import LoadWindows
+    pass
 
 INSTANCES = ("system", "upstream")
 
@@ -80,45 +83,31 @@ def capacity(
         slos = [Slo.of(text) for text in slo or ()]
     except SojournError as error:
         raise typer.BadParameter(str(error), param_hint="--slo") from None
-    from sojourn.analyses.capacity.analysis import capacity as run  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.capacity.section import capacity_section  # noqa: PLC0415
-
-    windows = _windows(sources, since, until, where, window, by_instance=instance == "upstream", quiet=quiet)
-    found = run(windows, slos=slos, target_rate=target_rate, headroom=headroom, per_instance=per_instance)
-    answer(found.to_dict(), capacity_section(found), as_json=as_json)
-
-
-def _windows(
-    sources: list[str],
-    since: str | None,
-    until: str | None,
-    where: list[str] | None,
-    width: float | None,
-    *,
-    by_instance: bool,
-    quiet: bool,
-) -> LoadWindows:
+    from sojourn.analyses.capacity.run import capacity as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.readers.inputs import only_store  # noqa: PLC0415
 
-    dsn = only_store(sources)
-    if dsn is None:
-        from sojourn.timeline.load_windows import load_windows  # noqa: PLC0415
-
-        result = split_of(sources, since=since, until=until, where=where, quiet=quiet)
-        return load_windows(result.rows, width=width, by_instance=by_instance)
-    from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415
-    from sojourn.model.frame import Selection  # noqa: PLC0415
-
-    selection = Selection.of(instant(since), instant(until), conditions_of(where or []))
-    return store_load_windows(dsn, selection, width=width, by_instance=by_instance)
+    # A store sends a row a window instead of every request, so it is named to the analysis.
+    narrowed: dict[str, Any] = {"since": instant(since), "until": instant(until), "where": conditions_of(where or [])}
+    requests: RequestsLike = sources
+    if only_store(sources) is None:
+        requests, narrowed = requests_of(sources, since=since, until=until, where=where, quiet=quiet), {}
+    found = run(
+        requests, slo=slos, target_rate=target_rate, headroom=headroom, instance=instance, per_instance=per_instance,
+        window=window, **narrowed,
+    )  # fmt: skip
+    answer(found, as_json=as_json)
 
 
 def _told(target_rate: float, headroom: float, per_instance: float, *, as_json: bool) -> None:
     from sojourn.analyses.capacity.section import sizing_section  # noqa: PLC0415
     from sojourn.analyses.capacity.sizing import sized  # noqa: PLC0415
+    from sojourn.present.terminal import show  # noqa: PLC0415
 
     sizing = sized(target_rate, headroom, per_instance)
-    answer({"sizing": sizing.to_dict()}, sizing_section(sizing), as_json=as_json)
+    if as_json:
+        print_json({"sizing": sizing.to_dict()})
+    else:
+        show(sizing_section(sizing))
 
 
 def _positive(value: float | None, option: str) -> None:

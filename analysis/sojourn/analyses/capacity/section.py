@@ -7,8 +7,10 @@ from functools import partial
 from sojourn.analyses.capacity.analysis import Capacity
 from sojourn.analyses.capacity.charts import objective_against_rate, throughput_against_concurrency
 from sojourn.analyses.capacity.knee import Knee
+from sojourn.analyses.capacity.run import capacity
 from sojourn.analyses.capacity.sizing import Sizing
 from sojourn.analyses.capacity.usl import Usl
+from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -210,3 +212,8 @@ def law_reading(found: Capacity) -> str:
 
 def _rate(value: float) -> str:
     return f"{value:,.0f} requests/s" if value >= 100 or value == round(value) else f"{value:,.3g} requests/s"
+
+
+def report_section(context: ReportContext) -> Section:
+    """Return the section of a report."""
+    return capacity_section(capacity(context.requests, slo=f"p99={context.slo}"))

@@ -7,9 +7,9 @@ from string import Template
 
 import polars as pl
 
+from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
-from sojourn.model.statistics import QUANTILES
 from sojourn.sources.store_measures import EXACT_ROWS
 from sojourn.store import statements as sql
 from sojourn.store.client import connect, in_utc, plainly

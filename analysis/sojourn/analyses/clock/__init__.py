@@ -1,1 +1,14 @@
 """Show the offset and the drift of each app's clock over time."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="clock",
+    asks="How far is each app's clock from nginx's, over time?",
+    needs="stamps and the app's start, or spans",
+    result=("ClockResult", "analysis"),
+    title="The clocks",
+)

@@ -6,7 +6,9 @@ way from nginx's stamp to the app's start, from below by the way from the app's 
 
 from __future__ import annotations
 
-from sojourn.cli.sources import AsJson, Quiet, Since, Sources, Spans, Until, Where, answer, split_of
+from sojourn.command.answer import answer
+from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where
+from sojourn.command.reading import requests_of
 
 
 def clock(
@@ -24,9 +26,7 @@ def clock(
 
     From nginx's stamp to the app's start: an upper bound. From the app's answer to its arrival at nginx: a lower bound.
     """
-    result = split_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
-    from sojourn.analyses.clock.analysis import clock as clock_of_rows  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.clock.section import clock_section  # noqa: PLC0415
+    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
+    from sojourn.analyses.clock.run import clock as run  # noqa: PLC0415 - Polars takes its time to load
 
-    found = clock_of_rows(result.rows)
-    answer(found.to_dict(), clock_section(found), as_json=as_json)
+    answer(run(requests), as_json=as_json)

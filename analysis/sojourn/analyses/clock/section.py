@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from sojourn.analyses.clock.analysis import ClockResult
+from sojourn.analyses.clock.run import clock
+from sojourn.analyses.question import ReportContext
 from sojourn.clock.offsets import Pair
 from sojourn.model.formatting import counted, formatted, milliseconds
 from sojourn.model.verdict import NETWORK_GAP
@@ -172,3 +174,8 @@ def reading(found: ClockResult) -> str:
         f"{called[_key(row)]} is {of}, by {signed(segment['offset'])} ms, known to "
         f"±{milliseconds(segment['uncertainty'])} ms; " + (f"clocks were set {times}." if steps else "none was set.")
     )
+
+
+def report_section(context: ReportContext) -> Section:
+    """Return the section of a report."""
+    return clock_section(clock(context.requests))

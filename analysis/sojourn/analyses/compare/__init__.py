@@ -1,1 +1,14 @@
 """Compare two splits: what changed, which component and group changed it, and whether chance explains it."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="compare",
+    asks="What changed between two windows or runs, and could it be chance?",
+    needs="two sets of requests",
+    result=("Comparison", "analysis"),
+    title="What changed",
+)

@@ -19,8 +19,8 @@ from sojourn.analyses.compare.contributions import GroupChange, contributions, l
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.components import COMPONENTS
 from sojourn.model.errors import SojournError
+from sojourn.model.figures import QUANTILES
 from sojourn.model.result import Result
-from sojourn.model.statistics import QUANTILES
 from sojourn.timeline.time_blocks import (
     BLOCK,
     LEVEL,

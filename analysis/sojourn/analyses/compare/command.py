@@ -10,8 +10,10 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.common import instant
-from sojourn.cli.sources import AsJson, Quiet, Since, Spans, SplitBy, Until, Where, answer, column_of, split_of
+from sojourn.command.answer import answer
+from sojourn.command.options import AsJson, Quiet, Since, Spans, SplitBy, Until, Where, column_of
+from sojourn.command.progress import instant
+from sojourn.command.reading import requests_of
 
 
 def compare(
@@ -38,8 +40,7 @@ def compare(
         raise typer.BadParameter(f"give two sources, or one with --at; not {len(sources)}", param_hint="A B")
     if middle is not None and (len(sources) != 1 or sources == ["-"]):
         raise typer.BadParameter("give one source, which can be read twice", param_hint="--at")
-    from sojourn.analyses.compare.analysis import compare as run  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.compare.section import compare_section  # noqa: PLC0415
+    from sojourn.analyses.compare.run import compare as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.model.dsn import hidden  # noqa: PLC0415
     from sojourn.model.errors import SojournError  # noqa: PLC0415
 
@@ -49,9 +50,10 @@ def compare(
     sides = []
     for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
         try:
-            found = split_of([source], spans=spans, since=begin, until=end, where=where, columns=(column,), quiet=quiet)
+            found = requests_of(
+                [source], spans=spans, since=begin, until=end, where=where, columns=(column,), quiet=quiet
+            )
         except SojournError as error:
             raise SojournError(f"{name}: {error}") from None
         sides.append(found)
-    compared = run(sides[0], sides[1], by=column, names=names)
-    answer(compared.to_dict(), compare_section(compared), as_json=as_json)
+    answer(run(sides[0], sides[1], by=column, names=names), as_json=as_json)

@@ -8,6 +8,8 @@ from functools import partial
 from sojourn.analyses.compare.analysis import FIGURES, Comparison
 from sojourn.analyses.compare.change import Change, signed
 from sojourn.analyses.compare.charts import changes, composition
+from sojourn.analyses.compare.run import compare
+from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -130,3 +132,10 @@ def _groups(found: Comparison) -> Table:
     headings = (f"by {found.by}", "of A", "of B", "mean A", "mean B", "adds", "by mix", "95 %")
     title = "What each adds to the change of the mean, ms; by mix: its share of the requests changed"
     return Table(headings, tuple(rows), title)
+
+
+def report_section(context: ReportContext) -> Section | None:
+    """Return the section of a report."""
+    if context.before is None:
+        return None
+    return compare_section(compare(context.before, context.requests, by=context.by, names=("before", "now")))

@@ -28,14 +28,15 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT
 from sojourn.model.result import Result
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
-from sojourn.timeline.charge import Services, services_of
+from sojourn.timeline.charge import services_of
 from sojourn.timeline.classes import summed
+from sojourn.timeline.concurrency import seen_on_arrival
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits, visits
 from sojourn.timeline.windows import Windows
 
-__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth", "depth_of", "seen_on_arrival"]
+__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth", "depth_of"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -206,25 +207,6 @@ def _over_time(
         },
         schema=OVER_TIME_SCHEMA,
     )
-
-
-def seen_on_arrival(found: Visits, taken: Floats, services: Services) -> tuple[Ints, Ints]:
-    """Per request: how many waited (given up on or not) and were in service at its backend when it arrived."""
-    waiting, serving = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
-    begin, end = services.begin, services.end
-    for here in found.at_backend:
-        now = found.arrival[here]
-        sound = taken[here] >= now
-        # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
-        before: Ints = np.cumsum(sound) - sound
-        waiting[here] = before - np.searchsorted(np.sort(taken[here][sound]), now, "right")
-        # One that was taken the instant it arrived, before this one did, has left the queue by then.
-        waiting[here] += sound & (taken[here] <= now)
-        held = end[here] > begin[here]
-        begun, free = np.sort(begin[here][held]), np.sort(end[here][held])
-        serving[here] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
-        serving[here] -= held & (begin[here] <= now) & (end[here] > now)
-    return np.maximum(waiting, 0), serving
 
 
 def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:

@@ -6,19 +6,9 @@ being free again.
 
 from __future__ import annotations
 
-from sojourn.cli.sources import (
-    AsJson,
-    Quiet,
-    Since,
-    Sources,
-    Spans,
-    Until,
-    Where,
-    WorkersOption,
-    answer,
-    split_of,
-    workers_of,
-)
+from sojourn.command.answer import answer
+from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.command.reading import requests_of
 
 
 def depth(
@@ -36,10 +26,8 @@ def depth(
     A request waits from the instant nginx turned to the backend to the app's start, and is in service until its worker
     was free again: the end of its span where there is one, otherwise its response headers.
     """
-    told = workers_of(workers)
-    result = split_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
-    from sojourn.analyses.depth.analysis import depth as depth_of_rows  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.depth.section import depth_section  # noqa: PLC0415
+    counts = workers_of(workers)
+    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
+    from sojourn.analyses.depth.run import depth as run  # noqa: PLC0415 - Polars takes its time to load
 
-    found = depth_of_rows(result.rows, workers=told)
-    answer(found.to_dict(), depth_section(found), as_json=as_json)
+    answer(run(requests, workers=counts), as_json=as_json)

@@ -8,6 +8,8 @@ import polars as pl
 
 from sojourn.analyses.depth.analysis import ALL, DepthResult
 from sojourn.analyses.depth.pictures import depth_pictures
+from sojourn.analyses.depth.run import depth
+from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
 from sojourn.model.one_worker import doubt
 from sojourn.present.display import lay_out
@@ -171,3 +173,8 @@ def _notes(found: DepthResult) -> list[str]:
             f"{counted(found.silent, 'request')} did not say how long they were served: until their answer began, here."
         )
     return notes
+
+
+def report_section(context: ReportContext) -> Section:
+    """Return the section of a report."""
+    return depth_section(depth(context.requests, workers=context.workers))

@@ -6,7 +6,6 @@ import functools
 
 import polars as pl
 
-from sojourn.analyses.split.result import SplitResult
 from sojourn.model.formatting import counted, duration, printable
 from sojourn.present.section import Chart, Picture
 from sojourn.timeline.busiest_excerpt import Scene, scene_of
@@ -16,14 +15,14 @@ from sojourn.timeline.visits import visits
 SHOWN = 24  # requests: of more the chart is longer than a screen
 
 
-def sequence_picture(result: SplitResult) -> Picture:
-    """Each of a few requests on its way from the client through nginx to a worker and back.
+def sequence_picture(rows: pl.LazyFrame) -> Picture:
+    """Return each of a few requests on its way from the client through nginx to a worker and back.
 
     Raises:
         SojournError: no request went to a backend.
     """
-    names = result.rows.collect_schema().names()
-    found = visits(result.rows, columns=[name for name in READ if name in names], waits_unknown=True)
+    names = rows.collect_schema().names()
+    found = visits(rows, columns=[name for name in READ if name in names], waits_unknown=True)
     scene = scene_of(found, SHOWN, one_backend=True)
     at = f" at {printable(backend, 60)}" if (backend := scene.stays.table["backend"][0]) else ""
     which = (

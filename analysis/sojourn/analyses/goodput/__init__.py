@@ -1,1 +1,15 @@
 """Measure work done for clients that had already disconnected."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="goodput",
+    asks="How much work was done for clients that had already disconnected?",
+    needs="spans, or a log of the app",
+    result=("GoodputResult", "analysis"),
+    title="Work for nobody",
+    columns=("remote_addr", "method", "uri"),
+)

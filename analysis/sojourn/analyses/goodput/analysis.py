@@ -22,7 +22,7 @@ import polars as pl
 from sojourn.analyses.goodput.retry_storms import Storm, storms_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
-from sojourn.model.frame import INSTANT
+from sojourn.model.frame import INSTANT, Records
 from sojourn.model.result import Result
 from sojourn.sources.frame_measures import without_upgraded
 from sojourn.timeline.classes import NOBODY, checked_column
@@ -64,6 +64,7 @@ class GoodputResult(Result):
         repeats: requests that are a client's own retries; None where addresses or URIs were not read.
         amplification: attempts per first request.
         storms: in the order of time. storm_window: width of the windows they were looked for in.
+        app_log: what became of the lines of the app's own log; None without one.
     """
 
     requests: int
@@ -86,6 +87,7 @@ class GoodputResult(Result):
     storms: tuple[Storm, ...]
     storm_window: float
     seconds: float
+    app_log: Records | None = None
 
     @property
     def share(self) -> float | None:
@@ -117,6 +119,7 @@ class GoodputResult(Result):
             "client_repeats": self.repeats,
             "amplification": self.amplification,
             "storms": [storm.to_dict() for storm in self.storms],
+            "app_log": self.app_log and self.app_log.to_dict(),
         }
 
 

@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.sources import AsJson, Quiet, Since, Sources, Spans, SplitBy, Until, Where, answer, column_of, split_of
+from sojourn.command.answer import answer
+from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, SplitBy, Until, Where, column_of
+from sojourn.command.reading import requests_of
 
 
 def goodput(
@@ -38,12 +40,7 @@ def goodput(
     up on. Only the app knows: its spans, or a log of its own.
     """
     columns = (column_of(by), "remote_addr", "method", "uri")
-    result = split_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
-    from sojourn.analyses.goodput.analysis import goodput as goodput_of_rows  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.goodput.section import goodput_section  # noqa: PLC0415
-    from sojourn.readers.app_log import read_app_log  # noqa: PLC0415
+    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
+    from sojourn.analyses.goodput.run import goodput as run  # noqa: PLC0415 - Polars takes its time to load
 
-    late, records = read_app_log(app_log) if app_log else (None, None)
-    found = goodput_of_rows(result.rows, by=by, app_log=late)
-    told = {**found.to_dict(), "app_log": records and records.to_dict()}
-    answer(told, goodput_section(found, records), as_json=as_json)
+    answer(run(requests, by=by, app_log=app_log or ()), as_json=as_json)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sojourn.analyses.goodput.analysis import GoodputResult
+from sojourn.analyses.goodput.run import goodput
+from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, percent, printable, tally
-from sojourn.model.frame import Records
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
@@ -19,8 +20,8 @@ HOW = "The app's spans (--spans) or its own log (--app-log) tell."
 
 
 @lay_out.register(GoodputResult)
-def goodput_section(found: GoodputResult, app_log: Records | None = None) -> Section:
-    """The section of ``goodput``; ``app_log``: what became of the lines of the app's own log."""
+def goodput_section(found: GoodputResult) -> Section:
+    """The section of ``goodput``."""
     failures = []
     if found.known and found.unknown > DOUBTFUL * found.given_up:
         failures.append(
@@ -36,7 +37,7 @@ def goodput_section(found: GoodputResult, app_log: Records | None = None) -> Sec
         failures=tuple(failures),
         tables=_tables(found) if found.requests else (),
         pictures=_pictures(found),
-        notes=tuple(_notes(found, app_log)),
+        notes=tuple(_notes(found)),
         short=sentence(found) if found.known and found.wasted > 0 else "",
     )
 
@@ -169,7 +170,7 @@ def reading(found: GoodputResult) -> str:
     )
 
 
-def _notes(found: GoodputResult, app_log: Records | None) -> list[str]:
+def _notes(found: GoodputResult) -> list[str]:
     notes = []
     if found.known and found.after > 0:
         notes.append(f"Of the wasted time, {duration(found.after)} passed after the client had gone.")
@@ -192,9 +193,15 @@ def _notes(found: GoodputResult, app_log: Records | None) -> list[str]:
         notes.append(f"nginx made {found.attempts:.2f} attempts per request.")
     if found.repeats is None:
         notes.append("Clients' own retries cannot be told: addresses, methods or URIs were not read.")
+    app_log = found.app_log
     if app_log is not None and app_log.rejected:
         notes.append(
             f"{app_log.rejected:,} of {counted(app_log.read, 'line')} of the app's log "
             f"{'was' if app_log.rejected == 1 else 'were'} refused: {tally(app_log.reasons)}."
         )
     return notes
+
+
+def report_section(context: ReportContext) -> Section:
+    """Return the section of a report."""
+    return goodput_section(goodput(context.requests, by=context.by))

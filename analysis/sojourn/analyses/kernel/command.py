@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import doing
-from sojourn.cli.sources import AsJson, Quiet, answer
+from sojourn.command.answer import answer
+from sojourn.command.options import AsJson, Quiet
+from sojourn.command.progress import doing
 
 if TYPE_CHECKING:
     from sojourn.host.samples import Samples
@@ -79,7 +80,6 @@ def kernel(
     if nginx is not None:
         asked = _asked_by_nginx(nginx) | asked
     from sojourn.analyses.kernel.queues import kernel as kernel_of_samples  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
     from sojourn.host.samples import read_samples  # noqa: PLC0415
 
     if recordings:
@@ -87,13 +87,12 @@ def kernel(
     else:
         samples = _seen(ports, asked, raindrops or [], period, 0.0 if once else seconds, out, quiet)
     found = kernel_of_samples(samples, asked=asked)
-    section = kernel_section(found, samples.records)
     if html is not None:
-        from sojourn.report import write_html  # noqa: PLC0415
+        from sojourn.present.display import section_of  # noqa: PLC0415
+        from sojourn.present.page import write_page  # noqa: PLC0415
 
-        write_html(None, html, title=", ".join(samples.names[:3]) or "this machine", lead=section)
-    told: dict[str, Any] = {"records": samples.records.to_dict(), **found.to_dict()}
-    answer(told, section, as_json=as_json)
+        write_page(html, title=", ".join(samples.names[:3]) or "this machine", lead=section_of(found))
+    answer(found, as_json=as_json)
 
 
 def _seen(

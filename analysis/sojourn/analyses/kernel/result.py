@@ -9,7 +9,7 @@ from typing import Any, Literal
 import polars as pl
 
 from sojourn.model.formatting import iso
-from sojourn.model.frame import INSTANT
+from sojourn.model.frame import INSTANT, Records
 from sojourn.model.result import Result
 
 SOCKETS_FOUND: dict[str, pl.DataType] = {
@@ -96,6 +96,7 @@ class KernelResult(Result):
         unavailable: what -> (samples that could not ask, the last reason).
         missing: samples that were due by the period and are not there. backward: how often the clock was set back.
         findings: the gravest first.
+        records: what became of the lines they were read from.
     """
 
     samples: int
@@ -116,6 +117,7 @@ class KernelResult(Result):
     missing: int
     backward: int
     findings: tuple[Finding, ...] = ()
+    records: Records | None = None
 
     @property
     def overflows(self) -> int | None:
@@ -142,6 +144,7 @@ class KernelResult(Result):
         """The object that ``sojourn kernel --json`` prints."""
         rate = 1 / self.seconds if self.seconds > 0 else None
         return {
+            **({} if self.records is None else {"records": self.records.to_dict()}),
             "samples": self.samples,
             "period": self.period,
             "missing": self.missing,

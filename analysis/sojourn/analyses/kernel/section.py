@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sojourn.analyses.kernel.result import KernelResult
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable, tally
-from sojourn.model.frame import Records
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
@@ -29,14 +28,14 @@ MEANINGS = {
 
 
 @lay_out.register(KernelResult)
-def kernel_section(found: KernelResult, records: Records | None = None) -> Section:
-    """The section of ``kernel``; ``records``: what became of the lines it was read from."""
+def kernel_section(found: KernelResult) -> Section:
+    """The section of ``kernel``."""
     return Section(
         key="kernel",
         title="The queues before accept()",
         sentence=sentence(found),
         measures=MEASURES,
-        failures=tuple(_failures(found, records)),
+        failures=tuple(_failures(found)),
         tables=tuple(_tables(found)),
         pictures=_pictures(found),
         notes=tuple(f"{each.sentence} {each.mend}".rstrip() for each in found.findings),
@@ -67,7 +66,7 @@ def sentence(found: KernelResult) -> str:
     return f"No accept queue was full: {deepest}{known} ({looked})."
 
 
-def _failures(found: KernelResult, records: Records | None) -> list[str]:
+def _failures(found: KernelResult) -> list[str]:
     failures = [
         f"{what} could not be asked in {count:,} of {counted(found.samples, 'sample')}: {reason}."
         for what, (count, reason) in found.unavailable.items()
@@ -85,6 +84,7 @@ def _failures(found: KernelResult, records: Records | None) -> list[str]:
         )
     if found.backward:
         failures.append(f"The clock was set back {counted(found.backward, 'time')} while this was recorded.")
+    records = found.records
     if records is not None and records.rejected:
         failures.append(
             f"{records.rejected:,} of {counted(records.read, 'line')} {'was' if records.rejected == 1 else 'were'} "

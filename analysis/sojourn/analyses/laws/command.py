@@ -5,19 +5,9 @@ Measures, per backend and upstream: arrivals, how long a worker was held, and th
 
 from __future__ import annotations
 
-from sojourn.cli.sources import (
-    AsJson,
-    Quiet,
-    Since,
-    Sources,
-    Spans,
-    Until,
-    Where,
-    WorkersOption,
-    answer,
-    split_of,
-    workers_of,
-)
+from sojourn.command.answer import answer
+from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.command.reading import requests_of
 
 
 def laws(
@@ -34,11 +24,8 @@ def laws(
 
     Utilisation, burstiness, Erlang C, Pollaczek–Khinchine, Kingman and Allen–Cunneen; or the reason one does not apply.
     """
-    told = workers_of(workers)
-    from sojourn.analyses.laws.analysis import laws as run  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.laws.section import laws_section  # noqa: PLC0415
-    from sojourn.timeline.visits import visits  # noqa: PLC0415
+    counts = workers_of(workers)
+    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
+    from sojourn.analyses.laws.run import laws as run  # noqa: PLC0415 - Polars takes its time to load
 
-    result = split_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)
-    found = run(visits(result.rows, workers=told), result.audit)
-    answer(found.to_dict(), laws_section(found), as_json=as_json)
+    answer(run(requests, workers=counts), as_json=as_json)

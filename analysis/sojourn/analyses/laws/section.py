@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from sojourn.analyses.laws import run
 from sojourn.analyses.laws.analysis import NAMES, UNTOLD, Laws, StationLaws
 from sojourn.analyses.laws.charts import wait_against_utilisation
+from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -92,3 +94,8 @@ def reading(laws: StationLaws) -> str:
     if found is None or found.mean_wait is None:
         return f"{measured}; no law holds here."
     return f"{measured}; {NAMES[found.law]} says {duration(found.mean_wait)} for the whole."
+
+
+def report_section(context: ReportContext) -> Section:
+    """Return the section of a report."""
+    return laws_section(run.laws(context.requests, workers=context.workers))

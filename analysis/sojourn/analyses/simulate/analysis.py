@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sojourn.model.figures import Summary, summary
 from sojourn.model.result import Result
 from sojourn.queueing.batch_means import Interval, interval
-from sojourn.queueing.models import QUANTILES, Model, model
+from sojourn.queueing.models import Model, model
 from sojourn.queueing.outcome import REJECTED, SERVED, Outcome, counts_of
 from sojourn.queueing.processes import Process, arrival_process, service_process
 from sojourn.queueing.replay import replay
@@ -18,7 +19,6 @@ from sojourn.queueing.system import System
 
 MOST_REQUESTS = 20_000_000
 WARMUP = 0.05
-Summary = dict[str, float | None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,19 +139,11 @@ def simulate(
     offered = taking.mean / coming.mean / sum(system.workers) if coming.mean > 0 else float("inf")
     return SimulationResult(
         coming, taking, system, seed, count, count - left_out, outcome.utilisation, offered,
-        figures(kept.wait), figures(kept.sojourn),
-        None if len(answered) == len(kept.status) else figures(answered),
+        summary(kept.wait.copy()), summary(kept.sojourn.copy()),
+        None if len(answered) == len(kept.status) else summary(answered.copy()),
         found, exact, close, reason, kept.counts, int(outcome.attempts.sum()), outcome.goodput, outcome.busy,
         outcome.wasted, tuple(_notes(taking, count, found, offered)), outcome,
     )  # fmt: skip
-
-
-def figures(values: npt.NDArray[np.float64]) -> Summary:
-    """Mean, exact quantiles (linear between order statistics) and maximum; None of nothing."""
-    if not len(values):
-        return dict.fromkeys(("mean", *QUANTILES, "max"))
-    found = np.quantile(values, list(QUANTILES.values())).tolist()
-    return {"mean": float(values.mean()), **dict(zip(QUANTILES, found, strict=True)), "max": float(values.max())}
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.completion import BALANCERS, DISCIPLINES, beginning
-from sojourn.cli.sources import AsJson, answer
+from sojourn.command.answer import answer
+from sojourn.command.completion import BALANCERS, DISCIPLINES, beginning
+from sojourn.command.options import AsJson
 
 MOST_WORKERS = 1_000_000
 
@@ -75,16 +76,16 @@ def simulate(
     """
     if workers * backends > MOST_WORKERS:
         raise typer.BadParameter(f"at most {MOST_WORKERS:,} workers in all")
-    from sojourn.analyses.simulate.analysis import simulate as run  # noqa: PLC0415 - numba takes its time to load
-    from sojourn.analyses.simulate.section import simulate_section  # noqa: PLC0415
-    from sojourn.queueing.system import System  # noqa: PLC0415
+    from sojourn.analyses.simulate.run import simulate as run  # noqa: PLC0415 - numba takes its time to load
+    from sojourn.model.errors import SojournError  # noqa: PLC0415
 
     try:
-        system = System(
-            (workers,) * backends, discipline, balancer, timeout, capacity, retries, backoff,
-            codel_target, codel_interval, lifo_threshold, deadline_margin,
+        found = run(
+            arrivals, service, workers=workers, backends=backends, requests=requests, seed=seed, discipline=discipline,
+            balancer=balancer, timeout=timeout, capacity=capacity, retries=retries, backoff=backoff,
+            codel_target=codel_target, codel_interval=codel_interval, lifo_threshold=lifo_threshold,
+            deadline_margin=deadline_margin, warmup=warmup,
         )  # fmt: skip
-        found = run(arrivals, service, system, requests=requests, warmup=warmup, seed=seed)
-    except ValueError as error:
+    except SojournError as error:
         raise typer.BadParameter(str(error)) from None
-    answer(found.to_dict(), simulate_section(found), as_json=as_json)
+    answer(found, as_json=as_json)

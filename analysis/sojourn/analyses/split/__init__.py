@@ -1,1 +1,14 @@
 """Split response time into queueing delay, service time and the rest."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="split",
+    asks="Is it slow code, or a queue?",
+    needs="request times; the app's answer, spans or durations for the queueing delay",
+    result=("SplitResult", "result"),
+    exports={"split": "run", "SplitResult": "result"},
+)

@@ -1,144 +1,111 @@
-"""The split: queueing delay, service time and the rest, over all requests and by group."""
+"""Put the result of a split together from aggregates, whichever engine computed them."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import TextIO
+from collections.abc import Sequence
 
-import polars as pl
-
-from sojourn.analyses.split.assembly import assembled, checked_groups
+from sojourn.analyses.audit.analysis import audit_of
+from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
-from sojourn.model.frame import COLUMNS, SPLIT_COLUMNS, Requests, Selection, checked
-from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
-from sojourn.model.verdict import SLO
-from sojourn.readers.inputs import Source, listed, only_store, stores_and_files
-from sojourn.readers.spool import on_disk
-from sojourn.sources.frame_measures import FrameMeasures
-from sojourn.sources.requests import Progress, read
-from sojourn.sources.rows import split_rows
+from sojourn.model.components import QUEUE_SOURCES
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
+from sojourn.model.groups import GROUPS
+from sojourn.model.known import Known
+from sojourn.model.measures import GROUP_SHOWN, Measures, Row
+from sojourn.model.statistics import summary_of
+from sojourn.model.verdict import Verdict, queueing_share, verdict
+from sojourn.sources.opened import OpenedRequests
 
-JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
+GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
 
 
-def split(
-    sources: Sequence[Source] | Source,
-    *,
-    spans: Sequence[Source] | Source = (),
-    by: Sequence[str] | str = DEFAULT_GROUPS,
-    since: datetime | float | None = None,
-    until: datetime | float | None = None,
-    where: Mapping[str, object] | None = None,
-    slo: float = SLO,
-    all_columns: bool = False,
-    columns: Sequence[str] = (),
-    captures: Sequence[Source] | Source = (),
-    rejects_to: TextIO | None = None,
-    on_size: Callable[[int | None], None] | None = None,
-    on_progress: Progress | None = None,
-) -> SplitResult:
-    """Read sources and split every request's response time.
-
-    A store's DSN on its own is not read row by row: the store is asked for the aggregates, and rows are fetched when
-    the result's ``rows`` are first used. Beside other sources, with ``spans``, ``captures`` or ``all_columns``, its
-    rows are read.
-
-    Args:
-        sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
-        spans: OTLP/JSON-lines files of the app; they tell what became of requests the app never answered in time.
-            Those in a store are joined by themselves.
-        by: columns to group by, any of ``GROUPS``.
-        since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
-        where: column -> value that a row must have.
-        slo: a p99 below this, with little queueing, is healthy, in seconds.
-        all_columns: also read what the split itself does not need (ids, uri, addresses), for ``write_parquet``.
-        columns: read these, too: canonical ones, or keys of one's own that the log holds.
-        captures: of the same requests, as for ``sojourn.analyses.wire.analysis.wire``; what they show is ``wire``.
-        rejects_to, on_size, on_progress: as for ``sojourn.read``.
+def checked_groups(by: Sequence[str]) -> None:
+    """Check names of groups.
 
     Raises:
-        SojournError: a source or a capture cannot be read, or ``by`` or ``where`` names no column.
+        SojournError: one is not of ``GROUPS``.
     """
-    by, spans, captures = [by] if isinstance(by, str) else by, listed(spans), listed(captures)
-    checked_groups(by)
-    selection = Selection.of(since, until, where)
-    if captures:
-        from sojourn.analyses.wire.analysis import LOG_COLUMNS  # noqa: PLC0415 - loaded for captures only
+    unknown = [group for group in by if group not in GROUPS]
+    if unknown:
+        raise SojournError(f"cannot group by {unknown[0]!r}; choose from {', '.join(GROUPS)}")
 
-        columns = (*columns, *LOG_COLUMNS)
-    dsn = None if spans or all_columns or columns else only_store(sources)
-    if dsn is not None:
-        from sojourn.analyses.split.store import split_store  # noqa: PLC0415 - a store's driver is loaded for stores only
 
-        return split_store(dsn, selection, by=by, slo=slo, rejects_to=rejects_to)
-    columns = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *selection.where, *columns)
-    if spans or _brings_spans(sources):
-        columns += JOIN_COLUMNS
-    requests = read(
-        sources,
-        spans=spans,
-        columns=tuple(dict.fromkeys(columns)),
-        since=since,
-        until=until,
-        where=where,
-        rejects_to=rejects_to,
-        on_size=on_size,
-        on_progress=on_progress,
+def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> SplitResult:
+    """Return the split of opened requests.
+
+    Args:
+        requests: those to split; of a store only aggregates are asked for.
+        by, slo: as for ``sojourn.split``.
+    """
+    measures = requests.measures
+    overall = requests.once("overall", measures.overall)
+    figures = dict(requests.once("figures", measures.figures))
+    _, means = measures.means()
+    response = figures.pop("request_time")
+    p99 = response["p99"] or 0.0
+    slow, tail_means = measures.means(p99)
+    checked = audit_of(requests)
+    result = SplitResult(
+        measures=measures,
+        records=requests.records,
+        names=requests.names,
+        audited=requests.audited,
+        window=None if overall["first"] is None else (overall["first"], overall["last"]),
+        clock=measures.clock,
+        response_time=response,
+        components=figures,
+        means=means,
+        queueing_share=queueing_share(means),
+        tail={
+            "p99": {
+                "threshold": response["p99"],
+                "requests": slow,
+                "queueing_share": queueing_share(tail_means),
+                "components": tail_means,
+            }
+        },
+        audit=checked,
+        verdict=_verdict(means, tail_means, p99, overall, checked.known, slo),
+        by={},
+        by_total={},
+        sources={s: n for s in QUEUE_SOURCES if (n := overall[f"source/{s}"])},
+        wasted=overall["wasted"] or 0.0,
+        requests=overall["requests"],
+        _rows=lambda: requests.rows,
+        _derived=requests._derived,
     )
-    result = split_requests(requests, by=by, slo=slo)
-    if requests.spool is not None:
-        requests.spool.cleanup()  # the split has rows of its own
-    if captures:
-        with_wire(result, captures)
+    for group in by:
+        result.by[group], result.by_total[group] = _grouped(measures, group)
+    result.notes = [*measures.notes, *notes(result)]
     return result
 
 
-def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
-    """Add to a split what captures of the same requests show, and to its audit whether the log agrees.
-
-    Raises:
-        SojournError: a capture cannot be read.
-    """
-    from sojourn.analyses.wire.analysis import wire  # noqa: PLC0415 - loaded for captures only
-
-    result.wire = wire(captures, requests=result)
-    result.audit.wire = result.wire.checks
-
-
-def split_requests(
-    requests: Requests,
-    *,
-    by: Sequence[str] = DEFAULT_GROUPS,
-    since: datetime | float | None = None,
-    until: datetime | float | None = None,
-    where: Mapping[str, object] | None = None,
-    slo: float = SLO,
-) -> SplitResult:
-    """``split`` of requests already read; arguments as there."""
-    checked_groups(by)
-    rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
-    folder, count = None, None
-    if requests.spool is None:
-        rows = rows.collect(engine="streaming").lazy()
-    else:
-        rows, folder = on_disk(rows)
-        count = int(rows.select(pl.len()).collect().item())
-    kept = (rows, folder)  # the temporary folder lives as long as the rows
-    measures = FrameMeasures(rows, offsets, requests.duplicates, count)
-    return assembled(measures, requests.records, requests.names, lambda: kept[0], by=by, slo=slo)
+def _verdict(
+    means: dict[str, float], tail: dict[str, float], p99: float, overall: Row, known: Known, slo: float
+) -> Verdict:
+    requests, upgraded = overall["requests"], overall["upgraded"]
+    if requests <= upgraded:
+        why = (
+            f"all {counted(upgraded, 'request was', 'requests were')} upgraded connections (101)"
+            if upgraded
+            else "no request was accepted"
+        )
+        return Verdict("unknown", f"There is nothing to judge: {why}.", "unknown")
+    return verdict(means, tail, p99, requests, slo, known)
 
 
-def _brings_spans(sources: Sequence[Source] | Source) -> bool:
-    stores, files = stores_and_files(sources)
-    return bool(stores) or any(os.path.isdir(file) for file in files)
-
-
-def checked_split(rows: pl.LazyFrame | pl.DataFrame, spans: pl.DataFrame | None = None) -> pl.DataFrame:
-    """``split_rows`` for a frame of one's own: its columns are checked first, missing ones are null."""
-    split_lazily, _ = split_rows(checked(rows.lazy(), "frame"), spans)
-    return split_lazily.collect()
-
-
-__all__ = ["GROUPS", "SplitResult", "checked_split", "split", "split_requests", "split_rows"]
+def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], int]:
+    rows, total = measures.grouped(group, GROUP_LIMIT)
+    found = []
+    for row in rows:
+        named: dict[str, object] = {
+            group: row[group],
+            "requests": row["requests"],
+            "queueing_share": row["share"],
+        }
+        for column in GROUP_SHOWN:
+            key = "response_time" if column == "request_time" else column
+            named[key] = summary_of(row, column)
+        found.append(named)
+    return found, total

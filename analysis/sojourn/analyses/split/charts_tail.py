@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from sojourn.analyses.split.result import SplitResult
+from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import duration
-from sojourn.model.statistics import QUANTILES
 from sojourn.model.verdict import CAUSES
 from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import WIDTH

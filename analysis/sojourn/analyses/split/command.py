@@ -7,28 +7,17 @@ delay; and from the app's start to its response headers: the service time.
 from __future__ import annotations
 
 import contextlib
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from sojourn.cli.common import instant, pipe_closed_early_is_fine, reading_bar
-from sojourn.cli.completion import beginning_of_list
-from sojourn.cli.sources import (
-    AsJson,
-    CapturesOption,
-    Quiet,
-    Since,
-    Sources,
-    Spans,
-    Until,
-    Where,
-    conditions_of,
-    nothing,
-)
+from sojourn.command.answer import print_json
+from sojourn.command.completion import beginning_of_list
+from sojourn.command.options import AsJson, CapturesOption, Quiet, Since, Sources, Spans, Until, Where, conditions_of
+from sojourn.command.progress import instant, reading_bar
+from sojourn.command.reading import nothing
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.model.verdict import SLO
@@ -76,7 +65,7 @@ def split(
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
     begin, end = instant(since), instant(until)
     conditions = conditions_of(where or [])
-    from sojourn.analyses.split.analysis import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
     with contextlib.ExitStack() as stack:
         refused = stack.enter_context(_writer(rejects)) if rejects else None
@@ -98,13 +87,11 @@ def split(
     if parquet is not None:
         result.write_parquet(parquet)
     if html is not None:
-        from sojourn.report import write_html  # noqa: PLC0415
+        from sojourn.analyses.split.page import write_split_page  # noqa: PLC0415
 
-        write_html(result, html, sections=_wire(result))
+        write_split_page(result, html, _wire(result))
     if as_json:
-        with pipe_closed_early_is_fine():
-            json.dump(result.to_dict(), sys.stdout, indent=2)
-            sys.stdout.write("\n")
+        print_json(result.to_dict())
     elif result.requests:
         from rich.console import Console  # noqa: PLC0415
 
@@ -118,6 +105,47 @@ def split(
             Console().print("", rendered(split_wire_section(result.wire)), sep="\n")
     if not result.requests:
         raise SojournError(nothing(result.records))
+
+
+def read_split(
+    sources: list[str],
+    *,
+    spans: list[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: list[str] | None = None,
+    columns: Sequence[str] | None = (),
+    by: Sequence[str] = (),
+    slo: float = SLO,
+    quiet: bool = False,
+) -> SplitResult:
+    """Split the requests that a command names; ``columns`` are read besides what the split needs.
+
+    ``columns`` of None: the split is all that is wanted, and a store is asked for no row.
+
+    Raises:
+        SojournError: a source cannot be read, or no request is left.
+        typer.BadParameter: an option is not what it should be.
+    """
+    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
+    from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+    with reading_bar(quiet) as (set_total, set_position):
+        result = run(
+            sources,
+            spans=spans or (),
+            by=by,
+            since=begin,
+            until=end,
+            where=conditions,
+            slo=slo,
+            columns=() if columns is None else ("request_id", *columns),
+            on_size=set_total,
+            on_progress=set_position,
+        )
+    if not result.requests:
+        raise SojournError(nothing(result.records))
+    return result
 
 
 def _wire(result: SplitResult) -> list[Section]:

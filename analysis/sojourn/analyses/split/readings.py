@@ -12,8 +12,8 @@ from sojourn.analyses.split.charts_heatmap import LEAST, Heat
 from sojourn.analyses.split.charts_hexbin import Hexbin
 from sojourn.analyses.split.charts_ridgeline import THERE, Ridges
 from sojourn.analyses.split.result import SplitResult
+from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import counted, duration, listed, percent, printable
-from sojourn.model.statistics import QUANTILES
 from sojourn.present.chart_parts import LINES
 from sojourn.present.palette import PARTS
 from sojourn.timeline.classes import NOBODY

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sojourn.analyses.split.pictures import split_pictures
 from sojourn.analyses.split.result import SplitResult
-from sojourn.analyses.split.table import audit_sentence, group_name, read_sentence
+from sojourn.analyses.split.table import audit_sentence, read_sentence
 from sojourn.model.components import COMPONENTS
-from sojourn.model.formatting import milliseconds, percent
-from sojourn.model.statistics import Summary
+from sojourn.model.figures import Summary
+from sojourn.model.formatting import group_name, milliseconds, percent
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from sojourn.analyses.split.result import SplitResult
 from sojourn.clock.correction import plain_clocks
 from sojourn.model.components import COMPONENTS
-from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable, tally
-from sojourn.model.statistics import FIGURES, Summary
+from sojourn.model.figures import FIGURES, Summary
+from sojourn.model.formatting import counted, duration, formatted, group_name, milliseconds, percent, printable, tally
 from sojourn.present.fitted_table import FittedTable
 
 ROWS_SHOWN = 10
@@ -175,8 +175,3 @@ def _grouped(result: SplitResult, group: str, rows: list[dict[str, object]]) -> 
         ])  # fmt: skip
     more = result.by_total[group] - len(cells)
     return FittedTable((f"\nby {group}", *GROUP_HEADINGS), cells, more=more, gap=1)
-
-
-def group_name(value: object) -> str:
-    """A group's value for a table; a dash for requests that have none."""
-    return "–" if value is None or value == "" else printable(value, 80)

@@ -1,1 +1,15 @@
 """Follow requests across services: queueing, own work and waiting for others at each."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="tiers",
+    asks="At which service do requests that pass several spend their time?",
+    needs="spans of several services",
+    result=("Tiers", "result"),
+    title="Across tiers",
+    columns=("trace_id", "span_id"),
+)

@@ -10,8 +10,10 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.common import instant
-from sojourn.cli.sources import AsJson, Quiet, answer, split_of
+from sojourn.command.answer import answer
+from sojourn.command.options import AsJson, Quiet
+from sojourn.command.progress import instant
+from sojourn.command.reading import requests_of
 
 
 def tiers(
@@ -44,13 +46,13 @@ def tiers(
     Tells a dependency that all instances share, where another instance does not help, from slow code.
     """
     begin, end = instant(since), instant(until)
-    from sojourn.analyses.tiers.analysis import tiers as run  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.tiers.section import tiers_section  # noqa: PLC0415
-    from sojourn.sources.traces import read_traces  # noqa: PLC0415
+    from sojourn.analyses.tiers.run import tiers as run  # noqa: PLC0415 - Polars takes its time to load
 
     if not log:
-        found = run(read_traces(spans, since=begin, until=end), service=service)
+        found = run(spans, service=service, since=begin, until=end)
     else:
-        requests = split_of(log, since=since, until=until, columns=("trace_id", "span_id"), quiet=quiet)
-        found = run(read_traces(spans), requests.rows, service=service)
-    answer(found.to_dict(), tiers_section(found), as_json=as_json)
+        columns = ("trace_id", "span_id")
+        found = run(
+            spans, log=requests_of(log, since=since, until=until, columns=columns, quiet=quiet), service=service
+        )
+    answer(found, as_json=as_json)

@@ -10,9 +10,9 @@ import polars as pl
 
 from sojourn.analyses.tiers.load import Load
 from sojourn.analyses.tiers.verdict import Finding
+from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso
 from sojourn.model.result import Result
-from sojourn.model.statistics import Summary
 
 
 @dataclass(frozen=True)

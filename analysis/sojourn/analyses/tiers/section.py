@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from sojourn.analyses.question import ReportContext
 from sojourn.analyses.tiers.analysis import Load, Tier, Tiers
+from sojourn.analyses.tiers.run import tiers
 from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -158,3 +160,10 @@ def _means(load: Load) -> str:
 
 def _correlation(value: float | None) -> str:
     return "–" if value is None else formatted(value, ".2f")
+
+
+def report_section(context: ReportContext) -> Section | None:
+    """Return the section of a report."""
+    if context.traces is None:
+        return None
+    return tiers_section(tiers(context.traces, log=context.requests))

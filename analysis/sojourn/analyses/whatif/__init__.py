@@ -1,1 +1,15 @@
 """Replay the recorded requests under a different configuration."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="whatif",
+    asks="What would the same requests have taken under a different configuration?",
+    needs="every request that shares the workers, with queueing delay and service time",
+    result=("WhatIfResult", "result"),
+    title="What would have helped",
+    columns=("remote_addr", "connection"),
+)

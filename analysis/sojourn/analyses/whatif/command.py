@@ -9,21 +9,11 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cli.common import pairs
-from sojourn.cli.completion import beginning
-from sojourn.cli.sources import (
-    AsJson,
-    Quiet,
-    Since,
-    Sources,
-    Spans,
-    Until,
-    Where,
-    WorkersOption,
-    answer,
-    split_of,
-    workers_of,
-)
+from sojourn.command.answer import answer
+from sojourn.command.completion import beginning
+from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until, Where, WorkersOption, workers_of
+from sojourn.command.progress import pairs
+from sojourn.command.reading import requests_of
 
 # Columns whose values do not share workers: a replay of some of them leaves nobody out who mattered.
 WHOLE = ("service", "upstream", "proxy")
@@ -72,7 +62,7 @@ def whatif(
     Workers, balancer, order, time-outs, load. First things as they are, against what was measured: where that is off
     by more than 15 %, nothing is predicted, and the likely reason said (exit code 1).
     """
-    told = workers_of(workers)
+    counts = workers_of(workers)
     shared = [column for column in pairs(where or [], "--where") if column not in WHOLE]
     if shared:
         raise typer.BadParameter(
@@ -84,8 +74,7 @@ def whatif(
     texts += [[part.strip() for part in one.split(",") if part.strip()] for one in variant or []]
     asked = [pairs(parts, "--set" if parts is settings else "--variant") for parts in texts]
     from sojourn.analyses.whatif.analysis import RANKS  # noqa: PLC0415
-    from sojourn.analyses.whatif.analysis import whatif as run  # noqa: PLC0415
-    from sojourn.analyses.whatif.section import whatif_section  # noqa: PLC0415
+    from sojourn.analyses.whatif.run import whatif as run  # noqa: PLC0415
     from sojourn.analyses.whatif.variants import change_of  # noqa: PLC0415 - numba takes its time to load
     from sojourn.model.errors import SojournError  # noqa: PLC0415
 
@@ -97,8 +86,8 @@ def whatif(
     except SojournError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from None
     columns = ("remote_addr", "connection")
-    result = split_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
-    found = run(result.rows, asked, workers=told, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
-    answer(found.to_dict(), whatif_section(found), as_json=as_json)
+    requests = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
+    found = run(requests, asked, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
+    answer(found, as_json=as_json)
     if found.refused and not force:
         raise SojournError(f"nothing is predicted: {found.refused}" if as_json else "nothing is predicted")

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.analyses.simulate.analysis import figures
+from sojourn.model.figures import Summary, summary
 from sojourn.model.result import Result
-from sojourn.model.statistics import Summary
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,4 +118,4 @@ class WhatIfResult(Result):
 
 def figures_of(values: Floats) -> Summary:
     """Mean, quantiles (exact, linear between order statistics) and maximum; None of no values. NaN is left out."""
-    return figures(values[~np.isnan(values)])
+    return summary(values[~np.isnan(values)])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from sojourn.analyses.question import ReportContext
 from sojourn.analyses.whatif.charts import p99_by_variant, responses
 from sojourn.analyses.whatif.result import Variant, WhatIfResult
+from sojourn.analyses.whatif.run import whatif
 from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
@@ -202,3 +204,8 @@ def _variants(found: WhatIfResult) -> Table:
     )  # fmt: skip
     headings = ("change", "mean", "p50", "p99", "Δ p99", "95 %", "busy", "given up")
     return Table(headings, tuple(rows), f"Response time in ms, the best {RANKED[found.rank]} first", shown=20)
+
+
+def report_section(context: ReportContext) -> Section:
+    """Return the section of a report."""
+    return whatif_section(whatif(context.requests, workers=context.workers))

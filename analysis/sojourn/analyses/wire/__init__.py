@@ -1,1 +1,15 @@
 """Read the queues before accept() off captured packets, joined to the log."""
+
+from __future__ import annotations
+
+from sojourn.analyses.question import Question
+
+QUESTION = Question(
+    package=__name__,
+    name="wire",
+    asks="What do packets show of the queues before accept()?",
+    needs="a capture",
+    result=("WireResult", "result"),
+    title="What the packets show",
+    command="pcap",
+)

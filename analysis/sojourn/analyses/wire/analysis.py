@@ -16,32 +16,29 @@ from datetime import datetime
 
 import polars as pl
 
-from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.wire.agreement import RESOLUTION, agreement, differences, wire_check
 from sojourn.analyses.wire.findings import findings, notes
 from sojourn.analyses.wire.frames import seconds_on_wire
-from sojourn.analyses.wire.log_join import READ, TOLERANCE
+from sojourn.analyses.wire.log_join import TOLERANCE
 from sojourn.analyses.wire.result import FIGURES, WireResult
 from sojourn.analyses.wire.tallies import ends, servers, syn_steps
 from sojourn.analyses.wire.timeline import Timelines, timeline
 from sojourn.analyses.wire.tracked import Tracked
 from sojourn.model.errors import SojournError
-from sojourn.model.frame import Requests
-from sojourn.model.statistics import Summary, summaries
+from sojourn.model.figures import Summary
+from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.inputs import Source
-from sojourn.sources.rows import split_rows
 
 # Figures that end at an instant of nginx's clock, which shows whole milliseconds, truncated.
 BY_NGINX = ("proxy_unread",)
-LOG_COLUMNS = READ
 READING, COMPILING = "reading packets", "compiling the packet reader (once, about 15 s)"
 
 
 def wire(
     captures: Sequence[Source] | Source,
     *,
-    requests: Requests | SplitResult | None = None,
+    rows: pl.LazyFrame | None = None,
     backends: Collection[str] = (),
     since: datetime | None = None,
     until: datetime | None = None,
@@ -52,7 +49,7 @@ def wire(
 
     Args:
         captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
-        requests: the log of the same requests, read with ``LOG_COLUMNS``; better, split already.
+        rows: the log of the same requests with their components, read with ``READ``.
         backends: address:port (or :port, of any address) of backends, besides those that the log names.
         since, until: keep connections that began in [since, until).
         tolerance: s by which nginx's instants may be off those on the wire.
@@ -68,7 +65,6 @@ def wire(
 
     named = [checked_backend(name) for name in backends]
     ports = {int(name.rpartition(":")[2]) for name in named}
-    rows = _split_of(requests)
     if rows is not None:
         ports |= _ports(rows)
     files = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
@@ -146,15 +142,6 @@ def checked_backend(name: str) -> str:
     if not sound or (host.count(":") and host[:1] != "["):
         raise SojournError(f"{name!r} is not a backend: give 10.0.0.1:8080, [::1]:8080, or a port")
     return f"{host}:{int(port)}"
-
-
-def _split_of(requests: Requests | SplitResult | None) -> pl.LazyFrame | None:
-    if requests is None:
-        return None
-    if isinstance(requests, SplitResult):
-        return requests.rows
-    rows, _ = split_rows(requests.rows, requests.spans)
-    return rows
 
 
 def _ports(rows: pl.LazyFrame) -> set[int]:

@@ -7,16 +7,16 @@ that was taken; and from there to the app's own start, or bounds of that wait wh
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sojourn.cli.common import doing, instant, pipe_closed_early_is_fine
-from sojourn.cli.sources import AsJson, Quiet, Spans, split_of
+from sojourn.command.answer import print_json
+from sojourn.command.options import AsJson, Quiet, Spans
+from sojourn.command.progress import doing, instant
+from sojourn.command.reading import requests_of
 
 Captures = Annotated[
     list[str],
@@ -64,40 +64,34 @@ def pcap(
     From a connection's first SYN to the final ACK that was taken; from there to the app's own start, or its bounds.
     """
     begin, end = instant(since), instant(until)
-    from sojourn.analyses.wire.analysis import LOG_COLUMNS, wire  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
+    from sojourn.analyses.wire.analysis import wire  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415
+    from sojourn.present.display import section_of  # noqa: PLC0415
 
     log = log or _of_folders(captures, "access.jsonl")
-    result = split_of(log, spans=spans, columns=LOG_COLUMNS, quiet=quiet) if log else None
+    rows = requests_of(log, spans=spans, columns=READ, quiet=quiet).rows if log else None
     with doing(quiet) as say:
         found = wire(
-            captures, requests=result, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
+            captures, rows=rows, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
         )
-        sections = [wire_section(found)]
+        sections = [section_of(found)]
         samples = kernel or _of_folders(captures, "kernel.jsonl")
         if samples:
             from sojourn.analyses.kernel.queues import kernel as kernel_of  # noqa: PLC0415
-            from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
             from sojourn.host.samples import read_samples  # noqa: PLC0415
 
             say("reading samples of the kernel")
-            seen = read_samples(samples)
-            found = dataclasses.replace(found, kernel=kernel_of(seen))
-            sections.append(kernel_section(found.kernel, seen.records))
+            found = dataclasses.replace(found, kernel=kernel_of(read_samples(samples)))
+            sections.append(section_of(found.kernel))
         if parquet is not None:
             found.write_parquet(parquet)
         if html is not None:
-            from sojourn.report import write_html  # noqa: PLC0415
+            from sojourn.present.page import write_page  # noqa: PLC0415
 
             say("drawing")
-            title = ", ".join(found.names[:3])
-            write_html(None, html, title=title, sections=sections[1:], lead=sections[0])
+            write_page(html, title=", ".join(found.names[:3]), sections=sections[1:], lead=sections[0])
     if as_json:
-        from sojourn.analyses.split.result import rounded  # noqa: PLC0415
-
-        with pipe_closed_early_is_fine():
-            json.dump(rounded(found.to_dict(limit)), sys.stdout, indent=2)
-            sys.stdout.write("\n")
+        print_json(found.to_dict(limit))
         return
     from sojourn.present.terminal import show  # noqa: PLC0415
 

@@ -11,9 +11,9 @@ import polars as pl
 
 from sojourn.analyses.wire.frames import WIRE_INSTANT
 from sojourn.model.checks import Check
+from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso
 from sojourn.model.result import Result
-from sojourn.model.statistics import Summary
 from sojourn.present.files import written_whole
 from sojourn.readers.capture.batch import Counts
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from sojourn.analyses.question import ReportContext
 from sojourn.analyses.wire.notes import failures_of, notes_of, ranked
 from sojourn.analyses.wire.readings import agreement_reading, packets_reading, steps_reading, waits_reading
 from sojourn.analyses.wire.result import WireResult
 from sojourn.analyses.wire.vantage import AT_SERVER
+from sojourn.model.figures import Summary
 from sojourn.model.formatting import counted, milliseconds, percent
-from sojourn.model.statistics import Summary
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
@@ -279,3 +280,9 @@ def _pictures(found: WireResult) -> list[Picture]:
             )
         )
     return pictures
+
+
+def report_section(context: ReportContext) -> Section | None:
+    """Return the section of a report."""
+    packets = getattr(context.requests, "wire", None)
+    return None if packets is None else wire_section(packets, audited=True)  # the audit has its checks

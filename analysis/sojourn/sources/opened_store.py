@@ -1,29 +1,30 @@
-"""The split of what a store holds, without fetching it."""
+"""Requests of a store, opened without fetching them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 import polars as pl
 
-from sojourn.analyses.split.assembly import assembled
-from sojourn.analyses.split.result import SplitResult
 from sojourn.model.frame import COLUMNS, Requests, Selection
+from sojourn.sources.opened import OpenedRequests
 from sojourn.sources.rows import split_rows
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.sources.store_rows import read_store, stored_records
 
 
-def split_store(
-    dsn: str, selection: Selection, *, by: Sequence[str], slo: float, rejects_to: TextIO | None = None
-) -> SplitResult:
-    """The split of the selected requests of a store; the result's ``rows`` are fetched when they are first used.
+@contextmanager
+def opened_store(dsn: str, selection: Selection, *, rejects_to: TextIO | None = None) -> Iterator[OpenedRequests]:
+    """Open the selected requests of a store; their ``rows`` are fetched when they are first used.
+
+    One connection serves every question asked inside the block.
 
     Args:
         dsn: the store.
         selection: which requests.
-        by, slo, rejects_to: as for ``sojourn.split``.
+        rejects_to: as for ``sojourn.split``.
 
     Raises:
         SojournError: the store cannot be reached or asked.
@@ -39,4 +40,4 @@ def split_store(
 
     with measures.session() as store:
         records = stored_records(store, selection, rejects_to)
-        return assembled(measures, records, (store.dsn,), rows, by=by, slo=slo)
+        yield OpenedRequests(measures=measures, records=records, names=(store.dsn,), _rows=rows)

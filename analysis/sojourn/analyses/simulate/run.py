@@ -1,4 +1,4 @@
-"""A queue with made-up requests."""
+"""Processes and a system in, waits and theory out."""
 
 from __future__ import annotations
 

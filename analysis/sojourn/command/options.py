@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.cli.common import instant, pairs, pipe_closed_early_is_fine, reading_bar
-from sojourn.cli.completion import COLUMNS, beginning
-from sojourn.model.errors import SojournError
-from sojourn.model.formatting import counted, tally
-from sojourn.model.verdict import SLO
+from sojourn.command.completion import COLUMNS, beginning
+from sojourn.command.progress import pairs
 
 if TYPE_CHECKING:
-    from sojourn.analyses.split.result import SplitResult
-    from sojourn.model.frame import Records
-    from sojourn.present.section import Section
+    pass
 
 Sources = Annotated[
     list[str],
@@ -65,47 +57,6 @@ SplitBy = Annotated[
 ]
 
 
-def split_of(
-    sources: list[str],
-    *,
-    spans: list[str] | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    where: list[str] | None = None,
-    columns: Sequence[str] | None = (),
-    by: Sequence[str] = (),
-    slo: float = SLO,
-    quiet: bool = False,
-) -> SplitResult:
-    """Split requests that are read row by row; ``columns`` are read besides what the split needs.
-
-    ``columns`` of None: the split is all that is wanted, and a store is asked for no row.
-
-    Raises:
-        SojournError: a source cannot be read, or no request is left.
-        typer.BadParameter: an option is not what it should be.
-    """
-    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
-    from sojourn.analyses.split.analysis import split  # noqa: PLC0415 - Polars and DuckDB take their time to load
-
-    with reading_bar(quiet) as (set_total, set_position):
-        result = split(
-            sources,
-            spans=spans or (),
-            by=by,
-            since=begin,
-            until=end,
-            where=conditions,
-            slo=slo,
-            columns=() if columns is None else ("request_id", *columns),
-            on_size=set_total,
-            on_progress=set_position,
-        )
-    if not result.requests:
-        raise SojournError(nothing(result.records))
-    return result
-
-
 def conditions_of(where: list[str]) -> dict[str, object]:
     """``["status=504"]`` as column -> value, converted by the column's type.
 
@@ -131,20 +82,6 @@ def conditions_of(where: list[str]) -> dict[str, object]:
         else:
             conditions[column] = text
     return conditions
-
-
-def nothing(records: Records) -> str:
-    """Why there is no request to work on."""
-    if not records.read:
-        return "no request: the sources are empty"
-    if records.accepted:
-        return "no request is left: none arrived in the window or fits --where"
-    from sojourn.readers.foreign_logs import refused_as  # noqa: PLC0415 - for a failure only
-
-    refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
-    counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
-    known = refused_as(records)
-    return f"{counts}. {known}" if known else f"{counts}; sojourn doctor says what the log lacks"
 
 
 def workers_of(texts: list[str] | None) -> int | dict[str, int] | None:
@@ -178,17 +115,3 @@ def column_of(name: str, option: str = "--by") -> str:
     if name in SCHEMA or is_extra(name):
         return name
     raise typer.BadParameter(f"{name!r} cannot be a column", param_hint=option)
-
-
-def answer(found: Any, section: Section, *, as_json: bool) -> None:
-    """Print what an analysis found: ``found`` (of plain values, floats rounded here) as JSON, or its section."""
-    if as_json:
-        from sojourn.analyses.split.result import rounded  # noqa: PLC0415
-
-        with pipe_closed_early_is_fine():
-            json.dump(rounded(found), sys.stdout, indent=2)
-            sys.stdout.write("\n")
-        return
-    from sojourn.present.terminal import show  # noqa: PLC0415
-
-    show(section)

@@ -1,0 +1,51 @@
+"""Requests in, who caused their queueing delay out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.analyses.blame.analysis import BlameResult, blame_of, checked_columns
+from sojourn.readers.inputs import Source
+from sojourn.sources.opened import Instant, Where
+from sojourn.sources.opening import RequestsLike, given
+from sojourn.timeline.visits import WorkersLike
+from sojourn.timeline.visits_of import visits_of
+
+
+def blame(
+    requests: RequestsLike,
+    *,
+    by: str = "route",
+    culprit: str | None = None,
+    workers: WorkersLike = None,
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> BlameResult:
+    """Who waited for whom: every instant of every wait charged to those in service, the balancer or the way there.
+
+    >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
+    >>> found = sojourn.blame(shop, spans=spans, by="tenant")
+    >>> [(row["culprit"], round(row["share"], 2)) for row in found.culprits.to_dicts()]
+    [('acme', 0.63), ('globex', 0.3), ('initech', 0.07)]
+
+    Args:
+        requests: sources, a split, or a frame; see ``sojourn.sources.opening.given``.
+        by, culprit: columns that name those who waited, and those they waited for (None: the same column).
+        workers: per backend, or the same for all; None: read off the worker values.
+        spans: the app's spans, where ``requests`` are sources.
+        since, until: only requests that arrived in [since, until): aware datetimes or unix seconds.
+        where: only the waits of requests with these values, whoever they waited for.
+
+    Returns:
+        Seconds by culprit (``culprits``) and by pair (``matrix``), and what is nobody's (``imbalance``, ``dispatch``).
+
+    Raises:
+        SojournError: a source cannot be read, or there is no such column.
+    """
+    columns = (by, culprit or by, *(where or {}))
+    taken = given(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)
+    checked_columns(taken.rows, columns)
+    visited = visits_of(taken, columns=columns, workers=workers)
+    return blame_of(visited, by=by, culprit_by=culprit, where=where)

@@ -1,0 +1,71 @@
+"""Requests in, the load at which an objective breaks out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.analyses.capacity.analysis import Capacity
+from sojourn.analyses.capacity.analysis import capacity as capacity_of_windows
+from sojourn.analyses.capacity.knee import Slo
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import Selection
+from sojourn.readers.inputs import only_store
+from sojourn.sources.opened import Instant, Where
+from sojourn.sources.opening import RequestsLike, given, read_already
+from sojourn.timeline.load_windows import LoadWindows, load_windows
+
+INSTANCES = ("system", "upstream")
+
+
+def capacity(
+    requests: RequestsLike,
+    *,
+    slo: str | Slo | Sequence[str | Slo] = (),
+    target_rate: float | None = None,
+    headroom: float = 0.0,
+    instance: str = "system",
+    per_instance: float | None = None,
+    window: float | None = None,
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> Capacity:
+    """The load at which an objective breaks, the scalability law, and instances for a target rate.
+
+    >>> found = sojourn.capacity("docs/examples/ramp.jsonl.gz", slo="p99=0.5")
+    >>> print(found)
+    p99 ≤ 0.5 s breaks at 76.3 requests/s (95 %: at least 74.48).
+
+    Args:
+        requests: sources, a split, or a frame: a ramp, or many windows of different load.
+        slo: objectives: ``"p99=0.5"``, ``"mean=…"``, ``p50``, ``p90``, ``p99.9`` (s), ``"errors=0.01"``.
+        target_rate: requests/s to find the number of instances for; headroom: share by which more is to be had.
+        instance: what an instance is: ``system``, all of it, or ``upstream``, each address.
+        per_instance: requests/s that an instance bears, where it is known.
+        window: width of a window, s; None: about 60 windows.
+        since, until, where: only these requests.
+
+    Raises:
+        SojournError: a source cannot be read, an objective is none, or there is not one whole window.
+    """
+    if instance not in INSTANCES:
+        raise SojournError(f"{instance!r} is not one of {', '.join(INSTANCES)}")
+    slos = [slo] if isinstance(slo, str | Slo) else list(slo)
+    objectives = [each if isinstance(each, Slo) else Slo.of(each) for each in slos]
+    windows = _windows(requests, instance == "upstream", window, since, until, where)
+    return capacity_of_windows(
+        windows, slos=objectives, target_rate=target_rate, headroom=headroom, per_instance=per_instance
+    )
+
+
+def _windows(
+    requests: RequestsLike, by_instance: bool, width: float | None, since: Instant, until: Instant, where: Where
+) -> LoadWindows:
+    # A store sends a row a window instead of every request.
+    dsn = None if read_already(requests) else only_store(requests)  # type: ignore[arg-type]
+    if dsn is None:
+        taken = given(requests, since=since, until=until, where=where)
+        return load_windows(taken.rows, width=width, by_instance=by_instance)
+    from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
+
+    return store_load_windows(dsn, Selection.of(since, until, where), width=width, by_instance=by_instance)

@@ -1,0 +1,30 @@
+"""Requests in, clock offsets over time out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.analyses.clock.analysis import ClockResult
+from sojourn.analyses.clock.analysis import clock as clock_of_rows
+from sojourn.readers.inputs import Source
+from sojourn.sources.opened import Instant, Where
+from sojourn.sources.opening import RequestsLike, given
+
+
+def clock(
+    requests: RequestsLike,
+    *,
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> ClockResult:
+    """Offset and drift of each app's clock from nginx's over time, with their uncertainty.
+
+    >>> found = sojourn.clock("docs/examples/clocks.jsonl.gz")
+    >>> [row["offset"] is not None for row in found.pairs]
+    [True, True, True]
+
+    Arguments and errors as of ``sojourn.depth``.
+    """
+    return clock_of_rows(given(requests, spans=spans, since=since, until=until, where=where).rows)

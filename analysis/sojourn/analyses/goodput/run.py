@@ -1,0 +1,49 @@
+"""Requests in, work for clients that had disconnected out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sojourn.analyses.goodput.analysis import GoodputResult
+from sojourn.analyses.goodput.analysis import goodput as goodput_of_rows
+from sojourn.readers.inputs import Source, listed
+from sojourn.sources.opened import Instant, Where
+from sojourn.sources.opening import RequestsLike, given
+
+
+def goodput(
+    requests: RequestsLike,
+    *,
+    by: str = "route",
+    app_log: Sequence[Source] | Source = (),
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> GoodputResult:
+    """Worker time that went into requests given up on (499, 504), what came of the rest, and retry storms.
+
+    >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
+    >>> print(sojourn.goodput(shop, spans=spans))
+    41.5 s of worker time, 13 % of all, went into 108 requests that had been given up on, 93 % of it into /export.
+
+    Args:
+        requests: sources, a split, or a frame. Of a split, clients' own retries are found where ``remote_addr``,
+            ``method`` and ``uri`` were among its columns.
+        by: column to group by.
+        app_log: the app's own log, JSON lines with ``request_id`` and ``service_time`` (s), of requests without a span.
+        spans, since, until, where: as of ``sojourn.blame``; ``where`` leaves the other requests out.
+
+    Raises:
+        SojournError: a source cannot be read, or there is no such column.
+    """
+    columns = (by, "remote_addr", "method", "uri")
+    taken = given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    logs = listed(app_log)
+    if not logs:
+        return goodput_of_rows(taken.rows, by=by)
+    from sojourn.readers.app_log import read_app_log  # noqa: PLC0415 - where there is one
+
+    late, records = read_app_log(logs)
+    return replace(goodput_of_rows(taken.rows, by=by, app_log=late), app_log=records)

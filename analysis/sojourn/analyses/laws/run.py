@@ -1,0 +1,39 @@
+"""Requests in, theory beside the measured wait out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.analyses.audit.analysis import audit_of
+from sojourn.analyses.laws.analysis import Laws
+from sojourn.analyses.laws.analysis import laws as laws_of_visits
+from sojourn.readers.inputs import Source
+from sojourn.sources.opened import Instant, Where
+from sojourn.sources.opening import RequestsLike, given
+from sojourn.timeline.visits import WorkersLike
+from sojourn.timeline.visits_of import visits_of
+
+
+def laws(
+    requests: RequestsLike,
+    *,
+    workers: WorkersLike = None,
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> Laws:
+    """The laws of queueing beside the measured wait, per upstream and backend, and which of them to believe.
+
+    >>> found = sojourn.laws("docs/examples/clocks.jsonl.gz")
+    >>> found.stations[0].believe
+    'allen_cunneen'
+
+    Arguments as of ``sojourn.depth``. Of a frame, nothing is known of whether it was stationary.
+
+    Raises:
+        SojournError: a source cannot be read, or no backend has enough requests.
+    """
+    taken = given(requests, spans=spans, since=since, until=until, where=where)
+    audit = audit_of(taken) if taken.audited else None
+    return laws_of_visits(visits_of(taken, workers=workers), audit)

@@ -1,0 +1,87 @@
+"""What a question says of itself, from which the command line, the API, the report and the reference are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sojourn.present.section import Section
+    from sojourn.sources.opened import OpenedRequests
+    from sojourn.sources.traces import Traces
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question Sojourn answers; its folder holds everything about it.
+
+    ``run.py`` has the function of the API, ``command.py`` the command (a function named as the command), ``section.py``
+    the layout of the result and, for a question with a ``title``, ``report_section(context)``.
+
+    Attributes:
+        package: the folder, as Python names it.
+        name: of the section in a report, and by default of the command and of the function in ``sojourn``.
+        asks: the question in one sentence.
+        needs: what the data must hold for an answer.
+        title: heading in the report; empty for a question that a report does not ask.
+        command: name of the command.
+        columns: read besides what the components need.
+        exports: names in ``sojourn`` -> module in the folder.
+        result: class of the result -> module in the folder.
+    """
+
+    package: str
+    name: str
+    asks: str
+    needs: str
+    result: tuple[str, str]
+    title: str = ""
+    command: str = ""
+    columns: tuple[str, ...] = ()
+    exports: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verb(self) -> str:
+        """Name of the command."""
+        return self.command or self.name
+
+    @property
+    def public(self) -> Mapping[str, str]:
+        """Names in ``sojourn`` -> module in the folder."""
+        return self.exports or {self.name: "run"}
+
+    def load(self, module: str, name: str) -> Any:
+        """Return what a module of the folder defines; nothing is loaded before."""
+        return getattr(import_module(f"{self.package}.{module}"), name)
+
+
+@dataclass(frozen=True)
+class ReportContext:
+    """What a report gives every question.
+
+    Attributes:
+        requests: the split that the report is about.
+        by: column that names victims and culprits, and divides wasted work and changes.
+        workers: per backend, or the same for all; None: read off the worker values.
+        slo: p99 of the response time that must hold, s.
+        before: requests to compare with; None: not asked for.
+        traces: spans of several services; None where there are none to follow.
+    """
+
+    requests: OpenedRequests
+    by: str
+    workers: int | Mapping[str, int] | None
+    slo: float
+    before: OpenedRequests | None = None
+    traces: Traces | None = None
+
+    def section(self, question: Question) -> Section | None:
+        """Return the section of a question; None where it has nothing to look at.
+
+        Raises:
+            SojournError: these requests do not allow the analysis.
+        """
+        section: Section | None = question.load("section", "report_section")(self)
+        return section

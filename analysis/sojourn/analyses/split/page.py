@@ -1,0 +1,54 @@
+"""The split as a part of a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from sojourn.analyses.split.pictures import split_pictures
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.split.table import audit_sentence, clock_sentence, read_sentence
+from sojourn.model.redaction import shown_line
+from sojourn.present.page import Part, SplitPart, write_page
+from sojourn.present.section import Section
+
+REJECTS_SHOWN = 50
+
+
+def write_split_page(result: SplitResult, path: str | os.PathLike[str], sections: Sequence[Section] = ()) -> None:
+    """Write the page of a split, whole or not at all; ``sections`` follow it.
+
+    Raises:
+        SojournError: the file cannot be written.
+    """
+    write_page(path, split=split_part(result), sections=sections)
+
+
+def split_part(result: SplitResult) -> SplitPart:
+    """Return what a page says of a split."""
+    text = audit_sentence(result).removeprefix("Audit: ")
+    return SplitPart(
+        result=result,
+        pictures=split_pictures(result),
+        parts=_parts(result),
+        read=read_sentence(result),
+        audit=text[:1].upper() + text[1:],
+        clocks=clock_sentence(result),
+        rejects=[{**reject, "raw": shown_line(reject["raw"])} for reject in result.records.rejects[:REJECTS_SHOWN]],
+    )
+
+
+def _parts(result: SplitResult) -> list[Part]:
+    """The mean response time in three; what is below zero by a clock's error has no width."""
+    total = sum(result.means.values())
+    if total <= 0:
+        return []
+    queueing = result.means["connect"] + result.means["queue"]
+    service = result.means["service_time"]
+    seconds = {"queueing delay": queueing, "service time": service, "everything else": total - queueing - service}
+    drawn_total = sum(max(value, 0.0) for value in seconds.values())
+    colours = ("queueing", "service", "other")
+    return [
+        Part(name, colour, value, max(value, 0.0) / drawn_total)
+        for (name, value), colour in zip(seconds.items(), colours, strict=True)
+    ]

@@ -1,0 +1,134 @@
+"""Requests in, their response time split into queueing delay, service time and the rest out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+import polars as pl
+
+from sojourn.analyses.split.analysis import checked_groups, split_of
+from sojourn.analyses.split.result import SplitResult
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import Records, Requests
+from sojourn.model.groups import DEFAULT_GROUPS
+from sojourn.model.verdict import SLO
+from sojourn.readers.inputs import Source, listed
+from sojourn.sources.opened import Instant, Where, of_requests
+from sojourn.sources.opening import RequestsLike, canonical, given, opened
+from sojourn.sources.requests import Progress
+
+
+def split(
+    sources: Sequence[Source] | Source,
+    *,
+    spans: Sequence[Source] | Source = (),
+    by: Sequence[str] | str = DEFAULT_GROUPS,
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+    slo: float = SLO,
+    all_columns: bool = False,
+    columns: Sequence[str] = (),
+    captures: Sequence[Source] | Source = (),
+    rejects_to: TextIO | None = None,
+    on_size: Callable[[int | None], None] | None = None,
+    on_progress: Progress | None = None,
+) -> SplitResult:
+    """Read sources and split every request's response time.
+
+    A store's DSN on its own is not read row by row: the store is asked for the aggregates, and rows are fetched when
+    the result's ``rows`` are first used. Beside other sources, with ``spans``, ``captures`` or ``all_columns``, its
+    rows are read.
+
+    Args:
+        sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
+        spans: OTLP/JSON-lines files of the app; they tell what became of requests the app never answered in time.
+            Those in a store are joined by themselves.
+        by: columns to group by, any of ``GROUPS``.
+        since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
+        where: column -> value that a row must have.
+        slo: a p99 below this, with little queueing, is healthy, in seconds.
+        all_columns: also read what the split itself does not need (ids, uri, addresses), for ``write_parquet``.
+        columns: read these, too: canonical ones, or keys of one's own that the log holds.
+        captures: of the same requests, as for ``sojourn.analyses.wire.analysis.wire``; what they show is ``wire``.
+        rejects_to, on_size, on_progress: as for ``sojourn.read``.
+
+    Raises:
+        SojournError: a source or a capture cannot be read, or ``by`` or ``where`` names no column.
+    """
+    by, captures = [by] if isinstance(by, str) else by, listed(captures)
+    checked_groups(by)
+    if captures:
+        from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - loaded for captures only
+
+        columns = (*columns, *READ)
+    with opened(
+        sources,
+        spans=spans,
+        columns=columns,
+        all_columns=all_columns,
+        since=since,
+        until=until,
+        where=where,
+        rejects_to=rejects_to,
+        on_size=on_size,
+        on_progress=on_progress,
+    ) as requests:
+        result = split_of(requests, by=by, slo=slo)
+    if captures:
+        with_wire(result, captures)
+    return result
+
+
+def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
+    """Add to a split what captures of the same requests show, and to its audit whether the log agrees.
+
+    Raises:
+        SojournError: a capture cannot be read.
+    """
+    from sojourn.analyses.wire.analysis import wire as wire_of_captures  # noqa: PLC0415 - loaded for captures only
+
+    result.wire = wire_of_captures(captures, rows=result.rows)
+    result.audit.wire = result.wire.checks
+
+
+def split_requests(
+    requests: Requests,
+    *,
+    by: Sequence[str] = DEFAULT_GROUPS,
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+    slo: float = SLO,
+) -> SplitResult:
+    """Return the ``split`` of requests already read; arguments as there."""
+    checked_groups(by)
+    return split_of(of_requests(requests, since=since, until=until, where=where), by=by, slo=slo)
+
+
+def split_given(
+    requests: RequestsLike,
+    *,
+    columns: Sequence[str] = (),
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+    by: Sequence[str] = DEFAULT_GROUPS,
+) -> SplitResult:
+    """Return the split of requests in any form; a split is taken as it is, and a frame is split anew.
+
+    Raises:
+        SojournError: as ``given``; or a part of a split is asked for.
+    """
+    if isinstance(requests, SplitResult):
+        if listed(spans) or since is not None or until is not None or where:
+            raise SojournError("this is a split already: give spans, since, until and where to sojourn.split")
+        return requests
+    if isinstance(requests, pl.LazyFrame | pl.DataFrame):
+        rows = canonical(requests.lazy())
+        count = int(rows.select(pl.len()).collect().item())
+        requests = Requests(rows, Records(read=count), names=("frame",))
+    taken = given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    return split_of(taken, by=by, slo=SLO)

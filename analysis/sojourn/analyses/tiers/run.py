@@ -1,0 +1,47 @@
+"""Spans of several services in, what a request took at each out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.analyses.tiers.analysis import Tiers
+from sojourn.analyses.tiers.analysis import tiers as tiers_of_traces
+from sojourn.model.frame import Selection
+from sojourn.readers.inputs import Source, listed
+from sojourn.sources.opened import Instant
+from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.traces import Traces, read_traces
+
+
+def tiers(
+    spans: Sequence[Source] | Source | Traces,
+    *,
+    log: RequestsLike | None = None,
+    service: str | None = None,
+    since: Instant = None,
+    until: Instant = None,
+) -> Tiers:
+    """Queueing, own work and waiting for others at every service that requests pass.
+
+    >>> found = sojourn.tiers("docs/examples/checkout-spans.jsonl.gz")
+    >>> [tier.service for tier in found.services]
+    ['db', 'checkout']
+
+    Args:
+        spans: of several services: OTLP/JSON lines, globs, run folders, stores.
+        log: the log of the proxy in front: its requests are the ones looked at.
+        service: the one the finding is about; None: the one that requests come to first.
+        since, until: traces that began in [since, until); with ``log``, requests that arrived then.
+
+    Raises:
+        SojournError: there is no span, no request, or no such service.
+    """
+    if log is None:
+        window = Selection.of(since, until, None)
+        traces = (
+            spans if isinstance(spans, Traces) else read_traces(listed(spans), since=window.since, until=window.until)
+        )
+        return tiers_of_traces(traces, service=service)
+    traces = spans if isinstance(spans, Traces) else read_traces(listed(spans))
+    taken = given(log, columns=("trace_id", "span_id"), since=since, until=until)
+    return tiers_of_traces(traces, taken.rows, service=service)

@@ -1,0 +1,53 @@
+"""Captures in, what they show of the queues before accept() out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS
+from sojourn.analyses.wire.result import WireResult
+from sojourn.model.frame import Selection
+from sojourn.readers.inputs import Source
+from sojourn.sources.opened import Instant
+from sojourn.sources.opening import RequestsLike, given
+
+
+def wire(
+    captures: Sequence[Source] | Source,
+    *,
+    log: RequestsLike | None = None,
+    spans: Sequence[Source] | Source = (),
+    backends: Collection[str] = (),
+    since: Instant = None,
+    until: Instant = None,
+    tolerance: float = 0.005,
+) -> WireResult:
+    """What packets show of the queues before accept(), and whether the log agrees: ``sojourn pcap``.
+
+    >>> found = sojourn.wire("docs/examples/wire.pcap.gz", log="docs/examples/wire.jsonl.gz")
+    >>> found.joined.requests
+    139
+
+    Args:
+        captures: pcap or pcapng files (plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
+        log: the same requests, as nginx logged them.
+        spans: the app's spans of them.
+        backends: ``address:port`` (or ``:port``) of backends, besides those that the log names.
+        since, until: only connections that began in [since, until).
+        tolerance: s by which nginx's instants may be off those on the wire.
+
+    Raises:
+        SojournError: a capture cannot be read, or a backend is no address with a port.
+    """
+    from sojourn.analyses.wire.analysis import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
+
+    window = Selection.of(since, until, None)
+    rows = None if log is None else given(log, columns=WIRE_COLUMNS, spans=spans).rows
+    return wire_of_captures(
+        captures,
+        rows=rows,
+        backends=backends,
+        since=window.since,
+        until=window.until,
+        tolerance=tolerance,
+    )

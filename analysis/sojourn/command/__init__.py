@@ -1,0 +1,1 @@
+"""What commands share: options, completion, progress, reading and answering."""

@@ -1,0 +1,66 @@
+"""Read what the user named, with a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sojourn.command.options import conditions_of
+from sojourn.command.progress import instant, reading_bar
+from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted, tally
+
+if TYPE_CHECKING:
+    from sojourn.model.frame import Records
+    from sojourn.sources.opened import OpenedRequests
+
+
+def requests_of(
+    sources: list[str],
+    *,
+    spans: list[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: list[str] | None = None,
+    columns: Sequence[str] = (),
+    quiet: bool = False,
+) -> OpenedRequests:
+    """Read requests row by row; ``columns`` are read besides what the components need.
+
+    Raises:
+        SojournError: a source cannot be read, or no request is left.
+        typer.BadParameter: an option is not what it should be.
+    """
+    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
+    from sojourn.sources.opening import opened  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+    with (
+        reading_bar(quiet) as (set_total, set_position),
+        opened(
+            sources,
+            spans=spans or (),
+            since=begin,
+            until=end,
+            where=conditions,
+            columns=("request_id", *columns),
+            on_size=set_total,
+            on_progress=set_position,
+        ) as requests,
+    ):
+        if requests.empty:
+            raise SojournError(nothing(requests.records))
+        return requests
+
+
+def nothing(records: Records) -> str:
+    """Why there is no request to work on."""
+    if not records.read:
+        return "no request: the sources are empty"
+    if records.accepted:
+        return "no request is left: none arrived in the window or fits --where"
+    from sojourn.readers.foreign_logs import refused_as  # noqa: PLC0415 - for a failure only
+
+    refused = f"{records.rejected:,} refused ({tally(records.reasons)})"
+    counts = f"no request could be used: {counted(records.read, 'line')} read, {refused}"
+    known = refused_as(records)
+    return f"{counts}. {known}" if known else f"{counts}; sojourn doctor says what the log lacks"

@@ -1,0 +1,35 @@
+"""The figures of a distribution: mean, exact quantiles, maximum. Light to import."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+FIGURES = ("mean", *QUANTILES, "max")
+Summary = dict[str, float | None]
+Floats = npt.NDArray[np.float64]
+
+
+def quantiles(values: Floats, levels: Sequence[float]) -> list[float | None]:
+    """Quantiles, linear between order statistics; None of no values. ``values`` are put into another order."""
+    if not len(values):
+        return [None for _ in levels]
+    places = [(len(values) - 1) * level for level in levels]
+    values.partition(sorted({rank for place in places for rank in (math.floor(place), math.ceil(place))}))
+    found: list[float | None] = []
+    for place in places:
+        below, above = values[math.floor(place)], values[math.ceil(place)]
+        found.append(float(below + (above - below) * (place - math.floor(place))))
+    return found
+
+
+def summary(values: Floats) -> Summary:
+    """Mean, quantiles and maximum. ``values`` are put into another order."""
+    if not len(values):
+        return {"mean": None, **dict.fromkeys(QUANTILES), "max": None}
+    mean, most = float(values.mean()), float(values.max())
+    return {"mean": mean, **dict(zip(QUANTILES, quantiles(values, list(QUANTILES.values())), strict=True)), "max": most}

@@ -1,0 +1,191 @@
+"""Write one self-contained HTML page: it opens without a network, and hostile text from a log does nothing in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import jinja2
+import markupsafe
+import vl_convert
+
+from sojourn.model.components import COMPONENTS
+from sojourn.model.figures import FIGURES
+from sojourn.model.formatting import counted, duration, group_name, milliseconds, percent, printable, unbroken
+from sojourn.model.version import version
+from sojourn.present.drawing import vega_lite_version
+from sojourn.present.files import written_whole
+from sojourn.present.pictures import Drawing, drawn, told_apart
+from sojourn.present.section import Picture, Section
+from sojourn.present.templating import templates_of
+from sojourn.readers.record import REASONS
+
+ROWS_SHOWN = 25
+TABLE_ROWS = 50
+PLACES = ("main", "theme", "short", "findings", "split", "audit", "refused", "log")  # ids of the page's own
+
+
+class Entry(NamedTuple):
+    """A line of the contents: where it leads, what it is called, what is found there."""
+
+    key: str
+    title: str
+    sentence: str
+
+
+class Part(NamedTuple):
+    """A part of the mean response time: its name, its colour's name, s, and its share."""
+
+    name: str
+    colour: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the summary: what it answers, the sentences, and keys and titles of sections that say more."""
+
+    label: str
+    text: str
+    more: tuple[tuple[str, str], ...] = ()
+    doubtful: bool = False
+
+
+@dataclass(frozen=True)
+class SplitPart:
+    """What a page says of a split.
+
+    Attributes:
+        result: figures, verdict, audit and records, as ``sojourn.analyses.split.result.SplitResult`` has them.
+        pictures: its charts.
+        parts: the mean response time in three.
+        read, audit, clocks: sentences.
+        rejects: refused lines, safe to show.
+    """
+
+    result: Any
+    pictures: Sequence[Picture]
+    parts: Sequence[Part]
+    read: str
+    audit: str
+    clocks: str
+    rejects: Sequence[dict[str, object]]
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    *,
+    split: SplitPart | None = None,
+    title: str | None = None,
+    sections: Sequence[Section] = (),
+    lead: Section | None = None,
+    opening: Sequence[Picture] = (),
+    short: Sequence[Line] = (),
+) -> None:
+    """Write a page, whole or not at all.
+
+    Args:
+        path: the file to write.
+        split: the split it is about; None where ``lead`` is all there is.
+        title: heading; by default the names of the sources.
+        sections: shown after the split in this order; what failed in them is said at the top.
+        lead: what comes before everything else, its sentence in place of the split's verdict.
+        opening: pictures before the lead's sentence.
+        short: the summary.
+
+    Raises:
+        SojournError: the file cannot be written.
+    """
+    text = page(split=split, title=title, sections=sections, lead=lead, opening=opening, short=short)
+    with written_whole(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def page(
+    *,
+    split: SplitPart | None = None,
+    title: str | None = None,
+    sections: Sequence[Section] = (),
+    lead: Section | None = None,
+    opening: Sequence[Picture] = (),
+    short: Sequence[Line] = (),
+) -> str:
+    """Return the page as text; arguments as of ``write_page``."""
+    environment = _environment()
+    taken = {*PLACES, *(section.key for section in sections), *([lead.key] if lead is not None else [])}
+    opened = told_apart([drawn(each) for each in opening], taken)
+    figures = told_apart([drawn(each) for each in split.pictures], taken) if split is not None else []
+    pictures: dict[str, list[Drawing]] = {
+        section.key: told_apart([drawn(each) for each in section.pictures], taken)
+        for section in (*([lead] if lead is not None else []), *sections)
+    }
+    names = () if split is None else split.result.names
+    return environment.get_template("report.html").render(
+        title=printable(title or "", 300) or ", ".join(printable(name, 60) for name in names[:3]) or "split",
+        result=None if split is None else split.result,
+        split=split,
+        lead=lead,
+        opening=opened,
+        short=short,
+        entries=_entries(split, sections),
+        components=COMPONENTS,
+        figure_names=FIGURES,
+        figures=figures,
+        sections=sections,
+        pictures=pictures,
+        reasons=REASONS,
+        rows_shown=ROWS_SHOWN,
+        table_rows=TABLE_ROWS,
+        style=_file(environment, "report.css"),
+        script=_file(environment, "report.js"),
+        bundle=markupsafe.Markup(_libraries()) if figures or opened or any(pictures.values()) else "",  # noqa: S704
+        version=version(),
+        made=datetime.now(UTC),
+    )
+
+
+def _environment() -> jinja2.Environment:
+    environment = templates_of("sojourn.present")
+    environment.filters.update(
+        ms=milliseconds,
+        duration=duration,
+        percent=percent,
+        printable=printable,
+        group_name=group_name,
+        unbroken=unbroken,
+    )
+    return environment
+
+
+def _file(environment: jinja2.Environment, name: str) -> markupsafe.Markup:
+    """A file beside the templates as it is: nothing in it is from a log."""
+    assert environment.loader is not None  # noqa: S101 - it has just been given one
+    return markupsafe.Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704
+
+
+def _libraries() -> str:
+    return vl_convert.javascript_bundle(vl_version=vega_lite_version())  # type: ignore[call-arg]
+
+
+def _entries(split: SplitPart | None, sections: Sequence[Section]) -> list[Entry]:
+    """Return what the page holds, in its order."""
+    entries = [Entry(section.key, section.title, section.sentence) for section in sections]
+    if split is None:
+        return entries
+    records, times = split.result.records, split.result.response_time
+    refused = f"{records.rejected:,} of {counted(records.read, 'line')}."
+    ends = [
+        Entry("audit", "Audit", split.audit),
+        Entry("refused", "What was refused", refused if records.rejected else "Nothing."),
+    ]
+    if not split.result.requests:
+        return [*entries, *ends]
+    sentence = (
+        f"Half of the requests took {duration(times['p50'])} or less, one in a hundred "
+        f"{duration(times['p99'])} or more."
+    )
+    return [Entry("split", "The split", sentence), *entries, *ends]

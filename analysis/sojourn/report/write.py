@@ -1,0 +1,67 @@
+"""Requests in, one page with every analysis of them out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from sojourn.analyses import report_columns
+from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.split.run import split_given, with_wire
+from sojourn.model.verdict import SLO
+from sojourn.readers.inputs import Source, listed
+from sojourn.sources.opened import Instant, Where
+from sojourn.sources.opening import RequestsLike, read_already
+from sojourn.timeline.visits import WorkersLike
+
+
+def write_report(
+    requests: RequestsLike,
+    path: str | os.PathLike[str],
+    *,
+    by: str = "route",
+    workers: WorkersLike = None,
+    slo: float = SLO,
+    before: RequestsLike | None = None,
+    captures: Sequence[Source] | Source = (),
+    title: str | None = None,
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> SplitResult:
+    """Write one page with everything there is to say about these requests: ``sojourn report``.
+
+    Args:
+        requests: sources, a split, or a frame. Sources are best: all that the analyses need is read.
+        path: the HTML file to write, whole or not at all.
+        by: column that names victims and culprits, and divides wasted work and changes.
+        workers: per backend, or the same for all; None: read off the worker values.
+        slo: the p99 of the response time that must hold, s.
+        before: the requests of before: what changed since.
+        captures: packets of the same requests.
+        title: heading; None: the names of the sources.
+        spans, since, until, where: of sources and frames, as of ``sojourn.depth``.
+
+    Returns:
+        The split on the page.
+
+    Raises:
+        SojournError: a source cannot be read, or the file cannot be written.
+    """
+    from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415 - late, as the whole report is
+    from sojourn.report import write_html  # noqa: PLC0415
+    from sojourn.report.build import sections_of, traces_of  # noqa: PLC0415
+
+    packets = listed(captures)
+    columns = (*report_columns(), *(WIRE_COLUMNS if packets else ()), by)
+    result = split_given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    earlier = None if before is None else split_given(before, columns=columns, where=where)
+    if packets:
+        with_wire(result, packets)
+    sources = [] if read_already(requests) else listed(requests)  # type: ignore[arg-type]
+    sections = sections_of(
+        result, by=by, workers=workers, slo=slo, before=earlier, traces=traces_of(sources, listed(spans))
+    )
+    write_html(result, path, title=title, sections=sections)
+    return result

@@ -1,0 +1,85 @@
+"""Requests to work on: rows with the components of every request, and aggregates over them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+import polars as pl
+
+from sojourn.model.frame import Records, Requests, Selection
+from sojourn.model.measures import Measures
+from sojourn.readers.spool import on_disk
+from sojourn.sources.frame_measures import FrameMeasures, without_upgraded
+from sojourn.sources.rows import split_rows
+
+Made = TypeVar("Made")
+Instant = datetime | float | None
+Where = Mapping[str, object] | None
+
+
+@dataclass(kw_only=True, repr=False)
+class OpenedRequests:
+    """Requests to work on, however they were named.
+
+    Attributes:
+        measures: aggregates over them: of a frame, or of a store, which sends no row for any.
+        records: lines read and refused.
+        names: what was opened.
+        audited: whether sources were read; False for a frame of the user's own, of which nothing else is known.
+    """
+
+    measures: Measures
+    records: Records
+    names: tuple[str, ...]
+    audited: bool = True
+    # Holds on to what the rows lie in: a temporary folder, or where a store is.
+    _rows: Callable[[], pl.LazyFrame] = field(default=pl.LazyFrame, repr=False)
+    _derived: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what ``make`` makes of these requests; it is called for the first of equal keys."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    @functools.cached_property
+    def rows(self) -> pl.LazyFrame:
+        """The frame with the components of every request; of a store, it is fetched when it is first asked for.
+
+        Canonical columns read, plus ``COMPONENTS``, ``queueing_delay``, ``queue_by_duration``, ``queue_source``,
+        ``clock_offset``, ``proxied``, ``answered`` and ``wasted``. Upgraded connections (101) are in it.
+
+        Raises:
+            SojournError: a store holds more rows than fit here.
+        """
+        return self._rows()
+
+    @property
+    def served(self) -> pl.LazyFrame:
+        """The rows the distributions are made of: without upgraded connections, which last as long as they are used."""
+        return without_upgraded(self.rows)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no request."""
+        return self.rows.head(1).collect().is_empty()
+
+
+def of_requests(
+    requests: Requests, *, since: Instant = None, until: Instant = None, where: Where = None
+) -> OpenedRequests:
+    """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``opened``."""
+    rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
+    folder, count = None, None
+    if requests.spool is None:
+        rows = rows.collect(engine="streaming").lazy()
+    else:
+        rows, folder = on_disk(rows)
+        count = int(rows.select(pl.len()).collect().item())
+    kept = (rows, folder)  # the temporary folder lives as long as the rows
+    measures = FrameMeasures(rows, offsets, requests.duplicates, count)
+    return OpenedRequests(measures=measures, records=requests.records, names=requests.names, _rows=lambda: kept[0])

@@ -1,0 +1,163 @@
+"""Open requests, whatever names or holds them: files, runs, standard input, stores, a split, a frame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+import polars as pl
+
+from sojourn.model.errors import SojournError
+from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection, checked, is_extra
+from sojourn.readers.inputs import Source, listed, only_store, stores_and_files
+from sojourn.sources.frame_measures import FrameMeasures
+from sojourn.sources.opened import Instant, OpenedRequests, Where, of_requests
+from sojourn.sources.requests import Progress, read
+from sojourn.sources.rows import split_rows
+
+JOIN_COLUMNS = ("request_id", "trace_id", "span_id")
+
+RequestsLike = OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame | Source | Sequence[Source]
+
+
+@contextmanager
+def opened(
+    sources: Sequence[Source] | Source,
+    *,
+    spans: Sequence[Source] | Source = (),
+    columns: Sequence[str] = (),
+    all_columns: bool = False,
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+    rejects_to: TextIO | None = None,
+    on_size: Callable[[int | None], None] | None = None,
+    on_progress: Progress | None = None,
+) -> Iterator[OpenedRequests]:
+    """Open sources; a store's connection is kept for the block.
+
+    A store's DSN on its own is not read row by row: ``measures`` asks it for aggregates, and rows are fetched when
+    ``rows`` are first used. Beside other sources, with ``spans``, ``columns`` or ``all_columns``, its rows are read.
+
+    Args:
+        sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
+        spans: OTLP/JSON-lines files of the app. Those in a store are joined by themselves.
+        columns: read besides what the components need: canonical ones, or keys of one's own that the log holds.
+        all_columns: read every canonical column.
+        since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
+        where: column -> value that a row must have.
+        rejects_to, on_size, on_progress: as for ``sojourn.read``.
+
+    Raises:
+        SojournError: a source cannot be read, or ``where`` names no column.
+    """
+    spans = listed(spans)
+    dsn = None if spans or all_columns or columns else only_store(sources)
+    if dsn is not None:
+        from sojourn.sources.opened_store import opened_store  # noqa: PLC0415 - a store's driver is loaded for stores
+
+        with opened_store(dsn, Selection.of(since, until, where), rejects_to=rejects_to) as stored:
+            yield stored
+        return
+    wanted = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *Selection.of(since, until, where).where, *columns)
+    if spans or _brings_spans(sources):
+        wanted += JOIN_COLUMNS
+    requests = read(
+        sources,
+        spans=spans,
+        columns=tuple(dict.fromkeys(wanted)),
+        since=since,
+        until=until,
+        where=where,
+        rejects_to=rejects_to,
+        on_size=on_size,
+        on_progress=on_progress,
+    )
+    result = of_requests(requests)
+    if requests.spool is not None:
+        requests.spool.cleanup()  # the result has rows of its own
+    yield result
+
+
+def given(
+    requests: RequestsLike,
+    *,
+    columns: Sequence[str] = (),
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> OpenedRequests:
+    """Return requests with their components, whatever form they come in.
+
+    Args:
+        requests: sources, which are read; requests opened before (a split is such); what ``sojourn.read`` returned; or
+            a frame, canonical or with components already.
+        columns: of sources, read besides what the components need.
+        spans: of sources, the app's spans.
+        since, until, where: only these requests.
+
+    Raises:
+        SojournError: a source cannot be read, the frame is none of requests, ``where`` names no column, or ``spans``
+            come too late.
+    """
+    if isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame):
+        if listed(spans):
+            raise SojournError("spans are joined when requests are read: give them to sojourn.split or sojourn.read")
+        if isinstance(requests, Requests):
+            return of_requests(requests, since=since, until=until, where=where)
+        selection = Selection.of(since, until, where)
+        if isinstance(requests, OpenedRequests):
+            return _selected(requests, requests.rows, selection) if selection.narrows else requests
+        rows = _split_frame(requests.lazy())
+        frame = OpenedRequests(
+            measures=FrameMeasures(rows), records=Records(), names=("frame",), audited=False, _rows=lambda: rows
+        )
+        return _selected(frame, rows, selection)
+    with opened(
+        requests, spans=spans, columns=("request_id", *columns), since=since, until=until, where=where
+    ) as result:
+        return result
+
+
+def read_already(requests: RequestsLike) -> bool:
+    """Whether these are no sources: opened requests, what was read, or a frame."""
+    return isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame)
+
+
+def canonical(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the canonical columns of a user's frame, and text columns of the user's own.
+
+    Raises:
+        SojournError: the frame is none of requests.
+    """
+    schema = rows.collect_schema()
+    return checked(rows, "frame", [name for name in schema if is_extra(name) and schema[name] == pl.String()])
+
+
+def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
+    if {"queueing_delay", "queue", "answered"} <= set(rows.collect_schema().names()):
+        return rows
+    return split_rows(canonical(rows))[0]
+
+
+def _selected(requests: OpenedRequests, rows: pl.LazyFrame, selection: Selection) -> OpenedRequests:
+    names = rows.collect_schema().names()
+    missing = [name for name in selection.columns if name not in names and name in SCHEMA]
+    if missing:
+        raise SojournError(f"there is no column {missing[0]!r} in what was read; read it with split(columns=…)")
+    kept = (selection.of_rows(rows), requests)  # which holds on to the folder the rows lie in
+    return OpenedRequests(
+        measures=FrameMeasures(kept[0], requests.measures.clock),
+        records=requests.records,
+        names=requests.names,
+        audited=requests.audited,
+        _rows=lambda: kept[0],
+    )
+
+
+def _brings_spans(sources: Sequence[Source] | Source) -> bool:
+    stores, files = stores_and_files(sources)
+    return bool(stores) or any(os.path.isdir(file) for file in files)

@@ -1,0 +1,63 @@
+"""Requests in, their visits to the queue out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sojourn.readers.inputs import Source
+from sojourn.sources.opened import Instant, OpenedRequests, Where
+from sojourn.sources.opening import RequestsLike, given
+from sojourn.timeline.visits import Visits, WorkersLike
+from sojourn.timeline.visits import visits as visits_of_rows
+
+
+def visits(
+    requests: RequestsLike,
+    *,
+    columns: Sequence[str] = (),
+    workers: WorkersLike = None,
+    waits_unknown: bool = False,
+    spans: Sequence[Source] | Source = (),
+    since: Instant = None,
+    until: Instant = None,
+    where: Where = None,
+) -> Visits:
+    """Requests as a queue sees them: arrival, end of the wait, begin and end of service, as arrays (s).
+
+    >>> found = sojourn.visits("docs/examples/shop.jsonl.gz")
+    >>> len(found.arrival), found.left_out["no_wait"]
+    (2979, 108)
+
+    Args:
+        requests: sources, a split, or a frame.
+        columns: to keep beside upstream, route, service, worker and status.
+        workers: per backend, or the same for all; None: read off the worker values.
+        waits_unknown: keep requests that nothing tells the wait of, with NaN for ``wait_end``.
+        spans, since, until, where: as of ``sojourn.blame``; ``where`` leaves the other requests out.
+
+    Raises:
+        SojournError: a source cannot be read, or there is no such column.
+    """
+    taken = given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    return visits_of_rows(taken.rows, columns=columns, workers=workers, waits_unknown=waits_unknown)
+
+
+SHARED = ("header", "request_id", "uri", "app_service", "span_seconds")  # what some analysis asks for
+
+
+def visits_of(requests: OpenedRequests, *, columns: Sequence[str] = (), workers: WorkersLike = None) -> Visits:
+    """Return the visits of opened requests; analyses of the same requests share them.
+
+    Args:
+        requests: those opened.
+        columns: to keep beside upstream, route, service, worker and status, where they were read.
+        workers: as for ``sojourn.visits``.
+    """
+    known = requests.rows.collect_schema().names()
+    wanted = tuple(name for name in dict.fromkeys((*columns, *SHARED)) if name in known)
+    counts = tuple(sorted(workers.items())) if isinstance(workers, Mapping) else workers
+    made: dict[frozenset[str], Visits] = requests.once(("visits", counts), dict)
+    for columns_of, visited in made.items():
+        if columns_of >= set(wanted):
+            return visited
+    return made.setdefault(frozenset(wanted), visits_of_rows(requests.rows, columns=wanted, workers=workers))
