@@ -9,6 +9,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from sojourn.analyses import questions
 from sojourn.model.components import COMPONENTS
 from typer.testing import CliRunner
 
@@ -16,23 +17,9 @@ from sojourn_docs import NOTE
 
 HOUSE = Path(__file__).parents[2]
 
-SHOP = "docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz"
-COMMANDS = {
-    "split": f"split {SHOP}",
-    "blame": f"blame {SHOP}",
-    "depth": f"depth {SHOP}",
-    "goodput": f"goodput {SHOP}",
-    "laws": f"laws {SHOP}",
-    "capacity": "capacity docs/examples/ramp.jsonl.gz --slo p99=0.5 --target-rate 240",
-    "whatif": f"whatif {SHOP} --variant workers=+1",
-    "compare": "compare docs/examples/shop.jsonl.gz --at 2026-01-01T00:01:00Z",
-    "tiers": "tiers docs/examples/checkout-spans.jsonl.gz",
-    "clock": "clock docs/examples/clocks.jsonl.gz",
-    "pcap": "pcap docs/examples/wire.pcap.gz --log docs/examples/wire.jsonl.gz",
+OTHERS = {
     "doctor": "doctor docs/examples/shop.jsonl.gz",
     "watch": "watch docs/examples/shop.jsonl.gz --once",
-    "kernel": "kernel docs/examples/kernel.jsonl.gz",
-    "simulate": "simulate --arrivals poisson:8 --service exponential:0.1 --requests 20000",
 }
 ALIKE = 3  # so many neighbours of one make are shown once
 FIGURES = frozenset(("mean", "p50", "p90", "p99", "p999", "max"))
@@ -53,7 +40,13 @@ Types = dict[str, set[str]]
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *map(section, COMMANDS)])
+    return "\n".join([HEAD, *map(section, commands())])
+
+
+def commands() -> dict[str, str]:
+    """Return verb -> a command on the example data: of every question, and of what else prints JSON."""
+    asked = {question.verb: f"{question.verb} {question.example}" for question in questions()}
+    return asked | OTHERS
 
 
 def printed(command: str) -> Any:
@@ -73,7 +66,7 @@ def printed(command: str) -> Any:
 
 def section(verb: str) -> str:
     """The section of one verb."""
-    command = COMMANDS[verb]
+    command = commands()[verb]
     types: Types = {}
     for path, kind in _walk(printed(command), ""):
         types.setdefault(path, set()).add(kind)

@@ -263,7 +263,7 @@ def test_bad_lines_are_counted_by_reason_and_lose_nothing_else(tmp_path: Path) -
     assert sum(read.records.reasons.values()) == len(bad) == len(read.records.rejects)
     assert read.records.reasons["empty_line"] == 1
     assert read.records.reasons["invalid_value"] >= 5
-    section = kernel_section(kernel(read), read.records)
+    section = kernel_section(kernel(read))
     assert section.failures[0].startswith(f"{len(bad)} of {len(good) + len(bad)} lines were refused")
 
 

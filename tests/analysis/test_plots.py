@@ -18,6 +18,7 @@ from analysis_support import BASE, line
 from PIL import Image
 from shop_example import EXAMPLES
 from sojourn import plots
+from sojourn.analyses import report_columns
 from sojourn.analyses.split.pictures import split_pictures
 from sojourn.analyses.split.result import SplitResult
 from sojourn.cli import app
@@ -27,7 +28,6 @@ from sojourn.plots.kinds import SPLIT
 from sojourn.present import drawing
 from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn.present.section import Picture
-from sojourn.report.build import COLUMNS
 from typer.testing import CliRunner
 
 SHOP = EXAMPLES / "shop.jsonl.gz"
@@ -38,7 +38,7 @@ LARGEST = 150_000  # bytes of a specification: forty of them are a report of a f
 
 @pytest.fixture(scope="module")
 def shop() -> SplitResult:
-    return sojourn.split(SHOP, spans=[SPANS], columns=(*COLUMNS, "tenant"))
+    return sojourn.split(SHOP, spans=[SPANS], columns=(*report_columns(), "tenant"))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def _split_of(file: io.BytesIO) -> SplitResult:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "access.jsonl"
         log.write_bytes(file.getvalue())
-        return sojourn.split(log, columns=COLUMNS)
+        return sojourn.split(log, columns=report_columns())
 
 
 def contrast(one: str, other: str) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sojourn
+from sojourn.analyses import report_columns
 from sojourn.analyses.clock import section as clock_section
 from sojourn.analyses.clock.analysis import clock
 from sojourn.analyses.compare import section as compare_section
@@ -27,19 +28,19 @@ from sojourn.analyses.whatif.analysis import whatif
 from sojourn.analyses.wire.section import wire_section
 from sojourn.host.samples import read_samples
 from sojourn.present.section import Section
-from sojourn.report.build import COLUMNS, sections_of, traces_of
+from sojourn.report.build import sections_of, traces_of
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 
 
 @pytest.fixture(scope="module")
 def shop() -> sojourn.SplitResult:
-    return sojourn.split(EXAMPLES / "shop.jsonl.gz", spans=[EXAMPLES / "shop-spans.jsonl.gz"], columns=COLUMNS)
+    return sojourn.split(EXAMPLES / "shop.jsonl.gz", spans=[EXAMPLES / "shop-spans.jsonl.gz"], columns=report_columns())
 
 
 @pytest.fixture(scope="module")
 def ramp() -> sojourn.SplitResult:
-    return sojourn.split(EXAMPLES / "ramp.jsonl.gz", columns=COLUMNS)
+    return sojourn.split(EXAMPLES / "ramp.jsonl.gz", columns=report_columns())
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 import sojourn
 from analysis_support import line
+from sojourn.analyses import report_columns
 from sojourn.analyses.depth.section import depth_section
 from sojourn.analyses.goodput.section import goodput_section
 from sojourn.cli import app
-from sojourn.report.build import COLUMNS, sections_of, traces_of
+from sojourn.report.build import sections_of, traces_of
 from sojourn.report.html import html
 from typer.testing import CliRunner
 
@@ -59,7 +60,7 @@ def test_it_asks_nothing_of_a_network_and_stays_small(page: str) -> None:
 def test_what_cannot_be_told_says_why_in_its_place(tmp_path: Path) -> None:
     log = tmp_path / "one.jsonl"
     log.write_bytes(line(upstream_addr="10.0.0.1:80", upstream_response_time="0.1", upstream_header_time="0.1"))
-    sections = sections_of(sojourn.split(log, columns=COLUMNS))
+    sections = sections_of(sojourn.split(log, columns=report_columns()))
     assert [section.key for section in sections] == TOPICS
     assert next(s for s in sections if s.key == "laws").sentence.startswith("Nothing to tell: ")
 
@@ -68,7 +69,7 @@ def test_spans_of_one_service_are_no_tiers_and_those_of_several_are() -> None:
     assert traces_of([], [str(SPANS)]) is None
     traces = traces_of([], [str(EXAMPLES / "checkout-spans.jsonl.gz")])
     assert traces is not None
-    sections = sections_of(sojourn.split(SHOP, columns=COLUMNS), traces=traces)
+    sections = sections_of(sojourn.split(SHOP, columns=report_columns()), traces=traces)
     assert "tiers" in [section.key for section in sections]
 
 
@@ -99,14 +100,14 @@ def test_it_comes_before_the_contents_and_after_the_verdict(page: str) -> None:
 
 
 def test_a_chart_holds_as_many_points_however_many_requests_lie_behind_it(tmp_path: Path) -> None:
-    sojourn.split(SHOP, columns=COLUMNS).write_parquet(tmp_path / "shop.parquet")
+    sojourn.split(SHOP, columns=report_columns()).write_parquet(tmp_path / "shop.parquet")
     shop = pl.read_parquet(tmp_path / "shop.parquet")
     instants = [name for name, kind in shop.schema.items() if isinstance(kind, pl.Datetime)]
     later = [shop.with_columns(pl.col(instants) + timedelta(seconds=170 * k)) for k in range(20)]
     # What was delivered twice counts once: each copy needs ids of its own.
     copies = [copy.with_columns(pl.col("request_id") + f"-{k}") for k, copy in enumerate(later)]
     pl.concat(copies).write_parquet(tmp_path / "many.parquet")
-    result = sojourn.split(tmp_path / "many.parquet", columns=COLUMNS)
+    result = sojourn.split(tmp_path / "many.parquet", columns=report_columns())
     assert result.requests == 20 * len(shop)
     sections = [depth_section(sojourn.depth(result)), goodput_section(sojourn.goodput(result))]
     specs = re.findall(r'id="spec-[^"]+">(.*?)</script>', html(result, sections=sections), re.S)

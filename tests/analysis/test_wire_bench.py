@@ -17,8 +17,8 @@ from benchmarks.rows import Settings as BenchSettings
 from benchmarks.rows import Slope
 from benchmarks.suites import wire
 from polars.testing import assert_frame_equal
-from sojourn.analyses.wire.analysis import LOG_COLUMNS
 from sojourn.analyses.wire.analysis import wire as wire_of_captures
+from sojourn.analyses.wire.log_join import READ
 from sojourn.analyses.wire.tracker import track
 from sojourn.readers.capture.reader import Capture
 
@@ -60,8 +60,8 @@ def test_the_waits_that_were_made_are_found(with_log: bool, tmp_path: Path) -> N
     traffic = made_traffic(Settings(requests=1500, kept=3, dropped_syns=0.02))
     write_capture(traffic, tmp_path / "made.pcap")
     write_log(traffic, tmp_path / "access.jsonl")
-    log = sojourn.split([str(tmp_path / "access.jsonl")], columns=LOG_COLUMNS) if with_log else None
-    found = wire_of_captures([tmp_path / "made.pcap"], requests=log).timeline
+    log = sojourn.split([str(tmp_path / "access.jsonl")], columns=READ).rows if with_log else None
+    found = wire_of_captures([tmp_path / "made.pcap"], rows=log).timeline
     number = {row.tobytes().hex(): request for request, row in enumerate(traffic.identity)}
     order = np.array([number[identity] for identity in found["request_id"]])
     assert sorted(order) == list(range(len(traffic)))

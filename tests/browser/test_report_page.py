@@ -15,11 +15,12 @@ import sojourn
 from axe_playwright_python.sync_playwright import Axe
 from browser_support import eventually, opened
 from playwright.sync_api import Browser, Page
+from sojourn.analyses import report_columns
 from sojourn.analyses.tiers.analysis import tiers
 from sojourn.analyses.tiers.section import tiers_section
 from sojourn.analyses.wire.section import wire_section
 from sojourn.report import write_html
-from sojourn.report.build import COLUMNS, sections_of, traces_of
+from sojourn.report.build import sections_of, traces_of
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 DRAWN = 60_000  # ms
@@ -28,8 +29,8 @@ WIDTHS = (360, 768, 1920)
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    shop = sojourn.split(EXAMPLES / "shop.jsonl.gz", spans=[EXAMPLES / "shop-spans.jsonl.gz"], columns=COLUMNS)
-    ramp = sojourn.split(EXAMPLES / "ramp.jsonl.gz", columns=COLUMNS)
+    shop = sojourn.split(EXAMPLES / "shop.jsonl.gz", spans=[EXAMPLES / "shop-spans.jsonl.gz"], columns=report_columns())
+    ramp = sojourn.split(EXAMPLES / "ramp.jsonl.gz", columns=report_columns())
     traces = traces_of([], [str(EXAMPLES / "checkout-spans.jsonl.gz")])
     assert traces is not None
     sections = [

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 import sojourn
-from sojourn.model.errors import SojournError, reason_of, written_whole
+from sojourn.model.errors import SojournError, reason_of
+from sojourn.present.files import written_whole
 from sojourn.readers import inputs as sources
 from sojourn.readers import lines as lines_module
 from sojourn.readers.inputs import LogInput

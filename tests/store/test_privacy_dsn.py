@@ -149,7 +149,7 @@ def test_two_stores_compared_are_named_without_it(
     """The one command that names its sources as they were typed, in what it shows when all went well."""
     log = tmp_path / "a.jsonl"
     log.write_text("".join(f'{{"time":"{1767225600 + i}.1","request_time":"0.2","status":"200"}}\n' for i in range(99)))
-    monkeypatch.setattr("sojourn.analyses.compare.command.split_of", lambda *_, **__: sojourn.split(log))
+    monkeypatch.setattr("sojourn.analyses.compare.command.requests_of", lambda *_, **__: sojourn.split(log))
     text = said(["compare", *[f"clickhouse://somebody:{PASSWORD}@h/d"] * 2, "--json"], monkeypatch, capfd)
     assert '"clickhouse://somebody:…@h/d"' in text or "somebody:\\u2026@h/d" in text
     assert PASSWORD not in text

@@ -72,7 +72,7 @@ from benchmarks.made_frames import made_tracked
 from benchmarks.made_traffic import Settings, made_traffic, write_log
 from pathlib import Path
 from sojourn.analyses.wire.timeline import timeline
-from sojourn.analyses.wire.analysis import LOG_COLUMNS
+from sojourn.analyses.wire.analysis import READ
 settings, log = Settings(requests=int(sys.argv[1]), kept=3), Path(sys.argv[2])
 traffic = made_traffic(settings)
 write_log(traffic, log)
@@ -80,7 +80,7 @@ with_log, few = made_tracked(traffic), made_traffic(Settings(requests=500, kept=
 log_of_few = log.with_name("few.jsonl")
 write_log(few, log_of_few)
 def joined(tracked, path):
-    rows = sojourn.split([str(path)], columns=LOG_COLUMNS).rows.collect().lazy()
+    rows = sojourn.split([str(path)], columns=READ).rows.collect().lazy()
     begin = time.perf_counter()
     found = timeline(tracked, rows)
     return time.perf_counter() - begin, found

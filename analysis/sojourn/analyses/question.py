@@ -25,6 +25,7 @@ class Question:
         name: of the section in a report, and by default of the command and of the function in ``sojourn``.
         asks: the question in one sentence.
         needs: what the data must hold for an answer.
+        example: what the command is given in the reference, on the example data.
         title: heading in the report; empty for a question that a report does not ask.
         command: name of the command.
         columns: read besides what the components need.
@@ -36,6 +37,7 @@ class Question:
     name: str
     asks: str
     needs: str
+    example: str
     result: tuple[str, str]
     title: str = ""
     command: str = ""

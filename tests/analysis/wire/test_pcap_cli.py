@@ -10,10 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 import sojourn
-from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses import question
 from sojourn.cli import app
 from sojourn.model.errors import SojournError
-from sojourn.present.section import Section
 from sojourn.report import build as contents
 from typer.testing import CliRunner, Result
 
@@ -114,11 +113,7 @@ def test_split_prints_a_short_table_below_its_own() -> None:
 def test_a_report_has_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def only_ours(result: SplitResult, **_: object) -> list[Section]:
-        listed = contents._analyses(result, "route", None, 0.5, None, None)
-        return [make() for key, _, make in listed if key == "wire"]
-
-    monkeypatch.setattr(contents, "sections_of", only_ours)  # the others have tests of their own
+    monkeypatch.setattr(contents, "reported", lambda: [question("wire")])  # the others have tests of their own
     monkeypatch.setattr("sojourn.report.write_html", lambda _, page, sections: seen.extend(sections))
     result = run("report", LOG, "--capture", CAPTURE, "--html", str(tmp_path / "report.html"))
     assert result.exit_code == 0, result.output

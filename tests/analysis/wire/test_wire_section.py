@@ -330,7 +330,7 @@ def test_every_picture_is_drawn() -> None:
 
 def test_hostile_text_does_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     # What draws the charts again where scripts run: seconds to make, and nothing of it is of the section.
-    monkeypatch.setattr("sojourn.report.html.vl_convert.javascript_bundle", lambda **_: "")
+    monkeypatch.setattr("sojourn.present.page.vl_convert.javascript_bundle", lambda **_: "")
     made = requests()
     for row in made.timeline:
         row["path"] = row["client"] = row["backend"] = HOSTILE
@@ -352,7 +352,7 @@ def test_hostile_text_does_nothing(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_a_page_without_a_log_has_the_sections_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.report.html.vl_convert.javascript_bundle", lambda **_: "")
+    monkeypatch.setattr("sojourn.present.page.vl_convert.javascript_bundle", lambda **_: "")
     beside = Section("kernel", "The kernel", "Full it was.", failures=("No sample.",))
     page = html(None, title="t", lead=wire_section(result_of(requests())), sections=[beside])
     assert '<h2 id="kernel">The kernel</h2>' in page

@@ -9,6 +9,7 @@ QUESTION = Question(
     name="depth",
     asks="How many requests waited, over time and on arrival, and how busy were the workers?",
     needs="queueing delay and service time of the requests",
+    example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
     result=("DepthResult", "analysis"),
     title="How deep the queue was",
 )

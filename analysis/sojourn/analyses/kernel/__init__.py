@@ -9,6 +9,7 @@ QUESTION = Question(
     name="kernel",
     asks="How full are the kernel's queues before accept()?",
     needs="Linux, or a recording",
+    example="docs/examples/kernel.jsonl.gz",
     result=("KernelResult", "result"),
     exports={"look": "run"},
 )

@@ -9,6 +9,7 @@ QUESTION = Question(
     name="laws",
     asks="What does queueing theory say of this load?",
     needs="queueing delay and service time of the requests",
+    example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
     result=("Laws", "analysis"),
     title="What theory says",
 )

@@ -9,5 +9,6 @@ QUESTION = Question(
     name="simulate",
     asks="How long would requests of a given load wait in a given system?",
     needs="nothing: requests are made up",
+    example="--arrivals poisson:8 --service exponential:0.1 --requests 20000",
     result=("SimulationResult", "analysis"),
 )
