@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from benchmarks.growth import written_log
 from benchmarks.measure import command_cost, in_turns, ratio_of

@@ -106,6 +106,11 @@ class Exchange:
             self.span = measurement.telemetry.start(self)
 
     @property
+    def clock_offset(self) -> float:
+        """How far this machine's wall clock runs ahead of the proxy's, in seconds: as configured."""
+        return self.measurement.clock_offset
+
+    @property
     def corrected_delay(self) -> float | None:
         """The queueing delay less the configured clock offset, in seconds; None without a valid stamp."""
         raw = self.timing.queueing_delay

@@ -5,7 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .exchange import Exchange
+    from typing import Protocol
+
+    from .request import Request
+    from .timing import Timing
+
+    class MeasuredRequest(Protocol):
+        """What telemetry reads of a request: an `Exchange` is one."""
+
+        request: Request
+        timing: Timing
+        worker: str
+        status: int | None
+        route: str | None
+
+        @property
+        def clock_offset(self) -> float:
+            """How far this machine's wall clock runs ahead of the proxy's, s."""
+
+        @property
+        def corrected_delay(self) -> float | None:
+            """The queueing delay less the clock offset, s; None without a valid stamp."""
+
 
 #: The instrumentation scope.
 SCOPE = "sojourn_middleware"
@@ -39,7 +60,7 @@ def known_method(method: str) -> str:
     return method if method in _METHODS else "_OTHER"
 
 
-def first_attributes(exchange: Exchange) -> dict[str, Any]:
+def first_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
     """What is known when the request starts, so that a sampler can decide by it."""
     request = exchange.request
     attributes: dict[str, Any] = {
@@ -62,12 +83,12 @@ def first_attributes(exchange: Exchange) -> dict[str, Any]:
     return attributes
 
 
-def final_attributes(exchange: Exchange, error: BaseException | None) -> dict[str, Any]:
+def final_attributes(exchange: MeasuredRequest, error: BaseException | None) -> dict[str, Any]:
     """What is known when the request has ended. Delays and times in seconds; an unknown one is left out."""
     timing = exchange.timing
     attributes: dict[str, Any] = {
         "queueing.status": timing.stamp.status,
-        "queueing.clock_offset": exchange.measurement.clock_offset,
+        "queueing.clock_offset": exchange.clock_offset,
         "queueing.worker": exchange.worker,
     }
     optional = {
@@ -82,7 +103,7 @@ def final_attributes(exchange: Exchange, error: BaseException | None) -> dict[st
     return attributes
 
 
-def error_type(exchange: Exchange, error: BaseException | None) -> str | None:
+def error_type(exchange: MeasuredRequest, error: BaseException | None) -> str | None:
     """The class of the exception, or the status from 500 on; None if all is well."""
     if error is not None:
         return f"{type(error).__module__}.{type(error).__qualname__}".replace("builtins.", "")
@@ -91,7 +112,7 @@ def error_type(exchange: Exchange, error: BaseException | None) -> str | None:
     return None
 
 
-def _server(exchange: Exchange) -> tuple[str, int | None]:
+def _server(exchange: MeasuredRequest) -> tuple[str, int | None]:
     """Whom the client addressed, by the Host header; else where the server listens."""
     host = exchange.request.header("host")
     if not host:

@@ -28,7 +28,7 @@ from .semantics import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .exchange import Exchange
+    from .semantics import MeasuredRequest
 
 _logger = logging.getLogger("sojourn_middleware")
 
@@ -54,7 +54,7 @@ class Telemetry:
         self._wishes: providers.Wishes | None = None
         self._warned: set[str] = set()
 
-    def start(self, exchange: Exchange) -> TelemetrySpan | None:
+    def start(self, exchange: MeasuredRequest) -> TelemetrySpan | None:
         """The span of one request; None when nothing is to be recorded."""
         try:
             instruments = self._instruments or self._set_up()
@@ -118,7 +118,7 @@ class _Instruments:
                 explicit_bucket_boundaries_advisory=BUCKETS,
             )
 
-    def parent(self, exchange: Exchange) -> Any:
+    def parent(self, exchange: MeasuredRequest) -> Any:
         """The context of the caller, from ``traceparent`` or whatever the app's propagators read."""
         carrier = {}
         for field in self.propagate.get_global_textmap().fields:
@@ -131,7 +131,7 @@ class _Instruments:
 class TelemetrySpan:
     """The span of one request, current while the app runs: the app's own spans become its children."""
 
-    def __init__(self, telemetry: Telemetry, instruments: _Instruments, exchange: Exchange) -> None:
+    def __init__(self, telemetry: Telemetry, instruments: _Instruments, exchange: MeasuredRequest) -> None:
         self._telemetry = telemetry
         self._otel = instruments
         self._exchange = exchange
