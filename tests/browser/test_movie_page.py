@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
-
-sys.path.append(str(Path(__file__).parents[1] / "analysis"))
-
 from movie_support import HOSTILE, THREE, crowd, film, scene
+from playwright.sync_api import Page, expect
 from sojourn.movie import MOST, write_film
 from sojourn.movie.theme import DARK, LIGHT, rgb
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE

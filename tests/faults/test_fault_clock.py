@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 
 # The path comes first.
 from clock_logs import REQUESTS, one_worker, written

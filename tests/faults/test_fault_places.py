@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
-
 # The path comes first.
 from commands_run import ended
 from watch_support import record

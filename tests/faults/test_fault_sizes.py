@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
-
 # The path comes first.
 from commands_run import ended
 from sojourn.plots.kinds import KINDS

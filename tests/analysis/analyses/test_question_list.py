@@ -1,4 +1,4 @@
-"""Tests of the list of questions: whatever is in it is a command, a function, a section of the report, a page of docs."""
+"""The list of questions: whatever is in it is a command, a function, a section of the report, a page of the docs."""
 
 from __future__ import annotations
 

@@ -17,8 +17,6 @@ from clickhouse_http import StandIn
 from sojourn.model.errors import SojournError
 from sojourn.store import connect, init, load
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "store"))
-
 # The path comes first.
 from split_support import BAD_LINES, Settings, as_lines, differences, simulated_log, without_duplicates
 

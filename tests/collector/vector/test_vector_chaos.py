@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,12 +16,10 @@ import sojourn
 from clickhouse_http import StandIn
 from collector_support import eventually
 from sojourn.store import connect, init, refresh_rollups
-from vector_run import ACCOUNT, Vector, vector_program
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "store"))
 
 # The path comes first.
 from split_support import BAD_LINES, Settings, as_lines, differences, simulated_log, without_duplicates
+from vector_run import ACCOUNT, Vector, vector_program
 
 pytest.importorskip("chdb")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +14,10 @@ from clickhouse_http import StandIn
 from collector_support import eventually, gunicorn, served, stamp_now
 from sojourn.model.redaction import path_of
 from sojourn.store import connect, init, refresh_rollups
-from vector_run import ACCOUNT, Vector, vector_program
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "store"))
 
 # The path comes first.
 from split_support import BAD_LINES, Settings, as_lines, differences, simulated_log, without_duplicates
+from vector_run import ACCOUNT, Vector, vector_program
 
 pytest.importorskip("chdb")
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator import BAD_LINES
 from sojourn.readers.record import REASONS
 from sojourn.sources.requests import read
 from sojourn.sources.rows import checked_split
 from sojourn.store import connect
 from vrl_support import CASES, TABLE, line_of, program, row_of, run_program
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "analysis"))
-from simulator import BAD_LINES
 
 NAMES = [case["name"] for case in CASES]
 GOOD = [case for case in CASES if case["reason"] is None]

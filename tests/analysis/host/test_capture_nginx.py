@@ -166,6 +166,6 @@ def test_a_circle_of_includes_and_a_missing_file(tmp_path: Path, monkeypatch: py
 
 
 def test_the_projects_own_nginx_is_understood() -> None:
-    found = proxied_by(Path(__file__).parents[2] / "lab/images/nginx/nginx.conf", lambda _: ["10.0.0.1"])
+    found = proxied_by(Path(__file__).parents[3] / "lab/images/nginx/nginx.conf", lambda _: ["10.0.0.1"])
     assert found.ports == [8080]
     assert found.backends == [Endpoint("10.0.0.1", 8000)]

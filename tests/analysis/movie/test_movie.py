@@ -32,7 +32,7 @@ from sojourn.timeline.request_timelines import GIVEN_UP, SERVED
 from typer.testing import CliRunner
 
 TEMPLATES = Path(sojourn.__file__).parent / "movie" / "templates"
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 SIX = [str(EXAMPLES / "six-requests.jsonl.gz"), "--spans", str(EXAMPLES / "six-requests-spans.jsonl.gz")]
 
 

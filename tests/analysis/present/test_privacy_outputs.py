@@ -14,7 +14,7 @@ from sojourn.model.redaction import SWITCH
 
 SECRET = "s3cr3t-t0k3n"
 ADDRESS = "203.0.113.77"
-SHOP = Path(__file__).parents[2] / "docs/examples/shop.jsonl.gz"
+SHOP = Path(__file__).parents[3] / "docs/examples/shop.jsonl.gz"
 
 
 @pytest.fixture

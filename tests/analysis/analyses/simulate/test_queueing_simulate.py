@@ -19,7 +19,7 @@ from sojourn.queueing.processes import ARRIVALS, SERVICES, arrival_process, serv
 from sojourn.queueing.system import BALANCERS, DISCIPLINES, System
 from typer.testing import CliRunner
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[4]
 MILLION = 1_000_000
 MODELS = [
     ("M/M/1", "poisson:8", "exponential:0.1", 1, 0.4),

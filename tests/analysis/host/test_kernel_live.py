@@ -40,7 +40,7 @@ from sojourn.host.sock_diag import (
 from sojourn.model.errors import SojournError
 
 T = TypeVar("T")
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[3]
 CLONE_NEWNET = 0x40000000
 SIOCSIFADDR, SIOCSIFFLAGS, SIOCSIFNETMASK, IFF_UP = 0x8916, 0x8914, 0x891C, 0x1
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000

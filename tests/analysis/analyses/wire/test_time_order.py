@@ -19,7 +19,7 @@ from sojourn.model.errors import SojournError
 from sojourn.readers.capture import time_order
 from typer.testing import CliRunner
 
-EXAMPLE = Path(__file__).parents[3] / "docs/examples/wire.pcap.gz"
+EXAMPLE = Path(__file__).parents[4] / "docs/examples/wire.pcap.gz"
 needs_wireshark = pytest.mark.skipif(
     not all(map(shutil.which, ("tshark", "editcap", "mergecap", "reordercap"))), reason="no editcap, mergecap, tshark"
 )

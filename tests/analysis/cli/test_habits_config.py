@@ -16,7 +16,7 @@ from sojourn.command.completion import BALANCERS, COLUMNS, DISCIPLINES
 from sojourn.model.frame import SCHEMA
 from sojourn.queueing import system
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[3]
 SHOP = str(HOUSE / "docs/examples/shop.jsonl.gz")
 
 

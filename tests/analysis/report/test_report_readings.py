@@ -30,7 +30,7 @@ from sojourn.host.samples import read_samples
 from sojourn.present.section import Section
 from sojourn.report.build import sections_of, traces_of
 
-EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 
 
 @pytest.fixture(scope="module")

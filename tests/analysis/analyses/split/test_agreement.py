@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 # A noun in the plural after a number, with at most two words between them.
 PLURAL = re.compile(
     r"^ (?:[a-z-]+ ){0,2}(?:requests|lines|records|answers|stamps|waits|rows|packets|samples|connections|attempts"

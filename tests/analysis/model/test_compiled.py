@@ -40,7 +40,7 @@ from sojourn.model.compiled import compiled
 def add(a, b):
     return a + b
 """
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "wire.pcap.gz"
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "wire.pcap.gz"
 
 
 def doubled(x: float) -> float:

@@ -243,7 +243,7 @@ def test_every_picture_can_be_drawn_and_the_reference_names_every_key(folder: tu
     found = read(folder[0])
     for picture in goodput_section(found).pictures:
         assert len(json.dumps(picture.chart().to_dict())) < 300_000
-    page = (Path(__file__).parents[2] / "docs/reference/goodput.md").read_text()
+    page = (Path(__file__).parents[4] / "docs/reference/goodput.md").read_text()
     told = found.to_dict()
     for key in {*told, *told["by"]["route"][0], *told["over_time"]["windows"][0], *Storm.__dataclass_fields__}:
         assert f"`{key}`" in page, key

@@ -15,7 +15,7 @@ from sojourn.model.formatting import printable, shortened
 from sojourn.present.fitted_table import FittedTable
 from typer.testing import CliRunner
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 SOCKETS = [f"unix:/run/applications/production/eu-central-1/checkout/instances/0001/gunicorn/{k}.sock" for k in (1, 2)]
 
 

@@ -26,7 +26,7 @@ from sojourn.sources.traces import read_traces
 from tiers_simulator import EPOCH, TwoTiers, as_lines, export, exports, simulated, span, truth
 from typer.testing import CliRunner
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 SHARED = TwoTiers(rate=22.0)
 SLOW = TwoTiers(rate=28.0, front=0.2, database=0.004, workers=3)
 TRACE = "a" * 32

@@ -19,7 +19,7 @@ from sojourn.analyses.clock.section import clock_section
 from sojourn.cli import app
 from typer.testing import CliRunner
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[4]
 NEAR = 0.002  # s, promised
 
 

@@ -211,7 +211,7 @@ def test_every_picture_can_be_drawn_and_the_reference_names_every_key(tmp_path: 
     assert [picture.key for picture in pictures] == ["depth-over-time", "depth-on-arrival", "workers"]
     for picture in pictures:
         assert len(json.dumps(picture.chart().to_dict())) < 300_000
-    page = (Path(__file__).parents[2] / "docs/reference/depth.md").read_text()
+    page = (Path(__file__).parents[4] / "docs/reference/depth.md").read_text()
     told = found.to_dict()
     nested = [
         told["overall"],

@@ -21,7 +21,7 @@ import pytest
 import typer
 from sojourn.cli import app, main
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[3]
 RAMP = HOUSE / "docs/examples/ramp.jsonl.gz"
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:[34]\d|9\d)[;m]")
 

@@ -18,7 +18,7 @@ from sojourn.report.build import sections_of, traces_of
 from sojourn.report.html import html
 from typer.testing import CliRunner
 
-EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+EXAMPLES = Path(__file__).parents[3] / "docs/examples"
 SHOP, SPANS = EXAMPLES / "shop.jsonl.gz", EXAMPLES / "shop-spans.jsonl.gz"
 TOPICS = ["blame", "depth", "goodput", "capacity", "laws", "whatif", "clock"]
 

@@ -441,7 +441,7 @@ def test_every_picture_can_be_drawn(pool: tuple[Path, PoolTruth, BlameResult]) -
 
 
 def test_the_reference_names_every_key(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/blame.md").read_text()
+    page = (Path(__file__).parents[4] / "docs/reference/blame.md").read_text()
     told = pool[2].to_dict()
     nested = [told["matrix"][0], told["culprits"][0], told["victims"][0], told["workers"][0], told["requests"][0]]
     nested += [told["chain"], told["chain"]["periods"][0], told["over_time"]["windows"][0], told["negative"]]

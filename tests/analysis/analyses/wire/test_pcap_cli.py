@@ -16,7 +16,7 @@ from sojourn.model.errors import SojournError
 from sojourn.report import build as contents
 from typer.testing import CliRunner, Result
 
-EXAMPLES = Path(__file__).parents[3] / "docs/examples"
+EXAMPLES = Path(__file__).parents[4] / "docs/examples"
 CAPTURE, LOG, KERNEL = (str(EXAMPLES / name) for name in ("wire.pcap.gz", "wire.jsonl.gz", "wire-kernel.jsonl.gz"))
 
 
