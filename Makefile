@@ -42,6 +42,7 @@ lint: setup-test ## ruff, types, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)
 	@$(PY) -m ruff format --check $(CODE)
 	@$(PY) -m mypy
+	@.venv/bin/lint-imports --no-cache --no-logo
 	@for script in lab/setup.sh lab/images/*.sh lab/images/nginx/*.sh; do sh -n "$$script" || exit 1; done; bash -n .ci/run
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards --check
 	@PYTHONPATH=docs $(PY) -m sojourn_docs --check

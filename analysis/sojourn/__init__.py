@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sojourn.model.errors import SojournError as SojournError
 from sojourn.model.result import display_with
 from sojourn.model.version import version
 
@@ -28,7 +27,6 @@ _HOMES = {
     "write_report": "sojourn.report.write",
 }
 _PACKAGES = ("plots",)
-_VALUES = ("SojournError", "__version__")
 
 
 def _display() -> Any:
@@ -40,12 +38,12 @@ def _display() -> Any:
 display_with(_display)
 
 
-def _public() -> dict[str, str]:
-    """Name -> module, of everything this package offers."""
+def homes() -> dict[str, str]:
+    """Return the name of everything this package offers, and the module it is defined in."""
     from sojourn.analyses import questions  # noqa: PLC0415 - only where something is asked for
 
     made = {name: f"{each.package}.{module}" for each in questions() for name, module in each.public.items()}
-    return {**made, **_HOMES}
+    return {**made, **_HOMES, "SojournError": "sojourn.model.errors", **dict.fromkeys(_PACKAGES, "sojourn")}
 
 
 def __getattr__(name: str) -> Any:
@@ -56,11 +54,11 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version()
     if name == "__all__":
-        return sorted((*_public(), *_PACKAGES, *_VALUES))
-    if not name.startswith("_") and name in (public := _public()):
-        return getattr(import_module(public[name]), name)
+        return sorted((*homes(), "__version__"))
+    if not name.startswith("_") and (home := homes().get(name)):
+        return getattr(import_module(home), name)
     raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_public(), *_PACKAGES, *_VALUES})
+    return sorted({*globals(), *homes(), "__version__"})

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sojourn_docs import columns, commands, json_keys, manual, metrics, python_page, sql
+from sojourn_docs import columns, commands, json_keys, manual, metrics, python_page, sql, stub
 
 HOME = Path(__file__).parents[1]
 
@@ -21,11 +21,12 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/sql.md": sql.page,
     "reference/json.md": json_keys.page,
     "reference/python.md": python_page.page,
+    "../analysis/sojourn/__init__.pyi": stub.page,
 }
 
 
 def files() -> dict[str, str]:
-    """Path under docs/ -> content."""
+    """Path, seen from docs/ -> content."""
     return {name: made() for name, made in PAGES.items()} | {
         f"man/{name}": text for name, text in manual.pages().items()
     }

@@ -1,0 +1,53 @@
+# Written by python -m sojourn_docs: change the list of questions it follows, and run that again.
+
+from sojourn import plots as plots
+from sojourn.analyses.blame.run import blame as blame
+from sojourn.analyses.capacity.run import capacity as capacity
+from sojourn.analyses.clock.run import clock as clock
+from sojourn.analyses.compare.run import compare as compare
+from sojourn.analyses.depth.run import depth as depth
+from sojourn.analyses.goodput.run import goodput as goodput
+from sojourn.analyses.kernel.run import look as look
+from sojourn.analyses.laws.run import laws as laws
+from sojourn.analyses.simulate.run import simulate as simulate
+from sojourn.analyses.split.result import SplitResult as SplitResult
+from sojourn.analyses.split.run import split as split
+from sojourn.analyses.tiers.run import tiers as tiers
+from sojourn.analyses.whatif.run import whatif as whatif
+from sojourn.analyses.wire.run import wire as wire
+from sojourn.doctor.doctor import diagnose as diagnose
+from sojourn.model.errors import SojournError as SojournError
+from sojourn.model.frame import Requests as Requests
+from sojourn.movie.run import write_movie as write_movie
+from sojourn.report.write import write_report as write_report
+from sojourn.sources.requests import read as read
+from sojourn.timeline.visits_of import visits as visits
+
+__version__: str
+__all__ = [
+    "Requests",
+    "SojournError",
+    "SplitResult",
+    "__version__",
+    "blame",
+    "capacity",
+    "clock",
+    "compare",
+    "depth",
+    "diagnose",
+    "goodput",
+    "laws",
+    "look",
+    "plots",
+    "read",
+    "simulate",
+    "split",
+    "tiers",
+    "visits",
+    "whatif",
+    "wire",
+    "write_movie",
+    "write_report",
+]
+
+def homes() -> dict[str, str]: ...
