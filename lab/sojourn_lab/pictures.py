@@ -21,7 +21,7 @@ def write_pictures(run: Run, requests: Requests | None, folder: Path) -> None:
     if not wanted or requests is None:
         return
     try:
-        from sojourn.movie import MOST  # noqa: PLC0415
+        from sojourn.movie.film import MOST  # noqa: PLC0415
         from sojourn.timeline.request_timelines import stays_around  # noqa: PLC0415
 
         found = {
@@ -31,7 +31,9 @@ def write_pictures(run: Run, requests: Requests | None, folder: Path) -> None:
             for name, stays in found.items():
                 write_sequence(stays.table, folder / f"sequence-{name}.svg", title=name)
         if "queue" in wanted:
-            from sojourn.movie import film_of, scene_of, write_film  # noqa: PLC0415
+            from sojourn.movie.film import film_of  # noqa: PLC0415
+            from sojourn.movie.scenes import scene_of  # noqa: PLC0415
+            from sojourn.movie.write import write_film  # noqa: PLC0415
 
             scenes = [
                 scene_of(name, each.table, first=each.first, workers=each.workers) for name, each in found.items()

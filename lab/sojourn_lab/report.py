@@ -44,7 +44,7 @@ def write_report(
     and there are none of all of them together.
     """
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
-    from sojourn.report import write_html  # noqa: PLC0415
+    from sojourn.report.html import write_html  # noqa: PLC0415
 
     from sojourn_lab.case_picture import case_picture  # noqa: PLC0415
 

@@ -216,7 +216,7 @@ def test_a_hostile_log_is_text_in_a_notebook(tmp_path: Path) -> None:
 
 def test_the_report_holds_what_the_command_line_puts_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, Any] = {}
-    monkeypatch.setattr("sojourn.report.write_html", lambda *args, **more: written.update(more, args=args))
+    monkeypatch.setattr("sojourn.report.html.write_html", lambda *args, **more: written.update(more, args=args))
     result = sojourn.write_report(SHOP, tmp_path / "r.html", spans=SPANS, by="tenant", workers=2, title="A")
     assert (written["args"], written["title"]) == ((result, tmp_path / "r.html"), "A")
     sections = {section.key: section for section in written["sections"]}

@@ -12,8 +12,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from movie_support import HOSTILE, THREE, crowd, film, scene
 from playwright.sync_api import Page, expect
-from sojourn.movie import MOST, write_film
+from sojourn.movie.film import MOST
 from sojourn.movie.theme import DARK, LIGHT, rgb
+from sojourn.movie.write import write_film
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 OpenPage = Callable[..., Page]

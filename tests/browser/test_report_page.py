@@ -19,8 +19,8 @@ from sojourn.analyses import report_columns
 from sojourn.analyses.tiers.analysis import tiers
 from sojourn.analyses.tiers.section import tiers_section
 from sojourn.analyses.wire.section import wire_section
-from sojourn.report import write_html
 from sojourn.report.build import sections_of, traces_of
+from sojourn.report.html import write_html
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 DRAWN = 60_000  # ms

@@ -68,7 +68,8 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
     (wheel,) = built.glob("sojourn-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in (
-        "sojourn/py.typed", "sojourn/report/templates/report.html", "sojourn_lab/scenarios/benchmark.toml",
+        "sojourn/py.typed", "sojourn/__init__.pyi", "sojourn/present/templates/report.html",
+        "sojourn_lab/scenarios/benchmark.toml",
         "sojourn/store/schema/010_requests.sql", "sojourn/doctor/doctor.md",
         "sojourn_lab/nginx/sojourn.conf", "sojourn_lab/nginx/sojourn.js", "sojourn_lab/backend/app.py",
         "sojourn_lab/middleware/ruby/sojourn.rb", "sojourn_lab/recipes/go.md", "sojourn_lab/recipes/node.md",

@@ -22,7 +22,7 @@ from recipe_support import (
     run_check,
     why_no_nginx,
 )
-from sojourn.doctor import diagnose
+from sojourn.doctor.doctor import diagnose
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process
 from sojourn_lab.servers.others import fpm_program

@@ -137,4 +137,4 @@ def test_templates_escape_and_nobody_s_text_is_one() -> None:
             line.split("{{")[-1].split("|")[0].strip() for line in file.read_text().splitlines() if "| safe" in line
         }
     assert safe == {"figure.svg", "figure.spec", "data"}
-    assert "autoescape=True" in (HOUSE / "analysis/sojourn/templating.py").read_text()
+    assert "autoescape=True" in (HOUSE / "analysis/sojourn/present/templating.py").read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from sojourn.clock.offsets import clock_offsets
+from sojourn.clocks.offsets import clock_offsets
 from sojourn.model.components import with_app_facts, with_spans
 from sojourn.model.errors import SojournError
 from sojourn.sources.requests import read

@@ -12,7 +12,7 @@ import pytest
 import sojourn
 from sojourn.analyses.split import charts as plots
 from sojourn.model.frame import COLUMNS, Selection
-from sojourn.report import write_html
+from sojourn.report.html import write_html
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.store import connect, load

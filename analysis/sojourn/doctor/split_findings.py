@@ -9,7 +9,7 @@ import polars as pl
 
 from sojourn.analyses.audit.result import Audit
 from sojourn.analyses.split.result import SplitResult
-from sojourn.clock.correction import plain_clocks
+from sojourn.clocks.correction import plain_clocks
 from sojourn.doctor.findings import ADD, ERROR, INFO, REPLACE, RUN, WARNING, Finding
 from sojourn.model.checks import FAIL, PASS
 from sojourn.model.formatting import counted, formatted, milliseconds, percent, printable

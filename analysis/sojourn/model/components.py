@@ -3,7 +3,7 @@
     request_time = upload + retries + connect + queue + service_time + network + transfer + send (+ unattributed)
 
 ``COMPONENTS`` says what each is. Everything here is polars expressions over the canonical frame, row by row; the only
-thing that is not local to a row is the clock offset, which ``sojourn.clock`` estimates per backend beforehand.
+thing that is not local to a row is the clock offset, which ``sojourn.clocks`` estimates per backend beforehand.
 Nothing is clamped: a negative component is a finding, and is counted by the audit.
 """
 

@@ -19,6 +19,10 @@ class SojournError(Exception):
     """
 
 
+class ArgumentError(SojournError):
+    """An argument of a function, or the option it came from, is not what it should be: wrong usage."""
+
+
 class CaptureError(SojournError):
     """Packets cannot be recorded, or no longer; the text says why and, where that is known, what would mend it."""
 

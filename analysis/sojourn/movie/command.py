@@ -26,10 +26,9 @@ from sojourn.command.options import (
 )
 from sojourn.command.progress import doing, instant
 from sojourn.command.reading import requests_of
-from sojourn.sources.opened import OpenedRequests
 
 if TYPE_CHECKING:
-    pass
+    from sojourn.sources.opened import OpenedRequests
 
 LEAD = timedelta(minutes=5)
 """Read before ``--since``: whoever came before it may still be in the line."""
@@ -94,8 +93,7 @@ def movie(
         raise typer.BadParameter("an instant is written as .png", param_hint="--at")
     if seconds and speed:
         raise typer.BadParameter("give one of --seconds and --speed", param_hint="--speed")
-    from sojourn.movie import film_of_rows, write_film  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.movie.write import suffix_of  # noqa: PLC0415
+    from sojourn.movie.write import film_of_rows, suffix_of, write_film  # noqa: PLC0415 - Polars takes its time to load
 
     suffix_of(out)
     earlier = (begin - LEAD).isoformat() if begin else None

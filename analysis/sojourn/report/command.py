@@ -58,8 +58,8 @@ def report(
     column, told = column_of(by), workers_of(workers)
     from sojourn.analyses.split.run import with_wire  # noqa: PLC0415
     from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415
-    from sojourn.report import write_html  # noqa: PLC0415
     from sojourn.report.build import sections_of, traces_of  # noqa: PLC0415
+    from sojourn.report.html import write_html  # noqa: PLC0415
     from sojourn.report.short import in_short  # noqa: PLC0415
 
     columns = (*report_columns(), *(WIRE_COLUMNS if captures else ()), column)

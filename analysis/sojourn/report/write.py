@@ -50,8 +50,8 @@ def write_report(
         SojournError: a source cannot be read, or the file cannot be written.
     """
     from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415 - late, as the whole report is
-    from sojourn.report import write_html  # noqa: PLC0415
     from sojourn.report.build import sections_of, traces_of  # noqa: PLC0415
+    from sojourn.report.html import write_html  # noqa: PLC0415
 
     packets = listed(captures)
     columns = (*report_columns(), *(WIRE_COLUMNS if packets else ()), by)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from sojourn.clock.correction import with_clock_offset
-from sojourn.clock.offsets import clock_offsets
+from sojourn.clocks.correction import with_clock_offset
+from sojourn.clocks.offsets import clock_offsets
 from sojourn.model.components import with_app_facts, with_components, with_spans
 from sojourn.model.frame import checked
 

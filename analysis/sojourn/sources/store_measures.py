@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.clock.correction import Lines
-from sojourn.clock.offsets import BOUNDS_SCHEMA, PAIR, clocks
+from sojourn.clocks.correction import Lines
+from sojourn.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.clock.correction import with_clock_offset
-from sojourn.clock.offsets import clock_offsets
+from sojourn.clocks.correction import with_clock_offset
+from sojourn.clocks.offsets import clock_offsets
 from sojourn.model.components import COMPONENTS, with_app_facts, with_components, with_spans
 from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS

@@ -15,7 +15,8 @@ from threading import Event, Thread
 from typing import Any
 
 from doctor_faults import GOOD, SOMAXCONN, Fault
-from sojourn.doctor import Diagnosis, Edit, diagnose, edited
+from sojourn.doctor.doctor import diagnose
+from sojourn.doctor.findings import Diagnosis, Edit, edited
 from sojourn_lab.house import house_file
 from sojourn_lab.nginx import build_text, js_module_line, nginx_program
 from sojourn_lab.process import Process, free_ports, wait_for_port

@@ -10,8 +10,9 @@ import pytest
 from doctor_faults import FAULTS
 from doctor_support import laid
 from sojourn.cli import app
-from sojourn.doctor import Finding, diagnose
 from sojourn.doctor.builtin_includes import HOUSE
+from sojourn.doctor.doctor import diagnose
+from sojourn.doctor.findings import Finding
 from sojourn.doctor.pages import sections
 from sojourn.nginx import syntax as nginx_syntax
 from sojourn.nginx.syntax import parsed, reading

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sojourn.doctor import Diagnosis, Finding, diagnose
 from sojourn.doctor.display import headline
-from sojourn.doctor.doctor import kind_of
+from sojourn.doctor.doctor import diagnose, kind_of
+from sojourn.doctor.findings import Diagnosis, Finding
 
 BEGIN = 1767225600.0
 Change = Callable[[int, dict[str, str]], dict[str, str]]

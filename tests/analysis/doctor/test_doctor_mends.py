@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from doctor_faults import FAULTS
 from doctor_support import DEADLINE_S, Laid, app, got, laid, running
-from sojourn.doctor import diagnose
+from sojourn.doctor.doctor import diagnose
 from sojourn_lab.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()

@@ -29,7 +29,7 @@ from doctor_faults import (
     root,
 )
 from doctor_support import laid
-from sojourn.doctor import diagnose
+from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_levels import Level, Pass
 from sojourn.doctor.nginx_upstream import _seconds

@@ -15,7 +15,6 @@ from apps_behind import fpm_command
 from doctor_faults import GOOD, PROXY, root
 from doctor_support import DEADLINE_S, Laid, app, laid
 from sojourn.cli import app as command
-from sojourn.doctor import Diagnosis, Finding, diagnose
 from sojourn.doctor.app_lookup import answering_server, listening_servers, plain_address
 from sojourn.doctor.app_servers import (
     BOUND,
@@ -26,6 +25,8 @@ from sojourn.doctor.app_servers import (
     server_of_headers,
     server_of_processes,
 )
+from sojourn.doctor.doctor import diagnose
+from sojourn.doctor.findings import Diagnosis, Finding
 from sojourn.doctor.nginx import diagnosed_conf
 from sojourn_lab.nginx import Nginx
 from sojourn_lab.process import Process, free_port

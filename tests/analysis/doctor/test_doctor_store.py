@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sojourn.doctor import diagnose
+from sojourn.doctor.doctor import diagnose
 from sojourn.model.errors import SojournError
 from sojourn.store import connect, load
 from test_doctor_log import blank, every, log, raw_route

@@ -18,8 +18,8 @@ from movie_support import FIRST, HOSTILE, THREE, crowd, drawn, film, log_of, sce
 from PIL import Image, ImageChops
 from sojourn.cli import app
 from sojourn.model.errors import SojournError
-from sojourn.movie import MOST, write_film
 from sojourn.movie.drawing import deepest, frame_of, length, sheet_of
+from sojourn.movie.film import MOST
 from sojourn.movie.gif import HELD, MOST_FRAMES
 from sojourn.movie.layout import OUT, PAD, layout_of
 from sojourn.movie.moment import NOBODY, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
@@ -27,6 +27,7 @@ from sojourn.movie.page import page_of
 from sojourn.movie.places import places_of
 from sojourn.movie.scenes import Scene
 from sojourn.movie.theme import DARK, LIGHT, colours_of, rgb
+from sojourn.movie.write import write_film
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.timeline.request_timelines import GIVEN_UP, SERVED
 from typer.testing import CliRunner

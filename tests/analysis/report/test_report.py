@@ -15,7 +15,7 @@ from analysis_support import line
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn.analyses.split import charts as plots
 from sojourn.model.formatting import printable, unbroken
-from sojourn.report import write_html
+from sojourn.report.html import write_html
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 

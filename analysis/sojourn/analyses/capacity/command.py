@@ -15,7 +15,6 @@ from sojourn.command.completion import beginning
 from sojourn.command.options import AsJson, Quiet, Since, Until, Where, conditions_of
 from sojourn.command.progress import instant
 from sojourn.command.reading import requests_of
-from sojourn.sources.opening import RequestsLike
 
 if TYPE_CHECKING:
     pass
@@ -88,7 +87,7 @@ def capacity(
 
     # A store sends a row a window instead of every request, so it is named to the analysis.
     narrowed: dict[str, Any] = {"since": instant(since), "until": instant(until), "where": conditions_of(where or [])}
-    requests: RequestsLike = sources
+    requests: Any = sources
     if only_store(sources) is None:
         requests, narrowed = requests_of(sources, since=since, until=until, where=where, quiet=quiet), {}
     found = run(

@@ -77,7 +77,7 @@ def simulate(
     if workers * backends > MOST_WORKERS:
         raise typer.BadParameter(f"at most {MOST_WORKERS:,} workers in all")
     from sojourn.analyses.simulate.run import simulate as run  # noqa: PLC0415 - numba takes its time to load
-    from sojourn.model.errors import SojournError  # noqa: PLC0415
+    from sojourn.model.errors import ArgumentError  # noqa: PLC0415
 
     try:
         found = run(
@@ -86,6 +86,6 @@ def simulate(
             codel_target=codel_target, codel_interval=codel_interval, lifo_threshold=lifo_threshold,
             deadline_margin=deadline_margin, warmup=warmup,
         )  # fmt: skip
-    except SojournError as error:
+    except ArgumentError as error:
         raise typer.BadParameter(str(error)) from None
     answer(found, as_json=as_json)

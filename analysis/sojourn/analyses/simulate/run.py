@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.analyses.simulate.analysis import SimulationResult
 from sojourn.analyses.simulate.analysis import simulate as simulate_system
-from sojourn.model.errors import SojournError
+from sojourn.model.errors import ArgumentError
 from sojourn.queueing.system import System
 
 MOST_WORKERS = 1_000_000
@@ -56,7 +56,7 @@ def simulate(
         SojournError: an argument is not what it should be, or a trace cannot be read.
     """
     if not 1 <= workers * backends <= MOST_WORKERS:
-        raise SojournError(f"there must be a worker, and at most {MOST_WORKERS:,} in all")
+        raise ArgumentError(f"there must be a worker, and at most {MOST_WORKERS:,} in all")
     try:
         system = System(
             (workers,) * backends, discipline, balancer, timeout, capacity, retries, backoff,
@@ -64,4 +64,4 @@ def simulate(
         )  # fmt: skip
         return simulate_system(arrivals, service, system, requests=requests, warmup=warmup, seed=seed)
     except ValueError as error:
-        raise SojournError(str(error)) from None
+        raise ArgumentError(str(error)) from None

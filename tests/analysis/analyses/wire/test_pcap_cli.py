@@ -114,7 +114,7 @@ def test_a_report_has_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     seen = []
 
     monkeypatch.setattr(contents, "reported", lambda: [question("wire")])  # the others have tests of their own
-    monkeypatch.setattr("sojourn.report.write_html", lambda _, page, sections: seen.extend(sections))
+    monkeypatch.setattr("sojourn.report.html.write_html", lambda _, page, sections: seen.extend(sections))
     result = run("report", LOG, "--capture", CAPTURE, "--html", str(tmp_path / "report.html"))
     assert result.exit_code == 0, result.output
     (section,) = seen

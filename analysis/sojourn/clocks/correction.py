@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sojourn.clock.lines import Floats, Ints
-from sojourn.clock.offsets import PAIR
-from sojourn.clock.segments import is_step
+from sojourn.clocks.lines import Floats, Ints
+from sojourn.clocks.offsets import PAIR
+from sojourn.clocks.segments import is_step
 
 
 @dataclass(frozen=True)

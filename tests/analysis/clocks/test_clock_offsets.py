@@ -7,7 +7,7 @@ import random
 
 import pytest
 from analysis_support import frame
-from sojourn.clock.offsets import clock_offsets
+from sojourn.clocks.offsets import clock_offsets
 from sojourn.model.components import with_app_facts, with_spans
 
 

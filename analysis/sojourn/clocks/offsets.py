@@ -10,7 +10,7 @@ section 3), with the wait in the queue as one more delay on the way there. nginx
 clock's resolution, which makes arrivals look early; the lower bound allows for it.
 
 The envelopes are taken window by window. As long as one offset lies between all bounds, it is the estimate. Where none
-does, the clock ran fast or slow, or was set: ``sojourn.clock.segments`` finds the lines and the instants.
+does, the clock ran fast or slow, or was set: ``sojourn.clocks.segments`` finds the lines and the instants.
 A request counts at the instant at which the app read its clock, which durations tell without any clock: header
 received, less service time.
 """
@@ -25,8 +25,8 @@ from typing import Any, Protocol
 import numpy as np
 import polars as pl
 
-from sojourn.clock.lines import Envelopes, line
-from sojourn.clock.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
+from sojourn.clocks.lines import Envelopes, line
+from sojourn.clocks.segments import SLACK, Stretch, step_instant, step_window, stretch, stretches
 from sojourn.model.frame import INSTANT
 
 PAIR = ("proxy", "upstream")

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.clock.lines import DRIFT_LIMIT, Envelopes, Floats, constant, drift_bounds, line, lowest, widest
+from sojourn.clocks.lines import DRIFT_LIMIT, Envelopes, Floats, constant, drift_bounds, line, lowest, widest
 from sojourn.model.verdict import NETWORK_GAP
 
 SLACK = 1e-3  # s: bounds that miss each other by less are nginx late to look at its clock, not a clock that was set
