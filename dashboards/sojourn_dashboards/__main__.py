@@ -10,12 +10,24 @@ import json
 import sys
 from pathlib import Path
 
+import yaml
+
 from sojourn_dashboards import DASHBOARDS, model
 from sojourn_dashboards.alerts import provisioning
-from sojourn_dashboards.yaml import as_yaml
 
 HOME = Path(__file__).parents[1] / "grafana"
 NOTE = "# Written by python -m sojourn_dashboards from dashboards/sojourn_dashboards/alerts.py: change it there.\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML with text of several lines, such as SQL, as literal blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def files() -> dict[str, str]:
@@ -26,7 +38,8 @@ def files() -> dict[str, str]:
         f"dashboards/{name}.json": json.dumps(made, indent=2, ensure_ascii=False) + "\n"
         for name, made in models.items()
     }
-    return boards | {"provisioning/alerting/sojourn.yaml": NOTE + as_yaml(provisioning(panels))}
+    rules = yaml.dump(provisioning(panels), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return boards | {"provisioning/alerting/sojourn.yaml": NOTE + rules}
 
 
 def main(arguments: list[str] | None = None) -> int:
