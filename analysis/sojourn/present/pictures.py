@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.present.drawing import specification, svg
-from sojourn.present.figures import Figures, figures_of
+from sojourn.present.picture_tables import Figures, figures_of
 from sojourn.present.section import Picture
 from sojourn.present.templating import script_json
 

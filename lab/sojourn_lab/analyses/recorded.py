@@ -100,7 +100,7 @@ class Recorded:
 
     def kernel(self, samples: Sequence[Sample] | None = None) -> KernelResult | None:
         """Return what the samples tell, all of them unless some are given; None where there is none."""
-        from sojourn.analyses.kernel.queues import kernel  # noqa: PLC0415
+        from sojourn.analyses.kernel.analysis import kernel  # noqa: PLC0415
         from sojourn.host.samples import samples_of  # noqa: PLC0415
 
         wanted = self.samples if samples is None else samples

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from sojourn.analyses.kernel.queues import kernel
+from sojourn.analyses.kernel.analysis import kernel
 from sojourn.host.counters import counters
 from sojourn.host.kernel_queues import Looker
 from sojourn.host.raindrops import Asker, Endpoint

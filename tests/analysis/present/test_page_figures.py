@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 import pytest
-from sojourn.present.figures import ROWS, figures_of
+from sojourn.present.picture_tables import ROWS, figures_of
 from sojourn.present.pictures import drawn, told_apart
 from sojourn.present.section import Picture
 

@@ -16,7 +16,7 @@ from sojourn.analyses.compare import section as compare_section
 from sojourn.analyses.compare.analysis import compare
 from sojourn.analyses.goodput import section as goodput_section
 from sojourn.analyses.goodput.analysis import goodput
-from sojourn.analyses.kernel.queues import kernel
+from sojourn.analyses.kernel.analysis import kernel
 from sojourn.analyses.kernel.section import kernel_section
 from sojourn.analyses.simulate import section as simulate_section
 from sojourn.analyses.simulate.analysis import simulate

@@ -79,7 +79,7 @@ def kernel(
     ports, asked = _ports(port or []), _asked(backlog or [])
     if nginx is not None:
         asked = _asked_by_nginx(nginx) | asked
-    from sojourn.analyses.kernel.queues import kernel as kernel_of_samples  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.kernel.analysis import kernel as kernel_of_samples  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.host.samples import read_samples  # noqa: PLC0415
 
     if recordings:

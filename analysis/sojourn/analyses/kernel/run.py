@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from sojourn.analyses.kernel.queues import kernel as kernel_of_samples
+from sojourn.analyses.kernel.analysis import kernel as kernel_of_samples
 from sojourn.analyses.kernel.result import KernelResult
 from sojourn.readers.inputs import Source, listed
 

@@ -77,7 +77,7 @@ def pcap(
         sections = [section_of(found)]
         samples = kernel or _of_folders(captures, "kernel.jsonl")
         if samples:
-            from sojourn.analyses.kernel.queues import kernel as kernel_of  # noqa: PLC0415
+            from sojourn.analyses.kernel.analysis import kernel as kernel_of  # noqa: PLC0415
             from sojourn.host.samples import read_samples  # noqa: PLC0415
 
             say("reading samples of the kernel")

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pytest
+from sojourn.analyses.kernel.analysis import kernel
 from sojourn.analyses.kernel.charts_accept_queue import accept_queue
 from sojourn.analyses.kernel.findings import repeated_syns
-from sojourn.analyses.kernel.queues import kernel
 from sojourn.analyses.kernel.result import KernelResult
 from sojourn.analyses.kernel.section import kernel_section
 from sojourn.cli import app
