@@ -36,7 +36,7 @@ lab: setup ## every scenario of the lab in its short form, one after the other (
 	@.venv/bin/sojourn lab run --all --quick
 
 stacks: setup-test ## seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby), and what Sojourn says of each
-	@$(PY) -m sojourn_lab.stacks $(ARGS)
+	@$(PY) -m sojourn_lab.experiments.stacks $(ARGS)
 
 lint: setup-test ## ruff, types, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)
@@ -67,7 +67,7 @@ fuzz: setup-tools ## look for inputs that break a parser (TARGET=log_lines SECON
 	@PYTHONPATH=tests $(PY) -m fuzz $(TARGET) --seconds $(or $(SECONDS),60)
 
 soak: setup ## half an hour of the whole stack: is memory flat, is nothing missing (MINUTES=30)
-	@$(PY) -m sojourn_lab.endurance --minutes $(or $(MINUTES),30)
+	@$(PY) -m sojourn_lab.experiments.endurance --minutes $(or $(MINUTES),30)
 
 audit: setup-tools ## known vulnerabilities of every pinned dependency, by the Python advisory database
 	@for file in run app dev tools; do .venv/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import build_text, js_module_line, nginx_program
-from sojourn_lab.process import Process, free_ports, wait_for_port
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
+from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
 
 HOST = "127.0.0.1"
 PATH = "/items/12345?color=red"
@@ -129,7 +129,7 @@ def proxies(folder: Path, setups: dict[str, Setup]) -> Iterator[dict[str, Proxy]
             found = {}
             for number, (name, setup) in enumerate(setups.items(), start=1):
                 place = folder / f"proxy{number}"
-                shutil.copytree(house_file("nginx"), place / "sojourn", ignore=shutil.ignore_patterns("*.md"))
+                shutil.copytree(resource_file("nginx"), place / "sojourn", ignore=shutil.ignore_patterns("*.md"))
                 if setup.trusted:
                     (place / "sojourn" / "trusted.conf").write_text(setup.trusted)
                 http = (

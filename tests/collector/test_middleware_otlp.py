@@ -19,7 +19,7 @@ from collector_support import (
 )
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from sojourn_lab.process import free_port
+from sojourn_lab.runtime.process import free_port
 
 
 class Collector:

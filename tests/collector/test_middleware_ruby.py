@@ -23,7 +23,7 @@ from collector_support import (
     served,
     stamp_now,
 )
-from sojourn_lab.process import Process
+from sojourn_lab.runtime.process import Process
 
 RACK = Path(__file__).parent / "rack"
 VECTORS = Path(__file__).parents[1] / "vectors" / "request_start.json"

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sojourn_lab.case import Action
-from sojourn_lab.compose import ComposeRuntime, why_not_in_containers
-from sojourn_lab.compose.engine import (
+from sojourn_lab.errors import LabError
+from sojourn_lab.runtime.compose import ComposeRuntime, why_not_in_containers
+from sojourn_lab.runtime.compose.engine import (
     OWNER_LABEL,
     docker,
     engine_here,
@@ -30,14 +30,14 @@ from sojourn_lab.compose.engine import (
     owner_here,
     remove_leftovers,
 )
-from sojourn_lab.compose.nginx_conf import nginx_text
-from sojourn_lab.compose.parts import parts_of
-from sojourn_lab.compose.project import Place, project_text
-from sojourn_lab.compose.runtime import user_inside
-from sojourn_lab.errors import LabError
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.scenario_files import scenario_from_file, scenario_from_text, shipped_scenario_paths
-from sojourn_lab.topology import Dependency, Mirror, Pool, QueueRules, Topology
+from sojourn_lab.runtime.compose.nginx_conf import nginx_text
+from sojourn_lab.runtime.compose.parts import parts_of
+from sojourn_lab.runtime.compose.project import Place, project_text
+from sojourn_lab.runtime.compose.runtime import user_inside
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.scenario.case import Action
+from sojourn_lab.scenario.files import scenario_from_file, scenario_from_text, shipped_scenario_paths
+from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, QueueRules, Topology
 
 ROOT = Path(__file__).parents[2]
 PLACE = Place("sojourn-lab-x", Path("/runs/a $HOME/compose"), "1000:1000", "here|boot|1|2", processors=4)
@@ -248,7 +248,7 @@ def test_an_app_that_ends_is_said_with_its_last_words(tmp_path: Path, monkeypatc
     app.mkdir()
     (app / "app.py").write_text("raise RuntimeError('no app today')\n")
     monkeypatch.setattr(
-        "sojourn_lab.compose.shared.house_file", lambda name, *_: app if name == "backend" else ROOT / name
+        "sojourn_lab.runtime.compose.shared.resource_file", lambda name, *_: app if name == "backend" else ROOT / name
     )
     with pytest.raises(LabError, match="the container of backend-1 ended with exit code"):
         runtime_in(tmp_path, Topology(backends=1)).__enter__()

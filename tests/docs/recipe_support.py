@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import Process, wait_for_port
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process, wait_for_port
 from sojourn_middleware import WSGIMiddleware
 
 HOUSE = Path(__file__).parents[2]

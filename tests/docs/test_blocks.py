@@ -22,7 +22,7 @@ from docs_blocks import WORDS, Block, blocks_of, pages, shell_of
 from docs_commands import commands_in, known, parsed
 from docs_support import HOUSE
 from sojourn.store import connect
-from sojourn_lab.nginx import build_text, js_module_line, nginx_program
+from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
 
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 

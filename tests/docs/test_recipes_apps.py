@@ -30,8 +30,8 @@ from recipe_support import (
     shell,
     why_no_nginx,
 )
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import free_port
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import free_port
 
 SERVICE_S = 0.2
 # How much later than the law says a request may be served before it is a fault: the machine may be busy.

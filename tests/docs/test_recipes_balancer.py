@@ -23,8 +23,8 @@ from recipe_support import (
     run_check,
     why_no_nginx,
 )
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import Process, free_port, wait_for_port
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process, free_port, wait_for_port
 
 PAGE = "load-balancer-in-front.md"
 SERVICE_S = 0.2

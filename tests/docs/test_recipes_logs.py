@@ -12,8 +12,8 @@ import pytest
 import sojourn
 import yaml
 from recipe_support import App, blocks_of, command_environment, fetch, log_lines, page_text, shell, why_no_nginx
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import Process
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process
 
 LOG = "/var/log/nginx/sojourn.jsonl"
 PATHS = ["/a", "/a?q=1", '/quo"te', "/b%c3%a9", "/<script>", "/slow"]

@@ -23,9 +23,9 @@ from recipe_support import (
     why_no_nginx,
 )
 from sojourn.doctor.doctor import diagnose
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import Process
-from sojourn_lab.servers.others import fpm_program
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.runtime.servers.others import fpm_program
 from test_recipes_apps import SERVICE_S, SLACK_S, TABLE, assert_figures, assert_waited_in_turn, of_the_table
 
 PAGE = "php.md"

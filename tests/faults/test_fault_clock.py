@@ -13,7 +13,7 @@ import pytest
 # The path comes first.
 from clock_logs import REQUESTS, one_worker, written
 from commands_run import ended
-from sojourn_lab.generator.clock import Clock
+from sojourn_lab.load.generator.clock import Clock
 from sojourn_middleware import WSGIMiddleware
 
 HOUR = 3_600.0

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import typer
 from small_disk import told_of_small_disk, why_no_disk
-from sojourn_lab import cli_parts
-from sojourn_lab.listen import ListenSampler
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.scenario_files import scenario_from_file, shipped_scenario_paths
+from sojourn_lab.cli import common as cli_parts
+from sojourn_lab.measure.listen import ListenSampler
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.files import scenario_from_file, shipped_scenario_paths
 
 HOUSE = Path(__file__).parents[2]
 EXAMPLES = HOUSE / "docs/examples"
@@ -166,8 +166,8 @@ sys.path[:0] = [{str(HOUSE / "tests/nginx")!r}]
 import sojourn
 from nginx_support import LOCATION, app_upstream, get
 from nginx_upstream import Upstream
-from sojourn_lab.mishaps import _of_nginx
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.server_faults import _of_nginx
+from sojourn_lab.runtime.nginx import Nginx
 app = Upstream()
 log = disk / "access.jsonl"
 with Nginx(folder / "nginx", LOCATION, access_log=log, http=app_upstream(app.address)) as nginx:

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 from sojourn.cli import app as commands
-from sojourn_lab import outcome
 from sojourn_lab.cli import app as lab_commands
 from sojourn_lab.errors import LabError
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.mishaps import mishaps
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.parts import Parts
-from sojourn_lab.process import group_members
-from sojourn_lab.progress import watched
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runtime import ProcessRuntime, process_runtime
-from sojourn_lab.scenario_files import scenario_from_file
-from sojourn_lab.topology import Topology
+from sojourn_lab.results import run_record
+from sojourn_lab.results.progress import watched
+from sojourn_lab.results.run_context import RunContext
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import group_members
+from sojourn_lab.runtime.runtime import ProcessRuntime, process_runtime
+from sojourn_lab.runtime.server_faults import server_faults
+from sojourn_lab.scenario.files import scenario_from_file
+from sojourn_lab.scenario.topology import Topology
 from typer.testing import CliRunner
 
 HOUSE = Path(__file__).parents[2]
@@ -231,7 +231,7 @@ def test_parts_of_a_run_that_are_killed_are_said(tmp_path: Path) -> None:
         assert runtime.nginx is not None
         nginx, (first, second) = runtime.nginx, runtime.backends
         runtime.settle(DEADLINE_S)
-        assert mishaps(runtime) == []
+        assert server_faults(runtime) == []
         (worker,) = [pid for pid in group_members(first.process.pid) if pid != first.process.pid]
         asking = [threading.Thread(target=get, args=(nginx, "/sleep/1.0")) for _ in range(2)]
         for each in asking:
@@ -243,8 +243,8 @@ def test_parts_of_a_run_that_are_killed_are_said(tmp_path: Path) -> None:
         logged = rows_of(runtime.access_log)
         assert [row["status"] for row in logged] == ["200", "200"], "it was asked of the other one"
         assert [row["upstream_status"] for row in logged] == ["200", "502, 200"]
-        eventually("its master to see it", lambda: mishaps(runtime))
-        assert mishaps(runtime) == ["backend-1: a worker was ended by SIGKILL"]
+        eventually("its master to see it", lambda: server_faults(runtime))
+        assert server_faults(runtime) == ["backend-1: a worker was ended by SIGKILL"]
         runtime.settle(DEADLINE_S)
         os.killpg(second.process.pid, signal.SIGKILL)
         with pytest.raises(LabError, match="backend-2 exited with -9"):
@@ -262,16 +262,16 @@ def test_what_befell_a_server_keeps_a_run_from_passing(tmp_path: Path, monkeypat
     interrupts = Interrupts()
     scenario = scenario_from_file(small_scenario(tmp_path))
     with watched(quiet=True) as watcher:
-        parts = Parts(scenario, folder, interrupts, watcher, process_runtime)
-    parts.runtimes.append(ProcessRuntime(Topology(), folder.partial, folder.logs, interrupts))
+        context = RunContext(scenario, folder, interrupts, watcher, process_runtime)
+    context.runtimes.append(ProcessRuntime(Topology(), folder.partial, folder.logs, interrupts))
     for name in ("write_pictures", "write_report"):
-        monkeypatch.setattr(outcome, name, lambda *_, **__: None)
+        monkeypatch.setattr(run_record, name, lambda *_, **__: None)
     # A torn line of a disk that was full, and a whole one.
     whole = '{"time":2.0,"socket":"nginx","port":80,"depth":3,"limit":511}\n'
     (folder.partial / "listen.jsonl").write_text('{"time":1.0,"soc\n' + whole)
-    assert [each.deepest for each in outcome.deepest_queues(parts.listen_log, 0.0, 9.0)] == [3]
-    monkeypatch.setattr(outcome, "mishaps", lambda _: ["backend-1: a worker was ended by SIGKILL"])
-    run = outcome.worked_out(parts, scale=1.0, started=0.0, changes={})
+    assert [each.deepest for each in run_record.deepest_queues(context.listen_log, 0.0, 9.0)] == [3]
+    monkeypatch.setattr(run_record, "server_faults", lambda _: ["backend-1: a worker was ended by SIGKILL"])
+    run = run_record.run_record(context, scale=1.0, started=0.0, changes={})
     assert "backend-1: a worker was ended by SIGKILL" in run.faults
     assert not run.passed
 
@@ -285,7 +285,9 @@ def test_a_run_whose_generator_is_killed_ends_and_leaves_nothing_behind(tmp_path
         log = partial / "access.jsonl"
         eventually("the load", lambda: log.exists() and log.stat().st_size > 0)
         groups = groups_of(partial) - {lab.pid}
-        (generator,) = [pid for pid in groups if b"sojourn_lab.generator" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        (generator,) = [
+            pid for pid in groups if b"sojourn_lab.load.generator" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
         os.kill(generator, signal.SIGKILL)
         _, said = lab.communicate(timeout=DEADLINE_S)
     assert lab.returncode == 1

@@ -15,7 +15,7 @@ from hostile_house import FIRST, House, Said, built, every_command, ran
 from hostile_text import PIECES, bare, name, obeyed, uncoloured
 from sojourn.command.progress import doing
 from sojourn.model.formatting import printable
-from sojourn_lab.cli_parts import print_json
+from sojourn_lab.cli.common import print_json
 
 # The commands that show routes as rows, and those of them that say them in JSON.
 BY_ROUTE = ("split", "blame", "watch")

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
-from sojourn_lab.asked import with_setting
-from sojourn_lab.document import CaseResult, CriterionResult, Rows, Run, WindowTimes, iso_time, run_bytes
-from sojourn_lab.scaling import scenario_with_time_scaled
-from sojourn_lab.scenario_files import raw_from_text, scenario_from_raw
+from sojourn_lab.results.run_schema import CaseResult, CriterionResult, Rows, Run, WindowTimes, iso_time, run_bytes
+from sojourn_lab.scenario.files import raw_from_text, scenario_from_raw
+from sojourn_lab.scenario.run_options import with_setting
+from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 
 SERVICE = 0.05
 LENGTH = 20.0

@@ -18,16 +18,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from sojourn_lab.document import Run
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.load import AnyLoad
-from sojourn_lab.namespace import why_namespace_refused
-from sojourn_lab.plan import ClientRecord, Plan, Summary
-from sojourn_lab.process import Process
-from sojourn_lab.progress import Silence
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runner import finished_run
-from sojourn_lab.scenario import Scenario
+from sojourn_lab.experiments.runner import finished_run
+from sojourn_lab.load.plan import ClientRecord, Plan, Summary
+from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.results.run_schema import Run
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.namespace import why_namespace_refused
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.scenario.load import AnyLoad
+from sojourn_lab.scenario.schema import Scenario
 
 QUIET = 0.1
 """Cores that others may use while a run is made; a run that is void although they used no more is a fault."""
@@ -160,7 +160,7 @@ def generator(plan: Plan) -> Iterator[Process]:
     folder = Path(plan.summary).parent
     path = folder / "plan.json"
     path.write_bytes(msgspec.json.encode(plan))
-    command = [sys.executable, "-m", "sojourn_lab.generator", str(path)]
+    command = [sys.executable, "-m", "sojourn_lab.load.generator", str(path)]
     with Process(command, name="generator", folder=folder) as process:
         yield process
 

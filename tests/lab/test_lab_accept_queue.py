@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from lab_support import missed, needs_namespace, sound_run
 from sojourn.host.sample import Listener, Sample
-from sojourn_lab.analyses.accept_queue import kernel_figures, row_figures
-from sojourn_lab.analyses.recorded import Recorded
+from sojourn_lab.results.analyses.accept_queue import kernel_figures, row_figures
+from sojourn_lab.results.analyses.recorded import Recorded
 
 
 def sample(time: float, depth: int, overflows: int, drops: int, **settings: int) -> Sample:

@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from sojourn_lab.case import Action
 from sojourn_lab.errors import LabError, ScenarioError
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.progress import Silence
-from sojourn_lab.proxy import Upstreams
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runner import finished_run
-from sojourn_lab.scenario_files import scenario_from_text
+from sojourn_lab.experiments.runner import finished_run
+from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.proxy import Upstreams
+from sojourn_lab.scenario.case import Action
+from sojourn_lab.scenario.files import scenario_from_text
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 ADD, REMOVE = Action(0.0, "add_backend"), Action(0.0, "remove_backend")

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from lab_runs import recorded_run
 from sojourn_lab.cli import app
-from sojourn_lab.criteria import number_at
 from sojourn_lab.errors import LabError
-from sojourn_lab.runs.archive import archive_of, numbers_of, selected
-from sojourn_lab.runs.tables import TABLES, asked
+from sojourn_lab.results.criteria import number_at
+from sojourn_lab.results.runs.archive import archive_of, numbers_of, selected
+from sojourn_lab.results.runs.tables import TABLES, asked
 from typer.testing import CliRunner
 
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sojourn_lab import backends
-from sojourn_lab.backends import Backend, started_backend, why_server_unavailable
 from sojourn_lab.errors import LabError
-from sojourn_lab.listen import listen_depths
-from sojourn_lab.process import group_members
-from sojourn_lab.servers import start
-from sojourn_lab.servers.start import whole_seconds
-from sojourn_lab.topology import Server, Topology
+from sojourn_lab.measure.listen import listen_depths
+from sojourn_lab.runtime import backends
+from sojourn_lab.runtime.backends import Backend, started_backend, why_server_unavailable
+from sojourn_lab.runtime.process import group_members
+from sojourn_lab.runtime.servers import start
+from sojourn_lab.runtime.servers.start import whole_seconds
+from sojourn_lab.scenario.topology import Server, Topology
 
 
 @contextlib.contextmanager
@@ -128,7 +128,7 @@ def test_the_environment_cannot_change_a_scenario(tmp_path: Path, monkeypatch: p
 
 def test_a_server_that_ends_at_once_says_why_and_holds_no_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app.py").write_text("raise RuntimeError('no app today')\n")
-    monkeypatch.setattr(start, "house_file", lambda *_: tmp_path)
+    monkeypatch.setattr(start, "resource_file", lambda *_: tmp_path)
     backend = started_backend("backend-1", Topology(), tmp_path)
     try:
         with pytest.raises(LabError, match=r"(?s)backend-1 exited with 3 .*no app today"):

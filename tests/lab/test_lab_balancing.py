@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from lab_support import first_round, sound_run
 from sojourn.timeline.visits import TOLD, Visits, Workers
-from sojourn_lab.analyses.balance import before_and_after, newcomer_figures, shares_and_waits
-from sojourn_lab.asked import Asked, as_asked
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.results.analyses.balance import before_and_after, newcomer_figures, shares_and_waits
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 
@@ -99,9 +99,9 @@ def test_before_an_addition_the_newcomer_is_nobody_who_could_have_served() -> No
 
 
 def test_an_action_keeps_its_place_in_a_longer_or_shorter_run() -> None:
-    as_it_is, _ = as_asked("added-backend", Asked())
-    longer, _ = as_asked("added-backend", Asked(duration=2.0 * as_it_is.duration))
-    scaled, _ = as_asked("added-backend", Asked(scale=0.5))
+    as_it_is, _ = scenario_with_options("added-backend", RunOptions())
+    longer, _ = scenario_with_options("added-backend", RunOptions(duration=2.0 * as_it_is.duration))
+    scaled, _ = scenario_with_options("added-backend", RunOptions(scale=0.5))
     at = as_it_is.cases[0].actions[0].at
     assert [each.cases[0].actions[0].at for each in (longer, scaled)] == [2.0 * at, 0.5 * at]
 

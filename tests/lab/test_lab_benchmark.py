@@ -12,7 +12,7 @@ from typing import Any
 import polars
 import pytest
 from lab_support import sound_run
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 SCALE = 0.4
 

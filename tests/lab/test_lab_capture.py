@@ -12,12 +12,12 @@ from lab_support import needs_namespace, sound_run
 from sojourn.host.recorder import Recorder
 from sojourn.host.tcpdump import Summary
 from sojourn.model.errors import CaptureError
-from sojourn_lab.asked import Asked, as_asked
-from sojourn_lab.document import Captured
 from sojourn_lab.errors import LabError, ScenarioError
-from sojourn_lab.external import asked_target
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.recording import _captured
+from sojourn_lab.experiments.recording import _captured
+from sojourn_lab.results.run_schema import Captured
+from sojourn_lab.runtime.external import asked_target
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 
 SMALL = """
 name = "small"
@@ -116,12 +116,15 @@ def test_the_report_shows_both(run: dict[str, Any]) -> None:
 
 
 def test_a_capture_is_asked_for_by_the_command_or_the_file() -> None:
-    assert as_asked("benchmark", Asked())[0].capture is False
-    asked, _ = as_asked("benchmark", Asked(capture=True))
+    assert scenario_with_options("benchmark", RunOptions())[0].capture is False
+    asked, _ = scenario_with_options("benchmark", RunOptions(capture=True))
     assert (asked.capture, asked.analyses) == (True, ["wire"])
-    assert as_asked("accept-queue", Asked(capture=True))[0] == as_asked("accept-queue", Asked())[0]
+    assert (
+        scenario_with_options("accept-queue", RunOptions(capture=True))[0]
+        == scenario_with_options("accept-queue", RunOptions())[0]
+    )
     with pytest.raises(ScenarioError, match="no case sends plain requests through nginx"):
-        as_asked("websocket", Asked(capture=True))
+        scenario_with_options("websocket", RunOptions(capture=True))
     with pytest.raises(ScenarioError, match="--capture"):
         asked_target("http://127.0.0.1:9", limits={}, lab_app=False, starts=True)
 

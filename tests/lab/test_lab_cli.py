@@ -15,10 +15,12 @@ from pathlib import Path
 import polars
 import pytest
 from lab_support import eventually, groups_of, small_scenario
-from sojourn_lab import backends, outcome, runner
 from sojourn_lab.cli import app
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import group_members
+from sojourn_lab.experiments import runner
+from sojourn_lab.results import run_record
+from sojourn_lab.runtime import backends
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import group_members
 from typer.testing import CliRunner
 
 COMMAND = [sys.executable, "-m", "sojourn_lab"]
@@ -158,7 +160,7 @@ def test_an_analysis_that_fails_does_not_lose_the_measurement(tmp_path: Path, mo
     def broken(*_: object, **__: object) -> None:
         raise runner.LabError("the report of the run failed: no ink")
 
-    monkeypatch.setattr(outcome, "write_report", broken)
+    monkeypatch.setattr(run_record, "write_report", broken)
     out = tmp_path / "run"
     done = CliRunner().invoke(app, ["run", str(small_scenario(tmp_path, duration=0.2)), "--once", "--out", str(out)])
     assert done.exit_code == 1

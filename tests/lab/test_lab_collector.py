@@ -16,9 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 from lab_support import sound_run
-from sojourn_lab.backends import listening_socket
-from sojourn_lab.house import house_file
-from sojourn_lab.kinds.collector.figures import (
+from sojourn_lab.experiments.collector.figures import (
     Acknowledged,
     Sample,
     capacity_of,
@@ -31,12 +29,14 @@ from sojourn_lab.kinds.collector.figures import (
     throughput_of,
     write_latencies,
 )
-from sojourn_lab.kinds.settings import Collector
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.plan import ClientRecord, Latency, Quantiles, Summary, Window
-from sojourn_lab.process import Process
-from sojourn_lab.scaling import scenario_with_time_scaled
-from sojourn_lab.scenario_files import find_scenario
+from sojourn_lab.load.plan import ClientRecord, Latency, Quantiles, Summary, Window
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.backends import listening_socket
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.scenario.experiment_settings import Collector
+from sojourn_lab.scenario.files import find_scenario
+from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 
 WINDOW = Window(100.0, 110.0)
 
@@ -142,7 +142,7 @@ def broker(folder: Path, ack: float) -> Iterator[int]:
     with listening_socket(16) as listener:
         port: int = listener.getsockname()[1]
         fd = listener.fileno()
-        program = str(house_file("backend", "collector_broker.py"))
+        program = str(resource_file("backend", "collector_broker.py"))
         command = [sys.executable, program, "--fd", str(fd), "--ack", str(ack), "--log", str(folder / "kept")]
         with Process(command, name="broker", folder=folder, pass_fds=[fd]):
             yield port
@@ -183,7 +183,7 @@ class Threads:
 
 
 def test_a_full_channel_refuses_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(house_file("backend")))
+    monkeypatch.syspath_prepend(str(resource_file("backend")))
     import collector_server as server  # noqa: PLC0415 - found by the path above
 
     collector = server.Collector(2, 1, 0.0, tmp_path / "log")
@@ -197,7 +197,7 @@ def test_a_full_channel_refuses_and_counts(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_work_uses_the_processor_for_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(house_file("backend")))
+    monkeypatch.syspath_prepend(str(resource_file("backend")))
     import collector_server as server  # noqa: PLC0415
 
     before = time.process_time()

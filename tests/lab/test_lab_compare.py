@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from lab_runs import recorded_run
 from sojourn_lab.cli import app
-from sojourn_lab.runs.archive import selected
-from sojourn_lab.runs.comparison import FigureChange, RunComparison, compared_runs
-from sojourn_lab.runs.intervals import interval_by_rounds
-from sojourn_lab.runs.setup import alike, settings, setup_differences
-from sojourn_lab.runs.words import signed_percent, verdict
+from sojourn_lab.results.runs.archive import selected
+from sojourn_lab.results.runs.comparison import FigureChange, RunComparison, compared_runs
+from sojourn_lab.results.runs.formatting import signed_percent, verdict
+from sojourn_lab.results.runs.intervals import interval_by_rounds
+from sojourn_lab.results.runs.setup import alike, settings, setup_differences
 from typer.testing import CliRunner
 
 QUEUEING = "split.components.queueing_delay.mean"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sojourn_lab.criteria import judged_criteria, number_at
-from sojourn_lab.document import CaseResult, WindowTimes
-from sojourn_lab.laws import Law
-from sojourn_lab.learned import lessons_of
-from sojourn_lab.load import ClosedLoad
-from sojourn_lab.plan import Latency, Quantiles, Summary, Window
-from sojourn_lab.scenario import Criterion, Reference
-from sojourn_lab.scenario_files import find_scenario
+from sojourn_lab.load.plan import Latency, Quantiles, Summary, Window
+from sojourn_lab.results.criteria import judged_criteria, number_at
+from sojourn_lab.results.findings import lessons_of
+from sojourn_lab.results.run_schema import CaseResult, WindowTimes
+from sojourn_lab.scenario.files import find_scenario
+from sojourn_lab.scenario.laws import Law
+from sojourn_lab.scenario.load import ClosedLoad
+from sojourn_lab.scenario.schema import Criterion, Reference
 
 
 def result(name: str = "c8-s100", users: int = 8, queueing: float = 0.3, service: float = 0.1) -> CaseResult:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from lab_support import sound_run
-from sojourn_lab.analyses.dark_reads import answers_in, copies_of, shares
-from sojourn_lab.case import Action
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.proxy import Upstreams, http_text, server_text
-from sojourn_lab.topology import Mirror, Topology
+from sojourn_lab.results.analyses.dark_reads import answers_in, copies_of, shares
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
+from sojourn_lab.scenario.case import Action
+from sojourn_lab.scenario.topology import Mirror, Topology
 
 
 def test_shares_are_counted_before_and_after_the_kill_switch() -> None:

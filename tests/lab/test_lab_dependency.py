@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from lab_support import missed, sound_run
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.tier import plain
-from sojourn_lab.topology import Dependency, Mirror, Pool, Topology
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.tier import plain
+from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 
@@ -29,7 +29,7 @@ with downstream.locked():
 
 
 def test_the_lock_lets_one_process_in_at_a_time(tmp_path: Path) -> None:
-    environment = {**os.environ, "LAB_LOCK": str(tmp_path / "lock"), "PYTHONPATH": str(house_file("backend"))}
+    environment = {**os.environ, "LAB_LOCK": str(tmp_path / "lock"), "PYTHONPATH": str(resource_file("backend"))}
     both = [
         subprocess.Popen([sys.executable, "-c", HOLDER], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -40,7 +40,7 @@ def test_the_lock_lets_one_process_in_at_a_time(tmp_path: Path) -> None:
 
 def test_without_a_lock_nobody_waits(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "LAB_LOCK"}
-    environment["PYTHONPATH"] = str(house_file("backend"))
+    environment["PYTHONPATH"] = str(resource_file("backend"))
     before = time.monotonic()
     done = subprocess.run([sys.executable, "-c", HOLDER], env=environment, capture_output=True, check=True, timeout=30)
     assert len(done.stdout.split()) == 2

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sojourn.queueing.replay import replay
 from sojourn.queueing.system import DISCIPLINES, System
-from sojourn_lab.house import house_file
+from sojourn_lab.resources import resource_file
 
-sys.path.insert(0, str(house_file("backend")))
+sys.path.insert(0, str(resource_file("backend")))
 
 from disciplines import NAMES, AdaptiveTimeout, CoDel, Rules, adaptive_lifo, deadline, discipline, fifo, lifo
 

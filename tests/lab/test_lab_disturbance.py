@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from lab_support import cores_of_others
-from sojourn_lab.disturbance import (
+from sojourn_lab.load.plan import Window
+from sojourn_lab.measure.disturbance import (
     DELAYED_LIMIT,
     Disturbance,
     DisturbanceSampler,
@@ -22,10 +23,9 @@ from sojourn_lab.disturbance import (
     snapshot_of,
     what_to_do,
 )
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.plan import Window
-from sojourn_lab.proc import TICKS, run_queue_waits_of, stat_of
-from sojourn_lab.scenario_files import find_scenario
+from sojourn_lab.measure.proc import TICKS, run_queue_waits_of, stat_of
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.files import find_scenario
 
 LAB, GENERATOR, SERVER, WORKER, BROWSER, SHELL, KERNEL = 100, 110, 120, 121, 300, 301, 40
 GROUPS = {SERVER}

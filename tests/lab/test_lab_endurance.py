@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lab_support import groups_of
-from sojourn_lab.endurance.growth import growth_of
-from sojourn_lab.endurance.stack import Seen, Wish
-from sojourn_lab.endurance.usage import Usage, disk_of, family_of, usage_of
-from sojourn_lab.endurance.verdict import verdict_of
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.experiments.endurance.growth import growth_of
+from sojourn_lab.experiments.endurance.stack import Seen, Wish
+from sojourn_lab.experiments.endurance.usage import Usage, disk_of, family_of, usage_of
+from sojourn_lab.experiments.endurance.verdict import verdict_of
+from sojourn_lab.runtime.nginx import Nginx
 
 SAME = ["offered", "answered", "logged", "stored", "rolled up", "spans written", "spans stored"]
 
@@ -73,7 +73,11 @@ def test_nothing_is_missing_after_a_short_one(tmp_path: Path) -> None:
     out = tmp_path / "out"
     told = ["--minutes", "0.1", "--rate", "20", "--every", "1", "--rotate", "2.5", "--out", str(out)]
     done = subprocess.run(
-        [sys.executable, "-m", "sojourn_lab.endurance", *told], capture_output=True, text=True, check=False, timeout=150
+        [sys.executable, "-m", "sojourn_lab.experiments.endurance", *told],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=150,
     )
     assert (out / "endurance.json").exists(), done.stderr
     found = json.loads((out / "endurance.json").read_text())

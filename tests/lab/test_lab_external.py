@@ -10,11 +10,11 @@ import pytest
 from lab_support import Seen, generated, http_server, plan_for
 from sojourn_lab.cli import app
 from sojourn_lab.errors import ScenarioError
-from sojourn_lab.external import Limits, asked_target, external_scenario, peak_rate, target_of
-from sojourn_lab.generator.loops import Pace
-from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, RampLoad, StepsLoad
-from sojourn_lab.scenario import Scenario
-from sojourn_lab.scenario_files import scenario_from_text
+from sojourn_lab.load.generator.loops import Pace
+from sojourn_lab.runtime.external import Limits, asked_target, external_scenario, peak_rate, target_of
+from sojourn_lab.scenario.files import scenario_from_text
+from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, RampLoad, StepsLoad
+from sojourn_lab.scenario.schema import Scenario
 from typer.testing import CliRunner
 
 LIMITS = Limits()

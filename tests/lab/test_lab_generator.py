@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lab_support import Seen, eventually, generated, generator, http_server, outcome, plan_for, stop_for
-from sojourn_lab.generator.client import kind_of_failure
-from sojourn_lab.generator.loops import drawn_requests
-from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, Route
-from sojourn_lab.plan import ClientRecord, Plan, Summary
+from sojourn_lab.load.generator.client import kind_of_failure
+from sojourn_lab.load.generator.loops import drawn_requests
+from sojourn_lab.load.plan import ClientRecord, Plan, Summary
+from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, Route
 
 
 def test_a_closed_loop_never_has_more_under_way_than_users(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_plan_that_cannot_be_used_is_refused(tmp_path: Path, content: str | No
     path = tmp_path / "plan.json"
     if content is not None:
         path.write_text(content)
-    command = [sys.executable, "-m", "sojourn_lab.generator", str(path)]
+    command = [sys.executable, "-m", "sojourn_lab.load.generator", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert words in done.stderr

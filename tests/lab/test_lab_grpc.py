@@ -11,16 +11,16 @@ import grpc
 import pytest
 from lab_support import first_round, plan_for, sound_run
 from sojourn_lab.errors import ScenarioError
-from sojourn_lab.generator.summary import quantiles_of, summary_of
-from sojourn_lab.kinds.grpc.client import METHOD, OPTIONS
-from sojourn_lab.kinds.grpc.figures import case_figures
-from sojourn_lab.kinds.grpc.plan import GrpcPlan, addresses_of_channels
-from sojourn_lab.kinds.grpc.servers import Call, GrpcServer, started_server
-from sojourn_lab.kinds.settings import Grpc
-from sojourn_lab.load import PoissonLoad
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.plan import ClientRecord, Summary, Window
-from sojourn_lab.scenario_files import scenario_from_text
+from sojourn_lab.experiments.grpc.client import METHOD, OPTIONS
+from sojourn_lab.experiments.grpc.figures import case_figures
+from sojourn_lab.experiments.grpc.plan import GrpcPlan, addresses_of_channels
+from sojourn_lab.experiments.grpc.servers import Call, GrpcServer, started_server
+from sojourn_lab.load.generator.summary import quantiles_of, summary_of
+from sojourn_lab.load.plan import ClientRecord, Summary, Window
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.experiment_settings import Grpc
+from sojourn_lab.scenario.files import scenario_from_text
+from sojourn_lab.scenario.load import PoissonLoad
 
 TEXT = """
 name = "x"

@@ -7,15 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 from lab_support import missed, sound_run
-from sojourn_lab.asked import without_long_cases
-from sojourn_lab.contrasts import contrast_results
-from sojourn_lab.criteria import judged_criteria
-from sojourn_lab.document import CaseResult, WindowTimes
-from sojourn_lab.load import ClosedLoad
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.scenario import Contrast, Criterion
-from sojourn_lab.scenario_files import find_scenario
-from sojourn_lab.servers.table import why_server_unavailable
+from sojourn_lab.results.contrasts import contrast_results
+from sojourn_lab.results.criteria import judged_criteria
+from sojourn_lab.results.run_schema import CaseResult, WindowTimes
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.servers.table import why_server_unavailable
+from sojourn_lab.scenario.files import find_scenario
+from sojourn_lab.scenario.load import ClosedLoad
+from sojourn_lab.scenario.run_options import without_long_cases
+from sojourn_lab.scenario.schema import Contrast, Criterion
 
 KEPT = "-kept"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn_lab.case import Case
-from sojourn_lab.laws import closed_loop_law, law_of
-from sojourn_lab.load import ClosedLoad, PoissonLoad
-from sojourn_lab.topology import Topology
+from sojourn_lab.scenario.case import Case
+from sojourn_lab.scenario.laws import closed_loop_law, law_of
+from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad
+from sojourn_lab.scenario.topology import Topology
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from lab_support import eventually
-from sojourn_lab.listen import Depth, ListenQueueError, ListenSampler, listen_depths
+from sojourn_lab.measure.listen import Depth, ListenQueueError, ListenSampler, listen_depths
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux netlink is not available")
 

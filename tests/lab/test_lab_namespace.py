@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 from lab_support import needs_namespace
-from sojourn_lab import cli, namespace, runner
-from sojourn_lab.case import Action
-from sojourn_lab.compose.refusals import why_not_in_containers
+from sojourn_lab.cli import commands as cli
 from sojourn_lab.errors import LabError, ScenarioError
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.namespace import network_namespace, own_namespace, why_namespace_refused, why_sysctls_missing
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.progress import watched
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.runner import why_skipped
-from sojourn_lab.scenario import Scenario
-from sojourn_lab.scenario_files import find_scenario, scenario_from_text
-from sojourn_lab.topology import Namespace, Topology
+from sojourn_lab.experiments import runner
+from sojourn_lab.experiments.runner import why_skipped
+from sojourn_lab.results.progress import watched
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.runtime import namespace
+from sojourn_lab.runtime.compose.refusals import why_not_in_containers
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.namespace import network_namespace, own_namespace, why_namespace_refused, why_sysctls_missing
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.case import Action
+from sojourn_lab.scenario.files import find_scenario, scenario_from_text
+from sojourn_lab.scenario.schema import Scenario
+from sojourn_lab.scenario.topology import Namespace, Topology
 
 SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 SCENARIO = """
@@ -120,7 +122,7 @@ def test_a_sysctl_that_the_kernel_lacks_is_named(tmp_path: Path, monkeypatch: py
 CHILD = """
 import os
 from sojourn_lab.errors import LabError
-from sojourn_lab.namespace import network_namespace, own_namespace
+from sojourn_lab.runtime.namespace import network_namespace, own_namespace
 {before}
 outside = own_namespace()
 try:

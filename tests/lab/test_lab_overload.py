@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 from lab_support import sound_run_of
-from sojourn_lab.asked import without_long_cases
-from sojourn_lab.case import Case
-from sojourn_lab.document import Run
-from sojourn_lab.load import PoissonLoad, StepsLoad
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.scaling import scenario_with_time_scaled
-from sojourn_lab.scenario import Scenario
-from sojourn_lab.scenario_files import find_scenario
+from sojourn_lab.results.run_schema import Run
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.case import Case
+from sojourn_lab.scenario.files import find_scenario
+from sojourn_lab.scenario.load import PoissonLoad, StepsLoad
+from sojourn_lab.scenario.run_options import without_long_cases
+from sojourn_lab.scenario.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario.schema import Scenario
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sojourn_lab.analyses.recovery import (
-    SEVERAL,
-    Asked,
-    asked_of,
-    burst_of,
-    emptied_at,
-    served_again,
-    spell_of,
-)
 from sojourn_lab.errors import LabError
-from sojourn_lab.load import StepsLoad
-from sojourn_lab.plan import ClientRecord
+from sojourn_lab.load.plan import ClientRecord
+from sojourn_lab.results.analyses.recovery import SEVERAL, Asked, asked_of, burst_of, emptied_at, served_again, spell_of
+from sojourn_lab.scenario.load import StepsLoad
 
 
 def record(name: str, intended: float, *, attempt: int = 1, status: int | None = 200) -> ClientRecord:

@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 from lab_support import sound_run_of
-from sojourn_lab.analyses.routes import by_route, waits_of
-from sojourn_lab.document import Run
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.proxy import Upstreams, http_text, server_text
-from sojourn_lab.scenario_files import scenario_from_text
-from sojourn_lab.topology import Pool, Topology
+from sojourn_lab.results.analyses.routes import by_route, waits_of
+from sojourn_lab.results.run_schema import Run
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
+from sojourn_lab.scenario.files import scenario_from_text
+from sojourn_lab.scenario.topology import Pool, Topology
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 

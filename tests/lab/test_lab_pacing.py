@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lab_support import sound_run
-from sojourn_lab.analyses.capacity import instances, plateau_of, rise_of, users_at
 from sojourn_lab.errors import LabError
-from sojourn_lab.load import ClosedLoad
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.results.analyses.capacity import instances, plateau_of, rise_of, users_at
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.load import ClosedLoad
 
 RAMP = ClosedLoad(concurrency=60, from_concurrency=1)
 PACED = ClosedLoad(concurrency=60, from_concurrency=1, think_time=0.225)

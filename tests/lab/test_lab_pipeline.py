@@ -13,21 +13,21 @@ import msgspec
 import pytest
 import sojourn
 from sojourn.store.migrate import migrations
-from sojourn_lab.case import Case
-from sojourn_lab.criteria import judged_criteria, skipped
-from sojourn_lab.document import CaseResult, WindowTimes
 from sojourn_lab.errors import LabError
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.kinds.pipeline.case import run_case
-from sojourn_lab.kinds.pipeline.records import FIRST, log_lines
-from sojourn_lab.kinds.pipeline.store import MARK, PARTITIONS, batch_text, table_statement
-from sojourn_lab.kinds.pipeline.vector import Count, counts_in, figures_of, processor_seconds, vector_program
-from sojourn_lab.kinds.stage import Stage
-from sojourn_lab.learned import lessons_of
-from sojourn_lab.process import Process
-from sojourn_lab.progress import Silence
-from sojourn_lab.scenario import Criterion
-from sojourn_lab.scenario_files import find_scenario
+from sojourn_lab.experiments.pipeline import run_case
+from sojourn_lab.experiments.pipeline.records import FIRST, log_lines
+from sojourn_lab.experiments.pipeline.store import MARK, PARTITIONS, batch_text, table_statement
+from sojourn_lab.experiments.pipeline.vector import Count, counts_in, figures_of, processor_seconds, vector_program
+from sojourn_lab.experiments.stage import Stage
+from sojourn_lab.results.criteria import judged_criteria, skipped
+from sojourn_lab.results.findings import lessons_of
+from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.run_schema import CaseResult, WindowTimes
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.scenario.case import Case
+from sojourn_lab.scenario.files import find_scenario
+from sojourn_lab.scenario.schema import Criterion
 
 
 def stage_of(folder: Path, name: str, duration: float = 1.0, **settings: Any) -> Stage:
@@ -170,7 +170,7 @@ def result(name: str, figures: dict[str, Any]) -> CaseResult:
 
 
 def test_without_the_engine_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn_lab.kinds.pipeline import inserts  # noqa: PLC0415
+    from sojourn_lab.experiments.pipeline import inserts  # noqa: PLC0415
 
     monkeypatch.setattr(inserts, "find_spec", lambda name: None if name == "chdb" else importlib.util.find_spec(name))
     with pytest.raises(LabError, match=r"needs chdb: pip install '\.\[store\]'"):
@@ -210,7 +210,7 @@ def test_lines_go_through_vector_s_program(tmp_path: Path) -> None:
 
 
 def test_the_worker_refuses_a_plan_that_is_none(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sojourn_lab.kinds.pipeline.store", str(tmp_path / "none.json")]
+    command = [sys.executable, "-m", "sojourn_lab.experiments.pipeline.store", str(tmp_path / "none.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("store: needs one plan file")

@@ -12,13 +12,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from sojourn_lab.document import CaseResult, CriterionResult, Rows, Run, WindowTimes
 from sojourn_lab.errors import LabError, ScenarioError
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.playbook.record import PlaybookRecord, record_in
-from sojourn_lab.playbook.run import finished_playbook
-from sojourn_lab.playbook.steps import (
+from sojourn_lab.experiments.playbook.record import PlaybookRecord, record_in
+from sojourn_lab.experiments.playbook.run import finished_playbook
+from sojourn_lab.experiments.playbook.steps import (
     BASELINE,
     Better,
     Playbook,
@@ -29,10 +26,13 @@ from sojourn_lab.playbook.steps import (
     shipped_playbook_paths,
     toml_value,
 )
-from sojourn_lab.playbook.tables import comma_separated, markdown, plain_cell
-from sojourn_lab.progress import Silence
-from sojourn_lab.run_folder import RunFolder
-from sojourn_lab.scenario import Scenario
+from sojourn_lab.experiments.playbook.tables import comma_separated, markdown, plain_cell
+from sojourn_lab.results.progress import Silence
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.results.run_schema import CaseResult, CriterionResult, Rows, Run, WindowTimes
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.schema import Scenario
 
 CONSUMERS, CORES, CHANNEL = (f"cases.*.collector.{name}" for name in ("consumers", "cores", "channel"))
 RAW: dict[str, Any] = {

@@ -12,13 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 from lab_support import Seen, generated, http_server, missed, plan_for, sound_run
-from sojourn_lab.analyses.ports import most_at_once
-from sojourn_lab.criteria import expected_voids
-from sojourn_lab.document import CaseResult, WindowTimes
 from sojourn_lab.errors import ScenarioError
-from sojourn_lab.generator import local_ports
-from sojourn_lab.generator.__main__ import main
-from sojourn_lab.generator.local_ports import (
+from sojourn_lab.load.generator import local_ports
+from sojourn_lab.load.generator.__main__ import main
+from sojourn_lab.load.generator.local_ports import (
     SocketFactory,
     bound_sockets,
     bounded_sockets,
@@ -26,9 +23,12 @@ from sojourn_lab.generator.local_ports import (
     free_block,
     kernel_bounds_ports,
 )
-from sojourn_lab.load import ConstantLoad
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.scenario_files import find_scenario, scenario_from_text
+from sojourn_lab.results.analyses.ports import most_at_once
+from sojourn_lab.results.criteria import expected_voids
+from sojourn_lab.results.run_schema import CaseResult, WindowTimes
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.files import find_scenario, scenario_from_text
+from sojourn_lab.scenario.load import ConstantLoad
 
 
 def test_a_block_is_of_neighbours_in_the_kernel_s_range_and_avoids_what_is_held() -> None:

@@ -14,14 +14,14 @@ import msgspec
 import pytest
 from lab_support import sound_run
 from rich.console import Console
-from sojourn_lab.criteria import judged_criteria
-from sojourn_lab.document import PredictionResult, Rows, Run
-from sojourn_lab.learned import lessons_of
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.predictions import compared
-from sojourn_lab.scenario import Criterion, Prediction
-from sojourn_lab.scenario_files import find_scenario
-from sojourn_lab.tables import print_run
+from sojourn_lab.results.criteria import judged_criteria
+from sojourn_lab.results.findings import lessons_of
+from sojourn_lab.results.predictions import compared
+from sojourn_lab.results.run_schema import PredictionResult, Rows, Run
+from sojourn_lab.results.tables import print_run
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.files import find_scenario
+from sojourn_lab.scenario.schema import Criterion, Prediction
 
 SMALL = """
 name = "small"

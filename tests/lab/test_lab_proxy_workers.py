@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from lab_support import sound_run
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.scenario_files import find_scenario
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.files import find_scenario
 
 SETTINGS = ("repeats=3", "cases.*.load.concurrency=10")
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from lab_support import eventually
-from sojourn_lab.backends import Backend, started_backend
-from sojourn_lab.house import house_file
-from sojourn_lab.process import Process, free_port, port_answers
-from sojourn_lab.topology import QueueRules, Topology
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.backends import Backend, started_backend
+from sojourn_lab.runtime.process import Process, free_port, port_answers
+from sojourn_lab.scenario.topology import QueueRules, Topology
 
 HOST = "127.0.0.1"
 
@@ -257,7 +257,7 @@ def test_it_runs_alone_and_refuses_what_it_does_not_know(tmp_path: Path) -> None
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, str(house_file("backend", "queue_server.py")), "app:application", *arguments]
+    return [sys.executable, str(resource_file("backend", "queue_server.py")), "app:application", *arguments]
 
 
 def test_a_burst_is_held_in_line_rather_than_by_the_kernel(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from lab_support import missed, sound_run
-from sojourn_lab.analyses.reconciliation import reconciled
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.results.analyses.reconciliation import reconciled
+from sojourn_lab.runtime.nginx import Nginx
 
 
 def test_a_failure_without_a_span_is_unseen_and_one_with_a_span_is_not() -> None:

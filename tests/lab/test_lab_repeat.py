@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.run_folder import RunFolder
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.runtime.nginx import Nginx
 
 pytestmark = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
 

@@ -11,15 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 import sojourn
-from sojourn_lab.asked import Asked, as_asked
 from sojourn_lab.cli import app
 from sojourn_lab.errors import LabError
-from sojourn_lab.load import InstantsLoad
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.replay.scenario import replay_toml
-from sojourn_lab.replay.workload import COLUMNS, Replay, replay_of
-from sojourn_lab.scenario import Scenario
-from sojourn_lab.scenario_files import scenario_from_text
+from sojourn_lab.experiments.replay.scenario import replay_toml
+from sojourn_lab.experiments.replay.workload import COLUMNS, Replay, replay_of
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.files import scenario_from_text
+from sojourn_lab.scenario.load import InstantsLoad
+from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
+from sojourn_lab.scenario.schema import Scenario
 from typer.testing import CliRunner
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
@@ -164,7 +164,7 @@ def test_the_criteria_move_with_the_scale(tmp_path: Path) -> None:
     records = [record(0.1 * n, 0.02, wait=0.04 if n % 2 else 0.06) for n in range(100)]
     path = tmp_path / "replay.toml"
     path.write_text(replay_toml(replayed(log_of(tmp_path, records))))
-    scenario, _ = as_asked(str(path), Asked(scale=0.5))
+    scenario, _ = scenario_with_options(str(path), RunOptions(scale=0.5))
     (reference,) = scenario.reference
     assert reference.response_time == pytest.approx(0.035, abs=0.001)
     (p99,) = [each for each in scenario.criteria if each.metric == "split.response_time.p99"]

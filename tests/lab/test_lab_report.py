@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from rich.console import Console
 from sojourn.present.palette import QUEUEING, SERVICE
-from sojourn_lab.case_picture import case_chart, case_table
-from sojourn_lab.document import CriterionResult, Run
-from sojourn_lab.learned import SENTENCE_END, lessons_of, outcome
-from sojourn_lab.metric_units import metric_text
-from sojourn_lab.report import case_splits, reference_sections, write_report
-from sojourn_lab.results import run_requests
-from sojourn_lab.rows import mean_rows, reference_rows, result_words
-from sojourn_lab.scenario_files import find_scenario
-from sojourn_lab.tables import print_run
+from sojourn_lab.results.case_picture import case_chart, case_table
+from sojourn_lab.results.findings import SENTENCE_END, lessons_of, outcome
+from sojourn_lab.results.metric_units import metric_text
+from sojourn_lab.results.report import case_splits, reference_sections, write_report
+from sojourn_lab.results.requests import run_requests
+from sojourn_lab.results.rows import mean_rows, reference_rows, result_words
+from sojourn_lab.results.run_schema import CriterionResult, Run
+from sojourn_lab.results.tables import print_run
+from sojourn_lab.scenario.files import find_scenario
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "benchmark-run"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from lab_support import Seen, generated, http_server, plan_for
-from sojourn_lab.generator.loops import joins_after
-from sojourn_lab.load import ClosedLoad, ConstantLoad, Retries, retries_with_time_scaled
+from sojourn_lab.load.generator.loops import joins_after
+from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, Retries, retries_with_time_scaled
 
 
 def test_a_failure_is_asked_for_again_after_a_growing_pause(tmp_path: Path) -> None:

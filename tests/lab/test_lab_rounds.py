@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from sojourn_lab.asked import Asked, as_asked
-from sojourn_lab.contrasts import contrast_results, ratio_with_interval
-from sojourn_lab.criteria import judged_criteria, median_at, number_at, value_at
-from sojourn_lab.document import CaseResult, WindowTimes
-from sojourn_lab.learned import formed, paragraph
-from sojourn_lab.runner import planned_cases, seeds_of, servers_of
-from sojourn_lab.scenario import Contrast, Criterion
-from sojourn_lab.scenario_files import scenario_from_text, shipped_scenario_paths
+from sojourn_lab.experiments.runner import planned_cases, seeds_of, servers_of
+from sojourn_lab.results.contrasts import contrast_results, ratio_with_interval
+from sojourn_lab.results.criteria import judged_criteria, median_at, number_at, value_at
+from sojourn_lab.results.findings import formed, paragraph
+from sojourn_lab.results.run_schema import CaseResult, WindowTimes
+from sojourn_lab.scenario.files import scenario_from_text, shipped_scenario_paths
+from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
+from sojourn_lab.scenario.schema import Contrast, Criterion
 
 
 def case(base: str, turn: int, **figures: Any) -> CaseResult:
@@ -195,7 +195,7 @@ def test_cases_that_a_criterion_compares_are_measured_three_times(criteria: str,
 @pytest.mark.parametrize("quick", [False, True], ids=["as it is", "quick"])
 @pytest.mark.parametrize("path", shipped_scenario_paths(), ids=lambda path: path.stem)
 def test_no_criterion_of_a_shipped_scenario_compares_single_rounds(path: Path, quick: bool) -> None:
-    scenario, _ = as_asked(path.stem, Asked(quick=quick))
+    scenario, _ = scenario_with_options(path.stem, RunOptions(quick=quick))
     names = {case.name for case in scenario.cases}
     single = {case.name for case in scenario.cases if scenario.rounds_of(case) < 3}
     contrasted = [(each, other) for each in scenario.criteria for other in scenario.contrasts]

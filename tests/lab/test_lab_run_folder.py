@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sojourn_lab.errors import LabError
-from sojourn_lab.run_folder import RunFolder, concatenated
+from sojourn_lab.results.run_folder import RunFolder, concatenated
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

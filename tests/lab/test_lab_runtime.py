@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from lab_support import eventually
 from sojourn_lab.errors import LabError
-from sojourn_lab.interrupts import Interrupted, Interrupts
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import group_members
-from sojourn_lab.proxy import Upstreams, http_text
-from sojourn_lab.runtime import ProcessRuntime
-from sojourn_lab.servers import start
-from sojourn_lab.topology import Topology
+from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import group_members
+from sojourn_lab.runtime.proxy import Upstreams, http_text
+from sojourn_lab.runtime.runtime import ProcessRuntime
+from sojourn_lab.runtime.servers import start
+from sojourn_lab.scenario.topology import Topology
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def test_an_error_inside_takes_everything_down(tmp_path: Path) -> None:
 
 def test_an_app_that_does_not_start_takes_the_others_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app.py").write_text("raise RuntimeError('no app today')\n")
-    monkeypatch.setattr(start, "house_file", lambda *_: tmp_path)
+    monkeypatch.setattr(start, "resource_file", lambda *_: tmp_path)
     runtime = runtime_in(tmp_path)
     with pytest.raises(LabError, match="no app today"), runtime:
         pytest.fail("it must not come up")

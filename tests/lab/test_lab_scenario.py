@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sojourn_lab.errors import ScenarioError
-from sojourn_lab.laws import warmup_of
-from sojourn_lab.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
-from sojourn_lab.scaling import scenario_with_time_scaled
-from sojourn_lab.scenario import Scenario
-from sojourn_lab.scenario_files import find_scenario, scenario_from_file, scenario_from_text, shipped_scenario_paths
+from sojourn_lab.scenario.files import find_scenario, scenario_from_file, scenario_from_text, shipped_scenario_paths
+from sojourn_lab.scenario.laws import warmup_of
+from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
+from sojourn_lab.scenario.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario.schema import Scenario
 
 HEAD = """
 name = "small"

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sojourn_lab.load import StepsLoad, expected_requests
-from sojourn_lab.schedules import constant_instants, poisson_instants, ramp_instants, service_times, stepped_instants
+from sojourn_lab.load.schedules import (
+    constant_instants,
+    poisson_instants,
+    ramp_instants,
+    service_times,
+    stepped_instants,
+)
+from sojourn_lab.scenario.load import StepsLoad, expected_requests
 
 rates = st.floats(0.1, 500.0)
 horizons = st.floats(0.1, 20.0)

@@ -10,15 +10,15 @@ from urllib.request import urlopen
 
 import pytest
 from lab_support import eventually
-from sojourn_lab.interrupts import Interrupts
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import group_members
-from sojourn_lab.runtime import ProcessRuntime
-from sojourn_lab.servers import others
-from sojourn_lab.servers.others import recipe
-from sojourn_lab.servers.table import SERVERS, why_server_unavailable
-from sojourn_lab.topology import Dependency, Namespace, Topology
-from sojourn_lab.versions import versions_here
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import group_members
+from sojourn_lab.runtime.runtime import ProcessRuntime
+from sojourn_lab.runtime.servers import others
+from sojourn_lab.runtime.servers.others import recipe
+from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
+from sojourn_lab.runtime.versions import versions_here
+from sojourn_lab.scenario.topology import Dependency, Namespace, Topology
 
 pytestmark = pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))
 

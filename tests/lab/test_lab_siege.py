@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 from lab_support import Seen, http_server, outcome, plan_for
-from sojourn_lab.load import ClosedLoad, PoissonLoad, Retries
-from sojourn_lab.siege import record_of, why_impossible
+from sojourn_lab.load.siege import record_of, why_impossible
+from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad, Retries
 
 needs_siege = pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed")
 LOOP = ClosedLoad(3)
@@ -58,7 +58,11 @@ def test_what_siege_cannot_offer_is_refused_before_it_begins(
     path = tmp_path / "plan.json"
     path.write_bytes(msgspec.json.encode(plan))
     done = subprocess.run(
-        [sys.executable, "-m", "sojourn_lab.siege", str(path)], capture_output=True, text=True, check=False, timeout=30
+        [sys.executable, "-m", "sojourn_lab.load.siege", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
     )
     assert done.returncode == 2
     assert words in done.stderr
@@ -71,7 +75,7 @@ def test_a_real_one_keeps_its_users_busy_and_reports_what_they_saw(tmp_path: Pat
         plan = plan_for(tmp_path, seen.url, LOOP, 1.6, warmup=0.4, service_time=0.25)
         path = tmp_path / "plan.json"
         path.write_bytes(msgspec.json.encode(plan))
-        subprocess.run([sys.executable, "-m", "sojourn_lab.siege", str(path)], check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "sojourn_lab.load.siege", str(path)], check=True, timeout=60)
     summary, records = outcome(plan)
     assert seen.most == 3
     assert {(where, case) for where, case, _ in seen.requests} == {("/sleep/0.250000", "test")}

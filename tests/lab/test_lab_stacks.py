@@ -11,18 +11,26 @@ from typing import Any
 
 import pytest
 from lab_support import groups_of
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.servers.table import SERVERS, why_server_unavailable
-from sojourn_lab.stacks import __main__ as stacks_main
-from sojourn_lab.stacks.__main__ import main, text_of
-from sojourn_lab.stacks.stack import STACKS
+from sojourn_lab.experiments.stacks import __main__ as stacks_main
+from sojourn_lab.experiments.stacks.__main__ import main, text_of
+from sojourn_lab.experiments.stacks.stack import STACKS
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
 
 pytestmark = pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))
 SMALL = ("--requests", "100", "--clients", "4", "--service", "0.005")
 
 
 def stacks(folder: Path, *arguments: str, path: str | None = None, deadline: float = 200.0) -> dict[str, Any]:
-    command = [sys.executable, "-m", "sojourn_lab.stacks", *arguments, "--json", "--out", str(folder / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "sojourn_lab.experiments.stacks",
+        *arguments,
+        "--json",
+        "--out",
+        str(folder / "out"),
+    ]
     environment = {**os.environ, "PATH": path or os.environ["PATH"]}
     done = subprocess.run(command, capture_output=True, text=True, timeout=deadline, check=False, env=environment)
     assert "Traceback" not in done.stderr

@@ -10,8 +10,8 @@ from lab_support import eventually, missed, needs_namespace, sound_run
 from sojourn.host.kernel_queues import Looker
 from sojourn.host.sample import Sample
 from sojourn_lab.errors import LabError
-from sojourn_lab.half_open import MOST, HalfOpen
-from sojourn_lab.namespace import network_namespace, own_namespace
+from sojourn_lab.runtime.half_open import MOST, HalfOpen
+from sojourn_lab.runtime.namespace import network_namespace, own_namespace
 
 BACKLOG = 4
 

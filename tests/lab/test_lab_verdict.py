@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from lab_support import plan_for
-from sojourn_lab.generator.summary import quantiles_of, summary_of
-from sojourn_lab.generator.verdict import lag_limit
-from sojourn_lab.load import AnyLoad, ClosedLoad, ConstantLoad
-from sojourn_lab.plan import ClientRecord, Summary, Window
+from sojourn_lab.load.generator.summary import quantiles_of, summary_of
+from sojourn_lab.load.generator.verdict import lag_limit
+from sojourn_lab.load.plan import ClientRecord, Summary, Window
+from sojourn_lab.scenario.load import AnyLoad, ClosedLoad, ConstantLoad
 
 
 def record(intended: float, lag: float, response: float, error: str | None = None) -> ClientRecord:

@@ -14,24 +14,23 @@ import msgspec
 import numpy as np
 import pytest
 from lab_support import sound_run
-from sojourn_lab.backends import listening_socket
 from sojourn_lab.errors import LabError, ScenarioError
-from sojourn_lab.generator.summary import quantiles_of
-from sojourn_lab.house import house_file
-from sojourn_lab.kinds.settings import Websocket
-from sojourn_lab.kinds.websocket.figures import cost_of, log_figures
-from sojourn_lab.kinds.websocket.front import check_room, started_app
-from sojourn_lab.kinds.websocket.generator import poisson_ramp
-from sojourn_lab.kinds.websocket.k6 import connections_of, k6_command, k6_hold, why_k6_unavailable
-from sojourn_lab.kinds.websocket.plan import Connection, ConnectionPlan, ConnectionSummary, ServerTimes
-from sojourn_lab.kinds.websocket.stations import described, onset_of, slices_of, stations_of, waited
-from sojourn_lab.kinds.websocket.usage import Sample, sample_of, shares_of_a_core, usage_between
-from sojourn_lab.kinds.websocket.verdict import void_reasons
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.plan import Window
-from sojourn_lab.scaling import scenario_with_time_scaled
-from sojourn_lab.scenario_files import find_scenario, scenario_from_text
-from sojourn_lab.topology import Topology
+from sojourn_lab.experiments.websocket.figures import cost_of, log_figures, void_reasons
+from sojourn_lab.experiments.websocket.front import check_room, started_app
+from sojourn_lab.experiments.websocket.generator import poisson_ramp
+from sojourn_lab.experiments.websocket.k6 import connections_of, k6_command, k6_hold, why_k6_unavailable
+from sojourn_lab.experiments.websocket.plan import Connection, ConnectionPlan, ConnectionSummary, ServerTimes
+from sojourn_lab.experiments.websocket.stations import described, onset_of, slices_of, stations_of, waited
+from sojourn_lab.experiments.websocket.usage import Sample, sample_of, shares_of_a_core, usage_between
+from sojourn_lab.load.generator.summary import quantiles_of
+from sojourn_lab.load.plan import Window
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.backends import listening_socket
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.scenario.experiment_settings import Websocket
+from sojourn_lab.scenario.files import find_scenario, scenario_from_text
+from sojourn_lab.scenario.scaling import scenario_with_time_scaled
+from sojourn_lab.scenario.topology import Topology
 
 needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))
 
@@ -155,7 +154,7 @@ def test_settings_move_with_time_and_ask_for_one_rate() -> None:
     assert Websocket(offered_load=0.5).with_time_scaled(0.5).offered_load == 0.5
     with pytest.raises(ValueError, match="either `rate` or `offered_load`"):
         Websocket()
-    text = house_file("scenarios", "websocket.toml").read_text()
+    text = resource_file("scenarios", "websocket.toml").read_text()
     with pytest.raises(ScenarioError, match="either `rate` or `offered_load`"):
         scenario_from_text(text.replace("offered_load = 0.5", "offered_load = 0.5, rate = 3.0"), "here")
     half = scenario_with_time_scaled(find_scenario("websocket"), 0.5)
@@ -231,7 +230,7 @@ def test_a_generator_with_nobody_to_connect_to_tells_it(tmp_path: Path) -> None:
     plan = plan_for(tmp_path, url=f"http://127.0.0.1:{port}/sync", rate=40.0, ramp=0.5)
     path = tmp_path / "plan.json"
     path.write_bytes(msgspec.json.encode(plan))
-    command = [sys.executable, "-m", "sojourn_lab.kinds.websocket.generator", str(path)]
+    command = [sys.executable, "-m", "sojourn_lab.experiments.websocket.generator", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     records = [json.loads(line) for line in Path(plan.client_log).read_bytes().splitlines()]

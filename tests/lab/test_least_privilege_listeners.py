@@ -23,11 +23,11 @@ LISTENING = "0A"  # the state, in /proc/net/tcp
 EVERYWHERE = {
     "collector/vector/compose/listeners.yaml",
     "lab/images/Dockerfile",
-    "lab/sojourn_lab/compose",
+    "lab/sojourn_lab/runtime/compose",
     "docs/how-to/load-balancer-in-front.md",
     "analysis/sojourn/doctor",
     "analysis/sojourn/host/sock_diag.py",
-    "lab/sojourn_lab/generator/local_ports.py",  # clients, who never listen
+    "lab/sojourn_lab/load/generator/local_ports.py",  # clients, who never listen
     "docs/reference/doctor.md",
     "docs/man",
 }

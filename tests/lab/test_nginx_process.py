@@ -15,11 +15,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from sojourn_lab import nginx as lab_nginx
 from sojourn_lab.errors import LabError
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import Nginx, js_module_line, nginx_program, nginx_version, quoted
-from sojourn_lab.process import free_port, group_members
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime import nginx as lab_nginx
+from sojourn_lab.runtime.nginx import Nginx, js_module_line, nginx_program, nginx_version, quoted
+from sojourn_lab.runtime.process import free_port, group_members
 
 HELLO = "location / { return 200 hello; }"
 
@@ -58,7 +58,7 @@ def test_the_houses_files_are_copied_unchanged(tmp_path: Path) -> None:
         copies = sorted(path.name for path in (nginx.folder / "sojourn").iterdir())
         assert {"sojourn.conf", "sojourn_proxy.conf", "sojourn.js"} <= set(copies)
         for name in copies:
-            same = (nginx.folder / "sojourn" / name).read_bytes() == house_file("nginx", name).read_bytes()
+            same = (nginx.folder / "sojourn" / name).read_bytes() == resource_file("nginx", name).read_bytes()
             assert same == (name != "trusted.conf")
 
 
@@ -180,7 +180,7 @@ def test_an_ordinary_user_can_run_it(tmp_path_factory: pytest.TempPathFactory) -
     os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     code = f"""
 import pathlib, urllib.request
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 folder = pathlib.Path({str(folder)!r})
 with Nginx(folder, {HELLO!r}, access_log=folder / "access.jsonl") as nginx:
     print(urllib.request.urlopen(nginx.url).read().decode())

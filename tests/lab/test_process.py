@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sojourn_lab import guard
 from sojourn_lab.errors import LabError
-from sojourn_lab.house import house_file
-from sojourn_lab.process import Process, free_port, group_members, port_answers, wait_for_port
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime import orphan_reaper
+from sojourn_lab.runtime.process import Process, free_port, group_members, port_answers, wait_for_port
 
 DEADLINE_S = 20.0
 
@@ -145,7 +145,7 @@ def test_an_error_in_the_block_stops_it(tmp_path: Path) -> None:
 def test_nothing_outlives_a_killed_lab(tmp_path: Path, how: signal.Signals) -> None:
     lab = f"""
 import pathlib, sys, time
-from sojourn_lab.process import Process
+from sojourn_lab.runtime.process import Process
 family = {STUBBORN_FAMILY!r}
 folder = pathlib.Path({str(tmp_path)!r})
 one = Process([sys.executable, "-c", family], name="family", folder=folder).start()
@@ -166,8 +166,8 @@ time.sleep(600)
 
 
 def test_the_guards_list() -> None:
-    assert guard.groups_left(["+5\n", "+6\n", "-5\n", "+7\n", "-9\n"]) == {6, 7}
-    assert guard.groups_left([]) == set()
+    assert orphan_reaper.groups_left(["+5\n", "+6\n", "-5\n", "+7\n", "-9\n"]) == {6, 7}
+    assert orphan_reaper.groups_left([]) == set()
 
 
 def test_free_ports_can_be_bound_and_waited_for(tmp_path: Path) -> None:
@@ -194,11 +194,11 @@ def test_inherited_sockets_are_passed(tmp_path: Path) -> None:
 
 
 def test_house_files_are_found_and_missing_ones_named() -> None:
-    assert house_file("nginx", "sojourn.conf").is_file()
+    assert resource_file("nginx", "sojourn.conf").is_file()
     with pytest.raises(LabError, match=r"nginx/nothing\.conf is missing"):
-        house_file("nginx", "nothing.conf")
+        resource_file("nginx", "nothing.conf")
     with pytest.raises(LabError, match="no folder 'attic'"):
-        house_file("attic")
+        resource_file("attic")
 
 
 def test_group_members_skips_zombies(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from nginx_support import LOCATION, app_upstream, rows_of
 from nginx_upstream import Answer, Upstream
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 Serve = Callable[..., Nginx]
 

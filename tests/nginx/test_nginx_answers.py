@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nginx_support import PROXY, app_upstream, get, logged, rows_of
 from nginx_upstream import Upstream, answer_with
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 MEASURED = [
     ("X-Queueing-Delay", "0.123456"),

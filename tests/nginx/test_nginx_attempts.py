@@ -20,8 +20,8 @@ from nginx_support import (
     seconds_list,
 )
 from nginx_upstream import Request, Upstream, answer_with
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import free_port
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import free_port
 
 Serve = Callable[..., Nginx]
 Start = Callable[..., Upstream]

@@ -26,7 +26,7 @@ from nginx_support import (
     upload_seconds,
 )
 from nginx_upstream import Request, Upstream, answer_with
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 ATTEMPTS = 5
 UPLOAD_S = 0.3

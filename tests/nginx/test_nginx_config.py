@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from nginx_support import LOCATION, PROXY, app_upstream, get, logged
 from nginx_upstream import Upstream, answer_with
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import Nginx, js_module_line, nginx_program
-from sojourn_lab.nginx import build_text as nginx_build_text
-from sojourn_lab.process import Process, wait_for_port
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.nginx import Nginx, js_module_line, nginx_program
+from sojourn_lab.runtime.nginx import build_text as nginx_build_text
+from sojourn_lab.runtime.process import Process, wait_for_port
 
 EVERYTHING = f"server_name shop.example; location / {{ {PROXY} include sojourn/sojourn_server_timing.conf; }}"
 
@@ -70,7 +70,7 @@ def test_the_linter_has_nothing_to_say(shop: Callable[..., Nginx]) -> None:
 
 def test_every_variable_is_explained_and_ours(shop: Callable[..., Nginx]) -> None:
     """No variable outside the prefix: an include must not take names from its user."""
-    text = "".join(house_file("nginx", name).read_text() for name in ("sojourn.conf", "sojourn_span_id.conf"))
+    text = "".join(resource_file("nginx", name).read_text() for name in ("sojourn.conf", "sojourn_span_id.conf"))
     made = re.findall(r"^(?:map|geo|split_clients|js_set)\b[^{;\n]* ?\$(\w+) *(?:\{|sojourn\.)", text, re.MULTILINE)
     assert made
     assert all(name.startswith("sojourn_") for name in made)
@@ -79,7 +79,7 @@ def test_every_variable_is_explained_and_ours(shop: Callable[..., Nginx]) -> Non
 def test_the_readme_followed_literally(serve: Callable[..., Nginx], app: Upstream, tmp_path: Path) -> None:
     """Its nginx.conf, with only the ports, the log's place and the module's place of this machine put in."""
     app.answer = answer_with([("X-Queueing-Delay", "0.000010"), ("X-Service-Time", "0.001000"), ("X-Worker", "1")])
-    readme = house_file("nginx", "README.md").read_text()
+    readme = resource_file("nginx", "README.md").read_text()
     block = re.search(r"```nginx\n( *load_module.*?)```", readme, re.DOTALL)
     assert block is not None
     running = serve(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from nginx_support import TRUSTED, get, logged
 from nginx_upstream import Upstream
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 

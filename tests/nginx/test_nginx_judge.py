@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from nginx_support import TRUSTED, get, logged
 from nginx_upstream import Upstream
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import Nginx, nginx_program, nginx_version
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.nginx import Nginx, nginx_program, nginx_version
 
 TABLE = json.loads((Path(__file__).parents[1] / "vectors" / "request_start.json").read_text())
 CASES: list[dict[str, Any]] = TABLE["cases"]
@@ -44,7 +44,7 @@ def told_by_njs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if njs is None:
         pytest.skip("the njs command is not installed")
     folder = tmp_path_factory.mktemp("njs")
-    shutil.copy(house_file("nginx", "sojourn.js"), folder)
+    shutil.copy(resource_file("nginx", "sojourn.js"), folder)
     (folder / "table.json").write_text(json.dumps(TABLE))
     (folder / "driver.js").write_text(DRIVER.replace("TABLE", str(folder / "table.json")))
     done = subprocess.run(
@@ -78,7 +78,7 @@ def test_seconds_keep_microseconds_only_where_there_are_any(told_by_njs: dict[st
 
 def test_only_the_common_subset_of_the_language_is_used() -> None:
     """What njs 0.7.9 lacks or QuickJS does differently must not creep in."""
-    code = re.sub(r"//.*", "", house_file("nginx", "sojourn.js").read_text())
+    code = re.sub(r"//.*", "", resource_file("nginx", "sojourn.js").read_text())
     for construct in (r"\?\.", r"\?\?", r"\bclass\b", r"\(\?<", r"BigInt", r"[0-9]n\b", r"\basync\b", r"`", r"\.\.\."):
         assert not re.search(construct, code), construct
     assert not re.search(r"\b(?:const|let|var)\s*[\[{]", code), "destructuring"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from nginx_support import get, rows_of
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 ROTATIONS = 4
 

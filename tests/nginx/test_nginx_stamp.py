@@ -22,7 +22,7 @@ from nginx_support import (
     request_bytes,
 )
 from nginx_upstream import Request, Upstream, answer_with
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 SPOOFED: list[tuple[str, str | bytes]] = [
     ("X-Request-Start", "t=1000000000.000"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from nginx_support import LOCATION, PROXY, app_upstream, get, logged
 from nginx_upstream import Upstream
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 SECRET = "s3cr3t-t0k3n"
 # The peer is always 127.0.0.1; with these nginx takes the client's address from a header, and writes it its own way.

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sojourn_lab.errors import LabError
-from sojourn_lab.process import Process, free_port, wait_for_port
+from sojourn_lab.runtime.process import Process, free_port, wait_for_port
 
 from benchmarks.rows import Found, Row, Settings
 
@@ -160,7 +160,7 @@ def _ours(rate: int, port: int, seconds: float, folder: Path) -> None:
         "client_log": str(folder / "client.jsonl"), "summary": str(folder / "summary.json"),
     }  # fmt: skip
     (folder / "plan.json").write_text(json.dumps(plan))
-    _finished([sys.executable, "-m", "sojourn_lab.generator", str(folder / "plan.json")])
+    _finished([sys.executable, "-m", "sojourn_lab.load.generator", str(folder / "plan.json")])
 
 
 def _k6(rate: int, port: int, seconds: float, folder: Path) -> None:

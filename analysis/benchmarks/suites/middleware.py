@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from sojourn_lab.house import house_file
+from sojourn_lab.resources import resource_file
 from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 
 from benchmarks.called import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
@@ -140,7 +140,7 @@ def _rack(calls: int, settings: Settings, found: Found) -> list[Row]:
         return []
     script = settings.folder / "rack.rb"
     script.write_text(RACK)
-    file = str(house_file("middleware", "ruby", "sojourn.rb"))
+    file = str(resource_file("middleware", "ruby", "sojourn.rb"))
     costs: dict[str, list[float]] = {"bare": [], "ours": []}
     for turn in range(settings.repeats):
         settings.progress(f"{turn + 1}/{settings.repeats} Rack")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import statistics
 
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import nginx_program, nginx_version
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.nginx import nginx_program, nginx_version
 
 from benchmarks.proxied import Load, Proxy, Setup, median_load, offered, proxies, why_not
 from benchmarks.rows import Found, Row, Settings, Slope
@@ -44,7 +44,7 @@ THINKING = 256
 
 def bare_format() -> str:
     """A log format with the keys of ours, from nginx's own variables."""
-    text = house_file("nginx", "sojourn.conf").read_text().partition("log_format sojourn")[2]
+    text = resource_file("nginx", "sojourn.conf").read_text().partition("log_format sojourn")[2]
     pairs = re.findall(r'"(\w+)":"(\$\w+)"', text)
     fields = ",".join(f'"{key}":"{BARE.get(key, value)}"' for key, value in pairs)
     return f"log_format bare escape=json '{{{fields}}}';"
@@ -52,7 +52,7 @@ def bare_format() -> str:
 
 def header_lines(*names: str) -> str:
     """Our lines for some of the headers sent to the app."""
-    lines = house_file("nginx", "sojourn_proxy.conf").read_text().splitlines()
+    lines = resource_file("nginx", "sojourn_proxy.conf").read_text().splitlines()
     return " ".join(line for line in lines if line.startswith("proxy_set_header") and line.split()[1] in names)
 
 

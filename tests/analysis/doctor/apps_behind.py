@@ -13,9 +13,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from sojourn_lab.house import house_file
-from sojourn_lab.process import Process, free_ports, wait_for_port
-from sojourn_lab.servers.others import fpm_program
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
+from sojourn_lab.runtime.servers.others import fpm_program
 
 DEADLINE_S = 20.0
 METHOD = "/shop.Cart/Show"
@@ -68,7 +68,7 @@ def _uwsgi_command(folder: Path, family: str, port: int) -> list[str]:
         pytest.skip("uwsgi's plugin python3 is not installed (package uwsgi-plugin-python3)")
     protocol = {"proxy": "--http-socket", "uwsgi": "--uwsgi-socket", "scgi": "--scgi-socket"}[family]
     listening = [program, "--plugin", "python3", protocol, f"127.0.0.1:{port}", "--need-app", "--die-on-term"]
-    middleware = house_file("middleware", "python", "src")
+    middleware = resource_file("middleware", "python", "src")
     return [*listening, "--wsgi-file", str(folder / "app.py"), "--pythonpath", str(middleware)]
 
 

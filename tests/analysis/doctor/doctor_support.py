@@ -17,9 +17,9 @@ from typing import Any
 from doctor_faults import GOOD, SOMAXCONN, Fault
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Diagnosis, Edit, edited
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import build_text, js_module_line, nginx_program
-from sojourn_lab.process import Process, free_ports, wait_for_port
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
+from sojourn_lab.runtime.process import Process, free_ports, wait_for_port
 
 DEADLINE_S = 20.0
 
@@ -71,7 +71,7 @@ def laid(folder: Path, fault: Fault | None = None, text: str = GOOD) -> Laid:
     (folder / "temp").mkdir(parents=True)
     house = folder / "sojourn"
     house.mkdir()
-    for source in house_file("nginx").iterdir():
+    for source in resource_file("nginx").iterdir():
         if source.suffix in {".conf", ".js"}:
             shutil.copyfile(source, house / source.name)
     names = ("PORT", "APP", "INNER", "OUTER", "SPARE")

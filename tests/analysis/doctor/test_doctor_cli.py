@@ -16,8 +16,8 @@ from sojourn.doctor.findings import Finding
 from sojourn.doctor.pages import sections
 from sojourn.nginx import syntax as nginx_syntax
 from sojourn.nginx.syntax import parsed, reading
-from sojourn_lab.house import house_file
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.nginx import Nginx
 from test_doctor_log import CASES, log
 from typer.testing import CliRunner
 
@@ -162,10 +162,10 @@ def test_a_configuration_of_another_machine(tmp_path: Path) -> None:
 
 
 def test_what_is_known_of_the_includes_is_what_they_hold() -> None:
-    text = house_file("nginx", "sojourn_proxy.conf").read_text()
+    text = resource_file("nginx", "sojourn_proxy.conf").read_text()
     held = [(each.name, each.args) for each in parsed(text).block]
     assert [(each.name, each.args) for each in parsed(HOUSE["sojourn_proxy.conf"]).block] == held
-    main = house_file("nginx", "sojourn.conf").read_text()
+    main = resource_file("nginx", "sojourn.conf").read_text()
     for key in re.findall(r'"(\w+)":', HOUSE["sojourn.conf"]):
         assert f'"{key}":' in main
 

@@ -12,7 +12,7 @@ import pytest
 from doctor_faults import FAULTS
 from doctor_support import DEADLINE_S, Laid, app, got, laid, running
 from sojourn.doctor.doctor import diagnose
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")

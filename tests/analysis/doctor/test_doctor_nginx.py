@@ -34,7 +34,7 @@ from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_levels import Level, Pass
 from sojourn.doctor.nginx_upstream import _seconds
 from sojourn.nginx import syntax as nginx_syntax
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")

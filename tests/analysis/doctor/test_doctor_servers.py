@@ -28,8 +28,8 @@ from sojourn.doctor.app_servers import (
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Diagnosis, Finding
 from sojourn.doctor.nginx import diagnosed_conf
-from sojourn_lab.nginx import Nginx
-from sojourn_lab.process import Process, free_port
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process, free_port
 from test_doctor_log import APP, blank, log
 from typer.testing import CliRunner
 

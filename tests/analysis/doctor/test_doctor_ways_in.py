@@ -13,7 +13,7 @@ from apps_behind import METHOD, Way, way_to
 from doctor_faults import EARLIER_HEADERS, setting_line
 from doctor_support import DEADLINE_S, Laid, laid, running
 from sojourn.doctor.nginx_headers import HEADER_FAMILIES, header_name
-from sojourn_lab.nginx import Nginx
+from sojourn_lab.runtime.nginx import Nginx
 
 NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")

@@ -254,7 +254,7 @@ class StandIn:
     """The program, started and ended; its folder can be opened as ``chdb://`` afterwards. A context manager."""
 
     def __init__(self, folder: Path, account: tuple[str, str] | None = None) -> None:
-        from sojourn_lab.process import Process  # noqa: PLC0415 - not for the program itself
+        from sojourn_lab.runtime.process import Process  # noqa: PLC0415 - not for the program itself
 
         folder.mkdir(parents=True, exist_ok=True)
         self.data = folder / "store"

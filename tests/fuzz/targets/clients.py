@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.kinds.websocket.k6 import connections_of, k6_summary
-from sojourn_lab.kinds.websocket.plan import ConnectionPlan
-from sojourn_lab.load import ClosedLoad
-from sojourn_lab.plan import Plan
-from sojourn_lab.siege import record_of
+from sojourn_lab.experiments.websocket.k6 import connections_of, k6_summary
+from sojourn_lab.experiments.websocket.plan import ConnectionPlan
+from sojourn_lab.load.plan import Plan
+from sojourn_lab.load.siege import record_of
+from sojourn_lab.scenario.load import ClosedLoad
 
 from fuzz import nasty
 from fuzz.refusals import refusal

@@ -26,7 +26,7 @@ from sojourn.model.formatting import printable
 from sojourn.model.frame import SCHEMA, Selection
 from sojourn.queueing.system import System
 from sojourn_lab.errors import LabError
-from sojourn_lab.external import Limits, target_of
+from sojourn_lab.runtime.external import Limits, target_of
 
 from fuzz import nasty
 from fuzz.refusals import refusal

@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 
 from sojourn_lab.errors import LabError, ScenarioError
-from sojourn_lab.playbook.steps import find_playbook
-from sojourn_lab.scenario_files import scenario_from_file
+from sojourn_lab.experiments.playbook.steps import find_playbook
+from sojourn_lab.scenario.files import scenario_from_file
 
 from fuzz import nasty
 from fuzz.refusals import refusal

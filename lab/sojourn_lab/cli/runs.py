@@ -1,0 +1,161 @@
+"""`sojourn lab runs` and `sojourn lab compare`: what was measured so far, and what changed from one run to another."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from sojourn.model.formatting import counted, printable
+
+from sojourn_lab.cli.common import RUNS, AsJson, plainly, print_json
+from sojourn_lab.results.runs.archive import Archive, archive_of, selected
+from sojourn_lab.results.runs.comparison import compared_runs
+from sojourn_lab.results.runs.formatting import figure_rows, flip_rows, machinery_sentence, setup_rows, verdict
+from sojourn_lab.results.runs.tables import asked, run_rows
+
+SHOWN = 200
+"""Rows of an SQL answer that go to a terminal; --json has them all."""
+
+FIGURE_COLUMNS = 7
+
+Runs = Annotated[Path, typer.Option("--dir", help="The folder that holds the runs.", metavar="DIR")]
+
+
+@plainly
+def list_runs(
+    *,
+    runs: Runs = RUNS,
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            help="One SELECT over runs, cases, figures, criteria, contrasts and requests; "
+            "`DESCRIBE runs` has a table's columns.",
+            metavar="SELECT",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs, newest first, with the number each is called by; or ask all of them by SQL."""
+    archive = archive_of(runs)
+    if sql is not None:
+        names, rows = asked(archive, sql)
+        if as_json:
+            answer = {"columns": names, "rows": [[_plain(value) for value in row] for row in rows]}
+            _echo({**answer, "unreadable": archive.unreadable})
+            return
+        _table(names, [["" if value is None else _text(value) for value in row] for row in rows[:SHOWN]])
+        if len(rows) > SHOWN:
+            Console().print(f"{SHOWN} of {counted(len(rows), 'row')}; --json has them all")
+        _print_unreadable(archive)
+        return
+    listed = [
+        {key: value for key, value in row.items() if key not in ("setup", "versions")} for row in run_rows(archive)
+    ]
+    listed.reverse()
+    if as_json:
+        _echo({"runs": [{key: _plain(value) for key, value in row.items()} for row in listed],
+               "unreadable": archive.unreadable})  # fmt: skip
+        return
+    headings = ["run", "name", "scenario", "begun (UTC)", "scale", "kept", "result"]
+    _table(headings, [_cells(row) for row in listed])
+    _print_unreadable(archive)
+
+
+@plainly
+def compare(
+    before: Annotated[str, typer.Argument(help="A run: its number, its name, or its folder.", metavar="RUN")],
+    after: Annotated[str, typer.Argument(help="Another run.", metavar="RUN")],
+    *,
+    runs: Runs = RUNS,
+    every: Annotated[bool, typer.Option("--all", help="Every number of the results, not the main ones.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What changed between two runs: in their set-up, and in what came out, beyond noise or not."""
+    compared = compared_runs(selected(before, runs), selected(after, runs), every=every)
+    if as_json:
+        _echo({key: _finite(value) for key, value in {"verdict": verdict(compared), **compared.to_dict()}.items()})
+        return
+    console = Console()
+    console.print(f"[bold]{_safe(verdict(compared))}[/]")
+    for note in compared.notes:
+        console.print(f"[dim]-[/] {_safe(note)}")
+    for title, (headings, rows) in (
+        ("What was set otherwise", setup_rows(compared, every=every)),
+        (
+            "What came out (response, queueing and service in ms; medians where there are rounds)",
+            figure_rows(compared, every=every),
+        ),
+        ("Criteria that one run kept and the other did not", flip_rows(compared)),
+    ):
+        if rows:
+            console.print(f"\n[bold]{title}[/]")
+            _table(headings, rows)
+    for run, only in ((compared.a, compared.only_a), (compared.b, compared.only_b)):
+        if only:
+            console.print(f"only in {_safe(run.label)}: {_safe(', '.join(only))}")
+    console.print(_safe(machinery_sentence(compared)))
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    result = "void" if row["void"] else "passed" if row["passed"] else "failed"
+    begun = "" if row["started"] is None else row["started"].strftime("%Y-%m-%d %H:%M")
+    scale = "" if row["scale"] is None else f"{row['scale']:g}"
+    kept = f"{row['kept']}/{row['criteria']}"
+    return [str(row["number"]), row["run"], row["scenario"], begun, scale, kept, result]
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> None:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for number, heading in enumerate(headings):
+        # The interval and the names stay whole as long as there is room; figures are short by themselves.
+        table.add_column(_safe(heading), overflow="fold", no_wrap=number > 1 and len(headings) == FIGURE_COLUMNS)
+    for row in rows:
+        table.add_row(*(_safe(cell) for cell in row))
+    Console().print(table)
+
+
+def _print_unreadable(archive: Archive) -> None:
+    if archive.unreadable:
+        console = Console()
+        console.print(f"{len(archive.unreadable)} not read:")
+        for name, reason in archive.unreadable.items():
+            console.print(f"  {_safe(name)}: {_safe(reason)}")
+
+
+def _safe(text: Any) -> str:
+    """Return text of a record or a folder's name as it may go to a terminal."""
+    return escape(printable(text, 1_000))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of DuckDB's as JSON has it: text for what JSON does not know."""
+    if isinstance(value, dict | list | tuple):
+        return _finite([_plain(each) for each in value] if not isinstance(value, dict) else value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _finite(value: Any) -> Any:
+    """Return plain values without numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return _plain(value) if isinstance(value, float) else value
+
+
+def _echo(record: dict[str, Any]) -> None:
+    print_json(record)

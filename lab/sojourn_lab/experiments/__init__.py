@@ -1,0 +1,1 @@
+"""Experiments: the runner of a scenario, playbooks, replays, stacks, endurance, and one folder per kind of case."""

@@ -1,0 +1,93 @@
+"""One case of a collector: start it, offer heartbeats and reads, let the channel run empty, work it out."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.collector.figures import Acknowledged, Sample, capacity_of, case_figures, rows_in
+from sojourn_lab.experiments.collector.plan import BEAT_SECONDS, Offered, Traffic
+from sojourn_lab.experiments.collector.system import System
+from sojourn_lab.experiments.stage import Stage
+from sojourn_lab.load.plan import ClientRecord, Plan
+from sojourn_lab.results.run_context import Outcome
+from sojourn_lab.scenario.experiment_settings import Collector
+from sojourn_lab.scenario.load import PoissonLoad
+
+MARGIN = 30.0
+"""Seconds that the generator, and the channel, may take beyond what they need by the plan."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """An event as the broker has it."""
+
+    id: str
+
+
+def run_case(stage: Stage) -> Outcome:
+    """Measure one case; LabError when it could not be made."""
+    settings = stage.case.collector
+    if settings is None:
+        raise LabError(f"case {stage.case.name} says nothing of a collector")
+    traffic = traffic_of(stage, settings)
+    plan = traffic.plan
+    with System(stage, settings) as system:
+        plan = msgspec.structs.replace(plan, url=system.url)
+        path = stage.logs / "plan.json"
+        path.write_bytes(msgspec.json.encode(msgspec.structs.replace(traffic, plan=plan)))
+        command = [sys.executable, "-m", "sojourn_lab.experiments.collector.generator", str(path)]
+        generator = system.started(command, "generator")
+        generator.mark_as_load()
+        before, expected = time.monotonic(), plan.warmup + plan.duration
+
+        def ended() -> bool:
+            stage.watcher.elapsed(min(time.monotonic() - before, expected))
+            return generator.exit_code() == 0
+
+        generator.wait_until(ended, expected + plan.timeout + MARGIN, f"the load of case {stage.name} to end")
+        # Events in the channel at the end belong to the window they were sent in: without them the slowest are missing.
+        system.drained((settings.channel + settings.consumers * settings.batch) / capacity_of(settings) + MARGIN)
+    found = msgspec.json.decode((stage.logs / "summary.json").read_bytes(), type=Offered)
+    window = found.heartbeats.window
+    client_log = stage.logs / "client.jsonl"
+    figures = case_figures(
+        settings,
+        window,
+        rows_in(client_log, ClientRecord),
+        rows_in(system.acknowledged, Acknowledged),
+        rows_in(system.samples, Sample),
+        [each.id for each in rows_in(system.kept, Kept)],
+        found.heartbeats,
+        found.reads,
+    )
+    return Outcome(
+        since=window.since,
+        until=window.until,
+        figures=figures,
+        void=found.heartbeats.void,
+        spin_up=system.spin_up,
+        tear_down=system.tear_down,
+        client_log=client_log,
+    )
+
+
+def traffic_of(stage: Stage, settings: Collector) -> Traffic:
+    """Return what the generator is told, but for the address, which is not known yet."""
+    scenario, case, logs = stage.scenario, stage.case, stage.logs
+    plan = Plan(
+        case=stage.name,
+        url="",
+        seed=stage.seed,
+        load=PoissonLoad(settings.rate),
+        service_time=0.0,
+        warmup=scenario.warmup,
+        duration=scenario.duration_of(case),
+        timeout=scenario.timeout_of(case),
+        client_log=str(logs / "client.jsonl"),
+        summary=str(logs / "summary.json"),
+    )
+    viewers = max(1, round(settings.rate * BEAT_SECONDS))
+    return Traffic(plan=plan, rate=settings.rate, read_rate=settings.read_rate, viewers=viewers)

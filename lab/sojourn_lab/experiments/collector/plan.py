@@ -1,0 +1,27 @@
+"""What the generator of heartbeats is told, and what it writes back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sojourn_lab.load.plan import Plan, Summary
+
+HEARTBEAT, VIEWERS = "/heartbeat", "/viewers"
+BEAT_SECONDS = 10.0
+"""A viewer sends one heartbeat in so many seconds, as the article's do."""
+
+
+class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The load of one case: `plan` as for requests (its load says nothing here), heartbeats and reads a second."""
+
+    plan: Plan
+    rate: float
+    read_rate: float
+    viewers: int
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """How it went, heartbeats and reads apart; both tell of the same event loop. None: nothing was read."""
+
+    heartbeats: Summary
+    reads: Summary | None

@@ -1,0 +1,137 @@
+"""nginx, the collector and its broker: up and always down again."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import sys
+from typing import Any
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.stage import Stage
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.backends import HOST, listening_socket
+from sojourn_lab.runtime.lifecycle import Lifecycle
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.scenario.experiment_settings import Collector
+
+START_DEADLINE = 30.0
+BACKLOG = 1024
+
+HTTP = """
+    # The generator names the case it is measuring.
+    map $http_x_lab_case $sojourn_service {{
+        default $http_x_lab_case;
+    }}
+
+    upstream collector {{
+        server {address};
+        keepalive 64;
+    }}
+"""
+SERVER = """
+        location / {
+            include sojourn/sojourn_proxy.conf;
+            add_header X-Request-ID $sojourn_request_id always;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_pass http://collector;
+        }
+"""
+
+
+class System(Lifecycle):
+    """A context in which the system of one case runs. The folder of its logs gets everything that its parts say.
+
+    Attributes:
+        url: where nginx answers.
+        acknowledged: the collector's file, a line for each batch acknowledged.
+        samples: the collector's file of samples.
+        kept: the broker's file, a line for each event.
+        spin_up, tear_down: s.
+    """
+
+    def __init__(self, stage: Stage, settings: Collector) -> None:
+        cores = len(os.sched_getaffinity(0))
+        if settings.cores > cores:
+            raise LabError(f"the case {stage.case.name} asks for {settings.cores} cores, and there are {cores}")
+        super().__init__(stage.logs, stage.interrupts)
+        self._stage = stage
+        self._settings = settings
+        self._port = 0
+        self._collector: Process | None = None
+        self.acknowledged = stage.logs / "acknowledged.jsonl"
+        self.samples = stage.logs / "samples.jsonl"
+        self.kept = stage.logs / "broker.jsonl"
+        self.url = ""
+
+    def _start_all(self) -> None:
+        settings, folder = self._settings, self._stage.logs
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        program = str(resource_file("backend", "collector_broker.py"))
+        with listening_socket(BACKLOG) as listener:
+            broker = f"{HOST}:{listener.getsockname()[1]}"
+            fd = str(listener.fileno())
+            told = ["--fd", fd, "--ack", repr(settings.ack), "--log", str(self.kept)]
+            self.started([sys.executable, program, *told], "broker", pass_fds=[listener.fileno()], env=environment)
+        with listening_socket(BACKLOG) as listener:
+            self._port = listener.getsockname()[1]
+            command = collector_command(settings, listener.fileno(), broker)
+            files = ["--log", str(self.acknowledged), "--samples", str(self.samples)]
+            self._collector = self.started(
+                [*command, *files], "collector", pass_fds=[listener.fileno()], env=environment
+            )
+        self._collector.wait_until(self._ready, START_DEADLINE, "the collector to answer /ready")
+        with self._stage.interrupts.shielded():
+            address = f"{HOST}:{self._port}"
+            nginx = Nginx(folder, SERVER, access_log=self._stage.access_log, http=HTTP.format(address=address))
+            nginx.start()
+            self._stack.callback(nginx.stop)
+        self.url = nginx.url
+
+    def drained(self, deadline: float) -> dict[str, int]:
+        """Return the collector's counts once all it accepted is acknowledged; LabError when that takes too long."""
+        if self._collector is None:
+            raise LabError("the collector was never started")
+        last: dict[str, int] = {}
+
+        def empty() -> bool:
+            found = self._asked("/stats")
+            last.update(found or {})
+            return found is not None and found["held"] == 0
+
+        self._collector.wait_until(empty, deadline, "the channel to run empty")
+        return last
+
+    def _ready(self) -> bool:
+        return self._asked("/ready") is not None
+
+    def _asked(self, path: str) -> dict[str, Any] | None:
+        connection = http.client.HTTPConnection(HOST, self._port, timeout=2.0)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+            return None if answer.status != 200 else msgspec.json.decode(body or b"{}", type=dict[str, Any])
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
+
+def collector_command(settings: Collector, fd: int, broker: str) -> list[str]:
+    """Return what starts the collector on an inherited socket, without the files it writes."""
+    return [
+        sys.executable,
+        str(resource_file("backend", "collector_server.py")),
+        *("--fd", str(fd)),
+        *("--broker", broker),
+        *("--channel", str(settings.channel)),
+        *("--consumers", str(settings.consumers)),
+        *("--batch", str(settings.batch)),
+        *("--event-cpu", repr(settings.event_cpu)),
+        *("--cores", str(settings.cores)),
+    ]

@@ -1,0 +1,75 @@
+"""`python -m sojourn_lab.experiments.endurance`: run the whole stack for a long time and check that memory stays flat.
+
+nginx, app servers with the middleware and their spans, `sojourn watch` twice (as JSON, and on a terminal), a loader
+that keeps an embedded store up to date from the logs that are rotated, and `sojourn capture` into a ring where asked.
+Exit code: 0 where everything is flat and nothing is missing, 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.endurance.stack import Seen, Wish, endured
+from sojourn_lab.experiments.endurance.verdict import table_of, verdict_of
+from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m sojourn_lab.experiments.endurance", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--minutes", type=float, default=30.0, help="how long (default: 30)")
+    parser.add_argument("--rate", type=float, default=20.0, help="requests a second (default: 20)")
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between samples (default: 10)")
+    parser.add_argument("--rotate", type=float, default=60.0, help="seconds between rotations of the log (default: 60)")
+    parser.add_argument("--capture", action="store_true", help="record packets into a ring too (takes root)")
+    parser.add_argument("--out", type=Path, help="a folder for endurance.json, endurance.md and what was said")
+    given = parser.parse_args(arguments)
+    if given.minutes <= 0 or given.rate <= 0 or given.every <= 0 or given.rotate <= 2:
+        parser.error("give numbers above 0, and at least 2 s between rotations")
+    wish = Wish(given.minutes * 60.0, given.rate, given.every, given.rotate, given.capture)
+    folder = given.out or Path(tempfile.mkdtemp(prefix="endurance-"))
+    if folder.exists() and any(folder.iterdir()):
+        parser.error(f"{folder} is there and not empty")
+    folder.mkdir(parents=True, exist_ok=True)
+    interrupts, seen, broken = Interrupts(), Seen(), ""
+    try:
+        with interrupts.caught():
+            endured(folder.resolve(), wish, interrupts, seen, _say)
+    except LabError as error:
+        broken = str(error).partition("\n")[0]
+        sys.stderr.write(f"endurance: {error}\n")
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+    found = verdict_of(wish, seen, broken)
+    text = table_of(found)
+    sys.stdout.write(text)
+    if given.out is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        found["samples"] = {
+            "instants": seen.instants,
+            "memory": {name: [each.resident for each in samples] for name, samples in seen.usage.items()},
+            "disk": seen.disk,
+        }
+        (folder / "endurance.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        (folder / "endurance.md").write_text(text, encoding="utf-8")
+    return 1 if found["faults"] else 0
+
+
+def _say(seen: Seen) -> None:
+    if sys.stderr.isatty() and seen.instants:
+        memory = ", ".join(f"{name} {samples[-1].resident / 1e6:.0f}" for name, samples in seen.usage.items())
+        sys.stderr.write(f"\r\x1b[K{seen.instants[-1]:.0f} s: MB: {memory}")
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

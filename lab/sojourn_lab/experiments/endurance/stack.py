@@ -1,0 +1,206 @@
+"""Everything that runs for a long time, started, fed, sampled and ended: generator, nginx, apps, store, watchers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.endurance.usage import Usage, disk_of, usage_of
+from sojourn_lab.load.plan import Plan, Summary
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.runtime.runtime import ProcessRuntime
+from sojourn_lab.scenario.load import PoissonLoad, Route
+from sojourn_lab.scenario.topology import Topology
+
+ROUTES = [
+    Route("/cart", 6.0, 0.004),
+    Route("/search", 3.0, 0.012, "exponential"),
+    Route("/export", 1.0, 0.040, "exponential"),
+]
+TOPOLOGY = Topology(backends=2, workers=2)
+SERVICE, CASE = "endurance", "endurance"
+PATIENCE = 120.0  # s for the end of what was started
+HANDED_ON = 1.0  # s until no worker of nginx writes to the log that was renamed
+CAPTURED = ("--ring-files", "3", "--ring-megabytes", "2", "--quiet")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How long and how hard, seconds and requests a second; `capture`: packets are recorded too, which takes root."""
+
+    seconds: float
+    rate: float
+    every: float = 10.0
+    rotate: float = 60.0
+    capture: bool = False
+    seed: int = 1
+
+
+@dataclass
+class Seen:
+    """What was seen while it ran.
+
+    Attributes:
+        instants: s since the load began, of the samples.
+        usage: by the name of what was started, a sample for each instant.
+        disk: bytes of all files, store and logs, for each instant.
+        counts: requests offered, answered, logged and stored, and the like.
+        ends: exit codes of what ended by itself or when it was asked to.
+    """
+
+    instants: list[float] = field(default_factory=list)
+    usage: dict[str, list[Usage]] = field(default_factory=dict)
+    disk: list[int] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int | None] = field(default_factory=dict)
+
+
+def endured(folder: Path, wish: Wish, interrupts: Interrupts, seen: Seen, on_sample: Callable[[Seen], None]) -> None:
+    """Run it all in a folder of its own, and put down what was seen as it is seen.
+
+    LabError where a part cannot be started, or ends by itself.
+    """
+    # Not with the servers: it ends once all they left is loaded.
+    command = [sys.executable, "-m", "sojourn_lab.experiments.endurance.loader", str(folder)]
+    with Process(command, name="loader", folder=folder) as loader:
+        _run(folder, wish, interrupts, loader, seen, on_sample)
+        _settled(folder, loader, seen)
+
+
+def _run(
+    folder: Path,
+    wish: Wish,
+    interrupts: Interrupts,
+    loader: Process,
+    seen: Seen,
+    on_sample: Callable[[Seen], None],
+) -> None:
+    runtime = ProcessRuntime(TOPOLOGY, folder, folder / "logs", interrupts)
+    with runtime:
+        if runtime.nginx is None:
+            raise LabError("nginx was not started")
+        parts = {"nginx": runtime.nginx.process, **{each.name: each.process for each in runtime.backends}}
+        parts |= {"store": loader, **_beside(runtime, folder, wish)}
+        parts["generator"] = runtime.started(_generator(folder, runtime.url, wish), "generator")
+        rotation = Rotation(folder, runtime.nginx)
+        _until_the_end(folder, wish, rotation, parts, seen, on_sample)
+        rotation.turn()
+        for name in ("watch", "watch on a terminal", "capture"):
+            if name in parts:
+                seen.ends[name] = parts[name].stop(deadline_s=30.0)
+    for backend in runtime.backends:  # they have ended: their spans are all in their files
+        seen.counts[f"{backend.name} spans"] = _lines(backend.spans) if backend.spans else 0
+
+
+def _beside(runtime: ProcessRuntime, folder: Path, wish: Wish) -> dict[str, Process]:
+    """What runs beside the servers all the time."""
+    log, sojourn = str(runtime.access_log), [sys.executable, "-m", "sojourn", "--no-config"]
+    terminal = [sys.executable, "-m", "sojourn_lab.experiments.endurance.terminal"]
+    parts = {
+        "watch": runtime.started([*sojourn, "watch", log, "--json", "--every", "5"], "watch"),
+        "watch on a terminal": runtime.started([*terminal, *sojourn, "watch", log, "--every", "2"], "terminal"),
+    }
+    if wish.capture and runtime.nginx is not None:
+        ports = [f"127.0.0.1:{each.port}" for each in runtime.backends]
+        told = ["--port", str(runtime.nginx.port), *(part for port in ports for part in ("--backend", port))]
+        ring = ["--out", str(folder / "ring.pcap"), *CAPTURED]
+        parts["capture"] = runtime.started([*sojourn, "capture", *told, *ring], "capture")
+    return parts
+
+
+def _generator(folder: Path, url: str, wish: Wish) -> list[str]:
+    plan = Plan(
+        case=CASE, url=url, seed=[wish.seed, 0], load=PoissonLoad(wish.rate), service_time=0.0, warmup=0.0,
+        duration=wish.seconds, timeout=30.0, client_log=str(folder / "client.jsonl"),
+        summary=str(folder / "summary.json"), routes=ROUTES,
+    )  # fmt: skip
+    (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
+    return [sys.executable, "-m", "sojourn_lab.load.generator", str(folder / "plan.json")]
+
+
+def _until_the_end(
+    folder: Path,
+    wish: Wish,
+    rotation: Rotation,
+    parts: dict[str, Process],
+    seen: Seen,
+    on_sample: Callable[[Seen], None],
+) -> None:
+    begun = time.monotonic()
+    sampled = rotated = begun
+    while parts["generator"].running():
+        now = time.monotonic()
+        if now - begun > wish.seconds + PATIENCE:
+            raise LabError("the generator does not end")
+        if now >= sampled:
+            sampled += wish.every
+            seen.instants.append(now - begun)
+            for name, process in parts.items():
+                if name != "generator" and not process.running():
+                    raise LabError(f"{name} ended ({process.exit_code()}) under load: {process.last_lines()}")
+                seen.usage.setdefault(name, []).append(usage_of(process.pid))
+            seen.disk.append(disk_of(folder))
+            on_sample(seen)
+        if now - rotated > wish.rotate:
+            rotated = now
+            rotation.turn()
+        time.sleep(0.05)
+
+
+class Rotation:
+    """The log turned over as logrotate does it: renamed, nginx told, the old one handed on when nobody writes it."""
+
+    def __init__(self, folder: Path, nginx: Nginx) -> None:
+        self._folder = folder
+        self._nginx = nginx
+        self._numbers = itertools.count(1)
+
+    def turn(self) -> None:
+        """Do it; LabError where nginx does not open its log again."""
+        log, held = self._folder / "access.jsonl", self._folder / "rotated.jsonl"
+        log.rename(held)
+        self._nginx.process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + 10.0
+        while not log.exists():
+            if time.monotonic() > deadline:
+                raise LabError("nginx did not open its log again")
+            time.sleep(0.01)
+        time.sleep(HANDED_ON)  # the master has the new file; its workers are told after that
+        held.rename(self._folder / f"access.jsonl.{next(self._numbers)}")
+
+
+def _settled(folder: Path, loader: Process, seen: Seen) -> None:
+    """Hand on what is left, wait for the store, and count."""
+    rest = folder / "access.jsonl"
+    if rest.stat().st_size:
+        rest.rename(folder / "access.jsonl.999999")
+    (folder / "end").touch()
+    if loader.wait(PATIENCE):
+        raise LabError(f"the store did not take everything: {loader.last_lines()}")
+    loaded = folder / "loaded.json"
+    summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
+    told: dict[str, Any] = json.loads(loaded.read_text(encoding="utf-8"))
+    spans = sum(count for name, count in seen.counts.items() if name.endswith(" spans"))
+    seen.counts = {
+        "offered": summary.offered, "dropped": summary.dropped, "answered": summary.answered, "failed": summary.failed,
+        "logged": told["lines"], "refused": told["refused"], "stored": told["requests"],
+        "rolled up": told["rolled_up"], "spans written": spans, "spans stored": told["spans"],
+        "files loaded": told["files"], "minutes explained": told["minutes"],
+    }  # fmt: skip
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))

@@ -1,0 +1,91 @@
+"""What came of a long run: is everything flat, did everything arrive; as JSON and as a table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from sojourn.model.formatting import formatted
+
+from sojourn_lab.experiments.endurance.growth import Growth, growth_of
+from sojourn_lab.experiments.endurance.stack import Seen, Wish
+
+ALLOWED_BYTES, ALLOWED_FILES = 10e6, 8.0
+ENDED = (0, 143, -15, None)  # by itself, or as it was asked to
+DRIVER = "generator"
+"""Keeps a record of every request until its end, and is no part of what is measured."""
+
+
+def verdict_of(wish: Wish, seen: Seen, broken: str = "") -> dict[str, Any]:
+    """Return what is to be written down; ``faults`` are sentences, and none of them is how it should be.
+
+    ``broken``: why it came to an end before its time.
+    """
+    faults = [broken] if broken else []
+    parts: dict[str, Any] = {}
+    for name, samples in seen.usage.items():
+        if not samples:
+            continue
+        instants = seen.instants[-len(samples) :]
+        memory = growth_of(instants, [float(each.resident) for each in samples], ALLOWED_BYTES)
+        files = growth_of(instants, [float(each.files) for each in samples], ALLOWED_FILES)
+        spent = (samples[-1].cpu - samples[0].cpu) / max(instants[-1] - instants[0], 1e-9)
+        parts[name] = {"memory": _told(memory), "files": _told(files), "cores": spent}
+        if name == DRIVER:
+            continue
+        if memory is not None and not memory.flat:
+            faults.append(f"{name}: memory grew by {memory.growth / 1e6:.1f} MB after it had settled")
+        if files is not None and not files.flat:
+            faults.append(f"{name}: {files.growth:.0f} more files are open than when it had settled")
+    if not broken:
+        faults += _missing(seen.counts)
+    faults += [f"{name} ended with {code}" for name, code in seen.ends.items() if code not in ENDED]
+    return {
+        "seconds": wish.seconds,
+        "rate": wish.rate,
+        "samples": len(seen.instants),
+        "parts": parts,
+        "disk": {"first": seen.disk[0], "last": seen.disk[-1]} if seen.disk else None,
+        "counts": seen.counts,
+        "faults": faults,
+    }
+
+
+def _missing(counts: dict[str, int]) -> list[str]:
+    """Return where the counts of what was asked for, written and stored do not agree."""
+    same = [("offered", "answered"), ("answered", "logged"), ("logged", "stored"), ("stored", "rolled up"),
+            ("answered", "spans written"), ("spans written", "spans stored")]  # fmt: skip
+    return [
+        f"{counts[one]:,} {one}, but {counts[other]:,} {other}" for one, other in same if counts[one] != counts[other]
+    ]
+
+
+def _told(growth: Growth | None) -> dict[str, Any] | None:
+    return None if growth is None else asdict(growth)
+
+
+def table_of(found: dict[str, Any]) -> str:
+    """Return it as Markdown: a row for each part, then the counts and the faults."""
+    rows = [
+        "| part | memory, MB | most, MB | growth, MB | per day, MB | open files | cores | |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for name, part in found["parts"].items():
+        memory, files = part["memory"], part["files"]
+        if memory is None or files is None:
+            rows.append(f"| {name} | | | | | | {part['cores']:.2f} | too few samples |")
+            continue
+        word = "keeps every record" if name == DRIVER else "flat" if memory["flat"] and files["flat"] else "grows"
+        rows.append(
+            f"| {name} | {memory['level'] / 1e6:.1f} | {memory['most'] / 1e6:.1f} | "
+            f"{formatted(memory['growth'] / 1e6, '+.2f')} | "
+            f"{formatted(memory['slope'] * 86_400 / 1e6, '+.0f')} | {files['level']:.0f} | {part['cores']:.2f} | "
+            f"{word} |"
+        )
+    counts = ", ".join(f"{number:,} {name}" for name, number in found["counts"].items())
+    disk = found["disk"]
+    told = [f"{found['seconds']:,.0f} s at {found['rate']:g} requests/s, {found['samples']} samples.", counts + "."]
+    if disk is not None:
+        told.append(f"Disk: {disk['first'] / 1e6:.1f} MB at first, {disk['last'] / 1e6:.1f} MB at last.")
+    told += [f"**{fault}**" for fault in found["faults"]] or ["Everything is flat, and nothing is missing."]
+    return "\n".join([*rows, "", *told]) + "\n"

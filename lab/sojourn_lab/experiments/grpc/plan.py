@@ -1,0 +1,26 @@
+"""What a gRPC client process is told: the plan of any generator, and where its calls go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from sojourn_lab.load.plan import Plan
+
+
+class GrpcPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`channels` connections, made one after the other to the `addresses` by turns, and kept for all of the case.
+
+    An address is `host:port`. Each call of the plan's open load goes over a channel drawn for it, as calls of so many
+    independent clients would.
+    """
+
+    plan: Plan
+    addresses: Annotated[list[str], msgspec.Meta(min_length=1)]
+    channels: Annotated[int, msgspec.Meta(ge=1)]
+
+
+def addresses_of_channels(plan: GrpcPlan) -> list[str]:
+    """Return the address each channel is connected to: by turns, once and for all."""
+    return [plan.addresses[number % len(plan.addresses)] for number in range(plan.channels)]

@@ -1,0 +1,42 @@
+"""What nginx is told where it balances gRPC calls: the same stamps and the same log as for plain requests."""
+
+from __future__ import annotations
+
+from sojourn.doctor.nginx_headers import include_lines
+
+from sojourn_lab.runtime.proxy import BALANCER_LINES, Upstreams
+from sojourn_lab.scenario.topology import Topology
+
+KEPT = 64
+"""Idle connections to the backends that each worker of nginx keeps: calls share them, whoever made them."""
+
+
+def http_text(topology: Topology, upstreams: Upstreams) -> str:
+    """Return the http level: the backends, and that a row of the log tells its case."""
+    servers = "\n        ".join(f"server {address};" for address in upstreams.own)
+    return f"""
+    map $http_x_lab_case $sojourn_service {{
+        default $http_x_lab_case;
+    }}
+
+    upstream lab_backends {{
+        zone lab_backends 256k;
+        {BALANCER_LINES[topology.balancer]}
+        {servers}
+        keepalive {KEPT};
+    }}
+"""
+
+
+def server_text(topology: Topology) -> str:
+    """Return the inside of the server block. The lines of sojourn_proxy.conf, in the words of nginx's gRPC module."""
+    return f"""
+        location / {{
+            grpc_pass grpc://lab_backends;
+            grpc_read_timeout {max(1, round(topology.proxy_read_timeout * 1000))}ms;
+            # A call that failed at one backend is not tried at another: that would be balancing, too.
+            grpc_next_upstream off;
+            {" ".join(include_lines("grpc"))}
+            add_header X-Request-ID $sojourn_request_id always;
+        }}
+"""

@@ -1,0 +1,72 @@
+"""The gRPC servers of a case: started, ready, and what they logged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.process import Process
+
+HOST = "127.0.0.1"
+START_DEADLINE = 30.0
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call as its server saw it: the client's id of it, and when a worker took it and was free again, unix s."""
+
+    id: str | None
+    worker: str
+    start: float
+    end: float
+
+
+class _Told(msgspec.Struct):
+    port: int
+
+
+@dataclass(frozen=True)
+class GrpcServer:
+    """A running gRPC server, and the file that gets a line for each call."""
+
+    name: str
+    process: Process
+    log: Path
+
+    def port(self) -> int | None:
+        """Return the port it answers on, None before it does."""
+        line = self.process.out_path.read_bytes().partition(b"\n")
+        return msgspec.json.decode(line[0], type=_Told).port if line[1] else None
+
+    def ready_address(self) -> str:
+        """Return host and port once it answers; LabError with its last words if it does not."""
+        self.process.wait_until(lambda: self.port() is not None, START_DEADLINE, f"{self.name} to serve gRPC")
+        return f"{HOST}:{self.port()}"
+
+    def calls(self) -> list[Call]:
+        """Return what it logged so far, in the order in which the calls ended."""
+        if not self.log.exists():
+            return []
+        decoder = msgspec.json.Decoder(Call)
+        return [decoder.decode(line) for line in self.log.read_bytes().splitlines()]
+
+
+def started_server(name: str, workers: int, slowdown: float, folder: Path) -> GrpcServer:
+    """Return a server, started but perhaps not ready yet; it logs into `folder`. `slowdown`: of its service times."""
+    log = folder / f"{name}.calls.jsonl"
+    command = [
+        sys.executable,
+        str(resource_file("backend", "grpc_server.py")),
+        *("--workers", str(workers)),
+        *("--log", str(log)),
+    ]
+    # Nothing that steers gRPC from outside may change what a scenario says.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("GRPC_", "OTEL_"))}
+    environment |= {"LAB_SLOWDOWN": repr(slowdown), "PYTHONDONTWRITEBYTECODE": "1"}
+    process = Process(command, name=name, folder=folder, env=environment)
+    process.start()
+    return GrpcServer(name, process, log)

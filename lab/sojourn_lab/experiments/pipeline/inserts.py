@@ -1,0 +1,61 @@
+"""Rows a second into the embedded engine. The engine runs in a process of its own: a process can hold one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+from sojourn.model.errors import install_command
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.pipeline.plan import Inserted, Inserts
+from sojourn_lab.experiments.stage import Stage
+from sojourn_lab.results.run_context import Outcome
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.scenario.experiment_settings import Pipeline
+
+MARGIN = 120.0
+"""Seconds the worker may take beyond warm-up and duration: engine, schema, its last insert, counting."""
+
+
+def measured_store(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
+    """Measure it; LabError, naming the extra, where the engine is not installed."""
+    missing = [name for name in ("chdb", "clickhouse_connect") if find_spec(name) is None]
+    if missing:
+        raise LabError(f"the embedded engine needs {' and '.join(missing)}: {install_command('store')}")
+    scenario = stage.scenario
+    plan = Inserts(
+        folder=str(work / "store"),
+        seed=stage.seed,
+        table=settings.table,
+        batch=settings.batch,
+        spread=settings.spread,
+        threads=settings.threads,
+        warmup=scenario.warmup,
+        duration=scenario.duration_of(stage.case),
+        result=str(stage.logs / "inserted.json"),
+    )
+    path = stage.logs / "plan.json"
+    path.write_bytes(msgspec.json.encode(plan))
+    command = [sys.executable, "-m", "sojourn_lab.experiments.pipeline.store", str(path)]
+    process = Process(command, name="store", folder=stage.logs)
+    before, expected = time.monotonic(), plan.warmup + plan.duration
+    with stage.interrupts.shielded():
+        process.start()
+
+    def ended() -> bool:
+        stage.watcher.elapsed(min(time.monotonic() - before, expected))
+        return process.exit_code() == 0
+
+    try:
+        process.wait_until(ended, expected + MARGIN, "the inserts to end")
+    finally:
+        with stage.interrupts.shielded():
+            process.stop()
+    found = msgspec.json.decode(Path(plan.result).read_bytes(), type=Inserted)
+    return Outcome(
+        found.since, found.until, found.figures, spin_up=found.since - plan.warmup - found.began, tear_down=0.0
+    )

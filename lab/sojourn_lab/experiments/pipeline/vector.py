@@ -1,0 +1,208 @@
+"""Events a second through Vector and the shipped program for requests: from a file of log lines into nothing.
+
+Vector tells itself how many events have left the program, four times a second; where its threads are all busy it comes
+to that later, so the measuring is from one count to another.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.pipeline.records import log_lines
+from sojourn_lab.experiments.stage import Stage
+from sojourn_lab.measure.proc import GONE, stat_of
+from sojourn_lab.resources import resource_file
+from sojourn_lab.results.run_context import Outcome
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.scenario.experiment_settings import Pipeline
+
+LINES = 5_000
+"""Different lines; the file repeats them."""
+
+LINES_PER_SECOND = 25_000
+"""More than one thread has been seen to do: the file must not end before the measuring does."""
+
+MOST_LINES = 2_000_000
+START_SECONDS = 60.0
+MARGIN = 30.0
+LOOK_SECONDS = 0.2
+BATCH_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many events had left the program at an instant (unix s), and the processor time used by then, s."""
+
+    time: float
+    events: float
+    refused: float
+
+
+def vector_program() -> str | None:
+    """Return the program: $SOJOURN_VECTOR, or the one on PATH; None where there is none."""
+    return os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
+
+
+def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
+    """Measure it; where there is no Vector the outcome has no figure but `skipped`, which says so."""
+    program = vector_program()
+    if program is None:
+        now = time.time()
+        reason = "there is no vector: install Vector 0.57.0, or set SOJOURN_VECTOR to its program"
+        return Outcome(now, now, {"skipped": reason})
+    scenario = stage.scenario
+    warmup, duration = scenario.warmup, scenario.duration_of(stage.case)
+    before = time.monotonic()
+    metrics = _laid_out(work, stage.seed, settings.threads, warmup + duration)
+    command = [program, "--threads", str(settings.threads), "--config-dir", str(work / "config")]
+    environment = {"PATH": os.environ.get("PATH", ""), "VECTOR_LOG": "info"}
+    # Asked to end in good order it would go on until all it has read is through; nobody needs that.
+    process = Process(command, name="vector", folder=stage.logs, env=environment, stop_signal=signal.SIGKILL)
+    used: list[tuple[float, float]] = []
+    with stage.interrupts.shielded():
+        process.start()
+    try:
+        counted = _Counted(metrics)
+
+        def begun() -> bool:
+            used.append((time.time(), processor_seconds(process.pid)))
+            return counted.last().events > 0.0
+
+        process.wait_until(begun, START_SECONDS, "the first events to leave its program")
+        spin_up = time.monotonic() - before
+        since = time.time() + warmup
+        until = since + duration
+        events = counted.last().events
+
+        def ended() -> bool:
+            used.append((time.time(), processor_seconds(process.pid)))
+            stage.watcher.elapsed(min(time.time() - since + warmup, warmup + duration))
+            last = counted.last()
+            # One thread counts what has left after each batch, and a slow build takes longer than the window for one.
+            return last.time > until and (last.events > events or time.time() > until + BATCH_SECONDS)
+
+        process.wait_until(ended, warmup + duration + MARGIN, "a count after the end of the measuring")
+    finally:
+        before = time.monotonic()
+        with stage.interrupts.shielded():
+            process.stop()
+    tear_down = time.monotonic() - before
+    counts = counts_in(metrics.read_bytes())
+    return Outcome(since, until, figures_of(counts, used, since, until), spin_up=spin_up, tear_down=tear_down)
+
+
+def _laid_out(work: Path, seed: Sequence[int], threads: int, seconds: float) -> Path:
+    """Write the log and the configuration; return the file that Vector's own counters will be in."""
+    config, logs, data = (work / name for name in ("config", "logs", "data"))
+    for folder in (config, logs, data):
+        folder.mkdir()
+    lines = b"".join(log_lines(LINES, list(seed)))
+    wanted = min(MOST_LINES, round(LINES_PER_SECOND * threads * (seconds + 2.0)))
+    with (logs / "access.jsonl").open("wb") as log:
+        for _ in range(-(-wanted // LINES)):
+            log.write(lines)
+    text = resource_file("vector", "config", "requests.yaml").read_text(encoding="utf-8")
+    for ours, here in (("/var/log/sojourn", str(logs)), ("/etc/vector/vrl", str(resource_file("vector", "vrl")))):
+        if ours not in text:
+            raise LabError(f"requests.yaml does not speak of {ours}: the lab cannot put its own folder there")
+        text = text.replace(ours, here)
+    (config / "requests.yaml").write_text(text, encoding="utf-8")
+    metrics = work / "metrics.jsonl"
+    nothing = {"type": "blackhole", "print_interval_secs": 0}
+    own: dict[str, Any] = {
+        "data_dir": str(data),
+        "sources": {"own": {"type": "internal_metrics", "scrape_interval_secs": 0.25}},
+        "sinks": {
+            "rows": {**nothing, "inputs": ["requests"]},
+            "refused": {**nothing, "inputs": ["requests.dropped"]},
+            "counters": {"type": "file", "inputs": ["own"], "path": str(metrics), "encoding": {"codec": "json"}},
+        },
+    }
+    (config / "lab.json").write_bytes(msgspec.json.encode(own))
+    return metrics
+
+
+def counts_in(text: bytes) -> list[Count]:
+    """Return what Vector wrote of its program for requests, in the order of time; half a last line is left out."""
+    found: dict[float, dict[str, float]] = {}
+    for line in text.split(b"\n")[:-1]:
+        if b'"component_sent_events_total"' not in line:
+            continue
+        told = msgspec.json.decode(line)
+        if told["tags"].get("component_id") == "requests":
+            # Nanoseconds are more than Python's own instants hold.
+            instant = datetime.fromisoformat(told["timestamp"][:26].rstrip("Z") + "+00:00").timestamp()
+            found.setdefault(instant, {})[told["tags"].get("output", "")] = told["counter"]["value"]
+    return [
+        Count(instant, outputs.get("_default", 0.0), outputs.get("dropped", 0.0))
+        for instant, outputs in sorted(found.items())
+    ]
+
+
+class _Counted:
+    """The last count that Vector has written; looked up a few times a second only, for looking takes its cores away."""
+
+    def __init__(self, metrics: Path) -> None:
+        self._metrics = metrics
+        self._last = Count(0.0, 0.0, 0.0)
+        self._looked = -LOOK_SECONDS
+
+    def last(self) -> Count:
+        """Return it; nothing at the instant 0 before the first."""
+        if time.monotonic() - self._looked >= LOOK_SECONDS and self._metrics.exists():
+            counts = counts_in(self._metrics.read_bytes())
+            self._last = counts[-1] if counts else self._last
+            self._looked = time.monotonic()
+        return self._last
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time a process has used, all threads, s; LabError where it is gone."""
+    try:
+        return stat_of(pid).cpu
+    except GONE:
+        raise LabError(f"process {pid} ended while it was being measured") from None
+
+
+def figures_of(
+    counts: Sequence[Count], used: Sequence[tuple[float, float]], since: float, until: float
+) -> dict[str, float | None]:
+    """Return `events_per_s`, `cores` (used, on average), `event_cpu` (s of a core an event costs) and `refused`.
+
+    The rate is that from the last count before the window to the first one after it that is larger; where the input
+    came to its end before, to the first count of that end.
+    """
+    none: dict[str, float | None] = {"events_per_s": None, "cores": None, "event_cpu": None, "refused": None}
+    before = [each for each in counts if each.time <= since]
+    first = before[-1] if before else None
+    growing = [late for early, late in pairwise(counts) if late.events > early.events]
+    if first is None or not growing:
+        return none
+    after = [each for each in counts if each.time >= until and each.events > first.events]
+    if not after:
+        return none
+    last = min(after[0], growing[-1], key=lambda each: each.time)
+    if last.events <= first.events:
+        return none
+    instants, cpu = (np.asarray(column) for column in zip(*used, strict=True))
+    begun, ended = np.interp([first.time, last.time], instants, cpu).tolist()
+    events, seconds = last.events - first.events, last.time - first.time
+    return {
+        "events_per_s": events / seconds,
+        "cores": (ended - begun) / seconds,
+        "event_cpu": (ended - begun) / events,
+        "refused": last.refused,
+    }

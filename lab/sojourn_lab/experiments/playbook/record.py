@@ -1,0 +1,72 @@
+"""playbook.json: what every step of a playbook changed, and what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.experiments.playbook.steps import Playbook, Value
+
+FORMAT = 1
+
+
+class StepResult(msgspec.Struct):
+    """What came of one step.
+
+    Attributes:
+        change: the one setting that is new, as text; empty for the first.
+        settings: all that differ from the scenario's file.
+        start: the step it is a change to.
+        figures: of the playbook's columns, by title; None: not measured.
+        met, criteria: how many of the criteria it meets, and their names with whether it does.
+        better: the measure by which changes are kept; ratio: that, over the one of `start`.
+        kept: whether the next steps begin from here.
+        spin_up, tear_down, seconds: s; all of it.
+        outcome: `measured`, `void` (the generator was the bottleneck) or `failed`; reason: why, in a sentence.
+        run: the step's folder, below the playbook's.
+    """
+
+    name: str
+    change: str
+    settings: dict[str, Value]
+    start: str | None
+    outcome: str
+    figures: dict[str, Any] = {}
+    criteria: dict[str, bool] = {}
+    met: int = 0
+    better: float | None = None
+    ratio: float | None = None
+    kept: bool = False
+    spin_up: float = 0.0
+    tear_down: float = 0.0
+    seconds: float = 0.0
+    reason: str = ""
+    run: str = ""
+
+
+class PlaybookRecord(msgspec.Struct):
+    """A whole playbook as it was run; `found` is the last step kept, `passed` whether that meets every criterion."""
+
+    playbook: Playbook
+    quick: bool
+    started: str
+    steps: list[StepResult] = []
+    finished: str = ""
+    found: str = ""
+    passed: bool = False
+    learned: str = ""
+    format: int = FORMAT
+
+
+def record_in(folder: Path) -> PlaybookRecord:
+    """Return the record in a playbook's folder; LabError if there is none that can be read."""
+    path = folder / "playbook.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=PlaybookRecord)
+    except OSError as error:
+        raise LabError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise LabError(f"{path} is not the record of a playbook: {error}") from None

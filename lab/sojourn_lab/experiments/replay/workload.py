@@ -1,0 +1,222 @@
+"""A log as something the lab can offer again: arrivals and service times, and of everything else nothing.
+
+Kept are the instants relative to the first arrival, how long each request held a worker, which requests were of the
+same route, and how many backends and workers there were; to the microsecond. No URI, address, id, name or date.
+
+An arrival is the instant at which nginx turned to the backend that answered: an upload, or attempts that failed before,
+are over by then and are not made again. A request whose service time nobody told (504 without a span, say) held a
+worker nevertheless: it gets the service time of another request of its route. One that no worker took is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sojourn.model.formatting import counted
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.scenario.load import MAX_REQUESTS
+
+if TYPE_CHECKING:
+    import polars as pl
+    from sojourn.analyses.whatif.workload import Workload
+
+LONGEST = 86_400.0
+"""s; longer than a day no scenario is."""
+
+MOST = 64
+"""Backends, and workers of each, that the lab starts."""
+
+PATIENCE = 60.0
+"""s that nginx waits for an app where the log does not tell: its own default."""
+
+COLUMNS = ("request_id", "connection", "remote_addr", "route", "service", "worker")
+"""What has to be read of a log beside what its split needs; none of it is kept."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The backends that served the same routes: how many, workers of each, and how that is known."""
+
+    backends: int
+    workers: int
+    source: str
+    uneven: bool
+    routes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured originally, of the requests that are replayed and answered; s.
+
+    `response` is the time at the backend, from nginx's turning to it to the end of its answer.
+    """
+
+    requests: int
+    response_mean: float
+    response_p50: float
+    response_p99: float
+    queueing_mean: float
+    queueing_p99: float
+    service_mean: float
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What is to be offered, and what became of the requests of the log.
+
+    Attributes:
+        at: s after the first arrival, ascending. services: s. routes: as the replay calls them.
+        tiers: the largest first. balancer: as nginx has it. patience: s that nginx waits for an app.
+        original: what was measured. speed: how many times as fast the arrivals come.
+        read: requests in the log; drawn, left_early, not_proxied, refused, repeated: how many of them had no service
+            time of their own, were left by their client, went to no backend, were taken by no worker, were there twice.
+    """
+
+    at: Sequence[float]
+    services: Sequence[float]
+    routes: Sequence[str]
+    tiers: Sequence[Tier]
+    balancer: str
+    patience: float
+    original: Figures
+    speed: float
+    read: int
+    drawn: int
+    left_early: int
+    not_proxied: int
+    refused: int
+    repeated: int
+
+    @property
+    def rate(self) -> float:
+        """Mean arrivals a second."""
+        return len(self.at) / max(self.at[-1], 1e-3)
+
+
+def replay_of(
+    rows: pl.LazyFrame,
+    *,
+    workers: int | Mapping[str, int] | None = None,
+    limit: int | None = None,
+    speed: float = 1.0,
+    keep_routes: bool = False,
+) -> Replay:
+    """Return the replay of split rows (as from `SplitResult.rows`, with COLUMNS).
+
+    Args:
+        rows: the requests.
+        workers: of each backend, or of some by address; None: read off the worker values.
+        limit: only so many, the earliest.
+        speed: of the arrivals; service times stay.
+        keep_routes: call the routes by their names, as far as a scenario can spell them.
+
+    Raises LabError where there is nothing to replay, or more than the lab can offer.
+    """
+    import polars as pl  # noqa: PLC0415 - takes its time to load
+    from sojourn.analyses.whatif.workload import workload_of  # noqa: PLC0415
+    from sojourn.model.errors import SojournError  # noqa: PLC0415
+
+    if limit is not None:
+        rows = rows.sort("start").head(limit)
+    counts = rows.select(pl.len(), (~pl.col("proxied")).sum().alias("not_proxied")).collect().row(0, named=True)
+    if not counts["len"]:
+        raise LabError("there is no request to replay")
+    try:
+        work = workload_of(rows, workers=workers)
+    except SojournError as error:
+        raise LabError(str(error)) from None
+    if not len(work):
+        raise LabError("no request of the log was taken by a worker: there is nothing to replay")
+    if len(work) > MAX_REQUESTS:
+        raise LabError(
+            f"{counted(len(work), 'request is', 'requests are')} more than the {MAX_REQUESTS:,} of a scenario: see "
+            f"--limit, --since"
+        )
+    at = [round(float(instant - work.found.arrival[0]) / speed, 6) for instant in work.found.arrival]
+    if at[-1] >= LONGEST:
+        raise LabError(f"{at[-1] / 3600:.1f} hours are longer than a scenario's day: see --limit, --since, --speed")
+    names = _route_names(work, keep_routes)
+    return Replay(
+        at=at,
+        services=[round(max(float(each), 0.0), 6) for each in work.services],
+        routes=[names[key] for key in _route_keys(work)],
+        tiers=_tiers(work, names),
+        balancer="least_conn" if set(work.balancers) == {"least_conn"} else "round_robin",
+        patience=work.timeout or max(PATIENCE, 2.0 * float(work.services.max())),
+        original=_figures(work),
+        speed=speed,
+        read=counts["len"],
+        drawn=work.imputed,
+        left_early=work.left_early,
+        not_proxied=int(counts["not_proxied"] or 0),
+        refused=work.refused,
+        repeated=work.found.left_out.get("duplicates", 0),
+    )
+
+
+def _route_keys(work: Workload) -> list[tuple[int, str]]:
+    """Return what tells routes apart: the upstream as well, because one name may be in two."""
+    pools = work.found.pool[work.found.backend]
+    return [(int(pool), str(route or "")) for pool, route in zip(pools, work.route, strict=True)]
+
+
+def _route_names(work: Workload, keep: bool) -> dict[tuple[int, str], str]:
+    """Return what each route is called: /r1, /r2, … in the order of their first request, or its own name."""
+    names: dict[tuple[int, str], str] = {}
+    for key in _route_keys(work):
+        if key not in names:
+            names[key] = _own_name(key[1], set(names.values())) if keep else f"/r{len(names) + 1}"
+    return names
+
+
+def _own_name(route: str, taken: set[str]) -> str:
+    """Return a route's name as a scenario can spell it, different from those taken."""
+    spelt = re.sub(r"[^a-z0-9/_-]+", "-", route.lower()).strip("-").lstrip("/")[:50] or "route"
+    candidates = [f"/{spelt}", *(f"/{spelt}-{number}" for number in range(2, len(taken) + 3))]
+    return next(each for each in candidates if each not in taken)
+
+
+def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
+    """Return the upstreams of the log, that with the most requests first; LabError if the lab cannot start as many."""
+    found = work.found
+    pool_of_request = found.pool[found.backend]
+    tiers = []
+    for pool in sorted(range(len(found.pools)), key=lambda pool: -int((pool_of_request == pool).sum())):
+        members = [code for code in range(len(found.backends)) if found.pool[code] == pool]
+        counts = [int(found.workers.count[code]) for code in members]
+        each = max(1, round(sum(counts) / len(counts)))
+        if len(members) > MOST or each > MOST:
+            raise LabError(
+                f"the log has {counted(len(members), 'backend')} of {counted(each, 'worker')}; the lab starts at "
+                f"most {MOST} of {MOST}:"
+                " choose some by --where upstream=…, or tell --workers"
+            )
+        routes = tuple(name for (of, _), name in names.items() if of == pool)
+        source = ", ".join(sorted({found.workers.source[code] for code in members}))
+        tiers.append(Tier(len(members), each, source, len(set(counts)) > 1, routes))
+    return tiers
+
+
+def _figures(work: Workload) -> Figures:
+    """Return what was measured of the requests that count: not of those whose client left."""
+    import numpy as np  # noqa: PLC0415
+    import polars as pl  # noqa: PLC0415
+
+    measured = work.found.frame["response"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    response = measured[work.counted & ~np.isnan(measured)]
+    wait = work.wait[work.counted & ~np.isnan(work.wait)]
+    if not len(response) or not len(wait):
+        raise LabError("nothing of the log was answered: there is nothing to hold a replay against")
+    return Figures(
+        requests=len(response),
+        response_mean=float(response.mean()),
+        response_p50=float(np.quantile(response, 0.5)),
+        response_p99=float(np.quantile(response, 0.99)),
+        queueing_mean=max(float(wait.mean()), 0.0),
+        queueing_p99=max(float(np.quantile(wait, 0.99)), 0.0),
+        service_mean=float(work.services[work.counted].mean()),
+    )

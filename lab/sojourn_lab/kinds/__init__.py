@@ -1,1 +1,0 @@
-"""Experiments that are not plain requests through nginx to an app server; one folder or file each."""

@@ -1,5 +1,0 @@
-"""A collector with a bounded channel: heartbeats through nginx, consumers behind the channel, a broker behind those."""
-
-from sojourn_lab.kinds.collector.case import run_case
-
-__all__ = ["run_case"]

@@ -1,0 +1,73 @@
+"""`python -m sojourn_lab.load.generator PLAN.json`: run one case and leave client.jsonl and a summary."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from sojourn_lab.load.generator.client import Asks, Client
+from sojourn_lab.load.generator.clock import Clock, Heartbeat
+from sojourn_lab.load.generator.loops import offer_closed, offer_open
+from sojourn_lab.load.generator.program import announce, exit_code
+from sojourn_lab.load.generator.summary import summary_of
+from sojourn_lab.load.plan import ClientRecord, Plan, Summary, Window
+from sojourn_lab.scenario.load import ClosedLoad
+
+HEAD_START = 0.05
+"""Seconds between setting up and the first instant, so that the set-up delays no request."""
+
+
+async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Client) -> Summary:
+    """Offer the plan's load, write client.jsonl line by line, and return the summary; `asking` makes the client."""
+    clock = Clock()
+    client = asking(plan, clock)
+    heartbeat = Heartbeat(clock)
+    encode = msgspec.json.Encoder().encode
+    records: list[ClientRecord] = []
+    ticking = asyncio.create_task(heartbeat.run())
+    start = clock.now() + HEAD_START
+    since, until = start + plan.warmup, start + plan.warmup + plan.duration
+    announce(plan, clock.unix(since))
+    offer = offer_closed if isinstance(plan.load, ClosedLoad) else offer_open
+    cpu_before = time.process_time()
+    try:
+        with Path(plan.client_log).open("wb") as log:
+
+            def write(record: ClientRecord) -> None:
+                records.append(record)
+                log.write(encode(record) + b"\n")
+
+            dropped = await offer(plan, client, clock, start, write)
+            cpu = (time.process_time() - cpu_before) / (clock.now() - start)
+    finally:
+        ticking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await ticking
+        await client.close()
+    return summary_of(
+        plan,
+        Window(clock.unix(since), clock.unix(until)),
+        records=records,
+        dropped=[clock.unix(instant) for instant in dropped.instants],
+        loop_lag=heartbeat.lateness_between(since, until),
+        cpu=cpu,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Return the exit code: 2 for a plan that cannot be used, 1 where nothing can be sent, 0 also for a void run."""
+
+    def run(plan: Plan) -> None:
+        Path(plan.summary).write_bytes(msgspec.json.encode(asyncio.run(summary_of_run(plan))))
+
+    return exit_code("generator", Plan, arguments, run)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

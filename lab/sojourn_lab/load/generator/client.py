@@ -1,0 +1,146 @@
+"""One request over its own connection, and how it ended."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+from yarl import URL
+
+from sojourn_lab.load.generator.clock import Clock
+from sojourn_lab.load.generator.local_ports import few_ports
+from sojourn_lab.load.plan import ClientRecord, Plan
+
+CHUNK = 65_536
+
+KINDS_BY_ERRNO = {
+    errno.ECONNREFUSED: "refused",
+    errno.ECONNRESET: "reset",
+    errno.EPIPE: "reset",
+    errno.EADDRNOTAVAIL: "no_local_port",
+    errno.EMFILE: "too_many_files",
+}
+
+# In this order: aiohttp's errors inherit from one another, and its timeouts from TimeoutError.
+KINDS_BY_TYPE: tuple[tuple[type[BaseException], str], ...] = (
+    (aiohttp.ConnectionTimeoutError, "connect_timeout"),
+    (TimeoutError, "timeout"),
+    (aiohttp.ClientConnectorError, "connect"),
+    (aiohttp.ServerDisconnectedError, "disconnected"),
+    (aiohttp.ClientPayloadError, "truncated"),
+    (aiohttp.ClientResponseError, "malformed"),
+    (OSError, "network"),
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a user wants: its number in the case, the work it takes (s) in the app and in the tier behind it."""
+
+    number: int
+    user: int | None
+    service_time: float
+    route: str | None = None
+    dependency: float = 0.0
+
+    @property
+    def query(self) -> str:
+        """The query of its URL, with the `?`; empty where there is nothing to say."""
+        parts = [f"route={self.route}"] if self.route is not None else []
+        parts += [f"dependency={self.dependency:.6f}"] if self.dependency else []
+        return "?" + "&".join(parts) if parts else ""
+
+
+def failed(record: ClientRecord) -> bool:
+    """Return whether a client would ask again: no answer, or one that says the system could not (429, 5xx)."""
+    return record.error is not None or record.status is None or record.status == 429 or record.status >= 500
+
+
+async def ended(
+    record: ClientRecord,
+    session: aiohttp.ClientSession,
+    clock: Clock,
+    method: str,
+    url: str | URL,
+    body: bytes | None = None,
+) -> ClientRecord:
+    """Send the request of a record and return the record with how it ended: a failure is in it, never raised."""
+    headers = {"X-Lab-Case": record.case, "X-Lab-Id": record.id}
+    try:
+        async with session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
+            record.first_byte = clock.unix(clock.now())
+            record.status = answer.status
+            record.request_id = answer.headers.get("X-Request-ID")
+            async for chunk in answer.content.iter_chunked(CHUNK):
+                record.bytes += len(chunk)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        record.error = kind_of_failure(error)
+    record.done = clock.unix(clock.now())
+    return record
+
+
+class Asks(Protocol):
+    """What asks the system for what users want, and tells how each request ended."""
+
+    async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
+        """Return the record of one request sent now; a failure is a record with an error, never a raise."""
+
+    async def close(self) -> None:
+        """Close what is still open."""
+
+
+class Client:
+    """Sends the requests of one case: a connection each, as `siege -b` does, and no redirects."""
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0,
+                force_close=True,
+                socket_factory=few_ports(plan.local_ports) if plan.local_ports is not None else None,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=plan.timeout),
+            auto_decompress=False,
+        )
+
+    async def close(self) -> None:
+        """Close what is still open."""
+        await self._session.close()
+
+    def _url(self, wanted: Wanted) -> str | URL:
+        """Return what to ask for; a path that the plan tells is asked for to the letter, not quoted again."""
+        if self._plan.path is None:
+            query = wanted.query
+            if self._plan.retries is not None:
+                # Who asks again asks for the same thing, and nobody else does: that is how a log tells retries.
+                query += f"{'&' if query else '?'}wanted={wanted.number}"
+            return f"{self._plan.url}/sleep/{wanted.service_time:.6f}{query}"
+        return URL(self._plan.url + self._plan.path, encoded=True)
+
+    async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
+        """Return the record of one request sent now; a failure is a record with an error, never a raise."""
+        sent = self._clock.now()
+        unix = self._clock.unix
+        record = ClientRecord(
+            case=self._plan.case,
+            id=f"{self._plan.case}-{wanted.number}",
+            user=wanted.user,
+            service_time=round(wanted.service_time, 6),
+            intended=unix(intended),
+            sent=unix(sent),
+            route=wanted.route,
+            attempt=attempt,
+        )
+        return await ended(record, self._session, self._clock, "GET", self._url(wanted))
+
+
+def kind_of_failure(error: BaseException) -> str:
+    """Return one short word for how a request failed, the key it is counted under."""
+    if isinstance(error, OSError) and error.errno in KINDS_BY_ERRNO:
+        return KINDS_BY_ERRNO[error.errno]
+    return next((kind for types, kind in KINDS_BY_TYPE if isinstance(error, types)), type(error).__name__)

@@ -1,0 +1,169 @@
+"""The two ways to offer load. Both work from the intended instant and never from convenience."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn_lab.load.generator.client import Asks, Wanted, failed
+from sojourn_lab.load.generator.clock import Clock, sleep_until
+from sojourn_lab.load.plan import ClientRecord, Plan
+from sojourn_lab.load.schedules import (
+    Instants,
+    chosen_routes,
+    constant_instants,
+    poisson_instants,
+    ramp_instants,
+    service_times,
+    stepped_instants,
+)
+from sojourn_lab.scenario.load import AnyLoad, ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad, StepsLoad
+
+Write = Callable[[ClientRecord], None]
+
+
+@dataclass
+class Dropped:
+    """The intended instants (monotonic seconds) that were refused because too much was in flight."""
+
+    instants: list[float]
+
+
+def open_schedule(plan: Plan, rng: np.random.Generator) -> tuple[Instants, Instants]:
+    """Return (instants, service times) of an open load, in seconds after the start of the warm-up."""
+    instants = _instants(plan.load, plan.warmup, plan.duration, rng)
+    if isinstance(plan.load, InstantsLoad) and plan.load.service_times is not None:
+        return instants, np.asarray(plan.load.service_times, dtype=np.float64)[: len(instants)]
+    return instants, service_times(plan.service_time, plan.distribution, len(instants), rng)
+
+
+def drawn_requests(
+    plan: Plan, count: int, services: Instants, rng: np.random.Generator
+) -> tuple[Instants, list[str | None], list[float]]:
+    """Return (service times, routes, work of the tier behind) of `count` requests, drawn where the plan has routes."""
+    if isinstance(plan.load, InstantsLoad) and plan.load.routes is not None:
+        return services, list(plan.load.routes[:count]), [plan.dependency] * count
+    if not plan.routes:
+        return services, [None] * count, [plan.dependency] * count
+    chosen = chosen_routes([route.share for route in plan.routes], count, rng)
+    # A draw for every request and route, so that one route's service times do not hang on which others there are.
+    drawn = np.stack([service_times(each.service_time, each.distribution, count, rng) for each in plan.routes])
+    routes = [plan.routes[number] for number in chosen]
+    return drawn[chosen, np.arange(count)], [each.name for each in routes], [each.dependency for each in routes]
+
+
+def _instants(load: AnyLoad, warmup: float, duration: float, rng: np.random.Generator) -> Instants:
+    match load:
+        case PoissonLoad():
+            return poisson_instants(load.rate, warmup + duration, rng)
+        case ConstantLoad():
+            return constant_instants(load.rate, warmup + duration)
+        case RampLoad():
+            steady = constant_instants(load.from_rate, warmup) if load.from_rate and warmup else np.empty(0)
+            return np.concatenate([steady, warmup + ramp_instants(load.from_rate, load.to_rate, duration)])
+        case StepsLoad():
+            return stepped_instants(load.spells(warmup, duration), rng)
+        case InstantsLoad():
+            listed = np.asarray(load.at, dtype=np.float64)
+            return warmup + listed[listed < duration]
+        case ClosedLoad():
+            raise ValueError("a closed loop has no schedule: the system under test sets its pace")
+
+
+async def attempts(plan: Plan, client: Asks, clock: Clock, wanted: Wanted, intended: float, write: Write) -> None:
+    """Ask for what is wanted, and again after failures as far as the plan has retries."""
+    write(last := await client.outcome(wanted, intended))
+    rules = plan.retries
+    if rules is None:
+        return
+    # Of its own: how long one client pauses does not hang on what became of the others.
+    rng = np.random.default_rng([*plan.seed, 1 << 32, wanted.number])
+    pause = rules.backoff
+    for attempt in range(2, rules.attempts + 1):
+        if not failed(last):
+            return
+        again = clock.now() + pause * (1.0 + rules.jitter * rng.uniform(-1.0, 1.0))
+        await sleep_until(clock, again)
+        write(last := await client.outcome(wanted, again, attempt))
+        pause *= rules.factor
+
+
+async def offer_open(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
+    """Send each request at its instant, whatever became of those before; return what was dropped."""
+    rng = np.random.default_rng(plan.seed)
+    instants, services = open_schedule(plan, rng)
+    services, routes, behind = drawn_requests(plan, len(instants), services, rng)
+    in_flight: set[asyncio.Task[None]] = set()
+    dropped = Dropped([])
+    drawn = zip(instants.tolist(), services.tolist(), routes, behind, strict=True)
+    for number, (after, service, route, dependency) in enumerate(drawn):
+        intended = start + after
+        await sleep_until(clock, intended)
+        if len(in_flight) >= plan.max_in_flight:
+            dropped.instants.append(intended)
+            continue
+        wanted = Wanted(number, None, service, route, dependency)
+        task = asyncio.create_task(attempts(plan, client, clock, wanted, intended, write))
+        in_flight.add(task)
+        task.add_done_callback(in_flight.discard)
+    await sleep_until(clock, start + plan.warmup + plan.duration)
+    if in_flight:
+        await asyncio.gather(*in_flight)
+    return dropped
+
+
+class Pace:
+    """Turns that are given out to users who share a rate: never two within 1 / `most` seconds; None: no limit."""
+
+    def __init__(self, most: float | None) -> None:
+        self._gap = 0.0 if most is None else 1.0 / most
+        self._next = -math.inf
+
+    def turn(self, wanted: float) -> float:
+        """Return the instant of the next turn, `wanted` at the earliest."""
+        given = max(wanted, self._next) if self._gap else wanted
+        self._next = given + self._gap
+        return given
+
+
+async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:
+    """Keep `concurrency` users busy until the end; each finishes the request it has in flight."""
+    if not isinstance(plan.load, ClosedLoad):
+        raise TypeError(f"not a closed load: {plan.load!r}")
+    load = plan.load
+    end = start + plan.warmup + plan.duration
+    # Of the requests of all users; a user for which none is left ends.
+    numbers: Iterator[int] = itertools.count() if plan.most_requests is None else iter(range(plan.most_requests))
+    pace = Pace(plan.most_a_second)
+
+    async def user(index: int) -> None:
+        # A generator of their own each: what one user draws does not hang on the others' timing.
+        rng = np.random.default_rng([*plan.seed, index])
+        intended = pace.turn(start + joins_after(load, index, plan.warmup, plan.duration))
+        while intended < end and (number := next(numbers, None)) is not None:
+            await sleep_until(clock, intended)
+            services = service_times(plan.service_time, plan.distribution, 1, rng)
+            services, routes, behind = drawn_requests(plan, 1, services, rng)
+            wanted = Wanted(number, index, float(services[0]), routes[0], behind[0])
+            await attempts(plan, client, clock, wanted, intended, write)
+            intended = pace.turn(clock.now() + load.think_time)
+
+    await asyncio.gather(*(user(index) for index in range(load.concurrency)))
+    return Dropped([])
+
+
+def joins_after(load: ClosedLoad, index: int, warmup: float, duration: float) -> float:
+    """Return when user `index` (from 0) sends for the first time, in seconds after the start of the warm-up.
+
+    Users who are there from the beginning and pause between requests are spread over one pause: they would otherwise
+    all ask at the same instant, round after round.
+    """
+    first = load.concurrency if load.from_concurrency is None else load.from_concurrency
+    if index < first:
+        return load.think_time * index / first if load.think_time else 0.0
+    return warmup + duration * (index - first) / (load.concurrency - first)

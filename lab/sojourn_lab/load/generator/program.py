@@ -1,0 +1,54 @@
+"""What every generator is as a program: one plan file in, its results in the files the plan names, an exit code."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.load.plan import Plan
+
+P = TypeVar("P")
+
+USAGE, FAILURE = 2, 1
+
+
+def announce(plan: Plan, since: float) -> None:
+    """Say when the measured window begins (unix s), in the file the plan names for it; nothing where it names none."""
+    if plan.started is None:
+        return
+    # Under another name first: whoever waits for it must not read half a number.
+    half = Path(f"{plan.started}.partial")
+    half.write_text(repr(since))
+    half.rename(plan.started)
+
+
+def exit_code(name: str, kind: type[P], arguments: list[str], run: Callable[[P], None]) -> int:
+    """Run a plan of some kind and return the exit code: 0 also for a void run.
+
+    2 for a plan that cannot be used, and 1 where nothing can be sent (`run` raised LabError) or written, both with a
+    sentence on stderr that begins with `name`.
+    """
+    try:
+        (path,) = arguments
+        plan = msgspec.json.decode(Path(path).read_bytes(), type=kind)
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"{name}: needs one plan file: {error}\n")
+        return USAGE
+    # What the imports left behind need not be walked again by every collection during the run.
+    gc.collect()
+    gc.freeze()
+    try:
+        run(plan)
+    except LabError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return FAILURE
+    except OSError as error:
+        sys.stderr.write(f"{name}: {error.filename or 'what it wrote'}: {error.strerror or error}\n")
+        return FAILURE
+    return 0

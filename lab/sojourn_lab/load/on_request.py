@@ -1,0 +1,81 @@
+"""Load on request: the generator of the scenarios, offered to any URL, for as long as asked and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from rich.table import Table
+from sojourn.model.formatting import milliseconds
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.load.generator.__main__ import summary_of_run
+from sojourn_lab.load.plan import Plan, Quantiles, Summary
+from sojourn_lab.scenario.load import AnyLoad, ClosedLoad, PoissonLoad
+
+LONGEST = 3_600.0
+"""Seconds of load one command may offer: what is forgotten in a terminal ends by itself."""
+
+
+def load_of(concurrency: int | None, rate: float | None) -> AnyLoad:
+    """Return a closed loop of `concurrency` users, or Poisson arrivals of `rate` a second.
+
+    Raises LabError unless exactly one of them is given.
+    """
+    if (concurrency is None) == (rate is None):
+        raise LabError("give --concurrency (users who wait for their answer) or --rate (arrivals that do not)")
+    return ClosedLoad(concurrency) if concurrency is not None else PoissonLoad(rate or 0.0)
+
+
+def offered(
+    url: str,
+    load: AnyLoad,
+    *,
+    name: str,
+    service_time: float,
+    duration: float,
+    timeout: float,
+    client_log: Path | None = None,
+    seed: int = 1,
+) -> Summary:
+    """Offer `load` to the lab's app behind `url` and return what came of it; durations in seconds.
+
+    Every request is `GET <url>/sleep/<service_time>` over a connection of its own and carries `X-Lab-Case: <name>`.
+    Raises LabError for a URL that is none and for a log that cannot be written.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise LabError(f"{url}: not a URL of the form http://host[:port]")
+    with tempfile.TemporaryDirectory(prefix="sojourn-load-") as folder:
+        plan = Plan(
+            case=name,
+            url=url.rstrip("/"),
+            seed=[seed, 0],
+            load=load,
+            service_time=service_time,
+            warmup=0.0,
+            duration=duration,
+            timeout=timeout,
+            client_log=str(client_log or Path(folder) / "client.jsonl"),
+            summary=str(Path(folder) / "summary.json"),
+        )
+        try:
+            return asyncio.run(summary_of_run(plan))
+        except OSError as error:
+            raise LabError(f"{plan.client_log}: {error.strerror}") from error
+
+
+def offer_table(summary: Summary) -> Table:
+    """Return the summary as a table for people."""
+    table = Table("offered", "answered", "failed", "per second", "response p50", "p90", "p99", "max")
+    seen: Quantiles = summary.latency.corrected
+    table.add_row(
+        f"{summary.offered:,}",
+        f"{summary.answered:,}",
+        f"{summary.failed:,}",
+        f"{summary.achieved_rate:,.1f}",
+        *(milliseconds(value) for value in (seen.p50, seen.p90, seen.p99, seen.max)),
+    )
+    return table

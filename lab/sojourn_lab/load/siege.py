@@ -1,0 +1,135 @@
+"""`python -m sojourn_lab.load.siege PLAN.json`: offer a closed loop with siege, as the article did.
+
+siege says of every request how long it took, in steps of 10 ms, when it is done. The instant at which its line arrives
+here is taken for the end of the request, so the client's figures are good to some hundredths of a second; the split,
+made of nginx's log, is as exact as ever. siege knows no think time of its own and no service times that differ.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.load.generator.program import announce
+from sojourn_lab.load.generator.summary import summary_of
+from sojourn_lab.load.plan import ClientRecord, Plan, Window
+from sojourn_lab.scenario.load import ClosedLoad
+
+LINE = re.compile(r"HTTP/\S+ +([0-9]{3}) +([0-9]{1,9}(?:\.[0-9]{1,9})?) secs: +([0-9]{1,18}) bytes ==> GET ")
+"""What siege prints of a request: status, seconds, bytes."""
+
+MOST = 255
+"""siege's own limit of users; above it, it wants to be told so in its configuration."""
+
+
+def why_impossible(plan: Plan) -> str | None:
+    """Return why siege cannot offer the load of a plan, None when it can."""
+    load = plan.load
+    if not isinstance(load, ClosedLoad) or load.think_time or load.from_concurrency is not None:
+        return "siege offers a closed loop without think time and nothing else"
+    if plan.routes or plan.distribution != "constant" or plan.retries is not None:
+        return "siege asks for one URL, again and again: no routes, no drawn service times, no retries"
+    if load.concurrency > MOST:
+        return f"siege has at most {MOST} users"
+    return None if shutil.which("siege") else "siege is not installed"
+
+
+def siege_command(plan: Plan, settings: Path) -> list[str]:
+    """Return the command; its output is cut into lines so that each arrives when it is written."""
+    if not isinstance(plan.load, ClosedLoad):
+        raise TypeError(f"not a closed load: {plan.load!r}")
+    # siege counts the seconds of the clock and may end up to one early; what comes after the window does not count.
+    seconds = math.ceil(plan.warmup + plan.duration) + 1
+    query = f"?dependency={plan.dependency:.6f}" if plan.dependency else ""
+    return [
+        *("stdbuf", "-oL", "siege", "-R", str(settings), "-b", "-v"),
+        *("-c", str(plan.load.concurrency), "-t", f"{seconds}S"),
+        *("-H", f"X-Lab-Case: {plan.case}"),
+        f"{plan.url}/sleep/{plan.service_time:.6f}{query}",
+    ]
+
+
+def settings_text(plan: Plan) -> str:
+    """Return siege's configuration: nothing of the user's own one counts."""
+    return f"""\
+verbose = true
+color = off
+json_output = false
+logging = false
+show-logfile = false
+parser = false
+protocol = HTTP/1.1
+connection = close
+cookies = false
+cache = false
+limit = {MOST}
+timeout = {max(1, math.ceil(plan.timeout))}
+failures = 1000000
+"""
+
+
+def record_of(line: str, plan: Plan, number: int, now: float) -> ClientRecord | None:
+    """Return the request that a line of siege's is about, None for any other line; `now`, unix s, is its end."""
+    found = LINE.search(line)
+    if found is None:
+        return None
+    sent = now - float(found[2])
+    return ClientRecord(
+        case=plan.case,
+        id=f"{plan.case}-{number}",
+        user=None,
+        service_time=round(plan.service_time, 6),
+        intended=round(sent, 6),
+        sent=round(sent, 6),
+        done=round(now, 6),
+        status=int(found[1]),
+        bytes=int(found[3]),
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Return the exit code: 2 for a plan that siege cannot offer."""
+    try:
+        (path,) = arguments
+        plan = msgspec.json.decode(Path(path).read_bytes(), type=Plan)
+        reason = why_impossible(plan)
+        if reason is not None:
+            raise LabError(reason)
+    except (LabError, ValueError, OSError) as error:
+        sys.stderr.write(f"siege: {error}\n")
+        return 2
+    settings = Path(plan.client_log).with_suffix(".siegerc")
+    settings.write_text(settings_text(plan))
+    start = time.time()
+    since = start + plan.warmup
+    announce(plan, since)
+    records: list[ClientRecord] = []
+    encode = msgspec.json.Encoder().encode
+    with (
+        Path(plan.client_log).open("wb") as log,
+        subprocess.Popen(siege_command(plan, settings), stdout=subprocess.PIPE, text=True, errors="replace") as siege,
+    ):
+        for line in siege.stdout or ():
+            record = record_of(line, plan, len(records), time.time())
+            if record is not None:
+                records.append(record)
+                log.write(encode(record) + b"\n")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    window = Window(round(since, 6), round(since + plan.duration, 6))
+    cpu = (used.ru_utime + used.ru_stime) / (time.time() - start)
+    summary = summary_of(plan, window, records=records, dropped=[], loop_lag=[], cpu=cpu)
+    Path(plan.summary).write_bytes(msgspec.json.encode(summary))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""Where the house's own files are: inside an installed wheel, or in the folders of a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sojourn_lab.errors import LabError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+# A wheel carries copies inside the package (see pyproject.toml); a checkout keeps each folder where a reader
+# looks for it.
+_IN_CHECKOUT = {
+    "nginx": _PACKAGE.parents[1] / "nginx",
+    "scenarios": _PACKAGE.parent / "scenarios",
+    "backend": _PACKAGE.parent / "backend",
+    "playbooks": _PACKAGE.parent / "playbooks",
+    "k6": _PACKAGE.parent / "k6",
+    "recipes": _PACKAGE.parents[1] / "docs" / "how-to",
+    "middleware": _PACKAGE.parents[1] / "collector" / "middleware",
+    "vector": _PACKAGE.parents[1] / "collector" / "vector",
+}
+
+
+def resource_file(folder: str, *parts: str) -> Path:
+    """Path of one of the house's files or folders: `resource_file("nginx", "sojourn.conf")`.
+
+    `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `recipes` (how-to pages with code that the lab
+    runs), `vector` (of which a wheel has requests.yaml and its programs) or (in a checkout only) `middleware`.
+    Raises LabError, naming both places, when neither holds it.
+    """
+    packaged = _PACKAGE.joinpath(folder, *parts)
+    if packaged.exists():
+        return packaged
+    if folder not in _IN_CHECKOUT:
+        raise LabError(f"the house has no folder {folder!r}")
+    in_checkout = _IN_CHECKOUT[folder].joinpath(*parts)
+    if in_checkout.exists():
+        return in_checkout
+    raise LabError(f"{'/'.join((folder, *parts))} is missing: neither {packaged} nor {in_checkout} exists")

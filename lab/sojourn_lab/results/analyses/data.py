@@ -1,0 +1,78 @@
+"""What an analysis of a case is given, and how it is found by its name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sojourn_lab.load.plan import ClientRecord, Summary
+from sojourn_lab.results.analyses.recorded import Recorded
+from sojourn_lab.scenario.case import Case
+from sojourn_lab.scenario.schema import Scenario
+from sojourn_lab.scenario.topology import Topology
+
+if TYPE_CHECKING:
+    import polars as pl
+    from sojourn import Requests
+
+
+@dataclass(frozen=True)
+class CaseData:
+    """One case of one round, measured.
+
+    Attributes:
+        name: what `service` is in the log.
+        since, until: the measured window, unix s.
+        folder: of the run: `folder / "access.jsonl"` and the other files are in it.
+        spans: the files of spans of all the run.
+        requests: the log of the run, read.
+        summary, client_log: what the generator says.
+        recorded: packets and samples of the kernel, where there are some.
+    """
+
+    scenario: Scenario
+    case: Case
+    topology: Topology
+    name: str
+    since: float
+    until: float
+    folder: Path
+    spans: Sequence[Path]
+    requests: Requests
+    summary: Summary
+    client_log: Path
+    recorded: Recorded | None = None
+
+    @cached_property
+    def records(self) -> list[ClientRecord]:
+        """The client's records of the case, warm-up included."""
+        decoder = msgspec.json.Decoder(ClientRecord)
+        return [decoder.decode(line) for line in self.client_log.read_bytes().splitlines()]
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """The split rows (`SplitResult.rows`) of the case in its window, by arrival at nginx."""
+        return self.rows_between(self.since, self.until)
+
+    def rows_between(self, since: float | None = None, until: float | None = None) -> pl.DataFrame:
+        """The split rows of the case between two unix instants; of the whole case without them."""
+        from sojourn.analyses.split.run import split_requests  # noqa: PLC0415 - brings Polars
+
+        found = split_requests(self.requests, since=since, until=until, where={"service": self.name}).rows
+        return found.collect()
+
+
+def case_figures(name: str, data: CaseData) -> dict[str, Any]:
+    """Return what the analysis `name` finds: plain values, as JSON has them.
+
+    The module `sojourn_lab.results.analyses.<name>` has `figures(data: CaseData) -> dict[str, Any]`.
+    """
+    module = importlib.import_module(f"sojourn_lab.results.analyses.{name}")
+    found: dict[str, Any] = module.figures(data)
+    return found

@@ -1,0 +1,68 @@
+"""Each route by itself: what its requests waited and were served, and who held the workers they waited for.
+
+    by.<route>       requests, and response_time, queueing_delay and service_time (s: mean, p50, p90, p99, p999, max) of
+                     those that arrived in the window
+    waits.<route>    of the whole case, warm-up included, because who waits at the beginning of the window waits for
+                     those before it: `waited` (s) and, as shares of it, `dispatch`, `imbalance`, `blamed.<route>` and
+                     `unknown` (somebody whose app did not say how long it worked), by the accounts of
+                     `sojourn blame`
+
+A route that waited for nobody has no shares.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sojourn_lab.load.generator.summary import quantiles_of
+from sojourn_lab.results.analyses.data import CaseData
+
+if TYPE_CHECKING:
+    import polars as pl
+    from sojourn.analyses.blame.analysis import BlameResult
+
+MEASURES = {"response_time": "request_time", "queueing_delay": "queueing_delay", "service_time": "service_time"}
+
+
+def figures(data: CaseData) -> dict[str, Any]:
+    """Return the figures of the case; see the module."""
+    from sojourn.analyses.blame.analysis import blame  # noqa: PLC0415 - brings Polars
+
+    whole = data.rows_between().lazy()
+    return {"by": by_route(data.rows), "waits": waits_of(blame(whole, by="route"))}
+
+
+def by_route(rows: pl.DataFrame) -> dict[str, Any]:
+    """Return the distributions of every route in split rows; requests without a route are not among them."""
+    found: dict[str, Any] = {}
+    for (route,), group in rows.group_by("route", maintain_order=True):
+        if route is None:
+            continue
+        told = {
+            name: msgspec.to_builtins(quantiles_of(group[column].drop_nulls())) for name, column in MEASURES.items()
+        }
+        found[str(route)] = {"requests": len(group), **told}
+    return dict(sorted(found.items()))
+
+
+def waits_of(found: BlameResult) -> dict[str, Any]:
+    """Return, for every route, what it waited (s) and whose account that goes to (shares of it)."""
+    seconds = {(row["victim"], row["culprit"]): row["seconds"] for row in found.matrix.to_dicts()}
+    culprits = sorted({culprit for _, culprit in seconds if culprit is not None})
+    waits = {}
+    for row in found.victims.to_dicts():
+        name, waited = row["victim"], row["waited"]
+
+        def share(part: float, waited: float = waited) -> float | None:
+            return part / waited if waited > 0.0 else None
+
+        waits[name] = {
+            "waited": waited,
+            "dispatch": share(row["dispatch"]),
+            "imbalance": share(row["imbalance"]),
+            "unknown": share(seconds.get((name, None), 0.0)),
+            "blamed": {culprit: share(seconds.get((name, culprit), 0.0)) for culprit in culprits},
+        }
+    return waits

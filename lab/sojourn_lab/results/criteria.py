@@ -1,0 +1,148 @@
+"""Judging a run by what its scenario wrote down beforehand."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+from sojourn.model.formatting import percent
+
+from sojourn_lab.results.metric_units import metric_text
+from sojourn_lab.results.run_schema import CaseResult, ContrastResult, CriterionResult, PredictionResult
+from sojourn_lab.scenario.schema import Criterion
+
+Figures = Callable[[str], float | None]
+"""From a path to the number there, None where there is none."""
+
+
+def number_at(path: str, result: Any) -> float | None:
+    """Return the number (a truth value counts as 1 or 0) at a dotted path, None where there is none.
+
+    A key that holds dots itself, or the number of an entry of a list, may be one of the steps.
+    """
+    found = value_at(path, result)
+    return float(found) if isinstance(found, int | float) else None
+
+
+def value_at(path: str, result: Any) -> Any:
+    """Return what lies at a dotted path, None where nothing does."""
+    if not path:
+        return result
+    key, _, rest = path.partition(".")
+    if isinstance(result, list):
+        return value_at(rest, result[int(key)]) if key.isdecimal() and int(key[:10]) < len(result) else None
+    if not isinstance(result, dict):
+        return None
+    if key in result:
+        return value_at(rest, result[key])
+    # A route or a quantile may have a dot in its name: the longest key that fits.
+    longer = [name for name in result if isinstance(name, str) and (path == name or path.startswith(f"{name}."))]
+    return value_at(path[len(name) + 1 :], result[name]) if (name := max(longer, key=len, default="")) else None
+
+
+def by_base(cases: Sequence[CaseResult]) -> dict[str, list[Any]]:
+    """Return the plain values of every round of each case, by the scenario's name for it."""
+    rounds: dict[str, list[Any]] = {}
+    for case in cases:
+        rounds.setdefault(case.base or case.name, []).append(msgspec.to_builtins(case))
+    return rounds
+
+
+def median_at(path: str, rounds: Sequence[Any]) -> float | None:
+    """Return the median of the numbers at a path over the rounds; None if any round has none."""
+    found = [number_at(path, each) for each in rounds]
+    known = [value for value in found if value is not None]
+    return statistics.median(known) if known and len(known) == len(found) else None
+
+
+def judged_criteria(
+    criteria: list[Criterion],
+    cases: Sequence[CaseResult],
+    predictions: Sequence[PredictionResult] = (),
+    contrasts: Sequence[ContrastResult] = (),
+) -> list[CriterionResult]:
+    """Return every criterion in every case, prediction or contrast it is meant for.
+
+    One that none matches has failed: it was written down and nothing could show it. Cases that say they were skipped,
+    and contrasts with one of them, are not judged; `lessons_of` tells of them.
+    """
+    of_cases = by_base(cases)
+    of_predictions = {each.change: [msgspec.to_builtins(each)] for each in predictions}
+    of_contrasts = {each.name: [msgspec.to_builtins(each)] for each in contrasts}
+    judged: list[CriterionResult] = []
+    for criterion in criteria:
+        if criterion.predictions is not None:
+            results, pattern, what = of_predictions, criterion.predictions, "prediction"
+        elif criterion.contrasts is not None:
+            results, pattern, what = of_contrasts, criterion.contrasts, "contrast"
+        else:
+            results, pattern, what = of_cases, criterion.cases, "case"
+        meant = [name for name in results if fnmatchcase(name, pattern)]
+        judged += [_judged(criterion, name, results[name], of_cases) for name in meant if not skipped(results[name])]
+        if not meant:
+            bound = f"no {what} is called {pattern}"
+            judged.append(CriterionResult(criterion.name, "", criterion.metric, bound, None, False))
+    return judged
+
+
+def skipped(rounds: Sequence[Any]) -> str:
+    """Return why a case, or one of a contrast, was not measured in any round; empty when it was."""
+    reasons = [value_at("figures.skipped", each) or value_at("skipped", each) or None for each in rounds]
+    return str(reasons[0]) if reasons and all(isinstance(reason, str) for reason in reasons) else ""
+
+
+def expected_voids(expected: Collection[str], cases: Sequence[CaseResult]) -> list[CriterionResult]:
+    """Return, for every round of the scenario's cases named, whether it was void, as the scenario says it must be."""
+    name = "the generator was the bottleneck, as the scenario expects"
+    return [
+        CriterionResult(name, case.name, "void", "void", float(len(case.void)), bool(case.void))
+        for case in cases
+        if case.base in expected
+    ]
+
+
+def _judged(
+    criterion: Criterion, name: str, rounds: Sequence[Any], cases: Mapping[str, Sequence[Any]]
+) -> CriterionResult:
+    def figure(path: str) -> float | None:
+        case, colon, rest = path.partition(":")
+        return median_at(rest, cases.get(case, ())) if colon else median_at(path, rounds)
+
+    value = figure(criterion.metric)
+    bound, passed = _comparison(criterion, value, figure)
+    return CriterionResult(criterion.name, name, criterion.metric, bound, value, passed)
+
+
+def _comparison(criterion: Criterion, value: float | None, figure: Figures) -> tuple[str, bool]:
+    """Return the bound in words and whether the value keeps it; a value that is no number keeps none."""
+    known = math.nan if value is None else value
+
+    def said(wanted: float | None) -> str:
+        return metric_text(criterion.metric, [wanted], criterion.name)
+
+    def bound_of(told: float | str) -> float | None:
+        found = figure(told) if isinstance(told, str) else told
+        return None if found is None else found * criterion.times
+
+    def words(kind: str, told: float | str, wanted: float | None) -> str:
+        if not isinstance(told, str):
+            return f"{kind} {said(wanted)}"
+        times = "" if criterion.times == 1.0 else f"{criterion.times:g} times "
+        return f"{kind} {times}{told}, which " + ("has no value" if wanted is None else f"is {said(wanted)}")
+
+    for kind, told in (("below", criterion.below), ("above", criterion.above), ("exactly", criterion.equals)):
+        if told is None:
+            continue
+        wanted = bound_of(told)
+        limit = math.nan if wanted is None else wanted
+        kept = {"below": known < limit, "above": known > limit, "exactly": known == limit}[kind]
+        return words(kind, told, wanted), kept
+    within, of = criterion.within or 0.0, criterion.of if criterion.of is not None else math.nan
+    wanted = bound_of(of)
+    if wanted is None:
+        return f"within {percent(within)} of {of}, which has no value", False
+    return f"within {percent(within)} of {said(wanted)}", abs(known - wanted) <= within * abs(wanted)

@@ -1,0 +1,192 @@
+"""report.html of a run: its cases in a picture, the finding, the figures, the split of each case, the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sojourn.model.formatting import counted, duration
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.results.analyses.recorded import Recorded
+from sojourn_lab.results.criteria import by_base
+from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences
+from sojourn_lab.results.rows import (
+    CRITERIA,
+    Rows,
+    contrast_rows,
+    criteria_rows,
+    prediction_rows,
+    reference_rows,
+    result_rows,
+    result_words,
+)
+from sojourn_lab.results.run_schema import Run, seconds_between
+
+if TYPE_CHECKING:
+    from sojourn import Requests
+    from sojourn.analyses.split.result import SplitResult
+    from sojourn.present.section import Section, Table
+
+MOST_KERNELS = 12
+"""Sets of servers whose queues the report shows, the first ones; kernel.jsonl has them all."""
+
+
+def write_report(
+    run: Run, requests: Requests | None, folder: Path, *, name: str, recorded: Recorded | None = None
+) -> None:
+    """Write report.html into the run's folder; LabError if that fails. `name` is the folder's final name.
+
+    A run of one case has the whole split of its log. Several cases are several loads: each has its own split and audit,
+    and there are none of all of them together.
+    """
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
+    from sojourn.report.html import write_html  # noqa: PLC0415
+
+    from sojourn_lab.results.case_picture import case_picture  # noqa: PLC0415
+
+    try:
+        several = len(by_base(run.cases)) > 1
+        result = None if requests is None else split_requests(requests, by=("service", "upstream"))
+        if result is not None:
+            result.names = (name,)
+        splits = {} if requests is None or not several else case_splits(run, requests)
+        picture = case_picture(run, splits)
+        sections = [] if recorded is None else recorded_sections(run, recorded, result)
+        write_html(
+            None if several else result,
+            folder / "report.html",
+            title=run.scenario.title,
+            lead=run_section(run),
+            opening=() if picture is None else (picture,),
+            sections=[*sections, *case_sections(splits), about_section(run), *reference_sections(run)],
+        )
+    except Exception as error:
+        raise LabError(f"the report of the run failed: {type(error).__name__}: {error}") from error
+
+
+def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
+    """Return the splits of every case's measured windows, one of each round; without cases that have no request."""
+    from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
+
+    splits: dict[str, list[SplitResult]] = {}
+    for case in run.cases:
+        since, until = (datetime.fromisoformat(each).timestamp() for each in (case.window.since, case.window.until))
+        result = split_requests(requests, since=since, until=until, where={"service": case.name})
+        if result.requests:
+            result.names = (case.name,)
+            splits.setdefault(case.base or case.name, []).append(result)
+    return splits
+
+
+def case_sections(splits: Mapping[str, Sequence[SplitResult]]) -> list[Section]:
+    """Return one section that holds the split and the audit of each case, of its first round where it has several."""
+    from sojourn.analyses.split.section import split_section  # noqa: PLC0415
+    from sojourn.present.section import Section  # noqa: PLC0415
+
+    inner = tuple(
+        replace(split_section(rounds[0]), key=f"case-{number}", title=name, pictures=())
+        for number, (name, rounds) in enumerate(splits.items(), 1)
+    )
+    sentence = "Each case has a load of its own, so each has a split and an audit of its own."
+    return [Section(key="each", title="Case by case", sentence=sentence, inner=inner)] if inner else []
+
+
+def reference_sections(run: Run) -> list[Section]:
+    """Return the comparison with the scenario's reference; none where it has no figures and no note.
+
+    Where the scenario has columns of its own, the reference's figures are in them, and the section has no table.
+    """
+    from sojourn.present.section import Section  # noqa: PLC0415
+
+    about = run.scenario
+    rows = reference_rows(run)
+    # The table has the figures of the sentences of each case, so the reference's note alone is shown.
+    if about.reference_note:
+        texts = SENTENCE_END.split(about.reference_note)
+    elif rows[1]:
+        texts = reference_sentences(about, run.cases) or [
+            f"The {about.reference_name} has figures for {counted(len(rows[1]), 'mean')}."
+        ]
+    elif about.reference:
+        texts = [f"Figures in ( ) are the {about.reference_name}'s."]
+    else:
+        return []
+    if about.reference_source:
+        texts.append(f"Source of the {about.reference_name}'s figures: {about.reference_source}.")
+    return [
+        Section(
+            key="reference",
+            title=f"Beside the {about.reference_name}",
+            sentence=texts[0],
+            measures=" ".join(texts[1:]),
+            tables=(_table("", rows, 2),) if rows[1] else (),
+        )
+    ]
+
+
+def recorded_sections(run: Run, recorded: Recorded, result: SplitResult | None) -> list[Section]:
+    """Return what the packets of the whole run tell, and the kernel for each set of servers; of what was recorded."""
+    from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
+    from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
+
+    sections = [wire_section(recorded.wire(result))] if recorded.captures and result is not None else []
+    several = recorded.by_servers()
+    for number, samples in enumerate(several[:MOST_KERNELS], 1):
+        kernel = recorded.kernel(samples)
+        if kernel is None:
+            continue
+        section = kernel_section(kernel)
+        if len(several) > 1:
+            names = ", ".join(cases_between(run, samples[0].time, samples[-1].time))
+            title = f"{section.title}: {names}" if names else section.title
+            section = replace(section, key=f"{section.key}-{number}", title=title)
+        sections.append(section)
+    return sections
+
+
+def cases_between(run: Run, since: float, until: float) -> list[str]:
+    """Return the cases whose windows begin between two instants, unix s."""
+    begins = {case.name: datetime.fromisoformat(case.window.since).timestamp() for case in run.cases}
+    return [name for name, begin in begins.items() if since <= begin <= until]
+
+
+def run_section(run: Run) -> Section:
+    """Return the run itself: the finding, its figures, and what was written down beforehand."""
+    from sojourn.present.section import Section  # noqa: PLC0415
+
+    tables = [_table(f"Measured: {words}" if (words := result_words(run)) else "Measured", result_rows(run))]
+    tables += [_table("Compared over the rounds", contrast_rows(run))] if run.contrasts else []
+    tables += [_table("Predicted, then made: response time, ms", prediction_rows(run), 2)] if run.predictions else []
+    tables += [_table(CRITERIA, criteria_rows(run), 3)] if run.criteria else []
+    finding, *more = findings(run) or [run.scenario.question]
+    return Section(
+        key="run",
+        title=run.scenario.title,
+        sentence=f"{outcome(run)} {finding}" if run.void else f"{finding} {outcome(run)}",
+        measures=" ".join(more),
+        failures=(*(f"Void: {reason}" for reason in run.void_reasons), *filter(None, [run.advice]), *run.faults),
+        tables=tuple(tables),
+    )
+
+
+def about_section(run: Run) -> Section:
+    """Return when the run was made and how long it took."""
+    from sojourn.present.section import Section  # noqa: PLC0415
+
+    begun, took = run.started[:19].replace("T", " "), seconds_between(run.started, run.finished)
+    sentence = (
+        f"Begun {begun} UTC, done in {duration(took)}, of which {duration(run.spin_up)} to start everything and"
+        f" {duration(run.tear_down)} to stop it."
+    )
+    return Section(key="about", title="The run", sentence=sentence, measures=run.scenario.shows)
+
+
+def _table(title: str, rows: Rows, text_columns: int = 1) -> Table:
+    from sojourn.present.section import Table  # noqa: PLC0415
+
+    headings, cells = rows
+    return Table(tuple(headings), tuple(tuple(row) for row in cells), title, text_columns, shown=len(cells))

@@ -1,0 +1,167 @@
+"""A run as rows of text, for a terminal and for its report alike: every function returns (headings, rows)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from sojourn.model.formatting import formatted, milliseconds
+
+from sojourn_lab.results.criteria import by_base, median_at, number_at, value_at
+from sojourn_lab.results.findings import formed
+from sojourn_lab.results.metric_units import ABSENT, metric_text
+from sojourn_lab.results.run_schema import CriterionResult, Run
+from sojourn_lab.scenario.schema import Column, Reference
+
+CRITERIA = "Criteria, written down before the run"
+LAW = "queueing by the law"
+UNITS = {"ms": ", ms", "s": ", s"}
+
+Rows = tuple[list[str], list[list[str]]]
+
+
+def result_rows(run: Run) -> Rows:
+    """Return the scenario's columns for every case; without any, its means beside the law's and the reference's."""
+    return figure_rows(run) if run.scenario.columns else mean_rows(run)
+
+
+def result_words(run: Run) -> str:
+    """Return what the figures of `result_rows` are: their unit, rounds, scale, and what stands beside them."""
+    rounds = sorted({len(each) for each in by_base(run.cases).values()})
+    several = [f"medians of {' or '.join(map(str, rounds))} rounds"] if rounds and rounds[-1] > 1 else []
+    scaled = [f"every duration times {run.scale:g}"] if run.scale != 1.0 else []
+    if not run.scenario.columns:
+        return ", ".join(["means in ms", *several, *scaled])
+    named = any(column.reference for column in run.scenario.columns) and any(case.reference for case in run.cases)
+    beside = [f"in ( ) the {run.scenario.reference_name}'s"] if named else []
+    return ", ".join([*several, *scaled, *beside])
+
+
+def figure_rows(run: Run) -> Rows:
+    """Return the scenario's columns: medians over the rounds, and in brackets what the reference has."""
+    columns = run.scenario.columns
+    headings = ["case", *(f"{each.title}{UNITS.get(each.shown, '')}" for each in columns)]
+    references = {case.base or case.name: case.reference for case in run.cases}
+    void = void_cases(run)
+    rows = []
+    for name, rounds in by_base(run.cases).items():
+        cells = [name + (" (void)" if name in void else "")]
+        for column in columns:
+            cell, beside = _shown(column, rounds), _beside(column, references[name])
+            cells.append(f"{cell} ({beside})" if beside else cell)
+        rows.append(cells)
+    return headings, rows
+
+
+def void_cases(run: Run) -> set[str]:
+    """Return the scenario's names of the cases that are void in any round."""
+    return {case.base or case.name for case in run.cases if case.void}
+
+
+def _shown(column: Column, rounds: list[Any]) -> str:
+    if column.shown == "text":
+        found = value_at(column.metric, rounds[0])
+        return ABSENT if found is None else str(found)
+    return figure_text(median_at(column.metric, rounds), column.shown)
+
+
+def _beside(column: Column, reference: Reference | None) -> str:
+    if reference is None or column.reference is None:
+        return ""
+    own = getattr(reference, column.reference, None)
+    found = own if isinstance(own, int | float) else reference.figures.get(column.reference)
+    return "" if found is None else figure_text(found, column.shown)
+
+
+def figure_text(value: float | None, shown: str) -> str:
+    """Return a figure as a cell shows it, its unit being in the heading."""
+    if value is None:
+        return ABSENT
+    if shown == "ms":
+        return milliseconds(value)
+    return f"{value:.3g}" if shown == "s" else formed(value, shown)
+
+
+def mean_rows(run: Run) -> Rows:
+    """Return the means of every case in milliseconds, with the law's queueing delay where a law gives one.
+
+    Of several rounds the median.
+    """
+    law = [LAW] if any(case.law for case in run.cases) else []
+    headings = ["case", "requests", "service", "queueing", *law, "response", "connect"]
+    void = void_cases(run)
+    rows = []
+    paths = [
+        "split.components.service_time.mean",
+        "split.components.queueing_delay.mean",
+        *(["law.queueing_delay"] if law else []),
+        "split.response_time.mean",
+        "split.components.connect.mean",
+    ]
+    for name, rounds in by_base(run.cases).items():
+        case = name + (" (void)" if name in void else "")
+        requests = figure_text(median_at("client.offered", rounds), "count")
+        rows.append([case, requests, *(milliseconds(median_at(path, rounds)) for path in paths)])
+    return headings, rows
+
+
+def reference_rows(run: Run) -> Rows:
+    """Return what the reference has beside what was measured and what the law gives, in ms.
+
+    There are no rows where the scenario has columns of its own, which name what the reference's figures stand beside.
+    """
+    rows = []
+    for case, rounds in by_base([] if run.scenario.columns else run.cases).items():
+        for name, path in (
+            ("service_time", "split.components.service_time.mean"),
+            ("queueing_delay", "split.components.queueing_delay.mean"),
+            ("response_time", "split.response_time.mean"),
+        ):
+            if (beside := number_at(f"reference.{name}", rounds[0])) is not None:
+                figures = [median_at(path, rounds), median_at(f"law.{name}", rounds), beside]
+                rows.append([case, name.replace("_", " "), *map(milliseconds, figures)])
+    return ["case", "mean, ms", "measured", "law", run.scenario.reference_name], rows
+
+
+def prediction_rows(run: Run) -> Rows:
+    """Return what was measured before each change, predicted, and measured after it, in milliseconds."""
+    rows = []
+    for each in run.predictions:
+        for name, figure in (("p50", each.p50), ("p99", each.p99)):
+            rows.append(
+                [
+                    each.change if name == "p50" else "",
+                    name,
+                    milliseconds(figure.before),
+                    "refused" if each.refused is not None else milliseconds(figure.predicted),
+                    milliseconds(figure.after),
+                    ABSENT if figure.error is None else formatted(figure.error, "+.1%"),
+                ]
+            )
+    return ["change", "", "before", "predicted", "after", "error"], rows
+
+
+def contrast_rows(run: Run) -> Rows:
+    """Return the contrasts: both figures, their ratio and its interval."""
+    rows = []
+    for each in run.contrasts:
+        interval = ABSENT if each.low is None or each.high is None else f"{each.low:.3f} to {each.high:.3f}"
+        figures = [metric_text(each.metric, [value]) for value in (each.a, each.b)]
+        rows.append([each.name, *figures, ABSENT if each.ratio is None else f"{each.ratio:.3f}", interval])
+    return ["contrast", "a", "b", "a / b", "95 % interval"], rows
+
+
+def criteria_rows(run: Run) -> Rows:
+    """Return one row per criterion written down beforehand; a failed one gets a row per case."""
+    rows = []
+    for name, group in groupby(run.criteria, key=lambda each: each.name):
+        judged = list(group)
+        failed = [each for each in judged if not each.passed]
+        if not failed:
+            rows.append([name, str(len(judged)), "passed", _measured(judged)])
+        rows += [[name, each.case, "failed", f"{_measured([each])}, wanted {each.bound}"] for each in failed]
+    return ["criterion", "cases", "result", "measured"], rows
+
+
+def _measured(judged: list[CriterionResult]) -> str:
+    return metric_text(judged[0].metric, [each.value for each in judged], judged[0].name)

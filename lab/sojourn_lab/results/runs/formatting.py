@@ -1,0 +1,151 @@
+"""A comparison of two runs in words and rows of text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sojourn.model.formatting import counted, formatted, milliseconds, percent
+
+from sojourn_lab.results.runs.comparison import FigureChange, RunComparison
+from sojourn_lab.results.runs.intervals import REQUEST_FIGURES
+from sojourn_lab.results.runs.setup import Difference
+
+NAMES = {
+    "split.response_time.mean": "mean response",
+    "split.response_time.p50": "p50 response",
+    "split.response_time.p99": "p99 response",
+    "split.components.queueing_delay.mean": "mean queueing",
+    "split.components.service_time.mean": "mean service",
+    "client.achieved_rate": "requests/s",
+    "client.failed": "failed requests",
+    "client.useful.share": "share served",
+}
+PARTS = ("split.components.queueing_delay.mean", "split.components.service_time.mean")
+"""What a response is made of: told before the response itself."""
+
+ABSENT = "–"
+TOLD = 3
+LONGEST = 40
+
+Rows = tuple[list[str], list[list[str]]]
+
+
+def verdict(compared: RunComparison) -> str:
+    """Return in one sentence what was changed between the runs, and what came of it."""
+    moved = [each for each in compared.setup if each.kind in ("scenario", "run")]
+    told = [_went(each) for each in moved[:TOLD]]
+    if len(moved) > TOLD:
+        told.append(f"{counted(len(moved) - TOLD, 'more setting was', 'more settings were')} changed")
+    versions = [each for each in compared.setup if each.kind == "versions"]
+    if not told:
+        told.append(f"only versions changed ({len(versions)})" if versions else "no setting was changed")
+    if compared.different:
+        told = [f"the scenario changed from {compared.different[0]} to {compared.different[1]}"]
+    between = f"Between {compared.a.label} and {compared.b.label} {', '.join(told)}"
+    return f"{between}; {_outcome(compared)}."
+
+
+def _outcome(compared: RunComparison) -> str:
+    if not compared.figures:
+        return "they have no case in common"
+    known = [each for each in compared.figures if each.beyond_noise]
+    for paths in (PARTS, REQUEST_FIGURES):
+        timed = [each for each in known if each.path in paths]
+        if timed:
+            return _said(max(timed, key=lambda each: abs(each.after - each.before)), compared)
+    if known:
+        return _said(max(known, key=lambda each: abs(each.change or 0.0)), compared)
+    judged = any(each.beyond_noise is not None for each in compared.figures)
+    return "nothing changed beyond noise" if judged else "no interval tells what changed from noise"
+
+
+def _said(figure: FigureChange, compared: RunComparison) -> str:
+    alike = sum(each.path == figure.path and bool(each.beyond_noise) for each in compared.figures)
+    where = "" if len(compared.cases) == 1 else f" in {figure.case}"
+    most = f", the most of {alike} cases in which it changed" if alike > 1 else ""
+    way = "rose" if figure.after > figure.before else "fell"
+    return f"{figure_name(figure.path)} {way} by {percent(abs(figure.change or 0.0))}{_interval(figure)}{where}{most}"
+
+
+def _interval(figure: FigureChange) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    return f" ({signed_percent(figure.low)} to {signed_percent(figure.high)})"
+
+
+def figure_name(path: str) -> str:
+    """Return what a figure is called."""
+    return NAMES.get(path, path.removeprefix("split.").removeprefix("components.").removeprefix("figures."))
+
+
+def signed_percent(share: float | None) -> str:
+    """Return a change as per cent with its sign, with one digit below ten; a dash for None."""
+    if share is None:
+        return ABSENT
+    value = share * 100.0
+    text = f"{formatted(value, '+.0f' if abs(value) >= 9.95 or value == 0.0 else '+.1f')} %"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def setting_text(value: Any) -> str:
+    """Return a setting in few characters."""
+    if isinstance(value, list) and len(value) > 6:
+        return f"{counted(len(value), 'value')}"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _went(difference: Difference) -> str:
+    return f"{difference.path} went {setting_text(difference.before)} → {setting_text(difference.after)}"
+
+
+def setup_rows(compared: RunComparison, *, every: bool) -> Rows:
+    """Return the settings that differ; without `every` not how they were asked for, which the settings show."""
+    shown = [each for each in compared.setup if every or each.kind != "changes"]
+    return ["set-up", "before", "after"], [
+        [each.path, setting_text(each.before), setting_text(each.after)] for each in shown
+    ]
+
+
+def figure_rows(compared: RunComparison, *, every: bool) -> Rows:
+    """Return the figures of the cases, in ms where they are of requests; without `every` none that is 0 in both."""
+    rows = []
+    last = ""
+    for each in compared.figures:
+        if not every and each.before == each.after == 0.0:
+            continue
+        timed = each.path in REQUEST_FIGURES
+        before, after = (milliseconds(value) if timed else _text(value) for value in (each.before, each.after))
+        beyond = ABSENT if each.beyond_noise is None else "yes" if each.beyond_noise else "no"
+        ends = ABSENT if each.low is None or each.high is None else f"{each.low + 1.0:.3g} to {each.high + 1.0:.3g}"
+        rows.append(
+            [
+                each.case if each.case != last else "",
+                figure_name(each.path),
+                before,
+                after,
+                ABSENT if each.change is None else f"{each.change + 1.0:.3g}",
+                ends,
+                beyond,
+            ]
+        )
+        last = each.case
+    return ["case", "figure", "before", "after", "ratio", "95 % interval", "changed"], rows
+
+
+def _text(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.4g}"
+
+
+def flip_rows(compared: RunComparison) -> Rows:
+    """Return the criteria that one run kept and the other did not."""
+    words = {True: "passed", False: "failed"}
+    rows = [[each.name, each.case, words[each.before], words[each.after]] for each in compared.flips]
+    return ["criterion", "case", "before", "after"], rows
+
+
+def machinery_sentence(compared: RunComparison) -> str:
+    """Return how long it took to start and to stop everything, in both."""
+    sides = compared.a.raw, compared.b.raw
+    up, down = ([_text(side.get(key)) for side in sides] for key in ("spin_up", "tear_down"))
+    return f"up in {up[0]} s, then {up[1]} s; down in {down[0]} s, then {down[1]} s"

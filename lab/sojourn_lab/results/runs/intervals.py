@@ -1,0 +1,126 @@
+"""How sure a change from one run to another is: over the rounds of a case, or over its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sojourn_lab.results.contrasts import ratio_with_interval
+from sojourn_lab.results.criteria import number_at, value_at
+from sojourn_lab.results.runs.archive import Recorded, cases_of
+from sojourn_lab.scenario.schema import LEAST_ROUNDS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import polars as pl
+
+REQUEST_FIGURES = (
+    "split.response_time.mean",
+    "split.response_time.p50",
+    "split.response_time.p99",
+    "split.components.queueing_delay.mean",
+    "split.components.service_time.mean",
+)
+"""Paths of the figures that requests.parquet gives an interval for."""
+
+LEAST_REQUESTS = 50
+"""Of fewer requests on either side no interval is made: a resample would be the same handful again."""
+
+LEAST_FOR_TAIL = 1_000
+"""Of fewer the slowest 1 % are a handful."""
+
+BEGINNING = datetime(2000, 1, 1)
+
+
+def interval_by_rounds(pairs: Sequence[tuple[float | None, float | None]]) -> tuple[float, float] | None:
+    """Return the ends of the 95 % interval of after / before - 1 over pairs of rounds.
+
+    None with fewer than three rounds, and where a figure is missing or not above 0.
+    """
+    ratios = [after / before for before, after in pairs if before and after and before > 0.0 and after > 0.0]
+    if len(ratios) < max(len(pairs), LEAST_ROUNDS):
+        return None
+    _, low, high = ratio_with_interval(ratios)
+    return None if low is None or high is None else (low - 1.0, high - 1.0)
+
+
+def interval_by_requests(
+    a: Recorded, b: Recorded, names_a: Sequence[str], names_b: Sequence[str]
+) -> tuple[dict[str, tuple[float, float]], str | None]:
+    """Return, by path, the ends of the 95 % interval of after - before (s), and why there are none if so.
+
+    Args:
+        a, b: the runs.
+        names_a, names_b: what their logs call the rounds of one case.
+    """
+    import polars as pl  # noqa: PLC0415 - takes its time to load
+
+    if not a.requests.is_file() or not b.requests.is_file():
+        return {}, None
+    try:
+        sides = [_requests(run, names) for run, names in ((a, names_a), (b, names_b))]
+        fewest = min(len(side) for side in sides)
+        if fewest < LEAST_REQUESTS:
+            return {}, f"no interval from {fewest} requests" if fewest else None
+        one, other = (_resampled(side, seed) for seed, side in enumerate(sides))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        return {}, f"requests.parquet cannot be compared: {str(error).splitlines()[0]}"
+    found = {
+        path: _ends(other[path] - one[path], _exactly(a, names_a, path), _exactly(b, names_b, path)) for path in one
+    }
+    return {path: ends for path, ends in found.items() if fewest >= LEAST_FOR_TAIL or not path.endswith("p99")}, None
+
+
+def _requests(run: Recorded, names: Sequence[str]) -> pl.DataFrame:
+    """Return the requests in the windows of a case's rounds, one round following the other without a gap."""
+    import polars as pl  # noqa: PLC0415
+    from sojourn.model.components import COMPONENTS  # noqa: PLC0415
+
+    columns = ["start", "request_time", "status", "route", *COMPONENTS]
+    rows = pl.scan_parquet(run.requests)
+    windows = {name: result for name, _, _, result in cases_of(run) if name in names}
+    rounds: list[pl.DataFrame] = []
+    offset = 0.0
+    for name in names:
+        since, until = (datetime.fromisoformat(value_at(f"window.{end}", windows[name])) for end in ("from", "to"))
+        inside = (pl.col("service") == name) & (pl.col("start") >= since) & (pl.col("start") < until)
+        moved = pl.lit(BEGINNING) + (pl.col("start") - since) + pl.duration(microseconds=round(offset * 1e6))
+        rounds.append(
+            rows.filter(inside).select(columns).with_columns(start=moved.dt.replace_time_zone("UTC")).collect()
+        )
+        offset += (until - since).total_seconds()
+    return pl.concat(rounds)
+
+
+def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.float64]]:
+    """Return each figure of the requests as they are, first, and of every resample."""
+    import numpy as np  # noqa: PLC0415
+    from sojourn.timeline.time_blocks import WINDOWS, blocks, quantiles_of, resampled_windows  # noqa: PLC0415
+
+    part = blocks(requests.lazy(), "route", [])
+    weights = np.vstack([np.ones((1, WINDOWS)), resampled_windows(seed)])
+    count = np.maximum(weights @ part.requests.sum(axis=1), 1e-12)
+
+    def mean(*components: str) -> npt.NDArray[np.float64]:
+        return weights @ np.sum([part.sums[name].sum(axis=1) for name in components], axis=0) / count
+
+    middle, tail = quantiles_of(part, weights, (0.5, 0.99)).T
+    found: Sequence[Any] = (mean(*part.sums), middle, tail, mean("connect", "queue"), mean("service_time"))
+    return dict(zip(REQUEST_FIGURES, found, strict=True))
+
+
+def _ends(spread: npt.NDArray[np.float64], before: float | None, after: float | None) -> tuple[float, float]:
+    """Return the interval around the exact change: bins blur resamples and what they are compared with alike."""
+    from sojourn.analyses.compare.change import change_of  # noqa: PLC0415
+
+    exact = float(spread[0]) if before is None or after is None else after - before
+    found = change_of(0.0, exact, spread)
+    return found.low, found.high
+
+
+def _exactly(run: Recorded, names: Sequence[str], path: str) -> float | None:
+    """Return the figure of the split itself, where there is one round; the pooled rounds have none in the record."""
+    found = [number_at(path, result) for name, _, _, result in cases_of(run) if name in names]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,153 @@
+"""The containers of one compose project: brought up, looked after, taken down, and nothing of them left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.runtime.compose import keeper
+from sojourn_lab.runtime.compose.engine import docker, environment, last_words
+from sojourn_lab.runtime.compose.project import STOP_S
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.process import Process
+
+UP_PATIENCE = 180.0
+DOWN_PATIENCE = 60.0
+_POLL_S = 0.02
+_LOOK_S = 1.0
+
+
+class Containers:
+    """A context: inside it the project of `file` may be brought up, and when it is left nothing of the project exists.
+
+    `members`: the services the run cannot do without; the first that ended is blamed.
+    What the containers say goes to `logs`.
+    """
+
+    def __init__(self, project: str, file: Path, members: Sequence[str], logs: Path, interrupts: Interrupts) -> None:
+        self._project = project
+        self._file = file
+        self._members = list(members)
+        self._logs = logs
+        self._interrupts = interrupts
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Containers:
+        with self._interrupts.shielded():
+            self._stack.enter_context(kept(self._project))
+            self._stack.callback(self._take_down)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._interrupts.shielded():
+            self._stack.close()
+
+    def _compose(self, *arguments: str) -> list[str]:
+        named = ["--file", str(self._file), "--project-name", self._project]
+        return ["compose", "--progress", "quiet", *named, *arguments]
+
+    def bring_up(self) -> None:
+        """Return when every container runs; LabError with what the engine or the first that fell said."""
+        command = ["docker", *self._compose("up", "--detach", "--wait", "--no-build")]
+        with self._interrupts.shielded():
+            up = Process(command, name="compose-up", folder=self._logs, env=environment())
+            up.start()
+            # Should it still run when the rest is taken down, it ends first: it would go on making containers.
+            self._stack.callback(up.stop)
+        if up.wait(UP_PATIENCE):
+            raise LabError(self.fallen() or f"the containers could not be started: {last_words(up.last_lines())}")
+
+    def _take_down(self) -> None:
+        with contextlib.suppress(LabError):
+            words = docker(*self._compose("logs", "--no-color", "--timestamps"))
+            (self._logs / "containers.log").write_text(words)
+        with contextlib.suppress(LabError):
+            down = self._compose("down", "--volumes", "--remove-orphans", "--timeout", str(STOP_S))
+            docker(*down, patience=DOWN_PATIENCE)
+        # Whatever compose could not, or was not able to say in time.
+        keeper.removed(self._project)
+
+    def name_of(self, service: str) -> str:
+        """Return the name of a service's container."""
+        return f"{self._project}-{service}"
+
+    def published(self, service: str, port: int) -> int:
+        """Return the port on this machine's loopback at which a service's port is."""
+        told = docker("port", self.name_of(service), f"{port}/tcp")
+        return int(told.splitlines()[0].rpartition(":")[2])
+
+    def fallen(self) -> str | None:
+        """Return which container ended, how and with what words; None when none did."""
+        for service in self._members:
+            try:
+                told = docker("inspect", "--format", "{{json .State}}", self.name_of(service))
+            except LabError:
+                continue  # it was never made, for which another is to blame
+            state = json.loads(told)
+            if state["Status"] in {"exited", "dead"}:
+                how = "beyond its memory limit" if state["OOMKilled"] else f"with exit code {state['ExitCode']}"
+                return f"the container of {service} ended {how}: {self._said_by(service) or 'it said nothing'}"
+        return None
+
+    def _said_by(self, service: str) -> str:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run(
+                ["docker", "logs", "--tail", "15", self.name_of(service)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=30.0,
+            )
+            return last_words(done.stdout)
+        return ""
+
+    def wait_until(self, holds: Callable[[], bool], patience: float, what: str) -> None:
+        """Return once `holds()`; LabError when a container has ended instead, or after `patience` seconds."""
+        deadline = time.monotonic() + patience
+        look = time.monotonic() + _LOOK_S
+        while not holds():
+            if time.monotonic() > look:
+                look = time.monotonic() + _LOOK_S
+                if (fallen := self.fallen()) is not None:
+                    raise LabError(fallen)
+            if time.monotonic() > deadline:
+                raise LabError(f"waited {patience:g} s for {what}")
+            time.sleep(_POLL_S)
+
+    def hang_up(self, service: str) -> None:
+        """Send a service's first process SIGHUP."""
+        docker("kill", "--signal", "HUP", self.name_of(service))
+
+    def processes(self, service: str) -> dict[int, str]:
+        """Return the processes of a service by their ids on the engine's machine, each with its command line."""
+        rows = [line.split(maxsplit=1) for line in docker("top", self.name_of(service), "-eo", "pid,args").splitlines()]
+        return {int(pid): words for pid, words in rows[1:]}
+
+    def said_inside(self, service: str, *command: str) -> str:
+        """Return what a command printed inside a service's container."""
+        return docker("exec", self.name_of(service), *command)
+
+
+@contextlib.contextmanager
+def kept(project: str) -> Iterator[None]:
+    """Have a program outlive this one that removes what is left of the project, unless the block ends in good order."""
+    guardian = subprocess.Popen(
+        [sys.executable, "-I", "-S", keeper.__file__, project],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
+            guardian.communicate(keeper.ALL_CLEAR.encode(), timeout=5.0)

@@ -1,0 +1,162 @@
+"""The Docker engine, asked through its own command, and what of ours is still in it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.measure.proc import GONE, stat_of
+from sojourn_lab.runtime.compose.keeper import PROJECT_LABEL, removed
+
+OWNER_LABEL = "sojourn.lab.owner"
+PATIENCE = 60.0
+"""Seconds that one command of docker may take; the engine answers in less than one."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that answers.
+
+    Attributes:
+        version: of the engine. compose: of the plugin.
+        processors: as many as a container may be given.
+        rootless: its root is the user who started it, and no other user of the host exists in it.
+    """
+
+    version: str
+    compose: str
+    processors: int
+    rootless: bool
+
+
+def image_named(part: str) -> str:
+    """Return the image of `app`, `nginx` or `tools`: what docker-compose.yml builds, or what the environment names.
+
+    The variables are SOJOURN_APP_IMAGE, SOJOURN_NGINX_IMAGE and SOJOURN_TOOLS_IMAGE.
+    """
+    return os.environ.get(f"SOJOURN_{part.upper()}_IMAGE") or f"sojourn-{part}:{importlib.metadata.version('sojourn')}"
+
+
+def docker(*arguments: str, patience: float = PATIENCE) -> str:
+    """Return what a docker command printed; LabError with its own words when it fails."""
+    words = f"docker {arguments[0]}"
+    try:
+        done = subprocess.run(
+            ["docker", *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=patience,
+            check=False,
+            env=environment(),
+            # Ctrl-C is for the lab, which then takes everything down.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LabError(f"docker cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{words}: no answer within {patience:g} s") from None
+    if done.returncode:
+        raise LabError(f"{words}: {last_words(done.stderr) or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """Return the environment without what would name another project or file to compose."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("COMPOSE_")}
+
+
+def last_words(text: str) -> str:
+    """Return the last line that says something."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def engine_here() -> Engine:
+    """Return the engine; LabError naming what is missing."""
+    if shutil.which("docker") is None:
+        raise LabError("docker is not installed: --runtime compose needs a Docker engine and its compose plugin")
+    try:
+        compose = docker("compose", "version", "--short").strip()
+    except LabError as error:
+        raise LabError(f"docker has no compose plugin ({error})") from None
+    try:
+        told = json.loads(docker("info", "--format", "{{json .}}"))
+    except (LabError, ValueError) as error:
+        raise LabError(f"no Docker engine answers ({error})") from None
+    if not told.get("ServerVersion"):
+        raise LabError(f"no Docker engine answers ({'; '.join(told.get('ServerErrors') or ['it says nothing'])})")
+    rootless = any("rootless" in option for option in told.get("SecurityOptions") or [])
+    return Engine(told["ServerVersion"], compose, max(1, int(told.get("NCPU") or 1)), rootless)
+
+
+def image_id(image: str) -> str | None:
+    """Return the id of an image the engine has; None when it has not."""
+    try:
+        return docker("image", "inspect", "--format", "{{.Id}}", image).strip()
+    except LabError as error:
+        if "No such image" in str(error):
+            return None
+        raise
+
+
+def image_ids(images: Sequence[str]) -> dict[str, str]:
+    """Return the ids of images; LabError naming the first that the engine does not have, and what makes it."""
+    found = {image: image_id(image) for image in images}
+    for image, known in found.items():
+        if known is None:
+            raise LabError(f"the Docker engine has no image {image}: `docker compose build` in a checkout makes it")
+    return {image: known for image, known in found.items() if known is not None}
+
+
+def owner_here() -> str:
+    """Return what marks things of this very process: host, boot, process id and when it started (clock ticks)."""
+    return f"{os.uname().nodename}|{_boot()}|{os.getpid()}|{_start_of(os.getpid())}"
+
+
+def owner_gone(owner: str) -> bool:
+    """Return whether the process that a mark names ran on this host and runs no more."""
+    host, _, rest = owner.partition("|")
+    found = re.fullmatch(r"([^|]*)\|(\d+)\|(\d*)", rest)
+    if host != os.uname().nodename or found is None:
+        return False  # another machine's, which may use the same engine
+    return found[1] != _boot() or found[3] != _start_of(int(found[2]))
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _start_of(pid: int) -> str:
+    try:
+        return str(stat_of(pid).start)
+    except GONE:
+        return ""
+
+
+def remove_leftovers() -> list[str]:
+    """Remove what runs left whose lab was killed, and return the names of their projects."""
+    gone = set()
+    for kind in (["ps", "--all"], ["network", "ls"]):
+        listed = docker(
+            *kind,
+            *("--filter", f"label={OWNER_LABEL}"),
+            *("--format", f'{{{{.Label "{PROJECT_LABEL}"}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}'),
+        )
+        for line in listed.splitlines():
+            project, _, owner = line.partition("\t")
+            if project and owner_gone(owner):
+                gone.add(project)
+    for project in gone:
+        removed(project)
+    return sorted(gone)

@@ -1,0 +1,137 @@
+"""Which containers a topology needs: app servers, and an nginx in front of each tier of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sojourn_lab.runtime.proxy import Upstreams
+from sojourn_lab.runtime.tier import copy_settings, plain, service_names
+from sojourn_lab.scenario.topology import Dependency, Mirror, Topology, changed
+
+APP_PORT, HTTP_PORT, CONTROL_PORT = 8000, 8080, 8081
+LOGS = "/lab/log"
+SPANS = "/lab/spans"
+MAIN, DEPENDENCY, DARK = "nginx", "nginx-dependency", "nginx-dark"
+
+DARK_UPSTREAM = "lab_dark_front"
+"""What nginx calls the one it mirrors to: a name in a proxy_pass with variables must be an upstream's."""
+
+
+@dataclass(frozen=True)
+class AppService:
+    """One app server in a container: the name of its service, what it is, and more variables for the app."""
+
+    name: str
+    topology: Topology
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """Host and port, as nginx finds it by the project's own name service."""
+        return f"{self.name}:{APP_PORT}"
+
+
+@dataclass(frozen=True)
+class Front:
+    """An nginx in a container.
+
+    Attributes:
+        name: of its service. topology: what it is told of. upstreams: who is behind it.
+        log: the name of its access log. answers: of its log of answers; None: it has none.
+    """
+
+    name: str
+    topology: Topology
+    upstreams: Upstreams
+    log: str
+    answers: str | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All there is: the nginx that is asked from outside, those of other tiers, and the app servers of all tiers."""
+
+    main: Front
+    behind: list[Front]
+    apps: list[AppService]
+
+    @property
+    def fronts(self) -> list[Front]:
+        """Every nginx, the one that is asked from outside first."""
+        return [self.main, *self.behind]
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Where each nginx and each app server listens, by service."""
+        return {**{each.name: HTTP_PORT for each in self.fronts}, **{each.name: APP_PORT for each in self.apps}}
+
+    @property
+    def logs(self) -> list[str]:
+        """The names of all logs that the nginxes write, answers included."""
+        return [name for each in self.fronts for name in (each.log, each.answers) if name is not None]
+
+
+def parts_of(topology: Topology) -> Parts:
+    """Return the containers of a topology."""
+    behind: list[Front] = []
+    others: list[AppService] = []
+    asks: dict[str, str] = {}
+    beside: dict[str, str] = {}
+    if topology.dependency is not None:
+        front, servers = dependency_tier(topology, topology.dependency)
+        behind, others = [*behind, front], [*others, *servers]
+        asks = {"LAB_DEPENDENCY": f"http://{front.name}:{HTTP_PORT}"}
+    if topology.mirror is not None:
+        front, servers = dark_tier(topology, topology.mirror)
+        behind, others = [*behind, front], [*others, *servers]
+        beside = {"LAB_ANSWERS": "1"}
+
+    def named(name: str, own: Topology, slowdown: float = 1.0) -> AppService:
+        # All instances of the app are one service to whoever follows a request through the tiers.
+        service = service_names("app", name) if asks else {}
+        slower = {"LAB_SLOWDOWN": repr(slowdown)} if slowdown != 1.0 else {}
+        return AppService(name, own, {**slower, **beside, **asks, **service})
+
+    count = topology.backends + topology.standby
+    factors = [*topology.slowdown, *[1.0] * count]
+    own = [named(f"backend-{n + 1}", topology, factors[n]) for n in range(count)]
+    pools = {
+        pool.name: [
+            named(f"{pool.name}-{n + 1}", changed(topology, workers=pool.workers)) for n in range(pool.backends)
+        ]
+        for pool in topology.pools
+    }
+    addresses = [app.address for app in own]
+    upstreams = Upstreams(
+        own=addresses[: topology.backends],
+        standby=addresses[topology.backends :],
+        pools={name: [app.address for app in members] for name, members in pools.items()},
+        mirror=DARK_UPSTREAM if topology.mirror is not None else None,
+        answers=f"{LOGS}/answers.jsonl" if topology.mirror is not None else None,
+    )
+    main = Front(MAIN, topology, upstreams, "access.jsonl", "answers.jsonl" if topology.mirror is not None else None)
+    return Parts(main, behind, [*own, *(app for members in pools.values() for app in members), *others])
+
+
+def dependency_tier(topology: Topology, wanted: Dependency) -> tuple[Front, list[AppService]]:
+    """Return the tier behind the app; the lock of its app servers is one file, which they all see."""
+    own = plain(topology, backends=wanted.backends, workers=wanted.workers, backlog=wanted.backlog)
+    lock = {"LAB_LOCK": f"{SPANS}/dependency.lock"} if wanted.lock else {}
+    servers = [
+        AppService(name, own, {**lock, **service_names("dependency", name)})
+        for name in (f"dependency-{n + 1}" for n in range(wanted.backends))
+    ]
+    return Front(DEPENDENCY, own, upstreams_of(servers), "dependency.jsonl"), servers
+
+
+def dark_tier(topology: Topology, wanted: Mirror) -> tuple[Front, list[AppService]]:
+    """Return the app servers that get copies of requests."""
+    own = plain(topology, backends=wanted.backends, workers=wanted.workers)
+    servers = [AppService(f"dark-{n + 1}", own, copy_settings(wanted)) for n in range(wanted.backends)]
+    return Front(DARK, own, upstreams_of(servers), "dark.jsonl", "dark-answers.jsonl"), servers
+
+
+def upstreams_of(servers: list[AppService]) -> Upstreams:
+    """Return the upstreams of a tier that has nothing else."""
+    return Upstreams(own=[server.address for server in servers])

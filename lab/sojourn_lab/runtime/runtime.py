@@ -1,0 +1,243 @@
+"""The process runtime: nginx, the app servers and the sampler of one run, up and always down again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, Protocol, Self
+
+from sojourn_lab.errors import LabError
+from sojourn_lab.measure.listen import ListenSampler
+from sojourn_lab.runtime.backends import HOST, Backend, started_backend
+from sojourn_lab.runtime.half_open import HalfOpen
+from sojourn_lab.runtime.interrupts import Interrupts
+from sojourn_lab.runtime.lifecycle import Lifecycle
+from sojourn_lab.runtime.namespace import network_namespace, own_namespace
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.runtime.proxy import Upstreams, http_text, server_text
+from sojourn_lab.runtime.servers.location import stamp_by_doctor
+from sojourn_lab.runtime.servers.table import SERVERS
+from sojourn_lab.runtime.tier import Tier, dependency_tier, mirror_tier, service_names
+from sojourn_lab.scenario.case import Action
+from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology, changed
+
+
+class AppServer(Protocol):
+    """An app server of a runtime, wherever it runs."""
+
+    @property
+    def name(self) -> str:
+        """What its spans call it: `backend-1`."""
+
+    @property
+    def spans(self) -> Path | None:
+        """Where its spans are; None: it writes none."""
+
+
+class Runtime(Protocol):
+    """Where the parts of a run run: a context, ready when entered, gone when left.
+
+    `url`: where the proxy answers. Seconds: `spin_up`, `tear_down`. `versions`: of what does not run on this machine
+    itself, for the run's record.
+    """
+
+    spin_up: float
+    tear_down: float
+    versions: dict[str, str]
+
+    @property
+    def kind(self) -> Literal["process", "compose", "external"]:
+        """Processes of this machine, containers, or a URL behind which somebody else's servers are."""
+
+    @property
+    def backends(self) -> Sequence[AppServer]:
+        """All app servers, those behind the app too, in the order of their start."""
+
+    @property
+    def url(self) -> str:
+        """Where the proxy answers; empty before it is up."""
+
+    def settle(self, deadline: float) -> None:
+        """Return when every backend answers again, so that no case inherits the work of the one before."""
+
+    def started(self, command: list[str], name: str) -> Process:
+        """Return a process of this run, started; it is stopped with the rest if it has not ended by then."""
+
+    def perform(self, action: Action) -> None:
+        """Do it, now; returns when nginx works by it. LabError where it cannot be done."""
+
+    def __enter__(self) -> Self:
+        """Start everything."""
+
+    def __exit__(self, *_: object) -> None:
+        """Stop everything."""
+
+
+class RuntimeMaker(Protocol):
+    """What makes a runtime for a topology; see `ProcessRuntime` for the arguments."""
+
+    def __call__(
+        self, topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
+    ) -> Runtime:
+        """Return it, not entered yet."""
+
+
+def process_runtime(
+    topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
+) -> Runtime:
+    """Return a runtime in which the parts are processes of this machine."""
+    return ProcessRuntime(topology, folder, logs, interrupts, nginx_in=nginx_in)
+
+
+def runtime_maker(name: Literal["process", "compose"]) -> RuntimeMaker:
+    """Return what makes a runtime of that name."""
+    if name == "process":
+        return process_runtime
+    from sojourn_lab.runtime.compose import compose_runtime  # noqa: PLC0415 - only where it is asked for
+
+    return compose_runtime
+
+
+class ProcessRuntime(Lifecycle):
+    """A context in which the topology runs, as processes of this machine.
+
+    The folder gets nginx/ (unless `nginx_in` says where else), access.jsonl,
+    listen.jsonl, both after what is in them already, and logs/.
+    """
+
+    kind: Literal["process", "compose"] = "process"
+
+    def __init__(
+        self, topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
+    ) -> None:
+        super().__init__(logs, interrupts)
+        self._topology = topology
+        self._nginx_in = nginx_in or folder
+        self.access_log = folder / "access.jsonl"
+        self.listen_log = folder / "listen.jsonl"
+        self.backends: list[Backend] = []
+        """All that were started, in the order of their start."""
+        self.upstreams = Upstreams()
+        self.nginx: Nginx | None = None
+        self.listen: ListenSampler | None = None
+        self._half_open: HalfOpen | None = None
+        self._sockets: Path | None = None
+        self.versions: dict[str, str] = {}
+
+    @property
+    def url(self) -> str:
+        """Where the proxy answers; empty before it is up."""
+        return self.nginx.url if self.nginx is not None else ""
+
+    def _start_all(self) -> None:
+        topology = self._topology
+        if topology.unix:
+            # Apart from the run's folder, whose path may be longer than that of a socket can be.
+            self._sockets = Path(self._stack.enter_context(TemporaryDirectory(prefix="lab-")))
+        if topology.namespace is not None:
+            # First, so that everything is started inside, and it is left when everything is down.
+            outside = own_namespace()
+            self._stack.enter_context(network_namespace(topology.namespace.told))
+            self._half_open = HalfOpen(outside)
+        # What is behind is there before those who ask it, and goes after them.
+        behind = {} if topology.dependency is None else self._started_dependency(topology.dependency)
+        dark = None if topology.mirror is None else self._started_mirror(topology.mirror)
+        beside = {"LAB_ANSWERS": "1"} if dark is not None else {}
+        factors = [*topology.slowdown, *[1.0] * (topology.backends + topology.standby)]
+        names = [f"backend-{n + 1}" for n in range(topology.backends + topology.standby)]
+        every = [
+            self._started(name, topology, {"LAB_SLOWDOWN": repr(factor), **beside, **self._asks(behind, name)})
+            for name, factor in zip(names, factors, strict=False)
+        ]
+        own, standby = every[: topology.backends], every[topology.backends :]
+        pools = {pool.name: self._started_pool(pool) for pool in topology.pools}
+        for backend in self.backends:
+            backend.wait_until_ready()
+        self.upstreams = Upstreams(
+            own=[each.address for each in own],
+            standby=[each.address for each in standby],
+            pools={name: [each.address for each in members] for name, members in pools.items()},
+            mirror=dark,
+            answers=None if dark is None else str(self.access_log.with_name("answers.jsonl")),
+        )
+        with self._interrupts.shielded():
+            nginx = Nginx(
+                self._nginx_in,
+                server_text(topology, self.upstreams),
+                access_log=self.access_log,
+                http=http_text(topology, self.upstreams),
+                workers=topology.nginx_workers,
+                edit=None if SERVERS[topology.server].protocol == "proxy" else stamp_by_doctor,
+            )
+            nginx.start()
+            self._stack.callback(nginx.stop)
+            self.nginx = nginx
+        ports = {"nginx": nginx.port, **{each.name: each.port for each in self.backends if each.port}}
+        self.listen = self._stack.enter_context(ListenSampler(self.listen_log, ports, keep=True))
+
+    def _started(self, name: str, topology: Topology, environment: Mapping[str, str] | None = None) -> Backend:
+        with self._interrupts.shielded():
+            backend = started_backend(name, topology, self._logs, environment, sockets=self._sockets)
+            self._stack.callback(backend.process.stop)
+            self.backends.append(backend)
+        return backend
+
+    def _started_dependency(self, wanted: Dependency) -> dict[str, str]:
+        folder = self.access_log.parent
+        return {
+            "LAB_DEPENDENCY": self._fronted(dependency_tier(wanted, self._topology, folder, self._logs, self._started))
+        }
+
+    def _started_mirror(self, wanted: Mirror) -> str:
+        folder = self.access_log.parent
+        url = self._fronted(mirror_tier(wanted, self._topology, folder, self._logs, self._started))
+        return url.removeprefix("http://")
+
+    def _fronted(self, tier: Tier) -> str:
+        """Return where a tier's nginx answers, started."""
+        with self._interrupts.shielded():
+            tier.nginx.start()
+            self._stack.callback(tier.nginx.stop)
+        return tier.nginx.url
+
+    @staticmethod
+    def _asks(behind: Mapping[str, str], instance: str) -> dict[str, str]:
+        # All instances of the app are one service to whoever follows a request through the tiers.
+        return {**behind, **service_names("app", instance)} if behind else {}
+
+    def _started_pool(self, pool: Pool) -> list[Backend]:
+        own = changed(self._topology, workers=pool.workers)
+        return [self._started(f"{pool.name}-{n + 1}", own) for n in range(pool.backends)]
+
+    def perform(self, action: Action) -> None:
+        """Do it, now; returns when nginx works by it. LabError where it cannot be done."""
+        if action.do == "half_open":
+            self._begin_half_open(action.count or 0)
+            return
+        self.upstreams = self.upstreams.after(action)
+        if self.nginx is not None:
+            self._reconfigure(self.nginx)
+
+    def _reconfigure(self, nginx: Nginx) -> None:
+        nginx.reconfigure(server_text(self._topology, self.upstreams), http_text(self._topology, self.upstreams))
+
+    def _begin_half_open(self, count: int) -> None:
+        if self._half_open is None:
+            raise LabError("half-open connections need a `namespace` in the scenario's topology")
+        for backend in self.backends:
+            self._half_open.begin(HOST, backend.port, count)
+
+    def settle(self, deadline: float) -> None:
+        """Return when every backend answers again, so that no case inherits the work of the one before.
+
+        LabError where nginx or a backend is gone: then nothing tells since when.
+        """
+        if self.nginx is not None and (code := self.nginx.process.exit_code()) is not None:
+            raise LabError(f"nginx ended ({code}) while it was under load")
+        if self.nginx is not None and self._topology.keepalive is not None:
+            # An idle connection that nginx keeps may hold a worker, which then accepts no other; a reload closes it.
+            self._reconfigure(self.nginx)
+        for backend in self.backends:
+            backend.wait_until_ready(deadline)

@@ -1,0 +1,68 @@
+"""The lines of nginx that hand requests to an app server, by the protocol it speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sojourn.doctor.findings import Finding, edited
+from sojourn.doctor.nginx import diagnosed_conf
+
+from sojourn_lab.resources import resource_file
+from sojourn_lab.runtime.servers.table import Protocol
+
+# What a distribution's fastcgi_params and uwsgi_params set, as far as the lab's apps read it.
+_CGI = {
+    "QUERY_STRING": "$query_string",
+    "REQUEST_METHOD": "$request_method",
+    "CONTENT_TYPE": "$content_type",
+    "CONTENT_LENGTH": "$content_length",
+    "REQUEST_URI": "$request_uri",
+    "SERVER_PROTOCOL": "$server_protocol",
+    "SERVER_NAME": "$server_name",
+    "SERVER_PORT": "$server_port",
+    "REMOTE_ADDR": "$remote_addr",
+}
+
+
+def pass_lines(protocol: Protocol, target: str, *, keepalive: bool = False) -> list[str]:
+    """Return the lines of a location without Sojourn: `target` names the upstream.
+
+    With `keepalive` also those without which nginx closes a connection after each request.
+    """
+    if protocol == "proxy":
+        kept = ["proxy_http_version 1.1;", 'proxy_set_header Connection "";'] if keepalive else []
+        return [f"proxy_pass http://{target};", *kept]
+    own = (
+        {"SCRIPT_FILENAME": str(resource_file("backend", "app.php"))}
+        if protocol == "fastcgi"
+        else {"PATH_INFO": "$document_uri"}
+    )
+    params = [f"{protocol}_param {name} {value};" for name, value in {**_CGI, **own}.items()]
+    kept = ["fastcgi_keep_conn on;"] if keepalive else []
+    return [*params, f"{protocol}_pass {target};", *kept]
+
+
+def sojourn_lines(protocol: Protocol) -> list[str]:
+    """Return the lines that the README gives for a location; none for CGI's relatives, which the doctor has."""
+    return ["include sojourn/sojourn_proxy.conf;"] if protocol == "proxy" else []
+
+
+def follow_doctor(path: Path, wanted: Callable[[Finding], bool]) -> list[str]:
+    """Change a configuration by the doctor's own edits and return the codes of the findings that were followed.
+
+    Args:
+        path: nginx.conf.
+        wanted: says which findings are followed; those without an edit never are.
+    """
+    followed = [each for each in diagnosed_conf(path)[0].ordered().findings if each.edits and wanted(each)]
+    edits = [edit for each in followed for edit in each.edits]
+    texts = {edit.file: Path(edit.file).read_text() for edit in edits}
+    for file, text in edited(texts, edits).items():
+        Path(file).write_text(text)
+    return [each.code for each in followed]
+
+
+def stamp_by_doctor(path: Path) -> None:
+    """Add the lines that the doctor gives for requests without a stamp."""
+    follow_doctor(path, lambda finding: finding.code == "stamp-missing")

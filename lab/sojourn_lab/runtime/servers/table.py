@@ -1,0 +1,65 @@
+"""The table of app servers: how each is started, how nginx speaks to it, and what must be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal
+
+from sojourn.model.errors import install_command
+
+from sojourn_lab.runtime.process import Process
+from sojourn_lab.runtime.servers import others, python, ruby
+from sojourn_lab.runtime.servers.others import program_missing
+from sojourn_lab.runtime.servers.start import Start
+from sojourn_lab.scenario.topology import Server
+
+UWSGI = "apt install uwsgi-core uwsgi-plugin-python3"
+Protocol = Literal["proxy", "fastcgi", "uwsgi"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of app server.
+
+    Attributes:
+        make: returns its process, not started.
+        missing: returns what is not installed, None when nothing is.
+        protocol: proxy (HTTP), fastcgi or uwsgi: the directive of nginx is `<protocol>_pass`.
+        spans: the app writes spans.
+        own_port: returns the port of a server that cannot inherit the lab's socket, once it is started.
+    """
+
+    make: Callable[[Start], Process]
+    missing: Callable[[], str | None]
+    protocol: Protocol = "proxy"
+    spans: bool = False
+    own_port: Callable[[Start, Process], int] | None = None
+
+
+def _gunicorn_missing() -> str | None:
+    # By import and not by PATH: a virtual environment need not be activated.
+    return None if find_spec("gunicorn") else f"gunicorn is not installed: {install_command('lab')}"
+
+
+def _fpm_missing() -> str | None:
+    return None if others.fpm_program() else "php-fpm is not installed: apt install php-fpm"
+
+
+SERVERS: dict[Server, Kind] = {
+    "queue": Kind(python.queue, lambda: None, spans=True),
+    "gunicorn": Kind(python.gunicorn, _gunicorn_missing, spans=True),
+    "uwsgi": Kind(python.uwsgi, program_missing("uwsgi", install=UWSGI), "uwsgi"),
+    "unicorn": Kind(ruby.unicorn, program_missing("unicorn")),
+    "puma": Kind(ruby.puma, program_missing("puma")),
+    "php-fpm": Kind(others.php_fpm, _fpm_missing, "fastcgi"),
+    "node": Kind(others.node, program_missing("node")),
+    "go": Kind(others.go, program_missing("go")),
+    "java": Kind(others.java, program_missing("java", "javac"), own_port=others.java_port),
+}
+
+
+def why_server_unavailable(server: Server) -> str | None:
+    """Return why this kind of app server cannot be started here, None when it can."""
+    return SERVERS[server].missing()

@@ -1,0 +1,76 @@
+"""Another tier of a run: app servers with an nginx of their own in front, and a log of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn_lab.runtime.backends import Backend
+from sojourn_lab.runtime.nginx import Nginx
+from sojourn_lab.runtime.proxy import ANSWER_LOG, Upstreams, server_text
+from sojourn_lab.runtime.proxy import http_text as proxy_text
+from sojourn_lab.scenario.topology import Dependency, Mirror, Topology, changed
+
+TRUSTED = "127.0.0.1 1;\n"
+"""Whose trace and request id this tier's nginx believes: the app in front of it, or the nginx that mirrors to it."""
+
+StartServer = Callable[[str, Topology, Mapping[str, str]], Backend]
+
+
+@dataclass(frozen=True)
+class Tier:
+    """What is behind: `nginx` is to be started, and stopped after those who use it. `backends` are started already."""
+
+    nginx: Nginx
+    backends: list[Backend]
+
+
+def dependency_tier(wanted: Dependency, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
+    """Return the tier behind the app; its log is dependency.jsonl."""
+    own = plain(topology, backends=wanted.backends, workers=wanted.workers, backlog=wanted.backlog)
+    lock = {"LAB_LOCK": str(logs / "dependency.lock")} if wanted.lock else {}
+    servers = [
+        start(f"dependency-{n + 1}", own, {**lock, **service_names("dependency", f"dependency-{n + 1}")})
+        for n in range(wanted.backends)
+    ]
+    return _tier(own, servers, folder / "dependency.jsonl", logs / "dependency-nginx")
+
+
+def mirror_tier(wanted: Mirror, topology: Topology, folder: Path, logs: Path, start: StartServer) -> Tier:
+    """Return the app servers that get copies of requests; their log is dark.jsonl."""
+    own = plain(topology, backends=wanted.backends, workers=wanted.workers)
+    servers = [start(f"dark-{n + 1}", own, copy_settings(wanted)) for n in range(wanted.backends)]
+    return _tier(own, servers, folder / "dark.jsonl", logs / "dark-nginx", answers=folder / "dark-answers.jsonl")
+
+
+def copy_settings(wanted: Mirror) -> dict[str, str]:
+    """Return what app servers that get copies are told, as variables of their environment."""
+    return {"LAB_ANSWERS": "1", "LAB_SLOWDOWN": repr(wanted.slowdown), "LAB_DIFFERS": repr(wanted.differs)}
+
+
+def plain(topology: Topology, **values: object) -> Topology:
+    """Return a topology of the same kind of app server with other values, and nothing else behind or beside it."""
+    alone = {"pools": [], "standby": 0, "slowdown": [], "mirror": None, "dependency": None, "connection_cap": None}
+    return changed(topology, **{**alone, **values})
+
+
+def service_names(service: str, instance: str) -> dict[str, str]:
+    """Return what makes an app server's spans name the service, and which instance of it they are of."""
+    return {"OTEL_SERVICE_NAME": service, "OTEL_RESOURCE_ATTRIBUTES": f"service.instance.id={instance}"}
+
+
+def _tier(topology: Topology, servers: list[Backend], log: Path, folder: Path, *, answers: Path | None = None) -> Tier:
+    for server in servers:
+        server.wait_until_ready()
+    upstreams = Upstreams(own=[server.address for server in servers])
+    folder.mkdir()
+    more = "" if answers is None else ANSWER_LOG.format(path=answers)
+    nginx = Nginx(
+        folder,
+        server_text(topology, upstreams),
+        access_log=log,
+        http=proxy_text(topology, upstreams) + more,
+        files={"trusted.conf": TRUSTED},
+    )
+    return Tier(nginx, servers)

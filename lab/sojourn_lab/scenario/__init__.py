@@ -1,0 +1,1 @@
+"""The scenario file: load, topology, cases, criteria and columns; how it is read, scaled and changed by options."""

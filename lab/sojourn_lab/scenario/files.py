@@ -1,0 +1,75 @@
+"""Where scenarios come from: the files of the lab, by name, and anybody's own."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sojourn_lab.errors import ScenarioError
+from sojourn_lab.resources import resource_file
+from sojourn_lab.scenario.matrix import expanded_cases
+from sojourn_lab.scenario.schema import Scenario
+
+
+def scenario_from_text(text: str, where: str) -> Scenario:
+    """Return the scenario a TOML text describes; ScenarioError, naming `where`, if it does not."""
+    return scenario_from_raw(raw_from_text(text, where), where)
+
+
+def raw_from_text(text: str, where: str) -> dict[str, Any]:
+    """Return a scenario's TOML decoded, each case with a matrix multiplied out; ScenarioError if it is no TOML."""
+    try:
+        raw: dict[str, Any] = tomllib.loads(text)
+        if isinstance(raw.get("cases"), list):
+            raw["cases"] = expanded_cases(raw["cases"])
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"{where}: {error or type(error).__name__}") from None
+    return raw
+
+
+def scenario_from_raw(raw: dict[str, Any], where: str) -> Scenario:
+    """Return the scenario of a decoded TOML; ScenarioError, naming `where`, if it is none."""
+    try:
+        return msgspec.convert(raw, Scenario)
+    except (ValueError, RecursionError) as error:
+        # msgspec raises ValueErrors whose text names the key.
+        raise ScenarioError(f"{where}: {error or type(error).__name__}") from None
+
+
+def raw_scenario(path: Path) -> dict[str, Any]:
+    """Return a scenario file decoded, before its types are checked; ScenarioError if it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: cannot be read: {error}") from None
+    return raw_from_text(text, str(path))
+
+
+def scenario_from_file(path: Path) -> Scenario:
+    """Return the scenario in a file; ScenarioError if it cannot be read or is not one."""
+    return scenario_from_raw(raw_scenario(path), str(path))
+
+
+def shipped_scenario_paths() -> list[Path]:
+    """Return the files of the scenarios that come with the lab, by name."""
+    return sorted(resource_file("scenarios").glob("*.toml"))
+
+
+def scenario_path(name_or_file: str) -> Path:
+    """Return the file of a shipped scenario by its name, or the file named (anything with `/` or `.toml`)."""
+    if "/" in name_or_file or name_or_file.endswith(".toml"):
+        return Path(name_or_file)
+    paths = shipped_scenario_paths()
+    for path in paths:
+        if path.stem == name_or_file:
+            return path
+    known = ", ".join(path.stem for path in paths)
+    raise ScenarioError(f"there is no scenario {name_or_file!r}; there are: {known}")
+
+
+def find_scenario(name_or_file: str) -> Scenario:
+    """Return a shipped scenario by its name, or the one in a file (anything with `/` or `.toml`)."""
+    return scenario_from_file(scenario_path(name_or_file))

@@ -1,0 +1,245 @@
+"""What is measured: nginx, the app servers behind it, and the order in which those take requests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from sojourn.model.formatting import counted
+
+from sojourn_lab.scenario.load import Name, NotNegative, Positive, RouteName, scaled_seconds
+
+Server = Literal["gunicorn", "unicorn", "queue", "puma", "php-fpm", "uwsgi", "node", "go", "java"]
+Balancer = Literal["round_robin", "least_conn", "random_two"]
+Discipline = Literal["fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout"]
+
+Backends = Annotated[int, msgspec.Meta(ge=1, le=64)]
+Workers = Annotated[int, msgspec.Meta(ge=1, le=64)]
+Backlog = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+DeferAccept = Annotated[int, msgspec.Meta(ge=1, le=60)]
+Threads = Annotated[int, msgspec.Meta(ge=1, le=64)]
+Keepalive = Annotated[int, msgspec.Meta(ge=1, le=1_024)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
+
+
+THREADED: tuple[Server, ...] = ("gunicorn", "puma")
+"""Servers whose workers may have several threads."""
+ASKING: tuple[Server, ...] = ("gunicorn", "queue")
+"""Servers whose app can be a copy's or ask a tier behind it."""
+
+
+class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters of the disciplines, and the waiting places, of the server `queue`; times in seconds."""
+
+    deadline_margin: NotNegative = 0.0
+    codel_target: Positive = 0.005
+    codel_interval: Positive = 0.1
+    lifo_threshold: Annotated[int, msgspec.Meta(ge=0)] = 10
+    calm_timeout: Positive = 0.1
+    busy_timeout: Positive = 0.005
+    capacity: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """App servers of their own for some routes, of the same kind as the others."""
+
+    name: Name
+    routes: Annotated[list[RouteName], msgspec.Meta(min_length=1)]
+    backends: Backends = 1
+    workers: Workers = 1
+
+
+class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tier behind the app, which all app servers share: app servers that do what requests ask of their `dependency`.
+
+    `lock`: they hold one lock while they work, so that only one at a time gets anywhere, however many there are.
+    """
+
+    backends: Backends = 1
+    workers: Workers = 1
+    backlog: Backlog = 64
+    lock: bool = False
+
+
+class Mirror(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Dark reads: nginx sends a copy of `percent` of the requests to app servers of its own and drops what they answer.
+
+    `slowdown` multiplies the service time of the copy, `differs` is the share of copies that are answered otherwise.
+    """
+
+    percent: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
+    backends: Backends = 1
+    workers: Workers = 1
+    slowdown: Positive = 1.0
+    differs: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+
+
+class Namespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A network namespace of the run's own and its sysctls, by their last names; what is not told is the kernel's own.
+
+    None of them moves with `--scale`: the kernel repeats a SYN when it does, however long a service takes.
+    """
+
+    somaxconn: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    tcp_abort_on_overflow: Literal[0, 1] | None = None
+    tcp_max_syn_backlog: Count | None = None
+    tcp_syn_linear_timeouts: Annotated[int, msgspec.Meta(ge=0, le=127)] | None = None
+    tcp_syn_retries: Retransmissions | None = None
+    tcp_synack_retries: Retransmissions | None = None
+    tcp_syncookies: Literal[0, 1, 2] | None = None
+
+    @property
+    def told(self) -> dict[str, int]:
+        """The sysctls that are set, by their last names."""
+        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+
+class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """nginx in front of `backends` app servers; times in seconds.
+
+    `server`: real app servers take requests first in, first out (`servers/table.py` lists them); `queue` is the lab's
+    own, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot be
+    killed. `workers` is the number of requests that a backend serves at once: processes, threads or places. Workers of
+    gunicorn and Puma have `threads`; with more than one, gunicorn's are of the class gthread. Node has one event loop.
+
+    `unix`: the app servers listen on Unix sockets. `keepalive`: how many idle connections to the app servers each
+    worker of nginx keeps open (for FastCGI with `fastcgi_keep_conn`); None: it opens one for every request.
+
+    `slowdown` has a factor on the service time for each backend (those not listed: 1). `standby` more backends are
+    started but get nothing until an action adds them. `connection_cap`: nginx holds at most so many connections to each
+    backend open and fails what is beyond. `pools` take their routes away from the `backends`.
+
+    `defer_accept`: the app servers' sockets give a connection to accept() only when its first data is there
+    (TCP_DEFER_ACCEPT, whole seconds; unicorn asks for 1 by itself). `namespace`: everything runs in a network namespace
+    of its own; it needs root, or `unshare --map-current-user --net --keep-caps`.
+    """
+
+    backends: Backends = 2
+    server: Server = "gunicorn"
+    workers: Workers = 1
+    threads: Threads = 1
+    backlog: Backlog = 64
+    unix: bool = False
+    keepalive: Keepalive | None = None
+    worker_timeout: Positive = 60.0
+    proxy_read_timeout: Positive = 60.0
+    balancer: Balancer = "round_robin"
+    discipline: Discipline = "fifo"
+    rules: QueueRules = QueueRules()
+    nginx_workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    slowdown: list[Positive] = []
+    standby: Annotated[int, msgspec.Meta(ge=0, le=16)] = 0
+    connection_cap: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    pools: list[Pool] = []
+    dependency: Dependency | None = None
+    mirror: Mirror | None = None
+    defer_accept: DeferAccept | None = None
+    namespace: Namespace | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.slowdown) > self.backends + self.standby:
+            raise ValueError(
+                f"{counted(len(self.slowdown), 'value')} of slowdown for "
+                f"{counted(self.backends + self.standby, 'backend')}"
+            )
+        routes = [route for pool in self.pools for route in pool.routes]
+        if len(set(routes)) < len(routes):
+            raise ValueError("a route belongs to two pools")
+        if self.server != "queue" and (self.discipline != "fifo" or self.rules != QueueRules()):
+            raise ValueError(
+                f"{self.server} takes connections from the kernel, first in, first out: "
+                'a discipline and rules need server = "queue"'
+            )
+        self._check_server()
+
+    def _check_server(self) -> None:
+        """Raise ValueError for settings that this kind of app server does not have."""
+        if self.threads > 1 and self.server not in THREADED:
+            raise ValueError(f"{self.server} has no threads in its workers: only {' and '.join(THREADED)} have")
+        if self.server == "node" and self.workers > 1:
+            raise ValueError("node has one event loop: use more backends in place of workers")
+        if self.keepalive is not None and self.server == "uwsgi":
+            raise ValueError("the uwsgi protocol has one request a connection: it knows no `keepalive`")
+        if self.unix and self.server in ("queue", "java"):
+            raise ValueError(f"{self.server} cannot listen on a Unix socket")
+        if self.unix and (self.defer_accept is not None or self.namespace is not None):
+            raise ValueError("`defer_accept` and `namespace` are about TCP, and do not change `unix` sockets")
+        if self.defer_accept is not None and self.server == "java":
+            raise ValueError("java binds a socket of its own, without `defer_accept`")
+        if (self.dependency is not None or self.mirror is not None) and self.server not in ASKING:
+            raise ValueError(f"the app of {self.server} has no `dependency` and no `mirror`: use {' or '.join(ASKING)}")
+
+    @property
+    def served_at_once(self) -> int:
+        """The number of requests that all backends together serve at once."""
+        return self.backends * self.workers * self.threads
+
+
+class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is different for one case; None: as in the scenario's topology. Of a `namespace` nothing is inherited."""
+
+    backends: Backends | None = None
+    server: Server | None = None
+    workers: Workers | None = None
+    threads: Threads | None = None
+    backlog: Backlog | None = None
+    unix: bool | None = None
+    keepalive: Keepalive | None = None
+    balancer: Balancer | None = None
+    discipline: Discipline | None = None
+    rules: QueueRules | None = None
+    proxy_read_timeout: Positive | None = None
+    nginx_workers: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
+    slowdown: list[Positive] | None = None
+    standby: Annotated[int, msgspec.Meta(ge=0, le=16)] | None = None
+    connection_cap: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
+    pools: list[Pool] | None = None
+    dependency: Dependency | None = None
+    mirror: Mirror | None = None
+    defer_accept: DeferAccept | None = None
+    namespace: Namespace | None = None
+
+    def made(self, topology: Topology) -> Topology:
+        """Return the topology with this change; ValueError where the two do not go together."""
+        told: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        return changed(topology, **{name: value for name, value in told.items() if value is not None})
+
+
+def changed(topology: Topology, **values: Any) -> Topology:
+    """Return the topology with other values; ValueError where they do not go together."""
+    fields = {name: getattr(topology, name) for name in topology.__struct_fields__}
+    return Topology(**{**fields, **values})
+
+
+def topology_with_time_scaled(topology: Topology, scale: float) -> Topology:
+    """Return the topology with every duration multiplied by `scale`."""
+    return changed(
+        topology,
+        worker_timeout=scaled_seconds(topology.worker_timeout, scale),
+        proxy_read_timeout=scaled_seconds(topology.proxy_read_timeout, scale),
+        rules=_scaled_rules(topology.rules, scale),
+    )
+
+
+def change_with_time_scaled(change: TopologyChange, scale: float) -> TopologyChange:
+    """Return the change with every duration multiplied by `scale`."""
+    patience = change.proxy_read_timeout
+    return msgspec.structs.replace(
+        change,
+        rules=None if change.rules is None else _scaled_rules(change.rules, scale),
+        proxy_read_timeout=None if patience is None else scaled_seconds(patience, scale),
+    )
+
+
+def _scaled_rules(rules: QueueRules, scale: float) -> QueueRules:
+    if rules == QueueRules():
+        return rules  # nobody asked for a discipline that has any
+    return msgspec.structs.replace(
+        rules,
+        deadline_margin=scaled_seconds(rules.deadline_margin, scale),
+        codel_target=scaled_seconds(rules.codel_target, scale),
+        codel_interval=scaled_seconds(rules.codel_interval, scale),
+        calm_timeout=scaled_seconds(rules.calm_timeout, scale),
+        busy_timeout=scaled_seconds(rules.busy_timeout, scale),
+    )
