@@ -61,7 +61,7 @@ docs: setup-test ## the documentation as a static site in site/, read without a 
 	@$(PY) -m sphinx -q -W --keep-going -E -j 2 -b html -c docs -d site/.doctrees . site && echo site/index.html
 
 bench: setup-tools ## measure speed, as ratios against peers in the same run (about an hour; ONLY=split,startup for some)
-	@PYTHONPATH=analysis $(PY) -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(PUBLISH),--publish docs/reference)
+	@PYTHONPATH=lab $(PY) -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(PUBLISH),--publish docs/reference)
 
 fuzz: setup-tools ## look for inputs that break a parser (TARGET=log_lines SECONDS=3600 for one, longer)
 	@PYTHONPATH=tests $(PY) -m fuzz $(TARGET) --seconds $(or $(SECONDS),60)

@@ -21,7 +21,7 @@ from vrl_support import sink_parameters, sink_table
 ROOT = Path(__file__).parents[2]
 VECTOR = ROOT / "collector" / "vector"
 CLUSTER = ROOT / "collector" / "clickhouse" / "cluster"
-SIZING = ROOT / "analysis" / "benchmarks" / "sizing.py"
+SIZING = ROOT / "lab" / "benchmarks" / "sizing.py"
 
 
 def loaded(path: Path) -> dict[str, Any]:

@@ -35,13 +35,13 @@ load = {kind = "poisson", rate = 8}
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    path = tmp_path / "options.toml"
+    path = tmp_path / "asked.toml"
     path.write_text(TEXT)
     return str(path)
 
 
 @pytest.mark.parametrize(
-    ("asked", "scale", "duration", "rate", "repeats"),
+    ("options", "scale", "duration", "rate", "repeats"),
     [
         (RunOptions(), 0.5, 5.0, 16.0, 2),
         (RunOptions(scale=1.0), 1.0, 10.0, 8.0, 2),
@@ -75,7 +75,7 @@ def test_other_values_than_the_file_s(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("options", "words"),
     [
         (RunOptions(settings=("rate",)), "not KEY=VALUE"),
         (RunOptions(settings=("cases.c.load.rate=2",)), "there is no 'c'"),

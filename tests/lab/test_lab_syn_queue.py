@@ -10,8 +10,9 @@ from lab_support import eventually, missed, needs_namespace, sound_run
 from sojourn.host.kernel_queues import Looker
 from sojourn.host.sample import Sample
 from sojourn_lab.errors import LabError
-from sojourn_lab.runtime.half_open import MOST, HalfOpen
+from sojourn_lab.runtime.half_open import HalfOpen
 from sojourn_lab.runtime.namespace import network_namespace, own_namespace
+from sojourn_lab.scenario.case import MOST_HALF_OPEN
 
 BACKLOG = 4
 
@@ -76,10 +77,10 @@ def test_there_are_never_more_than_a_bound() -> None:
     outside = own_namespace()
     with network_namespace({}), socket.create_server(("127.0.0.1", 0)) as server:
         half_open = HalfOpen(outside)
-        with pytest.raises(LabError, match=f"at most {MOST}"):
-            half_open.begin(*server.getsockname(), MOST + 1)
-        half_open.begin(*server.getsockname(), MOST)
-        with pytest.raises(LabError, match=f"at most {MOST}"):
+        with pytest.raises(LabError, match=f"at most {MOST_HALF_OPEN}"):
+            half_open.begin(*server.getsockname(), MOST_HALF_OPEN + 1)
+        half_open.begin(*server.getsockname(), MOST_HALF_OPEN)
+        with pytest.raises(LabError, match=f"at most {MOST_HALF_OPEN}"):
             half_open.begin(*server.getsockname(), 1)
 
 

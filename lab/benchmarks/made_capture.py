@@ -1,6 +1,6 @@
 """The packets of made traffic (``made_traffic``) as a capture at the proxy's machine, written a stretch at a time.
 
-    .venv/bin/python analysis/benchmarks/made_capture.py FOLDER [--requests 50000] [--kept 1]
+    .venv/bin/python lab/benchmarks/made_capture.py FOLDER [--requests 50000] [--kept 1]
 
 writes wire.pcap and access.jsonl. Every kind of packet has one length, so that a stretch of them is filled in as
 columns: a million packets take a few seconds.

@@ -15,7 +15,7 @@ from benchmarks.measure import Cost, command_cost
 from benchmarks.rows import Settings
 from benchmarks.suites import split, startup
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[3]
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ from benchmarks.measure import Cost
 from benchmarks.rows import Found, Settings, Slope
 from benchmarks.suites import analyses, vrl
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[3]
 
 
 def settings_in(folder: Path) -> Settings:

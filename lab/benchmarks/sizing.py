@@ -1,7 +1,7 @@
 """How many machines for how many requests a second: measured costs in, the table of docs/scale.md out.
 
-python analysis/benchmarks/sizing.py --rate 5000000        prints the table
-python analysis/benchmarks/sizing.py --write docs/scale.md writes it between the document's markers
+python lab/benchmarks/sizing.py --rate 5000000        prints the table
+python lab/benchmarks/sizing.py --write docs/scale.md writes it between the document's markers
 """
 
 from __future__ import annotations
