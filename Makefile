@@ -1,6 +1,6 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-tools demo test test-scenarios lab stacks lint format dashboards reference docs bench fuzz soak audit sbom clean requirements
+.PHONY: help setup setup-test setup-tools demo check test test-scenarios lab stacks lint format dashboards reference docs bench fuzz soak audit sbom clean requirements
 
 # Where it is set, each of the thousand programs that tests start compiles the sources anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,6 +29,12 @@ test: setup-test ## everything this machine can run; what it skips it names
 	$(PY) -m pytest -n 3 --dist loadfile -m "not scenario and not thorough and not alone" || status=1; \
 	$(PY) -m pytest -m "alone and not scenario and not thorough" tests/lab tests/compose || status=1; exit $$status
 
+# Rooms whose tests start no server and no other program for long.
+UNIT := $(addprefix tests/analysis/,model queueing clocks timeline readers sources present)
+
+check: lint ## the quick loop: what lint does, and the unit tests that start no server (under 2 minutes)
+	@$(PY) -m pytest -q -n 2 --dist loadfile -m "not scenario and not thorough and not alone" $(UNIT)
+
 test-scenarios: setup-test ## what `make test` leaves out: scenarios on real servers, and more thorough tests (about 20 minutes)
 	@$(PY) -m pytest -m "scenario or thorough"
 
@@ -38,7 +44,7 @@ lab: setup ## every scenario of the lab in its short form, one after the other (
 stacks: setup-test ## seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby), and what Sojourn says of each
 	@$(PY) -m sojourn_lab.experiments.stacks $(ARGS)
 
-lint: setup-test ## ruff, types, shell syntax, generated files
+lint: setup-test ## ruff, types, import contracts, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)
 	@$(PY) -m ruff format --check $(CODE)
 	@$(PY) -m mypy
