@@ -1,4 +1,4 @@
-"""Which tests run alone; and the embedded store, shared: one folder per process, a database in it for every test."""
+"""The embedded store, shared: one folder per process, a database in it for every test."""
 
 from __future__ import annotations
 
@@ -13,23 +13,6 @@ from sojourn.store import connect, init
 from sojourn.store.client import Store
 
 Schema = tuple[tuple[str, str], ...]
-
-# Of tests/lab these time nothing that a neighbour could disturb.
-BESIDE_OTHERS = {
-    "archive", "asked", "balancing", "before_after", "compare", "criteria", "dependency", "disciplines", "laws",
-    "listen", "pacing", "playbook", "proxy_workers", "replay", "rounds", "run_folder", "scenario", "schedules",
-    "verdict",
-}  # fmt: skip
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what has the machine to itself: real servers under load, and containers."""
-    for item in items:
-        folder, name = item.path.parent.name, item.path.stem.removeprefix("test_lab_")
-        if folder == "compose" or (folder == "lab" and name not in BESIDE_OTHERS):
-            item.add_marker("alone")
-
 
 # No test depends on what whoever runs it has made their defaults.
 os.environ["SOJOURN_CONFIG"] = ""

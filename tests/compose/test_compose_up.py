@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 import sojourn
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("SOJOURN_BASE", "debian:bookworm-slim")
 UP = ["nginx", "listen-nginx", "listen-app1", "listen-app2"]

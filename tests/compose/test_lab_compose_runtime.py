@@ -39,6 +39,8 @@ from sojourn_lab.scenario.case import Action
 from sojourn_lab.scenario.files import scenario_from_file, scenario_from_text, shipped_scenario_paths
 from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, QueueRules, Topology
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 PLACE = Place("sojourn-lab-x", Path("/runs/a $HOME/compose"), "1000:1000", "here|boot|1|2", processors=4)
 

@@ -1,0 +1,91 @@
+"""A void run is repeated once, with a lower load where the scenario allows it, and always leaves a report."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sojourn_lab.results.run_folder import RunFolder
+from sojourn_lab.runtime.nginx import Nginx
+
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")]
+
+# With two ports the generator cannot send forty requests a second that take 0.2 s each: void on any machine.
+VOID = """
+name = "starved"
+title = "t"
+question = "q"
+shows = "s"
+seed = 1
+duration = 0.5
+repeat_scale = 2.0
+[topology]
+workers = 2
+[[cases]]
+name = "few-ports"
+service_time = 0.2
+local_ports = 2
+load = {kind = "constant", rate = 40}
+"""
+
+
+IMPOSSIBLE = """
+[[criteria]]
+name = "no request at all"
+metric = "client.sent"
+cases = "*"
+equals = 0
+"""
+
+
+def lab(folder: Path, *options: str, criteria: str = "") -> subprocess.CompletedProcess[str]:
+    file = folder / "starved.toml"
+    file.write_text(VOID + criteria)
+    command = [sys.executable, "-m", "sojourn_lab", "run", str(file), "--out", str(folder / "run"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_void_run_is_repeated_once_with_a_lower_load(tmp_path: Path) -> None:
+    done = lab(tmp_path)
+    assert done.returncode == 1
+    first, last = (json.loads((tmp_path / name / "run.json").read_bytes()) for name in ("run.void", "run"))
+    assert (first["void"], first["scale"], first["first_try"]) == (True, 1.0, [])
+    assert (last["void"], last["scale"], last["first_try"]) == (True, 2.0, first["void_reasons"])
+    assert [each["cases"][0]["load"]["rate"] for each in (first, last)] == [40.0, 20.0]
+    assert [each["cases"][0]["service_time"] for each in (first, last)] == [0.2, 0.4]
+    assert all((tmp_path / name / "report.html").is_file() for name in ("run", "run.void"))
+    assert last["advice"] in (tmp_path / "run" / "report.html").read_text()
+    assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
+    assert done.stdout.splitlines()[-2] == f"Void twice. {last['advice']}"
+    assert "run.void" in done.stderr
+
+
+def test_void_run_exits_0_where_it_is_accepted_and_no_criterion_failed(tmp_path: Path) -> None:
+    done = lab(tmp_path, "--once", "--accept-void", "--json")
+    record = json.loads(done.stdout)
+    assert (done.returncode, record["void"], record["passed"]) == (0, True, False)
+
+
+def test_accepted_void_run_exits_1_where_a_criterion_failed(tmp_path: Path) -> None:
+    done = lab(tmp_path, "--once", "--accept-void", "--json", criteria=IMPOSSIBLE)
+    assert (done.returncode, json.loads(done.stdout)["criteria"][0]["passed"]) == (1, False)
+
+
+def test_once_leaves_a_void_run_as_it_is(tmp_path: Path) -> None:
+    done = lab(tmp_path, "--once", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout)["scale"] == 1.0
+    assert not (tmp_path / "run.void").exists()
+
+
+def test_void_folder_takes_the_next_free_name(tmp_path: Path) -> None:
+    (tmp_path / "run.void").mkdir()
+    folder = RunFolder.claimed(tmp_path / "run")
+    folder.finished()
+    assert folder.set_aside() == tmp_path / "run.void-2"
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,89 @@
+"""siege in place of our generator: what it can offer, how its words are read, and a real one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from lab_support import Seen, http_server, outcome, plan_for
+from sojourn_lab.load.siege import record_of, why_impossible
+from sojourn_lab.scenario.load import ClosedLoad, PoissonLoad, Retries
+
+pytestmark = pytest.mark.alone
+
+needs_siege = pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed")
+LOOP = ClosedLoad(3)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("HTTP/1.1 200     0.40 secs:      12 bytes ==> GET  /sleep/0.1", (200, 0.40, 12)),
+        ("HTTP/1.1 504    60.00 secs:     167 bytes ==> GET  /sleep/0.1", (504, 60.0, 167)),
+        ("[error] socket: unable to connect sock.c:282: Connection refused", None),
+        ("Transactions:\t\t        4 hits", None),
+        ("", None),
+    ],
+)
+def test_a_line_of_siege_s_is_a_request_or_none(line: str, found: tuple[int, float, int] | None) -> None:
+    record = record_of(line, plan_for(Path("."), "http://x", LOOP, 1.0), 7, 100.0)
+    if found is None:
+        assert record is None
+        return
+    assert record is not None
+    status, seconds, size = found
+    assert (record.status, record.bytes, record.id, record.done) == (status, size, "test-7", 100.0)
+    assert record.sent == pytest.approx(100.0 - seconds)
+
+
+@pytest.mark.parametrize(
+    ("load", "more", "words"),
+    [
+        (PoissonLoad(3.0), {}, "closed loop"),
+        (ClosedLoad(3, think_time=1.0), {}, "think time"),
+        (LOOP, {"retries": Retries(attempts=2)}, "retries"),
+        (LOOP, {"distribution": "exponential"}, "drawn"),
+        (ClosedLoad(1000), {}, "255"),
+    ],
+)
+def test_what_siege_cannot_offer_is_refused_before_it_begins(
+    tmp_path: Path, load: Any, more: dict[str, Any], words: str
+) -> None:
+    plan = plan_for(tmp_path, "http://127.0.0.1:1", load, 1.0, **more)
+    assert words in (why_impossible(plan) or "")
+    path = tmp_path / "plan.json"
+    path.write_bytes(msgspec.json.encode(plan))
+    done = subprocess.run(
+        [sys.executable, "-m", "sojourn_lab.load.siege", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@needs_siege
+def test_a_real_one_keeps_its_users_busy_and_reports_what_they_saw(tmp_path: Path) -> None:
+    with http_server(Seen(before_answer=lambda _: time.sleep(0.1))) as seen:
+        plan = plan_for(tmp_path, seen.url, LOOP, 1.6, warmup=0.4, service_time=0.25)
+        path = tmp_path / "plan.json"
+        path.write_bytes(msgspec.json.encode(plan))
+        subprocess.run([sys.executable, "-m", "sojourn_lab.load.siege", str(path)], check=True, timeout=60)
+    summary, records = outcome(plan)
+    assert seen.most == 3
+    assert {(where, case) for where, case, _ in seen.requests} == {("/sleep/0.250000", "test")}
+    # Those under way when the time is over are not reported.
+    assert len(seen.requests) - 3 <= len(records) <= len(seen.requests)
+    assert summary.statuses.keys() == {"200"}
+    assert summary.latency.uncorrected.p50 == pytest.approx(0.1, abs=0.05)
+    assert 0 < summary.offered < len(records)
+    assert not summary.void

@@ -1,0 +1,224 @@
+"""A scenario's load at somebody's URL: what is refused, what is asked, how often, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_support import Seen, generated, http_server, plan_for
+from sojourn_lab.cli import app
+from sojourn_lab.errors import ScenarioError
+from sojourn_lab.load.generator.loops import Pace
+from sojourn_lab.runtime.external import Limits, asked_target, external_scenario, peak_rate, target_of
+from sojourn_lab.scenario.files import scenario_from_text
+from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, RampLoad, StepsLoad
+from sojourn_lab.scenario.schema import Scenario
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.alone
+
+LIMITS = Limits()
+TEXT = """
+name = "outside"
+title = "Seen from outside"
+question = "?"
+shows = "."
+seed = 3
+duration = 1.0
+{more}
+[[cases]]
+name = "users"
+service_time = 0.05
+load = {{kind = "closed", concurrency = 2}}
+[[cases]]
+name = "steady"
+service_time = 0.05
+load = {{kind = "constant", rate = 4}}
+{case}
+[[criteria]]
+name = "no failure"
+metric = "client.failed"
+equals = 0.0
+[[criteria]]
+name = "identity"
+metric = "split.audit.identity_max_error"
+below = 1e-6
+[[criteria]]
+name = "as the law has it"
+metric = "client.latency.corrected.mean"
+within = 0.1
+of = "law.response_time"
+"""
+
+
+def scenario(more: str = "", case: str = "") -> Scenario:
+    return scenario_from_text(TEXT.format(more=more, case=case), "TEXT")
+
+
+def run(folder: Path, *arguments: str, more: str = "", case: str = "") -> tuple[int, dict[str, Any], str]:
+    """Return the exit code, the record and what went to stderr."""
+    path = folder / "outside.toml"
+    path.write_text(TEXT.format(more=more, case=case))
+    done = CliRunner().invoke(app, ["run", str(path), "--out", str(folder / "run"), "--json", "--quiet", *arguments])
+    return done.exit_code, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+
+def test_a_url_is_asked_for_to_the_letter() -> None:
+    found = target_of("https://example.org:8443/a%20b?c=d%2Fe&f", LIMITS)
+    assert (found.base, found.path) == ("https://example.org:8443", "/a%20b?c=d%2Fe&f")
+    assert found.shown == "https://example.org:8443/a%20b", "a query may hold a key"
+    assert target_of("http://[::1]:80", LIMITS).base == "http://[::1]:80"
+    assert target_of("http://example.org", LIMITS).path == "/"
+    behind = target_of("http://example.org/lab/", LIMITS, lab_app=True)
+    assert (behind.base, behind.path) == ("http://example.org/lab", None)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://example.org/", "not a URL of the form"),
+        ("example.org", "not a URL of the form"),
+        ("http://", "not a URL of the form"),
+        ("http://example.org:99999/", "Port out of range"),
+        ("http://me:secret@example.org/", "a name and a password"),
+        ("http://example.org/a b", "only printable ASCII"),
+        ("http://example.org/\r\nX: y", "only printable ASCII"),
+    ],
+)
+def test_what_is_no_url_is_refused(url: str, words: str) -> None:
+    with pytest.raises(ScenarioError, match=words) as refused:
+        target_of(url, LIMITS)
+    assert "secret" not in str(refused.value)
+
+
+def test_limits_go_with_a_url_and_servers_do_not() -> None:
+    assert asked_target(None, limits={"rate": None}, lab_app=False, starts=True) is None
+    with pytest.raises(ScenarioError, match="go with --url"):
+        asked_target(None, limits={"rate": 3.0}, lab_app=False, starts=False)
+    with pytest.raises(ScenarioError, match="it starts nothing"):
+        asked_target("http://a", limits={}, lab_app=False, starts=True)
+    found = asked_target("http://a", limits={"rate": 9.0, "concurrency": None}, lab_app=False, starts=False)
+    assert found is not None
+    assert found.limits == Limits(rate=9.0)
+
+
+def test_the_peak_of_a_load_is_what_its_schedule_says() -> None:
+    assert peak_rate(ConstantLoad(4.0)) == 4.0
+    assert peak_rate(RampLoad(1.0, 9.0)) == 9.0
+    assert peak_rate(StepsLoad([1.0, 7.0, 2.0], [1.0, 2.0])) == 7.0
+    assert peak_rate(InstantsLoad([0.0, 5.0, 5.2, 5.9, 6.1])) == 3.0
+    with pytest.raises(ValueError, match="no rate of its own"):
+        peak_rate(ClosedLoad(1))
+
+
+@pytest.mark.parametrize(
+    ("limits", "more", "words"),
+    [
+        (Limits(rate=3.0), "", "--max-rate 4 allows it"),
+        (Limits(concurrency=1), "", "--max-concurrency 2 allows it"),
+        (Limits(duration=1.9), "", "--max-duration 2 allows it"),
+        (Limits(), "repeats = 31", "--max-duration 62 allows it"),
+        (Limits(), "warmup = 30.0", "--max-duration 62 allows it"),
+        (Limits(), "retries = {attempts = 2}", "--max-rate 8 allows it"),
+    ],
+)
+def test_a_scenario_beyond_a_limit_is_refused_with_the_option_that_raises_it(
+    limits: Limits, more: str, words: str
+) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        external_scenario(scenario(more), target_of("http://localhost/", limits))
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("topology = {workers = 3}", "needs servers of another topology"),
+        ('actions = [{at = 0.5, do = "add_backend"}]', "acts on the servers"),
+        ("dependency = 0.1", "a tier behind the app"),
+        ('generator = "siege"', "does not know the limits"),
+    ],
+)
+def test_what_only_the_labs_own_servers_can_do_is_refused(case: str, words: str) -> None:
+    with pytest.raises(ScenarioError, match=words):
+        external_scenario(scenario(case=case), target_of("http://localhost/", LIMITS))
+
+
+def test_what_clients_cannot_tell_is_left_out_and_named() -> None:
+    found = external_scenario(scenario('analyses = ["routes"]'), target_of("http://localhost/{x}", LIMITS))
+    assert [each.name for each in found.criteria] == ["no failure", "the URL answered"]
+    assert "criterion: identity; criterion: as the law has it; analysis: routes." in found.learned
+    assert "http://localhost/(x)" in found.learned, "braces are places for figures"
+    assert found.analyses == []
+    assert {case.service_time for case in found.cases} == {0.0}
+
+
+def test_turns_are_never_nearer_than_the_rate_allows() -> None:
+    pace = Pace(10.0)
+    given = [pace.turn(wanted) for wanted in (1.0, 1.0, 1.05, 5.0, 5.01)]
+    assert given == pytest.approx([1.0, 1.1, 1.2, 5.0, 5.1])
+    assert [Pace(None).turn(wanted) for wanted in (1.0, 1.0)] == [1.0, 1.0]
+
+
+def test_users_of_a_closed_loop_share_the_rate(tmp_path: Path) -> None:
+    with http_server(Seen()) as server:
+        plan = plan_for(tmp_path, server.url, ClosedLoad(3), 1.0, path="/x?y=%20", most_a_second=10.0)
+        summary, records = generated(plan)
+    assert 5 <= summary.offered <= 11, "without the limit: hundreds"
+    assert {path for path, _, _ in server.requests} == {"/x?y=%20"}
+    intended = sorted(each.intended for each in records)
+    assert min(later - earlier for earlier, later in zip(intended, intended[1:], strict=False)) > 0.099  # noqa: RUF007
+
+
+def test_a_run_against_a_url_asks_it_and_starts_nothing(tmp_path: Path) -> None:
+    with http_server(Seen()) as server:
+        code, record, _ = run(tmp_path, "--url", f"{server.url}/a?key=secret")
+    assert {path for path, _, _ in server.requests} == {"/a?key=secret"}
+    assert len(server.requests) == record["rows"]["client"] <= 12
+    # A busy machine can make any run void, and then it says so.
+    assert (code, record["passed"]) == ((1, False) if record["void"] else (0, True))
+    assert all(each["passed"] for each in record["criteria"])
+    assert record["runtime"] == "external"
+    assert record["changes"]["url"] == f"{server.url}/a"
+    assert record["changes"]["limits"] == {"rate": 5.0, "concurrency": 4, "duration": 60.0}
+    assert record["versions"]["nginx"] == "took no part"
+    assert record["faults"] == []
+    for case in record["cases"]:
+        assert (case["split"], case["law"], case["topology"]) == (None, None, None)
+        assert case["client"]["answered"] > 0
+    files = {path.name for path in (tmp_path / "run").iterdir()}
+    assert not files & {"nginx", "access.jsonl", "requests.parquet"}
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Measured at the clients alone" in page
+    assert "criterion: identity" in page
+    assert "secret" not in page
+    assert "secret" not in (tmp_path / "run" / "run.json").read_text()
+
+
+def test_the_labs_app_behind_a_url_gets_its_service_times(tmp_path: Path) -> None:
+    with http_server(Seen()) as server:
+        code, record, _ = run(tmp_path, "--url", server.url, "--lab-app", "--scale", "0.5", "--max-rate", "8")
+    assert {path for path, _, _ in server.requests} == {"/sleep/0.025000"}
+    assert (code, record["cases"][0]["service_time"]) == (1 if record["void"] else 0, 0.025)
+
+
+def test_failures_and_silence_are_failures(tmp_path: Path) -> None:
+    with http_server(Seen(status=503)) as server:
+        code, record, _ = run(tmp_path, "--url", server.url)
+    assert code == 1
+    assert record["cases"][0]["client"]["statuses"] == {"503": record["cases"][0]["client"]["answered"]}
+    (tmp_path / "again").mkdir()
+    gone, silent, _ = run(tmp_path / "again", "--url", server.url)
+    assert gone == 1
+    failed = {each["name"] for each in silent["criteria"] if not each["passed"]}
+    assert failed == {"no failure", "the URL answered"}
+
+
+def test_a_refusal_comes_before_the_first_request(tmp_path: Path) -> None:
+    with http_server(Seen()) as server:
+        code, _, words = run(tmp_path, "--url", server.url, "--max-concurrency", "1")
+    assert (code, server.requests) == (2, [])
+    assert "--max-concurrency 2 allows it" in words
+    assert not list(tmp_path.glob("run*"))
+    assert run(tmp_path, "--max-rate", "1")[0] == 2
