@@ -1,7 +1,8 @@
 """The log record (one JSON object a line) and the SQL that reads it, strictly, with a reason for every refusal.
 
-nginx writes every value as a string: a number, ``-``, nothing, or a list with one element per attempt (``,``) and
-internal redirect (``:``). Instants and durations become whole microseconds here, so that sums made of them are exact.
+nginx writes every value as a string: a number (``is_number``), ``-``, nothing, or a list with one element per attempt
+(``, ``) and internal redirect (`` : ``). Anything else is refused. Instants and durations become whole microseconds
+here, so that sums made of them are exact.
 """
 
 from __future__ import annotations
@@ -44,38 +45,37 @@ REASONS = {
 EARLIEST_INSTANT, LATEST_INSTANT = 1_000_000_000_000_000, 9_999_999_999_999_999  # us since 1970
 ROUTE_PART = "/(?:[^/]*[0-9]{3}[^/]*|[0-9][^/]*|[0-9a-fA-F]{8}[^/]*|[^/]{25,})"
 
-# NaN, infinities and what exceeds 64 bits do not fit into the outer cast: they become NULL like any other text.
+# The grammar of a number is nginx's: a cast takes 1_000, +1, 1e3, .5 and " 1" for numbers, too.
 MACROS = (
     # A line that cannot be parsed costs 60 times what a good one does: of those that do not even begin as an object
     # there may be millions.
     "CREATE OR REPLACE TEMP MACRO object_in(line) AS (CASE WHEN starts_with(line, '{') "
     "OR starts_with(ltrim(line, ' \t'), '{') THEN line END)",
     "CREATE OR REPLACE TEMP MACRO blank(x) AS (x IS NULL OR x = '' OR x = '-')",
-    "CREATE OR REPLACE TEMP MACRO micros(x) AS (TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT))",
-    # A cast to an integer takes 0x10 and 0b1 for numbers, a cast to a decimal does not, but takes its time.
-    "CREATE OR REPLACE TEMP MACRO whole(x) AS (if(x < '1', TRY_CAST(TRY_CAST(x AS DECIMAL(19, 0)) AS BIGINT), "
-    "TRY_CAST(x AS BIGINT)))",
+    r"CREATE OR REPLACE TEMP MACRO is_number(x) AS (regexp_matches(x, '^-?[0-9]+(\.[0-9]+)?$'))",
+    # What exceeds 64 bits does not fit into the outer cast: it becomes NULL like any other text.
+    "CREATE OR REPLACE TEMP MACRO micros(x) AS "
+    "(CASE WHEN is_number(x) THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT) END)",
+    "CREATE OR REPLACE TEMP MACRO whole(x) AS (CASE WHEN is_number(x) THEN TRY_CAST(x AS BIGINT) END)",
     # No request took 1e9 s (31 years). Below that, sums of seconds keep their microseconds, and no date overflows.
-    "CREATE OR REPLACE TEMP MACRO duration(x) AS (CASE WHEN micros(x) BETWEEN -999999999999999 AND 999999999999999 "
-    "THEN micros(x) END)",
+    "CREATE OR REPLACE TEMP MACRO short(us) AS (CASE WHEN us BETWEEN -999999999999999 AND 999999999999999 THEN us END)",
+    "CREATE OR REPLACE TEMP MACRO duration(x) AS (short(micros(x)))",
     # An attempt's time: - or a number that is not negative.
     "CREATE OR REPLACE TEMP MACRO untimely(x) AS (x != '-' AND coalesce(duration(x) < 0, true))",
     f"CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN {EARLIEST_INSTANT} AND {LATEST_INSTANT})",
-    r"CREATE OR REPLACE TEMP MACRO times_of(x) AS (string_split_regex(x, '\s*[,:]\s*'))",
-    r"CREATE OR REPLACE TEMP MACRO addresses_of(x) AS (string_split_regex(x, ',\s*|\s+:\s+'))",
-    "CREATE OR REPLACE TEMP MACRO is_list(x) AS (x IS NOT NULL AND (contains(x, ',') OR contains(x, ':')))",
-    "CREATE OR REPLACE TEMP MACRO last_of(x) AS (CASE WHEN is_list(x) THEN times_of(x)[-1] ELSE x END)",
+    "CREATE OR REPLACE TEMP MACRO is_list(x) AS (coalesce(contains(x, ', ') OR contains(x, ' : '), false))",
+    "CREATE OR REPLACE TEMP MACRO parts_of(x) AS (string_split_regex(x, ', | : '))",
+    "CREATE OR REPLACE TEMP MACRO last_of(x) AS (CASE WHEN is_list(x) THEN parts_of(x)[-1] ELSE x END)",
     "CREATE OR REPLACE TEMP MACRO times_garbled(x) AS (CASE WHEN is_list(x) "
-    "THEN len(list_filter(times_of(x), lambda e: untimely(e))) > 0 "
-    "OR coalesce(list_sum(list_transform(times_of(x), lambda e: duration(e))) > 999999999999999, false) "
+    "THEN len(list_filter(parts_of(x), lambda e: untimely(e))) > 0 "
+    "OR coalesce(list_sum(list_transform(parts_of(x), lambda e: duration(e))) > 999999999999999, false) "
     "ELSE NOT blank(x) AND untimely(x) END)",
     "CREATE OR REPLACE TEMP MACRO length_of(x) AS (CASE WHEN x IS NULL OR x = '' THEN 0 "
-    "WHEN is_list(x) THEN len(times_of(x)) ELSE 1 END)",
+    "WHEN is_list(x) THEN len(parts_of(x)) ELSE 1 END)",
     # Everything before the last attempt.
     "CREATE OR REPLACE TEMP MACRO before_last(x) AS (CASE WHEN is_list(x) THEN "
-    "coalesce(TRY_CAST(list_sum(list_transform(times_of(x)[:-2], lambda e: duration(e))) AS BIGINT), 0) ELSE 0 END)",
-    "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 "
-    "WHEN contains(a, ',') OR contains(a, ' : ') THEN len(addresses_of(a)) ELSE 1 END)",
+    "coalesce(TRY_CAST(list_sum(list_transform(parts_of(x)[:-2], lambda e: duration(e))) AS BIGINT), 0) ELSE 0 END)",
+    "CREATE OR REPLACE TEMP MACRO attempts_of(a) AS (CASE WHEN blank(a) THEN 0 ELSE length_of(a) END)",
     "CREATE OR REPLACE TEMP MACRO lengths_differ(a, x) AS (NOT blank(x) AND NOT blank(a) "
     "AND length_of(x) != attempts_of(a))",
     # A path with the parts that look like identifiers taken out: low cardinality, never the raw URI. RE2 has no
@@ -90,7 +90,7 @@ MACROS = (
 NUMBERS = {
     "n_time": "micros(r.time)",
     "n_request_time": "micros(r.request_time)",
-    "n_status": "TRY_CAST(r.status AS BIGINT)",
+    "n_status": "whole(r.status)",
     "n_request_start": "micros(r.request_start)",
     "n_proxy_start": "micros(r.proxy_start)",
     "n_connect": "duration(r.upstream_connect_time)",
@@ -100,7 +100,6 @@ NUMBERS = {
     "n_service_time": "duration(r.service_time)",
 }
 TIMES = ("connect", "header", "response")
-ONE_ATTEMPT = "NOT coalesce(contains(r.upstream_addr, ',') OR contains(r.upstream_addr, ' : '), false)"
 
 
 def _sound() -> str:
@@ -115,7 +114,7 @@ def _sound() -> str:
     return (
         f"coalesce(plausible(n_time) AND n_request_time >= 0 AND plausible(TRY(n_time - n_request_time)) "
         f"AND n_status BETWEEN 100 AND 999 AND length(r.status) <= 3 AND {starts} AND {numbers} "
-        f"AND {ONE_ATTEMPT}, false)"
+        "AND NOT is_list(r.upstream_addr), false)"
     )
 
 
@@ -135,7 +134,7 @@ def _reason() -> str:
         WHEN coalesce(n_request_time < 0 OR NOT plausible(TRY(n_time - n_request_time)), true)
             THEN 'invalid_request_time'
         WHEN blank(r.status) THEN 'missing_status'
-        WHEN coalesce(whole(r.status) NOT BETWEEN 0 AND 999 OR length(r.status) > 3, true) THEN 'invalid_status'
+        WHEN coalesce(n_status NOT BETWEEN 0 AND 999 OR length(r.status) > 3, true) THEN 'invalid_status'
         WHEN {starts} THEN 'invalid_request_start'
         WHEN {garbled} THEN 'invalid_upstream_time'
         WHEN {differ} THEN 'upstream_lists_differ'
@@ -154,8 +153,7 @@ EXPRESSIONS: dict[str, str] = {
     "request_time": "n_request_time",
     "request_start": "make_timestamp(n_request_start)",
     "proxy_start": "make_timestamp(coalesce(n_proxy_start, n_request_start))",
-    "upstream": "CASE WHEN blank(r.upstream_addr) THEN NULL "
-    f"WHEN {ONE_ATTEMPT} THEN r.upstream_addr ELSE addresses_of(r.upstream_addr)[-1] END",
+    "upstream": "CASE WHEN NOT blank(r.upstream_addr) THEN last_of(r.upstream_addr) END",
     "attempts": "least(CASE WHEN r.upstream_addr IS NULL THEN length_of(r.upstream_response_time) "
     "ELSE attempts_of(r.upstream_addr) END, 32767)::SMALLINT",
     "retries": "CASE WHEN n_response IS NOT NULL THEN 0 ELSE before_last(r.upstream_response_time) END",

@@ -29,7 +29,7 @@ def _times(name: str) -> str:
     return f"""CASE WHEN {_ATTEMPTS} = 1 AND n_{name} IS NOT NULL THEN [{_decimal(f"n_{name}")}]
         WHEN {_ATTEMPTS} = 0 THEN []::DECIMAL(18, 0)[]
         WHEN blank({x}) THEN list_resize([]::DECIMAL(18, 0)[], {_ATTEMPTS})
-        ELSE last_ones(list_transform(times_of({x}), lambda e: {_decimal("duration(e)")}), {_ATTEMPTS}) END"""
+        ELSE last_ones(list_transform(parts_of({x}), lambda e: {_decimal("duration(e)")}), {_ATTEMPTS}) END"""
 
 
 MACROS = (
@@ -50,10 +50,10 @@ STORED: dict[str, str] = {
     **{key: EXPRESSIONS[key] for key in WHOLE_KEYS},
     "attempt_addr": f"""CASE WHEN {_ATTEMPTS} = 0 THEN []::VARCHAR[]
         WHEN r.upstream_addr IS NULL THEN list_resize([]::VARCHAR[], {_ATTEMPTS}, '')
-        WHEN {_ATTEMPTS} = 1 THEN [r.upstream_addr] ELSE addresses_of(r.upstream_addr) END""",
+        WHEN {_ATTEMPTS} = 1 THEN [r.upstream_addr] ELSE parts_of(r.upstream_addr) END""",
     "attempt_status": f"""CASE WHEN {_ATTEMPTS} = 0 THEN []::USMALLINT[]
         WHEN blank(r.upstream_status) THEN list_resize([]::USMALLINT[], {_ATTEMPTS}, 0)
-        ELSE list_transform(last_ones(times_of(r.upstream_status), {_ATTEMPTS}),
+        ELSE list_transform(last_ones(parts_of(r.upstream_status), {_ATTEMPTS}),
             lambda e: status_of(coalesce(e, ''))) END""",
     "attempt_connect": _times("connect"),
     "attempt_header": _times("header"),

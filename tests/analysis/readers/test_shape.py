@@ -123,6 +123,24 @@ def test_a_key_of_ones_own(tmp_path: Path) -> None:
     check(written(tmp_path / "access.jsonl", [*records]), ("time", "tenant"))
 
 
+def test_the_table_of_lines_is_read_alike(tmp_path: Path) -> None:
+    """Every line of the common table once more in a log of its own keys, so that each can go the short way."""
+    table = json.loads((Path(__file__).parents[2] / "vectors/log_lines.json").read_text("utf-8"))
+    lines = [case["line"].encode() for case in table["cases"] if "line" in case]
+    check(written(tmp_path / "access.jsonl", [*lines]))
+    objects = [value for line in lines if isinstance(value := loaded(line), dict)]
+    texts = [{k: str(v).encode("utf-8", "replace").decode() for k, v in value.items()} for value in objects]
+    assert len(texts) > 200
+    check(written(tmp_path / "one-shape.jsonl", [{**json.loads(LINES[0]), **record} for record in texts]))
+
+
+def loaded(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
 def test_nearly_all_lines_go_the_short_way(tmp_path: Path) -> None:
     inputs = opened_inputs([written(tmp_path / "access.jsonl", [json.loads(line) for line in LINES])])
     (block,) = blocks_of_lines(inputs.logs[0])
