@@ -1,4 +1,8 @@
-"""One HTTP/1.x request out of the bytes of a connection, and the WSGI environment of it."""
+"""One HTTP/1.x request out of the bytes of a connection, and the WSGI environment of it.
+
+h11 parses the same head in 106 µs instead of 18 (CPython 3.11). That work delays every arrival, for one thread accepts
+and reads all of them, and would be measured as queueing; h11 is no dependency of the lab either.
+"""
 
 from __future__ import annotations
 

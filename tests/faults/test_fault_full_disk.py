@@ -157,7 +157,7 @@ def test_a_run_whose_folder_is_full_names_what_could_not_be_written(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_nginx_answers_on_and_what_its_log_lacks_is_said(tmp_path: Path) -> None:
     """Requests are lost to the log as long as there is no room, one more with the torn line, and none after it."""
     script = f"""

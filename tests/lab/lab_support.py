@@ -26,11 +26,17 @@ from sojourn_lab.results.run_schema import Run
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.namespace import why_namespace_refused
 from sojourn_lab.runtime.process import Process
+from sojourn_lab.scenario.files import scenario_from_file, scenario_path
 from sojourn_lab.scenario.load import AnyLoad
 from sojourn_lab.scenario.schema import Scenario
 
 QUIET = 0.1
 """Cores that others may use while a run is made; a run that is void although they used no more is a fault."""
+
+
+def find_scenario(name: str) -> Scenario:
+    """Return a scenario by its name or its file, as commands do."""
+    return scenario_from_file(scenario_path(name))
 
 
 def eventually(holds: Callable[[], bool], deadline: float, what: str) -> None:

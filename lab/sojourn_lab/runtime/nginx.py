@@ -127,11 +127,6 @@ class Nginx:
             return "the njs module of nginx is not installed"
         return None
 
-    @staticmethod
-    def available() -> bool:
-        """Whether nginx and its njs module are installed; `why_unavailable()` has the reason."""
-        return Nginx.why_unavailable() is None
-
     @property
     def url(self) -> str:
         """Where it answers, without a slash at the end."""

@@ -68,8 +68,3 @@ def scenario_path(name_or_file: str) -> Path:
             return path
     known = ", ".join(path.stem for path in paths)
     raise ScenarioError(f"there is no scenario {name_or_file!r}; there are: {known}")
-
-
-def find_scenario(name_or_file: str) -> Scenario:
-    """Return a shipped scenario by its name, or the one in a file (anything with `/` or `.toml`)."""
-    return scenario_from_file(scenario_path(name_or_file))

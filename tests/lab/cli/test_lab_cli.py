@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 pytestmark = pytest.mark.alone
 
 COMMAND = [sys.executable, "-m", "sojourn_lab"]
-needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
 
 def lab(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from sojourn_lab.scenario.files import scenario_from_text
 
 pytestmark = pytest.mark.alone
 
-needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 ADD, REMOVE = Action(0.0, "add_backend"), Action(0.0, "remove_backend")
 
 

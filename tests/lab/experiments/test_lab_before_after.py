@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_support import first_round, missed, sound_run
+from lab_support import find_scenario, first_round, missed, sound_run
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.scenario.files import find_scenario
 
 MEASURES = ("throughput", "errors", "latency", "scalability")
 
@@ -19,7 +18,7 @@ def test_every_measure_has_a_goal_that_must_be_missed_before_and_met_after(measu
 
 
 @pytest.mark.scenario
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_the_goals_are_missed_before_and_met_after(tmp_path: Path) -> None:
     run = sound_run(tmp_path, "before-after", "--scale", "0.3", "--seed", "8")
     assert missed(run) == []

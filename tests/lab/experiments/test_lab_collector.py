@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab_support import sound_run
+from lab_support import find_scenario, sound_run
 from sojourn_lab.experiments.collector.figures import (
     Acknowledged,
     Sample,
@@ -35,7 +35,6 @@ from sojourn_lab.runtime.backends import listening_socket
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.scenario.experiment_settings import Collector
-from sojourn_lab.scenario.files import find_scenario
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 
 pytestmark = pytest.mark.alone
@@ -222,7 +221,7 @@ CASE = '[[cases]]\nname = "{name}"\nseed = 1\ncollector = {{rate = 110, channel 
 
 
 @pytest.mark.scenario
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_more_consumers_lift_the_ceiling_and_nothing_accepted_is_lost(tmp_path: Path) -> None:
     cases = [("one", "consumers = 1"), ("three", "consumers = 3"), ("batches", "consumers = 1, batch = 20")]
     scenario = tmp_path / "small.toml"

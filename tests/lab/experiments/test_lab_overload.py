@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab_support import sound_run_of
+from lab_support import find_scenario, sound_run_of
 from sojourn_lab.results.run_schema import Run
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.case import Case
-from sojourn_lab.scenario.files import find_scenario
 from sojourn_lab.scenario.load import PoissonLoad, StepsLoad
 from sojourn_lab.scenario.run_options import without_long_cases
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
@@ -20,7 +19,7 @@ from sojourn_lab.scenario.schema import Scenario
 
 pytestmark = pytest.mark.alone
 
-needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
 
 def with_cases(scenario: Scenario, names: Sequence[str], **changes: Any) -> Scenario:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 import sojourn
+from lab_support import find_scenario
 from sojourn.store.migrate import migrations
 from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.pipeline import run_case
@@ -26,7 +27,6 @@ from sojourn_lab.results.run_schema import CaseResult, WindowTimes
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.process import Process
 from sojourn_lab.scenario.case import Case
-from sojourn_lab.scenario.files import find_scenario
 from sojourn_lab.scenario.schema import Criterion
 
 pytestmark = pytest.mark.alone

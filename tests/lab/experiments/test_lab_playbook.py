@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from sojourn_lab.errors import LabError, ScenarioError
-from sojourn_lab.experiments.playbook.record import PlaybookRecord, record_in
+from sojourn_lab.experiments.playbook.record import PlaybookRecord
 from sojourn_lab.experiments.playbook.run import finished_playbook
 from sojourn_lab.experiments.playbook.steps import (
     BASELINE,
@@ -53,6 +53,10 @@ RAW: dict[str, Any] = {
 
 def playbook(**more: Any) -> Playbook:
     return playbook_from_raw({**RAW, **more}, "trial.toml")
+
+
+def written(folder: Path) -> PlaybookRecord:
+    return msgspec.json.decode((folder / "playbook.json").read_bytes(), type=PlaybookRecord)
 
 
 def result_of(scenario: Scenario, figures: dict[str, Any], *, void: str = "", fault: str = "") -> Run:
@@ -138,7 +142,7 @@ def test_a_step_that_fails_or_is_void_does_not_stop_the_others_and_is_not_kept(t
     assert record.steps[3].reason == "the generator was late"
     assert "the run failed or is void: step 0, step 1, step 2, step 3." in record.learned
     assert "a slip" in (tmp_path / "played" / "02.partial" / "logs" / "lab.err").read_text()
-    assert record_in(tmp_path / "played") == record
+    assert written(tmp_path / "played") == record
 
 
 def test_what_is_known_is_written_after_every_step(tmp_path: Path) -> None:
@@ -149,7 +153,7 @@ def test_what_is_known_is_written_after_every_step(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path, playbook(), stopped)
-    record = record_in(tmp_path / "played.partial")
+    record = written(tmp_path / "played.partial")
     assert [each.name for each in record.steps] == [BASELINE, "more cores"]
     assert not record.passed
 

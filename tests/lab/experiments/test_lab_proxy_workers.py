@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_support import sound_run
+from lab_support import find_scenario, sound_run
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.scenario.files import find_scenario
 
 SETTINGS = ("repeats=3", "cases.*.load.concurrency=10")
 
@@ -22,7 +21,7 @@ def test_throughput_and_mean_are_judged_by_both_ends_of_their_intervals() -> Non
 
 
 @pytest.mark.scenario
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_workers_of_the_proxy_make_no_difference(tmp_path: Path) -> None:
     settings = [word for each in SETTINGS for word in ("--set", each)]
     run = sound_run(tmp_path, "proxy-workers", "--duration", "1", "--seed", "7", *settings)

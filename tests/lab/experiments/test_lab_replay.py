@@ -22,7 +22,7 @@ from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 from sojourn_lab.scenario.schema import Scenario
 from typer.testing import CliRunner
 
-needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 BEGUN = 1_795_000_000.0
 SECRETS = ("198.51.100.7", "secret", "10.0.0.", "edge-1", "cafe", "2026", "1795", "shop", "/checkout", "4711")
 

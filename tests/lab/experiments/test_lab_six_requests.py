@@ -10,7 +10,10 @@ from sojourn_lab.results.run_schema import Run
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or ""),
+]
 
 
 def run(name: str, folder: Path, options: RunOptions, *, until_passed: bool = False) -> tuple[Run, Path]:

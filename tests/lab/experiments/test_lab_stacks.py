@@ -17,7 +17,10 @@ from sojourn_lab.experiments.stacks.stack import STACKS
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=str(Nginx.why_unavailable())),
+]
 SMALL = ("--requests", "100", "--clients", "4", "--service", "0.005")
 
 

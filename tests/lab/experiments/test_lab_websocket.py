@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from lab_support import sound_run
+from lab_support import find_scenario, sound_run
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.experiments.websocket.figures import cost_of, log_figures, void_reasons
 from sojourn_lab.experiments.websocket.front import check_room, started_app
@@ -28,13 +28,13 @@ from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.backends import listening_socket
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.experiment_settings import Websocket
-from sojourn_lab.scenario.files import find_scenario, scenario_from_text
+from sojourn_lab.scenario.files import scenario_from_text
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.topology import Topology
 
 pytestmark = pytest.mark.alone
 
-needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=str(Nginx.why_unavailable()))
 
 
 def connection(number: int, at: float, *, wait: float = 0.0, cpu: float = 0.0) -> Connection:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_support import cores_of_others
+from lab_support import cores_of_others, find_scenario
 from sojourn_lab.load.plan import Window
 from sojourn_lab.measure.disturbance import (
     DELAYED_LIMIT,
@@ -25,7 +25,6 @@ from sojourn_lab.measure.disturbance import (
 )
 from sojourn_lab.measure.proc import TICKS, run_queue_waits_of, stat_of
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.scenario.files import find_scenario
 
 pytestmark = pytest.mark.alone
 
@@ -225,7 +224,7 @@ def lab_run(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
     return record, done.stdout
 
 
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_run_beside_busy_loops_is_void_repeated_and_says_what_to_close(tmp_path: Path) -> None:
     loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(os.cpu_count() or 1)]
     try:
@@ -251,7 +250,7 @@ def test_run_beside_busy_loops_is_void_repeated_and_says_what_to_close(tmp_path:
     ]
 
 
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_run_without_neighbours_is_not_disturbed(tmp_path: Path) -> None:
     for attempt in range(3):
         record, _ = lab_run(tmp_path / str(attempt), "--once")

@@ -14,7 +14,7 @@ from sojourn_lab.results.analyses.balance import before_and_after, newcomer_figu
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 
-needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
 NAMES = {"10.0.0.1:80": "a", "10.0.0.2:80": "b"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lab_support import find_scenario
 from sojourn_lab.load.plan import Latency, Quantiles, Summary, Window
 from sojourn_lab.results.criteria import judged_criteria, number_at
 from sojourn_lab.results.findings import lessons_of
 from sojourn_lab.results.run_schema import CaseResult, WindowTimes
-from sojourn_lab.scenario.files import find_scenario
 from sojourn_lab.scenario.laws import Law
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.schema import Criterion, Reference

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from lab_support import missed, sound_run
+from lab_support import find_scenario, missed, sound_run
 from sojourn_lab.results.contrasts import contrast_results
 from sojourn_lab.results.criteria import judged_criteria
 from sojourn_lab.results.run_schema import CaseResult, WindowTimes
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.servers.table import why_server_unavailable
-from sojourn_lab.scenario.files import find_scenario
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.run_options import without_long_cases
 from sojourn_lab.scenario.schema import Contrast, Criterion
@@ -71,7 +70,7 @@ def test_a_contrast_with_a_skipped_case_is_not_judged() -> None:
 
 
 @pytest.mark.scenario
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_puma_and_php_fpm_are_harmed_and_others_are_not(tmp_path: Path) -> None:
     for server in ("puma", "php-fpm", "go"):
         if (reason := why_server_unavailable(server)) is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab_support import Seen, generated, http_server, missed, plan_for, sound_run
+from lab_support import Seen, find_scenario, generated, http_server, missed, plan_for, sound_run
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.load.generator import local_ports
 from sojourn_lab.load.generator.__main__ import main
@@ -27,7 +27,7 @@ from sojourn_lab.results.analyses.ports import most_at_once
 from sojourn_lab.results.criteria import expected_voids
 from sojourn_lab.results.run_schema import CaseResult, WindowTimes
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.scenario.files import find_scenario, scenario_from_text
+from sojourn_lab.scenario.files import scenario_from_text
 from sojourn_lab.scenario.load import ConstantLoad
 
 pytestmark = pytest.mark.alone
@@ -155,7 +155,7 @@ load = {kind = "constant", rate = 1}
 
 
 @pytest.mark.scenario
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_the_rate_is_flat_at_ports_by_response_time(tmp_path: Path) -> None:
     expected = {case.name for case in find_scenario("port-exhaustion").cases if case.expect_void}
     run = sound_run(tmp_path, "port-exhaustion", "--duration", "1.6", "--seed", "5")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from lab_support import sound_run
+from lab_support import find_scenario, sound_run
 from rich.console import Console
 from sojourn_lab.results.criteria import judged_criteria
 from sojourn_lab.results.findings import lessons_of
@@ -20,7 +20,6 @@ from sojourn_lab.results.predictions import compared
 from sojourn_lab.results.run_schema import PredictionResult, Rows, Run
 from sojourn_lab.results.tables import print_run
 from sojourn_lab.runtime.nginx import Nginx
-from sojourn_lab.scenario.files import find_scenario
 from sojourn_lab.scenario.schema import Criterion, Prediction
 
 pytestmark = pytest.mark.alone

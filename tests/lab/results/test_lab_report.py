@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from lab_support import find_scenario
 from rich.console import Console
 from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn_lab.results.case_picture import case_chart, case_table
@@ -19,7 +20,6 @@ from sojourn_lab.results.requests import run_requests
 from sojourn_lab.results.rows import mean_rows, reference_rows, result_words
 from sojourn_lab.results.run_schema import CriterionResult, Run
 from sojourn_lab.results.tables import print_run
-from sojourn_lab.scenario.files import find_scenario
 
 pytestmark = pytest.mark.alone
 

@@ -16,7 +16,7 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.tier import plain
 from sojourn_lab.scenario.topology import Dependency, Mirror, Pool, Topology
 
-needs_nginx = pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+needs_nginx = pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 
 HOLDER = """
 import sys, time

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from lab_support import needs_namespace
+from lab_support import find_scenario, needs_namespace
 from sojourn_lab.cli import commands as cli
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.experiments import runner
@@ -24,7 +24,7 @@ from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.namespace import network_namespace, own_namespace, why_namespace_refused, why_sysctls_missing
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.case import Action
-from sojourn_lab.scenario.files import find_scenario, scenario_from_text
+from sojourn_lab.scenario.files import scenario_from_text
 from sojourn_lab.scenario.schema import Scenario
 from sojourn_lab.scenario.topology import Namespace, Topology
 
@@ -220,7 +220,7 @@ def test_whoever_asks_for_all_is_told_what_was_left_out(
     assert cli._possible_here(both) == both
 
 
-@pytest.mark.skipif(not Nginx.available(), reason=Nginx.why_unavailable() or "")
+@pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")
 def test_a_case_that_this_kernel_cannot_make_is_skipped_and_takes_nothing_from_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

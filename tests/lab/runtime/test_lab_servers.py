@@ -20,7 +20,10 @@ from sojourn_lab.runtime.servers.table import SERVERS, why_server_unavailable
 from sojourn_lab.runtime.versions import versions_here
 from sojourn_lab.scenario.topology import Dependency, Namespace, Topology
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not Nginx.available(), reason=str(Nginx.why_unavailable()))]
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=str(Nginx.why_unavailable())),
+]
 
 TOPOLOGIES = {
     "gunicorn": Topology(server="gunicorn", backends=1, unix=True),

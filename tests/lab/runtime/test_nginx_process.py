@@ -156,7 +156,7 @@ def test_where_the_module_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_missing_nginx_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab_nginx, "nginx_program", lambda: None)
-    assert not Nginx.available()
+    assert Nginx.why_unavailable() is not None
     with pytest.raises(LabError, match="nginx is not installed"):
         lab(tmp_path).start()
 

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab_support import find_scenario
 from sojourn_lab.errors import ScenarioError
-from sojourn_lab.scenario.files import find_scenario, scenario_from_file, scenario_from_text, shipped_scenario_paths
+from sojourn_lab.scenario.files import scenario_from_file, scenario_from_text, shipped_scenario_paths
 from sojourn_lab.scenario.laws import warmup_of
 from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, PoissonLoad, RampLoad
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled

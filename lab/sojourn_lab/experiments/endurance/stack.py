@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -32,7 +31,6 @@ ROUTES = [
 TOPOLOGY = Topology(backends=2, workers=2)
 SERVICE, CASE = "endurance", "endurance"
 PATIENCE = 120.0  # s for the end of what was started
-HANDED_ON = 1.0  # s until no worker of nginx writes to the log that was renamed
 CAPTURED = ("--ring-files", "3", "--ring-megabytes", "2", "--quiet")
 
 
@@ -168,16 +166,10 @@ class Rotation:
         self._numbers = itertools.count(1)
 
     def turn(self) -> None:
-        """Do it; LabError where nginx does not open its log again."""
-        log, held = self._folder / "access.jsonl", self._folder / "rotated.jsonl"
-        log.rename(held)
-        self._nginx.process.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + 10.0
-        while not log.exists():
-            if time.monotonic() > deadline:
-                raise LabError("nginx did not open its log again")
-            time.sleep(0.01)
-        time.sleep(HANDED_ON)  # the master has the new file; its workers are told after that
+        """Rotate the log; LabError if nginx does not reopen it."""
+        held = self._folder / "rotated.jsonl"
+        self._nginx.access_log.rename(held)
+        self._nginx.reopen(deadline_s=10.0)
         held.rename(self._folder / f"access.jsonl.{next(self._numbers)}")
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sojourn_lab.errors import LabError
 from sojourn_lab.experiments.playbook.steps import Playbook, Value
 
 FORMAT = 1
@@ -59,14 +57,3 @@ class PlaybookRecord(msgspec.Struct):
     passed: bool = False
     learned: str = ""
     format: int = FORMAT
-
-
-def record_in(folder: Path) -> PlaybookRecord:
-    """Return the record in a playbook's folder; LabError if there is none that can be read."""
-    path = folder / "playbook.json"
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=PlaybookRecord)
-    except OSError as error:
-        raise LabError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise LabError(f"{path} is not the record of a playbook: {error}") from None

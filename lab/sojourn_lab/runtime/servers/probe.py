@@ -33,6 +33,7 @@ def ready(address: tuple[str, int] | Path, protocol: Protocol, script: Path, tim
 
 
 def _http(_script: Path) -> bytes:
+    # Raw bytes: one socket and one reader serve three protocols, two of which no HTTP client speaks.
     return b"GET /ready HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n"
 
 
