@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from sojourn.readers.arrow import arrow
-from sojourn.readers.blocks import ParsedBlock, blocks_ahead, parsed_block, reading_engine
+from sojourn.readers.blocks import BlockParser, ParsedBlock, blocks_ahead
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import Block, blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, RECORD, records_query
@@ -35,7 +34,7 @@ def log_blocks(
         return
     workers = max(min(os.cpu_count() or 1, 4), 1)
     query = records_query(tuple(columns), "block", {**EXPRESSIONS, RECORD: IDENTITY_TEXT})
-    with reading_engine() as engine, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
+    with BlockParser(query) as parser, ThreadPoolExecutor(workers, thread_name_prefix="sojourn-scan") as pool:
         done = 0
         for log in logs:
             pending: deque[tuple[Block, int, Future[Scanned] | None]] = deque()
@@ -44,9 +43,9 @@ def log_blocks(
                 future = pool.submit(_scanned, block, columns) if long else None
                 pending.append((block, position, future))
                 if len(pending) > workers:
-                    yield _parsed(engine, log.name, query, pending, done, on_progress)
+                    yield _parsed(parser, log.name, pending, done, on_progress)
             while pending:
-                yield _parsed(engine, log.name, query, pending, done, on_progress)
+                yield _parsed(parser, log.name, pending, done, on_progress)
             done += log.size or 0
 
 
@@ -61,9 +60,8 @@ def _scanned(block: Block, columns: Sequence[str]) -> Scanned:
 
 
 def _parsed(
-    engine: duckdb.DuckDBPyConnection,
+    parser: BlockParser,
     source: str,
-    query: str,
     pending: deque[tuple[Block, int, Future[Scanned] | None]],
     done: int,
     on_progress: Callable[[int], None] | None,
@@ -71,19 +69,13 @@ def _parsed(
     """The block that was begun first, finished."""
     block, position, future = pending.popleft()
     found = None if future is None else future.result()
-    parsed = (
-        parsed_block(engine, source, block, query)
-        if found is None
-        else _completed(engine, source, block, query, *found)
-    )
+    parsed = parser.parsed(source, block) if found is None else _completed(parser, source, block, *found)
     if on_progress:
         on_progress(done + position)
     return parsed
 
 
-def _completed(
-    engine: duckdb.DuckDBPyConnection, source: str, block: Block, query: str, scanned: pa.Table, others: np.ndarray
-) -> ParsedBlock:
+def _completed(parser: BlockParser, source: str, block: Block, scanned: pa.Table, others: np.ndarray) -> ParsedBlock:
     """A block of which some lines were read the short way, and ``others`` (positions) are not yet."""
     if not len(others) and not block.refused:
         return ParsedBlock(source, block.count, scanned, [])
@@ -92,7 +84,7 @@ def _completed(
     rest = replace(
         block, lines=block.lines.take(at), numbers=block.numbers.take(at), open_end=block.open_end and bool(last)
     )
-    parsed = parsed_block(engine, source, rest, query)
+    parsed = parser.parsed(source, rest)
     accepted = scanned
     if parsed.accepted is not None and len(parsed.accepted):
         both = pa.concat_tables([scanned, parsed.accepted.select(scanned.column_names).cast(scanned.schema)])

@@ -8,7 +8,7 @@ from itertools import islice
 import polars as pl
 
 from sojourn.model.frame import SPLIT_COLUMNS, Records
-from sojourn.readers.blocks import parsed_block, reading_engine
+from sojourn.readers.blocks import BlockParser
 from sojourn.readers.foreign_logs import LENGTH, LINES
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
@@ -22,10 +22,8 @@ class Parser:
     """An engine that is kept, because starting one takes longer than a second's lines."""
 
     def __init__(self) -> None:
-        self._engine = reading_engine()
         # A second's lines are one batch: more threads only wait for each other.
-        self._engine.execute("SET threads = 1")
-        self._query = records_query((*COLUMNS, RECORD), "block")
+        self._parser = BlockParser(records_query((*COLUMNS, RECORD), "block"), threads=1)
         self._units = in_seconds(COLUMNS)
         self._kept = 0
 
@@ -40,7 +38,7 @@ class Parser:
         if not lines:
             return found, records
         for block in blocks_of_lines(LogInput("", io.BytesIO(lines), None, None, None)):
-            parsed = parsed_block(self._engine, "", block, self._query)
+            parsed = self._parser.parsed("", block)
             records.read += parsed.lines
             for reason, count in parsed.reasons().items():
                 records.reasons[reason] = records.reasons.get(reason, 0) + count

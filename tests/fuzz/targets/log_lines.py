@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from sojourn.model.frame import COLUMNS
-from sojourn.readers.blocks import parsed_block, reading_engine
+from sojourn.readers.blocks import BlockParser
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import KEYS, LIST_KEYS, REASONS, records_query
@@ -29,9 +29,8 @@ SOUND = {
     "upstream_response_time": "0.210", "queueing_delay": "0.100000", "service_time": "0.090000", "worker": "17",
     "proxy": "edge-1", "stamp": "own", "proxy_start": "1767225599.900",
 }  # fmt: skip
-_ENGINE = reading_engine(MACROS)
-_ENGINE.execute("SET threads = 1")
-_READER, _LOADER = records_query(COLUMNS, "block"), rows_query()
+_READER = BlockParser(records_query(COLUMNS, "block"), threads=1)
+_LOADER = BlockParser(rows_query(), MACROS, threads=1)
 # Column of the store -> of the frame, µs there; the frame has the last attempt and the sum of those before it.
 _SAME = ("request_time", "app_queueing_delay", "app_service_time")
 _LAST = {"attempt_connect": "connect", "attempt_header": "header", "attempt_response": "response"}
@@ -100,12 +99,12 @@ def loaded(data: bytes) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
     return _parsed(data, _LOADER, store=True)
 
 
-def _parsed(data: bytes, query: str, *, store: bool) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
+def _parsed(data: bytes, parser: BlockParser, *, store: bool) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
     rows: dict[int, dict[str, Any]] = {}
     refused: dict[int, str] = {}
     count = 0
     for block in blocks_of_lines(LogInput("", io.BytesIO(data), None, None, None)):
-        parsed = parsed_block(_ENGINE, "", block, query)
+        parsed = parser.parsed("", block)
         count += parsed.lines
         for reject in parsed.rejects:
             assert reject.reason in REASONS, reject.reason

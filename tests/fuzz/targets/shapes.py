@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from sojourn.model.frame import COLUMNS
-from sojourn.readers.blocks import parsed_block, reading_engine
+from sojourn.readers.blocks import BlockParser
 from sojourn.readers.inputs import LogInput
 from sojourn.readers.lines import blocks_of_lines
 from sojourn.readers.record import EXPRESSIONS, IDENTITY_TEXT, KEYS, RECORD, records_query
@@ -22,10 +22,8 @@ from fuzz.targets import log_lines
 
 PACKAGES: tuple[str, ...] = ()
 FRESH = 2  # of those a test draws: each takes a while
-_ENGINE = reading_engine()
-_ENGINE.execute("SET threads = 1")
 _COLUMNS = (*COLUMNS, "tenant", RECORD)
-_QUERY = records_query(_COLUMNS, "block", {**EXPRESSIONS, RECORD: IDENTITY_TEXT})
+_BY_SQL = BlockParser(records_query(_COLUMNS, "block", {**EXPRESSIONS, RECORD: IDENTITY_TEXT}), threads=1)
 
 
 def check(data: bytes) -> None:
@@ -35,7 +33,7 @@ def check(data: bytes) -> None:
         if found is None:
             continue
         table, others = found
-        accepted = parsed_block(_ENGINE, "", block, _QUERY).accepted
+        accepted = _BY_SQL.parsed("", block).accepted
         by_number = {row["number"]: row for row in accepted.to_pylist()} if accepted is not None else {}
         assert len(table) + len(others) == len(block.lines)
         for row in table.cast(accepted.schema).to_pylist() if accepted is not None and len(table) else ():
