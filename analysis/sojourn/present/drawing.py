@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 import vl_convert
 
 from sojourn.model.formatting import printable
+from sojourn.present.palette import THEMES, Theme
 from sojourn.present.section import Chart
 
 LONGEST = 10_000  # characters of one text
 _PAIRS = re.compile(r"[\U00010000-\U0010ffff]+")
 
-
-@dataclass(frozen=True)
-class Theme:
-    """Colours of what is not data. Text on the background has a contrast of at least 7 : 1 (WCAG 2.2, AAA)."""
-
-    background: str
-    text: str
-    line: str
-    grid: str
-
-
-THEMES = {
-    "light": Theme("#ffffff", "#222222", "#767676", "#e2e2e2"),
-    "dark": Theme("#15181c", "#e8e8e8", "#8c929a", "#33383f"),
-    # In a page a chart takes the colour of the text around it, whichever theme the page is in just then.
-    "page": Theme("transparent", "currentColor", "#808080", "#80808040"),
-}
 
 # Labels of a time axis by how fine it is; hours from 0 to 23, as logs have them. Each says enough by itself: of labels
 # that are too close every other is left out.

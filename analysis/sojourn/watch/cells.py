@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import locale
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from typing import Any, NamedTuple
 from rich.cells import set_cell_size
 
 from sojourn.model.formatting import milliseconds, percent, printable, shortened
+from sojourn.present import palette
 from sojourn.watch.figures import Figures
 
 WIDTH = 7  # of a number, the space before it included
@@ -22,15 +25,17 @@ SPARKS = "▁▂▃▄▅▆▇█"
 ASCII_SPARKS = ".:-=+*#%@"
 PLAIN = str.maketrans({"–": "-", "…": "~", "±": "+-", "≤": "<=", "\u00a0": " "})
 
-PLAIN_STYLE, BOLD, DIM, REVERSE = "", "bold", "dim", "reverse"
-QUEUEING, SERVICE, BAD, GOOD = "queueing", "service", "bad", "good"
+BOLD, DIM, REVERSE = "bold", "dim", "reverse"
+QUEUEING, SERVICE = palette.QUEUEING, palette.SERVICE
+BAD, GOOD = f"bold {QUEUEING}", "bold #009E73"
 
 
 class Part(NamedTuple):
-    """Text of one style."""
+    """Text of one style (as Rich writes it), and the action of a click on it, with its arguments."""
 
     text: str
-    style: str = PLAIN_STYLE
+    style: str = ""
+    action: tuple[str, tuple[str, ...]] | None = None
 
 
 Line = tuple[Part, ...]
@@ -182,3 +187,10 @@ def sparkline(values: Sequence[float | None], width: int, *, ascii_only: bool) -
 def plain_text(text: str) -> str:
     """Text in ASCII, for terminals that know nothing else."""
     return text.translate(PLAIN).encode("ascii", "replace").decode()
+
+
+def speaks_utf8() -> bool:
+    """Whether the terminal's own character set has more than ASCII."""
+    with contextlib.suppress(locale.Error):
+        locale.setlocale(locale.LC_CTYPE, "")
+    return locale.nl_langinfo(locale.CODESET).upper().replace("-", "") == "UTF8"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sojourn.watch.watcher import Choice, Watcher
 
 WIDTH, LEAST_WIDTH = 80, 40
+THEMES = ("terminal", "dark", "light")
 
 
 def watch(
@@ -48,6 +49,9 @@ def watch(
     slo: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy.")
     ] = SLO,
+    theme: Annotated[
+        str, typer.Option(metavar="|".join(THEMES), help="Colours at first: the terminal's own, or these.")
+    ] = "terminal",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object: with --once, otherwise one a line every S seconds.")
     ] = False,
@@ -59,6 +63,8 @@ def watch(
     """
     if by not in GROUPS:
         raise typer.BadParameter(f"{by!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
+    if theme not in THEMES:
+        raise typer.BadParameter(f"{theme!r} is not one of {', '.join(THEMES)}", param_hint="--theme")
     from sojourn.watch.watcher import Choice  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
     choice = Choice(by, where)
@@ -72,7 +78,7 @@ def watch(
     watcher = opened(logs, from_start=from_start, slo=slo)
     try:
         if drawn:
-            _drawn(watcher, choice, every)
+            _drawn(watcher, choice, every, theme)
         else:
             _again_and_again(watcher, every, choice, _as_line if as_json else _as_block)
     finally:
@@ -93,17 +99,17 @@ def _once(logs: list[str], choice: Choice, slo: float, as_json: bool) -> None:
         raise SojournError(nothing(view.records))
 
 
-def _drawn(watcher: Watcher, choice: Choice, every: float) -> None:
-    from sojourn.watch.keys import Looking  # noqa: PLC0415
+def _drawn(watcher: Watcher, choice: Choice, every: float, theme: str) -> None:
+    from sojourn.watch.app import watch_terminal  # noqa: PLC0415 - Textual is loaded where it draws only
+    from sojourn.watch.cells import speaks_utf8  # noqa: PLC0415
     from sojourn.watch.screen import Looks  # noqa: PLC0415
-    from sojourn.watch.terminal import speaks_utf8, watch_terminal  # noqa: PLC0415
 
-    watch_terminal(watcher, Looking(choice, Looks(every=every, ascii_only=not speaks_utf8())))
+    watch_terminal(watcher, choice, Looks(every=every, ascii_only=not speaks_utf8()), theme)
 
 
 def _again_and_again(watcher: Watcher, every: float, choice: Choice, text_of: Callable[[View], str]) -> None:
     """Print every so often, until there is nothing more to come."""
-    from sojourn.watch.terminal import LOOK  # noqa: PLC0415
+    from sojourn.watch.watcher import LOOK  # noqa: PLC0415
 
     watcher.catch_up(datetime.now(UTC))
     with pipe_closed_early_is_fine():
@@ -135,12 +141,12 @@ def _as_block(view: View) -> str:
 
 
 def _as_text(view: View) -> str:
+    from sojourn.watch.cells import speaks_utf8  # noqa: PLC0415
     from sojourn.watch.screen import Looks, screen, text_of  # noqa: PLC0415
-    from sojourn.watch.terminal import speaks_utf8  # noqa: PLC0415
 
     columns = os.environ.get("COLUMNS", "")
     width = max(int(columns), LEAST_WIDTH) if columns.isdecimal() else _terminal_width()
-    return text_of(screen(view, Looks(ascii_only=not speaks_utf8(), keys=False), width))
+    return text_of(screen(view, Looks(every=None, ascii_only=not speaks_utf8()), width))
 
 
 def _terminal_width() -> int:

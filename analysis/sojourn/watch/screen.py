@@ -54,23 +54,6 @@ BACKENDS_SHOWN = 4
 CULPRITS_SHOWN = 4
 LEAST_SHARE = 0.001
 FREE = {"imbalance": "imbalance (another backend was free)", "dispatch": "dispatch (its backend was free)"}
-KEYS = "q quit  g group  w window  s sort  f filter  p pause  +/- interval  ? help"
-HELP = (
-    "q          quit (Ctrl-C too)",
-    "g          next column to group by: route, upstream, worker, status, service",
-    "w          window of the table: now (10 s), 1 min, 10 min",
-    "s, ←, →    column to sort by",
-    "↑, ↓       scroll the table",
-    "f          filter: text of a route, backend, worker, status or service, or COLUMN=VALUE",
-    "p, space   pause the picture; the log is read on",
-    "+, -       redraw more or less often",
-    "",
-    "Milliseconds. Requests count when they end: that is when nginx logs them.",
-    "queueing: waiting for a worker; service: the app's own work; queued share: of all seconds; errors: 499 and 5xx.",
-    "Backends: workers and requests in queue are those of the minute until the log's lag ago: a request that has not "
-    "ended is not in the log yet.",
-    "Waited: what the last minute's waits were for. imbalance: another backend was free. dispatch: its own was.",
-)
 
 
 @dataclass(frozen=True)
@@ -79,29 +62,21 @@ class Looks:
 
     Attributes:
         window: of the table. sort: of ``SORTS``. scroll: rows of it passed over.
-        editing: the filter as far as it is typed; None: it is not being typed.
+        every: s between two pictures; None: there is only this one.
         ascii_only: the terminal knows no other signs.
-        keys: show which there are.
     """
 
     window: str = "1m"
     sort: str = SECONDS
     scroll: int = 0
-    every: float = 1.0
+    every: float | None = 1.0
     paused: bool = False
-    helping: bool = False
-    editing: str | None = None
     ascii_only: bool = False
-    keys: bool = True
 
 
 def screen(view: View, looks: Looks, width: int, height: int | None = None) -> list[Line]:
     """Lines of a view, none wider than ``width``, at most ``height`` (None: as many as there are)."""
-    lines = _help(looks, width) if looks.helping else _lines(view, looks, width, height)
-    if looks.keys:
-        bottom = [(Part(KEYS, DIM),)] if looks.editing is None else [_edited(looks.editing)]
-        room = max((height or len(lines) + 1) - 1, 0)
-        lines = [*lines[:room], *([()] * (room - len(lines)) if height else []), *bottom]
+    lines = _lines(view, looks, width, height)
     return [_fitted(line, width, ascii_only=looks.ascii_only) for line in lines[:height]]
 
 
@@ -115,7 +90,7 @@ def _lines(view: View, looks: Looks, width: int, height: int | None) -> list[Lin
     room = name_width(width, len(columns))
     top = [_header(view, looks), *_verdict(view, width, 2 if height is None or height >= 16 else 1)]
     top += _headings(columns, room, looks.sort, 2 if height is None or height >= 16 else 1)
-    top += [_window(LABELS[name], found, columns, room) for name, found in view.windows.items()]
+    top += [_window(name, found, columns, room) for name, found in view.windows.items()]
     groups = _groups(view, looks, columns, room)
     # What is below the table, the most important first; and the order in which it stands.
     below: list[tuple[int, list[Line]]] = [
@@ -125,7 +100,7 @@ def _lines(view: View, looks: Looks, width: int, height: int | None) -> list[Lin
         (0, _backends(view, room, width, 2 if height is None or height >= 24 else 1)),
         (4, [(Part(line, BAD),) for note in view.notes for line in _wrapped(note, width)[:2]]),
     ]
-    left = (height or 1_000) - len(top) - (1 if looks.keys else 0)
+    left = (height or 1_000) - len(top)
     if left < SMALL:
         groups = groups[1:]
     least = min(len(groups), 2 if left < SMALL else 3)  # of the table
@@ -150,11 +125,11 @@ def _header(view: View, looks: Looks) -> Line:
     elif view.late is not None:
         how = "behind" if view.late > 0 else "ahead of"
         parts.append(Part(f"  log {duration(abs(view.late))} {how} this clock", BAD))
-    elif view.age is not None and view.age > max(SILENT, 3 * looks.every):
+    elif view.age is not None and view.age > max(SILENT, 3 * (looks.every or 1.0)):
         parts.append(Part(f"  last record {duration(view.age)} ago", BAD))
     if view.where:
-        parts.append(Part(f"  only {printable(view.where, 30)}", BOLD))
-    every = f"  every {looks.every:g} s" if looks.keys else ""
+        parts.append(Part(f"  only {printable(view.where, 30)}", BOLD, ("app.filter", ())))
+    every = f"  every {looks.every:g} s" if looks.every else ""
     return (*parts, Part(f"{every}  {names}", DIM))
 
 
@@ -174,7 +149,8 @@ def _headings(columns: tuple[Column, ...], room: int, sort: str, count: int) -> 
         parts = [Part(" " * room)]
         for column, text in zip(columns, texts, strict=True):
             space = WIDTH - len(text)
-            parts += [Part(" " * space), Part(text, REVERSE if column.key == sort else DIM)]
+            style = REVERSE if column.key == sort else DIM
+            parts += [Part(" " * space), Part(text, style, ("app.sort", (column.key,)))]
         return tuple(parts)
 
     if count == 1:
@@ -187,8 +163,9 @@ def _cells(columns: tuple[Column, ...], row: dict[str, object], seconds: float) 
     return [Part(number(column.shown(column.value(row, seconds))), column.style) for column in columns]
 
 
-def _window(label: str, found: Figures, columns: tuple[Column, ...], room: int) -> Line:
-    return (Part(named(label, room), BOLD), *_cells(columns, row_of(found), found.seconds))
+def _window(name: str, found: Figures, columns: tuple[Column, ...], room: int) -> Line:
+    label = Part(named(LABELS[name], room), BOLD, ("app.window", (name,)))
+    return (label, *_cells(columns, row_of(found), found.seconds))
 
 
 def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) -> list[Line]:
@@ -196,10 +173,21 @@ def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) ->
     rows = sorted_rows(found.groups, looks.sort, found.seconds)
     first = min(looks.scroll, max(len(rows) - 1, 0))
     more = f", from {first + 1} of {found.values}" if first else f", {found.values} in all" if found.values > 1 else ""
-    title = f"by {view.by}, {LABELS[looks.window]}, most {sort_words(looks.sort)} first{more}"
-    lines: list[Line] = [(Part(title, DIM),)]
+    title: Line = (
+        Part(f"by {view.by}", DIM, ("app.group", ())),
+        Part(", ", DIM),
+        Part(LABELS[looks.window], DIM, ("app.window", ())),
+        Part(", ", DIM),
+        Part(f"most {sort_words(looks.sort)} first", DIM, ("app.sort_next", ())),
+        Part(more, DIM),
+    )
     cells = ((row["value"], _cells(columns, row, found.seconds)) for row in rows[first:])
-    return [*lines, *((Part(named(value, room - 1) + " "), *parts) for value, parts in cells)]
+    return [title, *((_name(view.by, value, room), *parts) for value, parts in cells)]
+
+
+def _name(by: str, value: object, room: int) -> Part:
+    """A group's name: a click leaves its requests only."""
+    return Part(named(value, room - 1) + " ", "", None if value is None else ("app.only", (by, str(value))))
 
 
 def _rejects(view: View) -> Line:
@@ -279,21 +267,10 @@ def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
         ]
         styles = ("", QUEUEING, QUEUEING, "", "", "", "", "")
         parts = [Part(number(cell), style) for cell, style in zip(cells[:count], styles, strict=False)]
-        lines.append((Part(named(row["upstream"], room - 1) + " "), *parts))
+        lines.append((_name("upstream", row["upstream"], room), *parts))
     if len(ranked) > BACKENDS_SHOWN:
         lines.append((Part(f"… {len(ranked) - BACKENDS_SHOWN} more; g groups by upstream", DIM),))
     return lines
-
-
-def _help(looks: Looks, width: int) -> list[Line]:
-    texts = [line for text in HELP for line in textwrap.wrap(text, max(width, 30), subsequent_indent=" " * 11) or [""]]
-    if looks.ascii_only:
-        texts = [text.replace("s, ←, →", "s, l, r").replace("↑, ↓", "u, d") for text in texts]
-    return [(Part(text),) for text in texts]
-
-
-def _edited(text: str) -> Line:
-    return (Part("filter: ", BOLD), Part(printable(text, 60)), Part("_", REVERSE), Part("  Enter applies, Esc leaves"))
 
 
 def _fitted(line: Line, width: int, *, ascii_only: bool) -> Line:
@@ -305,5 +282,5 @@ def _fitted(line: Line, width: int, *, ascii_only: bool) -> Line:
             text = set_cell_size(text, width)
         width -= cell_len(text)
         if text:
-            parts.append(Part(text, part.style))
+            parts.append(part._replace(text=text))
     return tuple(parts)

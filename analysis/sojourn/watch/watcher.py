@@ -22,6 +22,7 @@ from sojourn.watch.tail import Tail
 from sojourn.watch.view import BUCKETS, WINDOWS, View, short_name
 
 LITTLE = 1 << 20  # bytes
+LOOK = 0.25  # s between two looks at the files: what is written and truncated in between is lost
 SHORTEST = 1.0  # s: a rate is not told of less
 FEW = 100  # requests from which on it is told how well a clock is known
 SPEAKING = 0.5  # share of the answers on which the app must say what it did, or a note says that it does not

@@ -25,7 +25,7 @@ from sojourn.cli import app
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import duration
 from sojourn.plots.kinds import SPLIT
-from sojourn.present import drawing
+from sojourn.present import drawing, palette
 from sojourn.present.palette import QUEUEING, SERVICE
 from sojourn.present.section import Picture
 from typer.testing import CliRunner
@@ -138,7 +138,7 @@ def test_a_size_of_a_chart_of_two_is_that_of_both(pictures: dict[str, Picture], 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_and_data_are_seen_on_the_background(theme: str) -> None:
-    colours = drawing.THEMES[theme]
+    colours = palette.THEMES[theme]
     assert contrast(colours.text, colours.background) >= 7
     assert contrast(colours.line, colours.background) >= 3
     assert min(contrast(colour, colours.background) for colour in (QUEUEING, SERVICE)) >= 3

@@ -1,0 +1,382 @@
+"""The picture on a terminal: a Textual application that is drawn on as things change, by keys and by mouse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile, zip_longest
+from typing import Any, ClassVar, TypeVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Region
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.theme import BUILTIN_THEMES, Theme
+from textual.widget import Widget
+from textual.widgets import Footer, Input, Static
+
+from sojourn.model.errors import SojournError
+from sojourn.model.groups import GROUPS
+from sojourn.present.palette import SERVICE, THEMES
+from sojourn.watch.cells import SORTS, Line, Part, plain_text
+from sojourn.watch.reading import Reading
+from sojourn.watch.screen import LABELS, Looks, screen
+from sojourn.watch.view import View
+from sojourn.watch.watcher import Choice, Watcher
+
+Value = TypeVar("Value")
+
+INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+LONGEST_FILTER = 200
+NEW = 0.1  # s between two looks for a new picture
+WHEEL = 3  # rows
+# The terminal's own colours, and those of charts.
+LOOKS = (
+    replace(BUILTIN_THEMES["ansi-dark"], name="terminal"),
+    *(
+        Theme(name, SERVICE, background=(colours := THEMES[name]).background, surface=colours.background,
+              panel=colours.grid, foreground=colours.text, dark=name == "dark")
+        for name in ("dark", "light")
+    ),
+)  # fmt: skip
+HELP = """\
+q          quit (Ctrl-C too)
+g          next column to group by: route, upstream, worker, status, service
+w          window of the table: now (10 s), 1 min, 10 min
+s, ←, →    column to sort by
+↑, ↓       scroll the table
+f          filter: text of a route, backend, worker, status or service, or COLUMN=VALUE
+p, space   pause the picture; the log is read on
++, -       redraw more or less often
+t          theme: the terminal's own colours, dark, light
+mouse      click a heading to sort by it, a window to show its groups, a row to filter by it, a key below; wheel: scroll
+
+Milliseconds. Requests count when they end: that is when nginx logs them.
+queueing: waiting for a worker; service: the app's own work; queued share: of all seconds; errors: 499 and 5xx.
+Backends: workers and requests in queue are those of the minute until the log's lag ago: a request that has not ended \
+is not in the log yet.
+Waited: what the last minute's waits were for. imbalance: another backend was free. dispatch: its own was."""
+
+
+def after(value: Value, values: Sequence[Value], step: int = 1) -> Value:
+    """Return the next of some values, the first after the last."""
+    return values[(values.index(value) + step) % len(values)]
+
+
+class Picture(Widget):
+    """Lines of which only the cells that differ are drawn again: a slow connection carries them.
+
+    Args:
+        lines: the lines to show in a width and a height.
+    """
+
+    DEFAULT_CSS = "Picture { height: 1fr; }"
+
+    def __init__(self, lines: Callable[[int, int], list[Line]]) -> None:
+        super().__init__()
+        self._lines = lines
+        self._strips: list[Strip] = []
+
+    def draw(self) -> None:
+        """Show the lines as they are now."""
+        width, height = self.size
+        strips = [_strip(line).simplify().adjust_cell_length(width) for line in self._lines(width, height)[:height]]
+        before, self._strips = self._strips, strips
+        rows = enumerate(zip_longest(before, strips, fillvalue=Strip.blank(width)))
+        regions = [Region(0, row, columns, 1) for row, (old, new) in rows if (columns := _changed(old, new))]
+        if regions:  # without any, all would be drawn again
+            self.refresh(*regions)
+
+    def on_resize(self) -> None:
+        """Fit the lines to the new size."""
+        self.draw()
+
+    def render_line(self, y: int) -> Strip:
+        """See ``Widget``."""
+        strip = self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
+        return strip.apply_style(self.rich_style)
+
+
+class Filter(Input):
+    """The filter as it is typed; signs that would steer a terminal are left out."""
+
+    def validate_value(self, value: str) -> str:
+        """See ``Input.value``."""
+        return "".join(filter(str.isprintable, value))
+
+
+class Help(ModalScreen[None]):
+    """What keys and columns mean; any other key than those that scroll leads back."""
+
+    CSS = "Help { background: $background; } Help VerticalScroll { scrollbar-size: 0 0; }"
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """See ``Screen``."""
+        with VerticalScroll():
+            yield Static(self._text, markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Go back."""
+        if event.key in {"up", "down", "pageup", "pagedown", "home", "end"}:
+            return
+        event.stop()
+        self.dismiss()
+        if event.key in {"q", "Q"}:
+            self.app.exit()
+
+    def on_click(self) -> None:
+        """Go back."""
+        self.dismiss()
+
+
+class WatchApp(App[None]):
+    """The picture of a watcher, its keys and its mouse.
+
+    Args:
+        reading: what reads and computes; started and stopped with the application.
+        choice: groups and filter at first.
+        looks: how the picture is looked at, at first.
+        theme: of ``LOOKS``.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    AUTO_FOCUS = ""
+    CSS = """
+    Screen { overflow: hidden; }
+    Filter { display: none; height: 1; border: none; padding: 0; background: $background; }
+    Footer, FooterKey, FooterKey .footer-key--key, FooterKey .footer-key--description { background: $background; }
+    """
+    BINDINGS: ClassVar = [
+        Binding("q,Q", "leave", "quit"),
+        Binding("ctrl+c", "leave(130)", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
+        Binding("g", "group", "group"),
+        Binding("w", "window", "window"),
+        Binding("s,right", "sort_next", "sort"),
+        Binding("left", "sort_next(-1)", show=False),
+        Binding("down", "scroll(1)", show=False),
+        Binding("up", "scroll(-1)", show=False),
+        # At once, before the next key is given to anything: what is typed next is the filter's already.
+        Binding("f", "filter", "filter", priority=True),
+        Binding("escape", "filter_end", show=False),
+        Binding("p,space", "pause", "pause"),
+        Binding("plus,equals_sign", "every(-1)", "every", key_display="+/-"),
+        Binding("minus", "every(1)", show=False),
+        Binding("t", "theme", "theme"),
+        Binding("question_mark,h", "help", "help", key_display="?"),
+    ]
+
+    def __init__(self, reading: Reading, choice: Choice, looks: Looks, theme: str = "terminal", **options: Any) -> None:
+        # Without colours only the terminal's own are left.
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None, **options)
+        self.reading, self.choice, self.looks = reading, choice, looks
+        self._frozen: View | None = None
+        self._drawn: tuple[object, ...] = ()
+        for each in LOOKS:
+            self.register_theme(each)
+        self.theme = theme
+
+    def compose(self) -> ComposeResult:
+        """See ``App``."""
+        yield Picture(self._lines)
+        yield Filter(placeholder="TEXT or COLUMN=VALUE; Enter applies, Esc leaves", max_length=LONGEST_FILTER,
+                     select_on_focus=False, compact=True)  # fmt: skip
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.reading.start()
+        self.set_interval(NEW, self._draw)
+
+    def _lines(self, width: int, height: int) -> list[Line]:
+        view = self._frozen or self.reading.view
+        if view is None:
+            return [(Part(self.reading.told),)]
+        return screen(view, self.looks, width, height)
+
+    def _draw(self) -> None:
+        """Draw what is new."""
+        if self.reading.failure is not None:
+            self.exit()
+            return
+        drawn = (self._frozen or self.reading.view, self.looks, self.reading.told)
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self.query_one(Picture).draw()
+
+    def _look(self, **changes: Any) -> None:
+        self.looks = replace(self.looks, **changes)
+        self.reading.want(self.choice, self.looks.every)
+        self._draw()
+
+    def _choose(self, **changes: str) -> None:
+        self.choice = replace(self.choice, **changes)
+        self._look(scroll=0)
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        """See ``DOMNode``: while a filter is typed, or help is read, an f is no key of the picture."""
+        return action != "filter" or (self.focused is None and not isinstance(self.screen, Help))
+
+    def action_leave(self, code: int = 0) -> None:
+        """End with an exit code."""
+        self.exit(return_code=code)
+
+    def action_group(self) -> None:
+        """Group by the next column."""
+        self._choose(by=after(self.choice.by, GROUPS))
+
+    def action_window(self, name: str = "") -> None:
+        """Show the groups of a window, or of the next."""
+        self._look(window=name or after(self.looks.window, tuple(LABELS)), scroll=0)
+
+    def action_sort(self, column: str) -> None:
+        """Sort by a column."""
+        self._look(sort=column, scroll=0)
+
+    def action_sort_next(self, step: int = 1) -> None:
+        """Sort by the next column."""
+        self.action_sort(after(self.looks.sort, SORTS, step))
+
+    def action_scroll(self, rows: int) -> None:
+        """Pass over rows of the table."""
+        view = self._frozen or self.reading.view
+        groups = 0 if view is None else len(view.windows[self.looks.window].groups)
+        self._look(scroll=max(min(self.looks.scroll + rows, groups - 1), 0))
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self._type(self.choice.where)
+
+    def action_filter_end(self) -> None:
+        """Leave the filter as it was."""
+        self._type(None)
+
+    def action_only(self, column: str, value: str) -> None:
+        """Leave the requests of one group."""
+        self._choose(where=f"{column}={value}")
+
+    def action_pause(self) -> None:
+        """Stop the picture, or let it go on."""
+        self._frozen = None if self.looks.paused else self.reading.view
+        self._look(paused=not self.looks.paused)
+
+    def action_every(self, step: int) -> None:
+        """Redraw more or less often."""
+        others = [each for each in INTERVALS[::step] if (each - self.looks.every) * step > 0]
+        self._look(every=others[0] if others else self.looks.every)
+
+    def action_theme(self) -> None:
+        """Change to the next theme."""
+        self.theme = after(self.theme, [look.name for look in LOOKS])
+
+    def action_help(self) -> None:
+        """Show what keys mean."""
+        text = HELP.replace("s, ←, →", "s, l, r").replace("↑, ↓", "u, d") if self.looks.ascii_only else HELP
+        self.push_screen(Help("\n".join(map(plain_text, text.split("\n"))) if self.looks.ascii_only else text))
+
+    def on_mouse_scroll_down(self) -> None:
+        """Scroll the table."""
+        self.action_scroll(WHEEL)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Scroll the table."""
+        self.action_scroll(-WHEEL)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Apply the filter."""
+        self._type(None)
+        self._choose(where=event.value.strip())
+
+    def _type(self, text: str | None) -> None:
+        """Open the filter with a text in it; None: close it."""
+        field = self.query_one(Filter)
+        self.query_one(Footer).display = text is None
+        field.display = text is not None
+        if text is not None:
+            field.value = text
+            field.cursor_position = len(field.value)
+        self.screen.set_focus(None if text is None else field)
+
+    def _print_error_renderables(self) -> None:
+        """Leave an error to the command, which says it in one sentence."""
+
+
+class _Terminal(LinuxDriver):
+    """Draws on standard output, as every other command prints there."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._file = sys.__stdout__
+
+
+def watch_terminal(watcher: Watcher, choice: Choice, looks: Looks, theme: str) -> None:
+    """Draw until the user leaves.
+
+    Raises:
+        SojournError: a log cannot be read any longer, or there is no terminal to read keys from.
+        SystemExit: the user left by Ctrl-C, or a signal ended the program; the code says which.
+    """
+    _keys_from_terminal()
+    # Where these are set, they are believed, and not the terminal when its size changes.
+    for name in ("LINES", "COLUMNS"):
+        os.environ.pop(name, None)
+    reading = Reading(watcher, choice, looks.every)
+    app = WatchApp(reading, choice, looks, theme, driver_class=_Terminal)
+    try:
+        asyncio.run(_until_left(app))
+    finally:
+        reading.stop()
+    failure = reading.failure or app._exception
+    if isinstance(failure, Exception):
+        raise failure
+    if app.return_code:
+        raise SystemExit(app.return_code)
+
+
+async def _until_left(app: WatchApp) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, app.action_leave, 128 + number)
+    await app.run_async()
+
+
+def _keys_from_terminal() -> None:
+    """Where a log is piped in, keys come from the terminal itself."""
+    if os.isatty(0):
+        return
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError as error:
+        raise SojournError(f"no terminal to read keys from ({error.strerror}); try --once, or TERM=dumb") from error
+    os.dup2(terminal, 0)
+    os.close(terminal)
+
+
+def _strip(line: Line) -> Strip:
+    return Strip(
+        Segment(part.text, Style.parse(part.style) + Style.from_meta({"@click": part.action} if part.action else None))
+        for part in line
+    )
+
+
+def _changed(old: Strip, new: Strip) -> int:
+    """Return how many columns, from the left, hold all that differs: Textual sends a row from its beginning."""
+    before, now = ([(sign, style) for text, style, _ in strip for sign in text][::-1] for strip in (old, new))
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
+    return new.cell_length - sum(cell_len(sign) for (sign, _), _ in same)
