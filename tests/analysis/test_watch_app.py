@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sojourn.present import palette
-from sojourn.watch.app import LOOKS, Picture, WatchApp
+from sojourn.watch.app import TERMINAL_THEMES, Picture, WatchApp
 from sojourn.watch.follow import FileFollower
 from sojourn.watch.reading import Reading
 from sojourn.watch.screen import Looks
@@ -251,7 +251,7 @@ def test_themes_change_the_ground_and_not_the_pair_of_colours(log: Path) -> None
             assert app.theme == "terminal"
             assert grounds[1:] == [palette.THEMES[name].background.upper() for name in ("dark", "light")]
             assert app.available_themes["terminal"].ansi
-            assert [look.dark for look in LOOKS] == [True, True, False]
+            assert [look.dark for look in TERMINAL_THEMES] == [True, True, False]
 
     played(scenario)
 
@@ -261,7 +261,7 @@ def test_no_color_leaves_no_colour(log: Path, monkeypatch: pytest.MonkeyPatch) -
 
     async def scenario() -> None:
         async with running(log) as (app, pilot):
-            for _ in range(len(LOOKS)):
+            for _ in range(len(TERMINAL_THEMES)):
                 assert colours_of(app) <= {"default"}
                 await pilot.press("t")
                 await pilot.pause(0.1)

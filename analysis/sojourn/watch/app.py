@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import takewhile, zip_longest
 from typing import Any, ClassVar, TypeVar
 
@@ -28,7 +29,7 @@ from textual.widgets import Footer, Input, Static
 
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
-from sojourn.present.palette import SERVICE, THEMES
+from sojourn.present.palette import THEMES
 from sojourn.watch.cells import SORTS, Line, Part, plain_text
 from sojourn.watch.reading import Reading
 from sojourn.watch.screen import LABELS, Looks, screen
@@ -42,12 +43,12 @@ LONGEST_FILTER = 200
 NEW = 0.1  # s between two looks for a new picture
 WHEEL = 3  # rows
 # The terminal's own colours, and those of charts.
-LOOKS = (
+TERMINAL_THEMES = (
     replace(BUILTIN_THEMES["ansi-dark"], name="terminal"),
     *(
-        Theme(name, SERVICE, background=(colours := THEMES[name]).background, surface=colours.background,
-              panel=colours.grid, foreground=colours.text, dark=name == "dark")
-        for name in ("dark", "light")
+        Theme(name, each.text, foreground=each.text, background=each.background, surface=each.background,
+              panel=each.grid, dark=name == "dark")
+        for name, each in (("dark", THEMES["dark"]), ("light", THEMES["light"]))
     ),
 )  # fmt: skip
 HELP = """\
@@ -151,7 +152,7 @@ class WatchApp(App[None]):
         reading: what reads and computes; started and stopped with the application.
         choice: groups and filter at first.
         looks: how the picture is looked at, at first.
-        theme: of ``LOOKS``.
+        theme: of ``TERMINAL_THEMES``.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -160,6 +161,7 @@ class WatchApp(App[None]):
     CSS = """
     Screen { overflow: hidden; }
     Filter { display: none; height: 1; border: none; padding: 0; background: $background; }
+    FooterKey .footer-key--key { color: $foreground; }
     Footer, FooterKey, FooterKey .footer-key--key, FooterKey .footer-key--description { background: $background; }
     """
     BINDINGS: ClassVar = [
@@ -188,7 +190,7 @@ class WatchApp(App[None]):
         self.reading, self.choice, self.looks = reading, choice, looks
         self._frozen: View | None = None
         self._drawn: tuple[object, ...] = ()
-        for each in LOOKS:
+        for each in TERMINAL_THEMES:
             self.register_theme(each)
         self.theme = theme
 
@@ -283,7 +285,7 @@ class WatchApp(App[None]):
 
     def action_theme(self) -> None:
         """Change to the next theme."""
-        self.theme = after(self.theme, [look.name for look in LOOKS])
+        self.theme = after(self.theme, [look.name for look in TERMINAL_THEMES])
 
     def action_help(self) -> None:
         """Show what keys mean."""
@@ -369,10 +371,12 @@ def _keys_from_terminal() -> None:
 
 
 def _strip(line: Line) -> Strip:
-    return Strip(
-        Segment(part.text, Style.parse(part.style) + Style.from_meta({"@click": part.action} if part.action else None))
-        for part in line
-    )
+    return Strip(Segment(part.text, _style(part.style, part.action)) for part in line)
+
+
+@lru_cache(1024)
+def _style(style: str, action: tuple[str, tuple[str, ...]] | None) -> Style:
+    return Style.parse(style) + Style.from_meta({"@click": action} if action else None)
 
 
 def _changed(old: Strip, new: Strip) -> int:
