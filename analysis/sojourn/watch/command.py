@@ -146,7 +146,7 @@ def _as_text(view: View) -> str:
 
     columns = os.environ.get("COLUMNS", "")
     width = max(int(columns), LEAST_WIDTH) if columns.isdecimal() else _terminal_width()
-    return text_of(screen(view, Looks(every=None, ascii_only=not speaks_utf8()), width))
+    return text_of(screen(view, Looks(ascii_only=not speaks_utf8(), live=False), width))
 
 
 def _terminal_width() -> int:

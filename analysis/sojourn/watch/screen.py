@@ -62,16 +62,18 @@ class Looks:
 
     Attributes:
         window: of the table. sort: of ``SORTS``. scroll: rows of it passed over.
-        every: s between two pictures; None: there is only this one.
+        every: s between two pictures.
         ascii_only: the terminal knows no other signs.
+        live: say how often the picture changes.
     """
 
     window: str = "1m"
     sort: str = SECONDS
     scroll: int = 0
-    every: float | None = 1.0
+    every: float = 1.0
     paused: bool = False
     ascii_only: bool = False
+    live: bool = True
 
 
 def screen(view: View, looks: Looks, width: int, height: int | None = None) -> list[Line]:
@@ -125,11 +127,11 @@ def _header(view: View, looks: Looks) -> Line:
     elif view.late is not None:
         how = "behind" if view.late > 0 else "ahead of"
         parts.append(Part(f"  log {duration(abs(view.late))} {how} this clock", BAD))
-    elif view.age is not None and view.age > max(SILENT, 3 * (looks.every or 1.0)):
+    elif view.age is not None and view.age > max(SILENT, 3 * looks.every):
         parts.append(Part(f"  last record {duration(view.age)} ago", BAD))
     if view.where:
         parts.append(Part(f"  only {printable(view.where, 30)}", BOLD, ("app.filter", ())))
-    every = f"  every {looks.every:g} s" if looks.every else ""
+    every = f"  every {looks.every:g} s" if looks.live else ""
     return (*parts, Part(f"{every}  {names}", DIM))
 
 
