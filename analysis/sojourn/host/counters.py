@@ -1,15 +1,16 @@
-"""Counters of the network namespace that tell what became of connections before accept()."""
+"""Counters and settings (sysctls) of the network namespace that decide what becomes of connections before accept()."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from sojourn.host.sample import COUNTERS
+from sojourn.host.sample import COUNTERS, SETTINGS
 from sojourn.model.errors import KernelUnavailableError
 
 NETSTAT = Path("/proc/thread-self/net/netstat")
 """Of the calling thread's namespace; /proc/net is that of the process's first thread."""
+SYSCTLS = Path("/proc/sys")
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
 
 
@@ -35,3 +36,22 @@ def tcp_ext(text: str) -> dict[str, int]:
     if len(lines) < 2:
         return {}
     return {name: int(value) for name, value in zip(*lines[:2], strict=False) if _NUMBER.fullmatch(value)}
+
+
+def settings(root: Path = SYSCTLS) -> dict[str, int]:
+    """Return ``SETTINGS`` of the calling thread's network namespace, by their last name (``somaxconn``).
+
+    Those a kernel does not have are left out.
+
+    Raises:
+        KernelUnavailableError: not one of them is there.
+    """
+    found = {}
+    for name in SETTINGS:
+        try:
+            found[name.rpartition(".")[2]] = int((root / name.replace(".", "/")).read_text())
+        except (OSError, ValueError):
+            continue
+    if not found:
+        raise KernelUnavailableError(f"{root}: there is none of the network's settings in it")
+    return found

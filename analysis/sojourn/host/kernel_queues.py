@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from sojourn.host.counters import counters
+from sojourn.host.counters import counters, settings
 from sojourn.host.raindrops import BUDGET, Asker
 from sojourn.host.sample import Listener, Raindrops, Sample
-from sojourn.host.settings import settings
 from sojourn.host.sock_diag import (
     ListeningSocket,
     Local,

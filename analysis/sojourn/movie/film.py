@@ -12,12 +12,15 @@ import numpy as np
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, duration, iso, listed
 from sojourn.movie.scenes import Scene, steps_of
-from sojourn.movie.stretch import crowded_stretch
 from sojourn.timeline.request_timelines import OUTCOMES
 
 MOST = 2_000
 """Requests of one film; a browser draws no more of them in time."""
 MOST_SCENES = 8
+# The stretch in which nearly everything happens, where a few requests stand far away from all others.
+FEWEST = 4  # requests: of fewer none is a straggler
+STRAGGLERS = 0.05  # of the requests at most, and one in any case
+LONG = 0.5  # of the film: so much of it at most is worth cutting to
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def film_of(
     if sum(len(scene) for scene in kept) > most:
         kept, seconds, said = _around_the_deepest(kept, seconds, most, shared)
         told.append(said)
-    elif since is None and until is None and (stretch := crowded_stretch(kept, seconds)) is not None:
+    elif since is None and until is None and (stretch := _crowded_stretch(kept, seconds)) is not None:
         kept, left_out = _cut(kept, stretch, seconds)
         seconds = stretch[1] - stretch[0]
         told.append(f"Left out: {left_out}. Choose another window with --since and --until.")
@@ -213,3 +216,26 @@ def _unseen(scenes: Sequence[Scene]) -> list[str]:
             are = "is" if backends == 1 else "are"
             notes.append(f"{scene.name}: {more}, {are} not shown; choose with --backend.")
     return notes
+
+
+def _crowded_stretch(scenes: Sequence[Scene], seconds: float) -> tuple[float, float] | None:
+    """Return (begin, end), s, from the first arrival to the end of the last request of the crowd; None to show all.
+
+    A request that stands far away is a straggler: the shortest stretch without at most ``STRAGGLERS`` of the requests
+    is not longer than ``LONG`` of the film. Steady traffic, however sparse, has no such stretch.
+
+    Args:
+        scenes: on one clock.
+        seconds: length of the film.
+    """
+    arrival = np.concatenate([scene.arrival for scene in scenes])
+    order = np.argsort(arrival, kind="stable")
+    arrival, gone = arrival[order], np.concatenate([scene.gone for scene in scenes])[order]
+    if len(arrival) < FEWEST:
+        return None
+    need = len(arrival) - max(int(len(arrival) * STRAGGLERS), 1)
+    ends = np.lib.stride_tricks.sliding_window_view(gone, need).max(axis=1)
+    begins = np.maximum(arrival[: len(ends)], 0.0)
+    best = int((ends - begins).argmin())
+    begin, end = float(begins[best]), float(min(ends[best], seconds))
+    return (begin, end) if 0 < end - begin <= LONG * seconds else None

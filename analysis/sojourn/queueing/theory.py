@@ -91,17 +91,6 @@ def mmc_wait_quantile(arrival_rate: float, mean_service: float, workers: int, qu
     return math.log(waiting / (1 - quantile)) * mean_service / (workers * (1 - rho))
 
 
-def mm1_sojourn_quantile(arrival_rate: float, mean_service: float, quantile: float) -> float:
-    """Quantile of wait and service together in M/M/1, first come first served: -ln(1 - q)·S / (1 - rho).
-
-    Kleinrock (1975, §5.6): it is exponential.
-    """
-    if not 0 <= quantile < 1:
-        raise ValueError("a quantile lies in [0, 1)")
-    rho = utilisation(arrival_rate, mean_service)
-    return math.inf if rho >= 1 else -math.log1p(-quantile) * mean_service / (1 - rho)
-
-
 def mg1_wait(arrival_rate: float, mean_service: float, cs2: float) -> float:
     """Mean wait with Poisson arrivals, any services, one worker: rho·S(1 + c_s²) / (2(1 - rho)).
 

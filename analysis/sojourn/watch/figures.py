@@ -63,11 +63,6 @@ class Figures:
         """Requests per second."""
         return self.requests / self.seconds if self.seconds else 0.0
 
-    @property
-    def error_share(self) -> float | None:
-        """Errors, of all requests."""
-        return self.errors / self.requests if self.requests else None
-
     def to_dict(self, by: str) -> dict[str, Any]:
         """An entry of ``windows`` in the JSON output; ``by``: what the groups are."""
         return {

@@ -36,7 +36,6 @@ def test_waits_in_figures() -> None:
     assert theory.mmc_wait(16, 0.1, 2) == pytest.approx(0.1 * 0.64 / 0.36)  # M/M/2: rho² S / (1 - rho²)
     assert theory.kingman_wait(8, 0.1, 2.0, 0.5) == pytest.approx(0.5)
     assert theory.kingman_bound(8, 0.1, 1.0, 1.0) == pytest.approx((1 / 8 + 8 * 0.01) / 0.4)
-    assert theory.mm1_sojourn_quantile(8, 0.1, 0.9) == pytest.approx(0.5 * math.log(10))
 
 
 @given(st.floats(0.01, 0.99), st.integers(1, 30), st.floats(0.001, 10))
@@ -62,7 +61,6 @@ def test_where_nothing_settles_the_wait_is_infinite(rate: float) -> None:
     assert theory.kingman_wait(rate, 0.1, 1, 1) == math.inf
     assert theory.kingman_bound(rate, 0.1, 1, 1) == math.inf
     assert theory.mmc_wait_quantile(rate, 0.1, 1, 0.5) == math.inf
-    assert theory.mm1_sojourn_quantile(rate, 0.1, 0.5) == math.inf
     assert theory.mmc_wait_exceeds(rate, 0.1, 1, 5) == 1
 
 
@@ -108,7 +106,6 @@ def test_a_closed_loop_that_thinks() -> None:
         lambda: theory.erlang_c(1, 0),
         lambda: theory.mmck(1, 0.1, 1, -1),
         lambda: theory.mmc_wait_quantile(1, 0.1, 1, 1),
-        lambda: theory.mm1_sojourn_quantile(1, 0.1, 1),
         lambda: theory.closed_loop(0, 0.1),
         lambda: theory.allen_cunneen_wait(1, math.inf, 1, 1, 1),
     ],

@@ -244,7 +244,7 @@ def test_only_the_given_up_are_told_as_such(tmp_path: Path) -> None:
     with watching(tmp_path / "log", replay=True) as watcher:
         view = watcher.view(Choice(), datetime.now(UTC))
     assert view.windows["1m"].statuses == {499: 1, 502: 1, 503: 1, 504: 2}
-    assert view.windows["1m"].error_share == 1
+    assert view.windows["1m"].errors == view.windows["1m"].requests == 5
     assert view.judged is not None
     assert view.judged.cause == "unknown"
     assert "504 0.50/s" in text_of(screen(view, Looks(), 80))

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 import numpy as np
-import polars as pl
 
 from sojourn.readers.capture.addresses import Addresses
-from sojourn.readers.capture.batch import ACK, FIN, PSH, RST, SYN, Batch, Counts
+from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.capture.files import CaptureFile, capture_files
 from sojourn.readers.capture.link import IPV4, IPV6, network_packets
 from sojourn.readers.capture.network import tcp_over_ipv4, tcp_over_ipv6
@@ -160,46 +159,3 @@ def _in_order(parts: list[Columns]) -> Columns:
         order = np.argsort(index, kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
     return columns
-
-
-_FLAGS = (
-    (SYN, "SYN"),
-    (FIN, "FIN"),
-    (RST, "RST"),
-    (PSH, "PSH"),
-    (ACK, "ACK"),
-    (0x20, "URG"),
-    (0x40, "ECE"),
-    (0x80, "CWR"),
-    (0x100, "AE"),
-)
-
-
-def packets_frame(batch: Batch, addresses: Sequence[str]) -> pl.DataFrame:
-    """The segments of a batch for people to read.
-
-    Columns: number, time (UTC), source, source_port, target, target_port, flags ("SYN|ACK"), seq, ack, length (bytes of
-    payload), window.
-    """
-    texts = pl.Series(addresses, dtype=pl.String)
-    return pl.DataFrame(
-        {
-            "number": batch.number,
-            "time": pl.Series(batch.time).cast(pl.Datetime("ns", "UTC")),
-            "source": texts.gather(batch.source),
-            "source_port": batch.source_port,
-            "target": texts.gather(batch.target),
-            "target_port": batch.target_port,
-            "flags": _flag_words(batch),
-            "seq": batch.seq,
-            "ack": batch.ack,
-            "length": batch.length,
-            "window": batch.window,
-        }
-    )
-
-
-def _flag_words(batch: Batch) -> pl.Series:
-    found, place = np.unique(batch.flags, return_inverse=True)
-    words = ["|".join(word for bit, word in _FLAGS if flags & bit) for flags in found]
-    return pl.Series(words, dtype=pl.String).gather(place)

@@ -19,12 +19,11 @@ from sojourn.analyses.kernel.section import kernel_section
 from sojourn.cli import app
 from sojourn.host import kernel_queues as look
 from sojourn.host import sock_diag
-from sojourn.host.counters import counters, tcp_ext
+from sojourn.host.counters import counters, settings, tcp_ext
 from sojourn.host.kernel_queues import Looker
 from sojourn.host.raindrops import Asker, Endpoint, raindrops_of
 from sojourn.host.sample import COUNTERS, Listener, Raindrops, Sample
 from sojourn.host.samples import read_samples, samples_of
-from sojourn.host.settings import settings
 from sojourn.host.sock_diag import ListeningSocket, handshakes, listening_sockets_of_ss, syn_recv_counts_of_ss
 from sojourn.model.errors import KernelUnavailableError, SojournError
 from typer.testing import CliRunner

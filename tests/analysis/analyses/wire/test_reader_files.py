@@ -17,10 +17,10 @@ import pytest
 from crafted import SECOND, START, Frame, linked, segment, zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reader_support import GREETING, V4, V6, all_of, conversation, expected, written
+from reader_support import V4, V6, all_of, conversation, expected, written
 from sojourn import SojournError
 from sojourn.readers.capture.batch import Counts
-from sojourn.readers.capture.reader import Capture, packets_frame
+from sojourn.readers.capture.reader import Capture
 
 PACKETS = conversation(V4) + conversation(V6)
 FRAMES = crafted.frames(PACKETS)
@@ -330,18 +330,6 @@ def test_a_capture_is_read_once(tmp_path: Path) -> None:
         list(capture)
         with pytest.raises(RuntimeError, match="once"):
             list(capture)
-
-
-def test_the_frame_for_people(tmp_path: Path) -> None:
-    with Capture([written(tmp_path, PCAP)]) as capture:
-        frame = packets_frame(next(iter(capture)), capture.addresses)
-    assert frame.columns == [
-        "number", "time", "source", "source_port", "target", "target_port", "flags", "seq", "ack", "length", "window",
-    ]  # fmt: skip
-    assert frame["flags"].to_list()[:7] == ["SYN", "SYN|ACK", "ACK", "PSH|ACK", "PSH|ACK", "FIN|ACK", "RST|URG|ECE"]
-    assert frame["time"].dt.epoch("ns").to_list() == [START + i * 1_000_000 for i in range(14)]
-    assert frame.row(0)[2:6] == (V4[0], 40000, V4[1], 80)
-    assert frame["length"].to_list()[3] == len(GREETING)
 
 
 # --- against others ---
