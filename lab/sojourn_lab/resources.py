@@ -1,4 +1,4 @@
-"""Where the house's own files are: inside an installed wheel, or in the folders of a checkout."""
+"""Paths of the project's own files: inside an installed wheel, or in the folders of a checkout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IN_CHECKOUT = {
 
 
 def resource_file(folder: str, *parts: str) -> Path:
-    """Path of one of the house's files or folders: `resource_file("nginx", "sojourn.conf")`.
+    """Return the path of a file or folder of the project: `resource_file("nginx", "sojourn.conf")`.
 
     `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `recipes` (how-to pages with code that the lab
     runs), `vector` (of which a wheel has requests.yaml and its programs) or (in a checkout only) `middleware`.
@@ -33,7 +33,7 @@ def resource_file(folder: str, *parts: str) -> Path:
     if packaged.exists():
         return packaged
     if folder not in _IN_CHECKOUT:
-        raise LabError(f"the house has no folder {folder!r}")
+        raise LabError(f"there is no resource folder {folder!r}")
     in_checkout = _IN_CHECKOUT[folder].joinpath(*parts)
     if in_checkout.exists():
         return in_checkout

@@ -7,7 +7,6 @@ alive and reused: viewers' devices come through a load balancer that does so.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -18,9 +17,8 @@ import msgspec
 import numpy as np
 
 from sojourn_lab.experiments.collector.plan import HEARTBEAT, VIEWERS, Offered, Traffic
-from sojourn_lab.load.generator.__main__ import HEAD_START
 from sojourn_lab.load.generator.client import ended
-from sojourn_lab.load.generator.clock import Clock, Heartbeat, sleep_until
+from sojourn_lab.load.generator.clock import HEAD_START, Clock, Heartbeat, sleep_until
 from sojourn_lab.load.generator.program import exit_code
 from sojourn_lab.load.generator.summary import summary_of
 from sojourn_lab.load.plan import ClientRecord, Plan, Summary, Window
@@ -87,34 +85,30 @@ async def offered(traffic: Traffic) -> Offered:
     plan = traffic.plan
     clock = Clock()
     sender = Sender(plan, clock)
-    ticks = Heartbeat(clock)
     encode = msgspec.json.Encoder().encode
     records: list[ClientRecord] = []
     horizon = plan.warmup + plan.duration
     beats = poisson_instants(traffic.rate, horizon, np.random.default_rng([*plan.seed, 0]))
     rate = traffic.read_rate
     reads = poisson_instants(rate, horizon, np.random.default_rng([*plan.seed, 1])) if rate else np.empty(0)
-    ticking = asyncio.create_task(ticks.run())
-    start = clock.now() + HEAD_START
-    since, until = start + plan.warmup, start + horizon
-    cpu_before = time.process_time()
     try:
-        with Path(plan.client_log).open("wb") as log:
+        async with Heartbeat(clock) as ticks:
+            start = clock.now() + HEAD_START
+            since, until = start + plan.warmup, start + horizon
+            cpu_before = time.process_time()
+            with Path(plan.client_log).open("wb") as log:
 
-            def write(record: ClientRecord) -> None:
-                records.append(record)
-                log.write(encode(record) + b"\n")
+                def write(record: ClientRecord) -> None:
+                    records.append(record)
+                    log.write(encode(record) + b"\n")
 
-            await asyncio.gather(
-                offer(sender, clock, start, beats, HEARTBEAT, traffic.viewers, write),
-                offer(sender, clock, start, reads, VIEWERS, None, write),
-                sleep_until(clock, until),
-            )
-            cpu = (time.process_time() - cpu_before) / (clock.now() - start)
+                await asyncio.gather(
+                    offer(sender, clock, start, beats, HEARTBEAT, traffic.viewers, write),
+                    offer(sender, clock, start, reads, VIEWERS, None, write),
+                    sleep_until(clock, until),
+                )
+                cpu = (time.process_time() - cpu_before) / (clock.now() - start)
     finally:
-        ticking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await ticking
         await sender.close()
     window, lateness = Window(clock.unix(since), clock.unix(until)), ticks.lateness_between(since, until)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import resource
 import sys
 import time
@@ -18,13 +17,12 @@ import numpy as np
 
 from sojourn_lab.experiments.websocket.plan import Connection, ConnectionPlan, ConnectionSummary, ServerTimes
 from sojourn_lab.load.generator.client import kind_of_failure
-from sojourn_lab.load.generator.clock import Clock, Heartbeat, sleep_until
+from sojourn_lab.load.generator.clock import HEAD_START, Clock, Heartbeat, sleep_until
 from sojourn_lab.load.generator.program import exit_code
 from sojourn_lab.load.generator.summary import quantiles_of
 from sojourn_lab.load.plan import Window
 from sojourn_lab.load.schedules import Instants
 
-HEAD_START = 0.05
 FAILED_PAUSE = 0.05
 """Seconds after a failure until a user tries again: a refused connection costs nothing and would be tried at once."""
 
@@ -181,27 +179,23 @@ async def answers_per_second(plan: ConnectionPlan, connections: Connections, clo
 async def made_on_schedule(plan: ConnectionPlan, connections: Connections, clock: Clock) -> ConnectionSummary:
     """Make each at its instant, whatever became of those before; hold all."""
     instants = poisson_ramp(plan.rate, plan.ramp, np.random.default_rng(plan.seed)).tolist()
-    heartbeat = Heartbeat(clock)
-    ticking = asyncio.create_task(heartbeat.run())
     settled = asyncio.Semaphore(0)
-    start = clock.now() + HEAD_START
-    cpu_before = time.process_time()
-    tasks = []
-    for number, after in enumerate(instants):
-        await sleep_until(clock, start + after)
-        tasks.append(asyncio.create_task(connections.held(number, start + after, settled)))
-    await sleep_until(clock, start + plan.ramp)
-    cpu = (time.process_time() - cpu_before) / (clock.now() - start)
-    for _ in tasks:
-        await settled.acquire()
-    quiet = clock.now()
-    await sleep_until(clock, quiet + plan.hold)
-    ended = clock.now()
-    await connections.close()
-    await asyncio.gather(*tasks)
-    ticking.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await ticking
+    async with Heartbeat(clock) as heartbeat:
+        start = clock.now() + HEAD_START
+        cpu_before = time.process_time()
+        tasks = []
+        for number, after in enumerate(instants):
+            await sleep_until(clock, start + after)
+            tasks.append(asyncio.create_task(connections.held(number, start + after, settled)))
+        await sleep_until(clock, start + plan.ramp)
+        cpu = (time.process_time() - cpu_before) / (clock.now() - start)
+        for _ in tasks:
+            await settled.acquire()
+        quiet = clock.now()
+        await sleep_until(clock, quiet + plan.hold)
+        ended = clock.now()
+        await connections.close()
+        await asyncio.gather(*tasks)
     return ConnectionSummary(
         window=Window(clock.unix(start), clock.unix(start + plan.ramp)),
         settled=clock.unix(quiet),

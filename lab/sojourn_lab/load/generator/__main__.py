@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -12,43 +11,36 @@ from pathlib import Path
 import msgspec
 
 from sojourn_lab.load.generator.client import Asks, Client
-from sojourn_lab.load.generator.clock import Clock, Heartbeat
+from sojourn_lab.load.generator.clock import HEAD_START, Clock, Heartbeat
 from sojourn_lab.load.generator.loops import offer_closed, offer_open
 from sojourn_lab.load.generator.program import announce, exit_code
 from sojourn_lab.load.generator.summary import summary_of
 from sojourn_lab.load.plan import ClientRecord, Plan, Summary, Window
 from sojourn_lab.scenario.load import ClosedLoad
 
-HEAD_START = 0.05
-"""Seconds between setting up and the first instant, so that the set-up delays no request."""
-
 
 async def summary_of_run(plan: Plan, asking: Callable[[Plan, Clock], Asks] = Client) -> Summary:
     """Offer the plan's load, write client.jsonl line by line, and return the summary; `asking` makes the client."""
     clock = Clock()
     client = asking(plan, clock)
-    heartbeat = Heartbeat(clock)
     encode = msgspec.json.Encoder().encode
     records: list[ClientRecord] = []
-    ticking = asyncio.create_task(heartbeat.run())
-    start = clock.now() + HEAD_START
-    since, until = start + plan.warmup, start + plan.warmup + plan.duration
-    announce(plan, clock.unix(since))
-    offer = offer_closed if isinstance(plan.load, ClosedLoad) else offer_open
-    cpu_before = time.process_time()
     try:
-        with Path(plan.client_log).open("wb") as log:
+        async with Heartbeat(clock) as heartbeat:
+            start = clock.now() + HEAD_START
+            since, until = start + plan.warmup, start + plan.warmup + plan.duration
+            announce(plan, clock.unix(since))
+            offer = offer_closed if isinstance(plan.load, ClosedLoad) else offer_open
+            cpu_before = time.process_time()
+            with Path(plan.client_log).open("wb") as log:
 
-            def write(record: ClientRecord) -> None:
-                records.append(record)
-                log.write(encode(record) + b"\n")
+                def write(record: ClientRecord) -> None:
+                    records.append(record)
+                    log.write(encode(record) + b"\n")
 
-            dropped = await offer(plan, client, clock, start, write)
-            cpu = (time.process_time() - cpu_before) / (clock.now() - start)
+                dropped = await offer(plan, client, clock, start, write)
+                cpu = (time.process_time() - cpu_before) / (clock.now() - start)
     finally:
-        ticking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await ticking
         await client.close()
     return summary_of(
         plan,
