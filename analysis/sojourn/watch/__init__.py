@@ -3,5 +3,5 @@
 ``opened`` turns names into followers; ``follow`` and ``tail`` find the bytes; ``parsing`` makes rows of them;
 ``recent`` keeps those of ten minutes; ``figures`` and ``queues`` compute what a ``view`` holds, as often as ``pace``
 allows and as of the time that ``clock`` tells; ``watcher`` does all of it, again and again. ``screen`` lays a view out
-in ``cells``, ``keys`` change how it is looked at, and ``terminal`` draws it.
+in ``cells``; ``app`` draws it on a terminal, by keys and mouse, while ``reading`` goes on.
 """

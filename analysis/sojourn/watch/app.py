@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile, zip_longest
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -36,8 +36,7 @@ from sojourn.watch.screen import LABELS, Looks, screen
 from sojourn.watch.view import View
 from sojourn.watch.watcher import Choice, Watcher
 
-Value = TypeVar("Value")
-
+CYCLES: dict[str, Sequence[Any]] = {"by": GROUPS, "window": tuple(LABELS), "sort": SORTS, "paused": (False, True)}
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 LONGEST_FILTER = 200
 NEW = 0.1  # s between two looks for a new picture
@@ -70,11 +69,6 @@ is not in the log yet.
 Waited: what the last minute's waits were for. imbalance: another backend was free. dispatch: its own was."""
 
 
-def after(value: Value, values: Sequence[Value], step: int = 1) -> Value:
-    """Return the next of some values, the first after the last."""
-    return values[(values.index(value) + step) % len(values)]
-
-
 class Picture(Widget):
     """Lines of which only the cells that differ are drawn again: a slow connection carries them.
 
@@ -92,7 +86,8 @@ class Picture(Widget):
     def draw(self) -> None:
         """Show the lines as they are now."""
         width, height = self.size
-        strips = [_strip(line).simplify().adjust_cell_length(width) for line in self._lines(width, height)[:height]]
+        lines = [[Segment(part.text, _style(*part[1:])) for part in line] for line in self._lines(width, height)]
+        strips = [Strip(line).simplify().adjust_cell_length(width) for line in lines[:height]]
         before, self._strips = self._strips, strips
         rows = enumerate(zip_longest(before, strips, fillvalue=Strip.blank(width)))
         regions = [Region(0, row, columns, 1) for row, (old, new) in rows if (columns := _changed(old, new))]
@@ -128,21 +123,15 @@ class Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """See ``Screen``."""
-        with VerticalScroll():
-            yield Static(self._text, markup=False)
+        yield VerticalScroll(Static(self._text, markup=False))
 
     def on_key(self, event: events.Key) -> None:
         """Go back."""
-        if event.key in {"up", "down", "pageup", "pagedown", "home", "end"}:
-            return
-        event.stop()
-        self.dismiss()
         if event.key in {"q", "Q"}:
             self.app.exit()
-
-    def on_click(self) -> None:
-        """Go back."""
-        self.dismiss()
+        elif event.key not in {"up", "down", "pageup", "pagedown", "home", "end"}:
+            event.stop()
+            self.dismiss()
 
 
 class WatchApp(App[None]):
@@ -168,16 +157,16 @@ class WatchApp(App[None]):
         Binding("q,Q", "leave", "quit"),
         Binding("ctrl+c", "leave(130)", show=False, priority=True),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
-        Binding("g", "group", "group"),
-        Binding("w", "window", "window"),
-        Binding("s,right", "sort_next", "sort"),
-        Binding("left", "sort_next(-1)", show=False),
+        Binding("g", "next('by')", "group"),
+        Binding("w", "next('window')", "window"),
+        Binding("s,right", "next('sort')", "sort"),
+        Binding("left", "next('sort', -1)", show=False),
         Binding("down", "scroll(1)", show=False),
         Binding("up", "scroll(-1)", show=False),
         # At once, before the next key is given to anything: what is typed next is the filter's already.
         Binding("f", "filter", "filter", priority=True),
-        Binding("escape", "filter_end", show=False),
-        Binding("p,space", "pause", "pause"),
+        Binding("escape", "filter(False)", show=False),
+        Binding("p,space", "next('paused')", "pause"),
         Binding("plus,equals_sign", "every(-1)", "every", key_display="+/-"),
         Binding("minus", "every(1)", show=False),
         Binding("t", "theme", "theme"),
@@ -188,7 +177,7 @@ class WatchApp(App[None]):
         # Without colours only the terminal's own are left.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None, **options)
         self.reading, self.choice, self.looks = reading, choice, looks
-        self._frozen: View | None = None
+        self._view: View | None = None
         self._drawn: tuple[object, ...] = ()
         for each in TERMINAL_THEMES:
             self.register_theme(each)
@@ -207,85 +196,60 @@ class WatchApp(App[None]):
         self.set_interval(NEW, self._draw)
 
     def _lines(self, width: int, height: int) -> list[Line]:
-        view = self._frozen or self.reading.view
-        if view is None:
-            return [(Part(self.reading.told),)]
-        return screen(view, self.looks, width, height)
+        return screen(self._view, self.looks, width, height) if self._view else [(Part(self.reading.told),)]
 
     def _draw(self) -> None:
         """Draw what is new."""
         if self.reading.failure is not None:
             self.exit()
             return
-        drawn = (self._frozen or self.reading.view, self.looks, self.reading.told)
+        if not self.looks.paused:
+            self._view = self.reading.view
+        drawn = (self._view, self.looks, self.reading.told)
         if drawn != self._drawn:
             self._drawn = drawn
             self.query_one(Picture).draw()
 
-    def _look(self, **changes: Any) -> None:
-        self.looks = replace(self.looks, **changes)
-        self.reading.want(self.choice, self.looks.every)
-        self._draw()
-
-    def _choose(self, **changes: str) -> None:
-        self.choice = replace(self.choice, **changes)
-        self._look(scroll=0)
-
-    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """See ``DOMNode``: while a filter is typed, or help is read, an f is no key of the picture."""
-        return action != "filter" or (self.focused is None and not isinstance(self.screen, Help))
+        opens = action == "filter" and not parameters
+        return not opens or (self.focused is None and not isinstance(self.screen, Help))
 
     def action_leave(self, code: int = 0) -> None:
         """End with an exit code."""
         self.exit(return_code=code)
 
-    def action_group(self) -> None:
-        """Group by the next column."""
-        self._choose(by=after(self.choice.by, GROUPS))
+    def action_choose(self, name: str, value: Any) -> None:
+        """Change what is computed (``by``, ``where``), or how it is looked at."""
+        if hasattr(self.choice, name):
+            self.choice = replace(self.choice, **{name: value})
+        else:
+            self.looks = replace(self.looks, **{name: value})
+        if name not in {"scroll", "paused", "every"}:
+            self.looks = replace(self.looks, scroll=0)
+        self.reading.want(self.choice, self.looks.every)
+        self._draw()
 
-    def action_window(self, name: str = "") -> None:
-        """Show the groups of a window, or of the next."""
-        self._look(window=name or after(self.looks.window, tuple(LABELS)), scroll=0)
-
-    def action_sort(self, column: str) -> None:
-        """Sort by a column."""
-        self._look(sort=column, scroll=0)
-
-    def action_sort_next(self, step: int = 1) -> None:
-        """Sort by the next column."""
-        self.action_sort(after(self.looks.sort, SORTS, step))
+    def action_next(self, name: str, step: int = 1) -> None:
+        """Change to the next value, the first after the last."""
+        values = CYCLES[name]
+        now = getattr(self.choice if hasattr(self.choice, name) else self.looks, name)
+        self.action_choose(name, values[(values.index(now) + step) % len(values)])
 
     def action_scroll(self, rows: int) -> None:
         """Pass over rows of the table."""
-        view = self._frozen or self.reading.view
-        groups = 0 if view is None else len(view.windows[self.looks.window].groups)
-        self._look(scroll=max(min(self.looks.scroll + rows, groups - 1), 0))
-
-    def action_filter(self) -> None:
-        """Type a filter."""
-        self._type(self.choice.where)
-
-    def action_filter_end(self) -> None:
-        """Leave the filter as it was."""
-        self._type(None)
-
-    def action_only(self, column: str, value: str) -> None:
-        """Leave the requests of one group."""
-        self._choose(where=f"{column}={value}")
-
-    def action_pause(self) -> None:
-        """Stop the picture, or let it go on."""
-        self._frozen = None if self.looks.paused else self.reading.view
-        self._look(paused=not self.looks.paused)
+        groups = len(self._view.windows[self.looks.window].groups) if self._view else 0
+        self.action_choose("scroll", max(min(self.looks.scroll + rows, groups - 1), 0))
 
     def action_every(self, step: int) -> None:
         """Redraw more or less often."""
         others = [each for each in INTERVALS[::step] if (each - self.looks.every) * step > 0]
-        self._look(every=others[0] if others else self.looks.every)
+        self.action_choose("every", (others or [self.looks.every])[0])
 
     def action_theme(self) -> None:
         """Change to the next theme."""
-        self.theme = after(self.theme, [look.name for look in TERMINAL_THEMES])
+        names = [look.name for look in TERMINAL_THEMES]
+        self.theme = names[(names.index(self.theme) + 1) % len(names)]
 
     def action_help(self) -> None:
         """Show what keys mean."""
@@ -302,18 +266,17 @@ class WatchApp(App[None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Apply the filter."""
-        self._type(None)
-        self._choose(where=event.value.strip())
+        text = event.value.strip()
+        self.action_filter(opened=False)
+        self.action_choose("where", text)
 
-    def _type(self, text: str | None) -> None:
-        """Open the filter with a text in it; None: close it."""
+    def action_filter(self, opened: bool = True) -> None:
+        """Type a filter, or leave it as it was."""
         field = self.query_one(Filter)
-        self.query_one(Footer).display = text is None
-        field.display = text is not None
-        if text is not None:
-            field.value = text
-            field.cursor_position = len(field.value)
-        self.screen.set_focus(None if text is None else field)
+        field.display, self.query_one(Footer).display = opened, not opened
+        field.value = self.choice.where
+        field.cursor_position = len(field.value)
+        self.screen.set_focus(field if opened else None)
 
     def _print_error_renderables(self) -> None:
         """Leave an error to the command, which says it in one sentence."""
@@ -336,8 +299,8 @@ def watch_terminal(watcher: Watcher, choice: Choice, looks: Looks, theme: str) -
     """
     _keys_from_terminal()
     # Where these are set, they are believed, and not the terminal when its size changes.
-    for name in ("LINES", "COLUMNS"):
-        os.environ.pop(name, None)
+    os.environ.pop("LINES", None)
+    os.environ.pop("COLUMNS", None)
     reading = Reading(watcher, choice, looks.every)
     app = WatchApp(reading, choice, looks, theme, driver_class=_Terminal)
     try:
@@ -368,10 +331,6 @@ def _keys_from_terminal() -> None:
         raise SojournError(f"no terminal to read keys from ({error.strerror}); try --once, or TERM=dumb") from error
     os.dup2(terminal, 0)
     os.close(terminal)
-
-
-def _strip(line: Line) -> Strip:
-    return Strip(Segment(part.text, _style(part.style, part.action)) for part in line)
 
 
 @lru_cache(1024)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -80,7 +81,7 @@ def watch(
         if drawn:
             _drawn(watcher, choice, every, theme)
         else:
-            _again_and_again(watcher, every, choice, _as_line if as_json else _as_block)
+            _again_and_again(watcher, every, choice, _as_json if as_json else _as_block)
     finally:
         watcher.close()
 
@@ -132,10 +133,6 @@ def _as_json(view: View, indent: int | None = None) -> str:
     return json.dumps(rounded(view.to_dict()), indent=indent) + "\n"
 
 
-def _as_line(view: View) -> str:
-    return _as_json(view)
-
-
 def _as_block(view: View) -> str:
     return _as_text(view) + "\n"
 
@@ -144,13 +141,5 @@ def _as_text(view: View) -> str:
     from sojourn.watch.cells import speaks_utf8  # noqa: PLC0415
     from sojourn.watch.screen import Looks, screen, text_of  # noqa: PLC0415
 
-    columns = os.environ.get("COLUMNS", "")
-    width = max(int(columns), LEAST_WIDTH) if columns.isdecimal() else _terminal_width()
+    width = max(shutil.get_terminal_size((WIDTH, 0)).columns, LEAST_WIDTH)
     return text_of(screen(view, Looks(ascii_only=not speaks_utf8(), live=False), width))
-
-
-def _terminal_width() -> int:
-    try:
-        return max(os.get_terminal_size(sys.stdout.fileno()).columns, LEAST_WIDTH)
-    except (OSError, ValueError):
-        return WIDTH

@@ -152,7 +152,7 @@ def _headings(columns: tuple[Column, ...], room: int, sort: str, count: int) -> 
         for column, text in zip(columns, texts, strict=True):
             space = WIDTH - len(text)
             style = REVERSE if column.key == sort else DIM
-            parts += [Part(" " * space), Part(text, style, ("app.sort", (column.key,)))]
+            parts += [Part(" " * space), Part(text, style, ("app.choose", ("sort", column.key)))]
         return tuple(parts)
 
     if count == 1:
@@ -166,7 +166,7 @@ def _cells(columns: tuple[Column, ...], row: dict[str, object], seconds: float) 
 
 
 def _window(name: str, found: Figures, columns: tuple[Column, ...], room: int) -> Line:
-    label = Part(named(LABELS[name], room), BOLD, ("app.window", (name,)))
+    label = Part(named(LABELS[name], room), BOLD, ("app.choose", ("window", name)))
     return (label, *_cells(columns, row_of(found), found.seconds))
 
 
@@ -176,12 +176,9 @@ def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) ->
     first = min(looks.scroll, max(len(rows) - 1, 0))
     more = f", from {first + 1} of {found.values}" if first else f", {found.values} in all" if found.values > 1 else ""
     title: Line = (
-        Part(f"by {view.by}", DIM, ("app.group", ())),
-        Part(", ", DIM),
-        Part(LABELS[looks.window], DIM, ("app.window", ())),
-        Part(", ", DIM),
-        Part(f"most {sort_words(looks.sort)} first", DIM, ("app.sort_next", ())),
-        Part(more, DIM),
+        Part(f"by {view.by}, ", DIM, ("app.next", ("by",))),
+        Part(f"{LABELS[looks.window]}, ", DIM, ("app.next", ("window",))),
+        Part(f"most {sort_words(looks.sort)} first{more}", DIM, ("app.next", ("sort",))),
     )
     cells = ((row["value"], _cells(columns, row, found.seconds)) for row in rows[first:])
     return [title, *((_name(view.by, value, room), *parts) for value, parts in cells)]
@@ -189,7 +186,7 @@ def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) ->
 
 def _name(by: str, value: object, room: int) -> Part:
     """A group's name: a click leaves its requests only."""
-    return Part(named(value, room - 1) + " ", "", None if value is None else ("app.only", (by, str(value))))
+    return Part(named(value, room - 1) + " ", "", ("app.choose", ("where", f"{by}={value}")) if value else None)
 
 
 def _rejects(view: View) -> Line:
