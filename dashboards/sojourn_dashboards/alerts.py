@@ -248,9 +248,8 @@ RULES = (
         "OK",
         "the clock of {{ .Labels.upstream }} against {{ .Labels.proxy }} is known to {{ humanizeDuration "
         ".Values.A.Value }} only",
-        f"The bounds on the app's clock lie more than {UNCERTAINTY} s from its estimate: what stamps and spans say "
-        f"of queueing "
-        "is no better than that. Queueing by durations, as the dashboards show it, is not concerned.",
+        f"The bounds on the app's clock lie more than {UNCERTAINTY} s from its estimate: queueing delays by the stamp "
+        "are no better than that. queueing_by_duration, in the view requests_split, needs no clock.",
     ),
     # Nothing arrives: the rule on silence speaks.
     Rule(

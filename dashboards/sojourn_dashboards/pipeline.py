@@ -306,8 +306,8 @@ def pipeline() -> Dashboard:
         lines(
             Shown(
                 "Clock uncertainty by pair",
-                "How far off the estimate of an app's clock may be, hour by hour (Paxson 1998). Queueing "
-                "delays here come from durations and do not need it; the stamp's and the spans' do.",
+                "How far off the estimate of an app's clock may be, hour by hour (Paxson 1998). Queueing delays by "
+                "the stamp are corrected by that estimate; those by durations need no clock.",
                 "s",
                 "no pair could be estimated in this range",
             ),

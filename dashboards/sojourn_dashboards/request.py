@@ -8,18 +8,13 @@ from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import box, value_of
 from sojourn_dashboards.frame import dashboard
 from sojourn_dashboards.panels import Shown, bars, columns, trace
-from sojourn_dashboards.search import KEY
 
 ID = value_of("request_id")
 
 # Not bound to a range: a link to a request is kept longer than a range is looked at. There is an index on the id.
 ROW = sql(
-    "SELECT * EXCEPT (ingested), @aliases@ FROM requests WHERE request_id = @id@ AND request_id != '' "
-    "ORDER BY time LIMIT 1 BY @key@ LIMIT 20",
-    aliases="upstream, attempts, start, retries, queueing_delay, service_time, upload, transfer, send, unattributed, "
-    "queueing_by_stamp",
+    "SELECT * FROM requests_split WHERE request_id = @id@ AND request_id != '' ORDER BY time LIMIT 20",
     id=ID,
-    key=KEY,
 )
 
 LOG_ROW = sql(
@@ -35,7 +30,9 @@ LOG_ROW = sql(
             ('attempts', toString(attempts)), ('backend', toString(upstream)), ('worker', toString(worker)),
             ('queueing delay as the app said, s', ifNull(toString(app_queueing_delay), '')),
             ('service time as the app said, s', ifNull(toString(app_service_time), '')),
-            ('queueing delay by the stamp, s', ifNull(toString(round(queueing_by_stamp, 6)), '')),
+            ('queueing delay from', queue_source),
+            ('queueing delay by durations, s', ifNull(toString(round(queueing_by_duration, 6)), '')),
+            ('clock offset, s', toString(round(clock_offset, 6))),
             ('client', remote_addr), ('proxy', toString(proxy)), ('trace id', trace_id), ('span id', span_id),
             ('connection', ifNull(toString(connection), '')), ('bytes sent', ifNull(toString(bytes_sent), '')),
             ('read from', toString(source))
@@ -48,7 +45,8 @@ LOG_ROW = sql(
 SPLIT = sql(
     """
     SELECT toString(time) AS "ended", upload AS "upload", retries AS "retries", queueing_delay AS "queueing delay",
-        service_time AS "service time", transfer AS "transfer", send AS "send", unattributed AS "unattributed"
+        service_time AS "service time", network AS "network", transfer AS "transfer", send AS "send",
+        unattributed AS "unattributed"
     FROM (@row@)
     """,
     row=ROW,

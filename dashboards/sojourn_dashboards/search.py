@@ -22,34 +22,33 @@ FACETS = " AND ".join(
         limit(f"service_time <= {number_of('max_service')}", "max_service"),
     ]
 )
-# A record delivered twice is two rows until parts are merged: what makes a row itself, as the table is ordered.
+# What makes a row itself, as the table is ordered.
 KEY = "service, route, time, record"
 
-# First which, then what: the columns of ten million rows need not be read to sort them. Without FINAL, which would read
-# more; those delivered twice are taken out after.
+# First which, then what: the columns of ten million rows need not be read to sort them.
 FOUND = sql(
     """
     SELECT time AS "ended", request_id AS "request id", service AS "service", route AS "route", method AS "method",
         status AS "status", upstream AS "backend", attempts AS "attempts", toFloat64(request_time) AS "response time",
         queueing_delay AS "queueing delay", service_time AS "service time",
         "response time" - ifNull(queueing_delay, 0) - ifNull(service_time, 0) AS "everything else", uri AS "uri"
-    FROM requests
+    FROM requests_split
     WHERE $__timeFilter_ms(time)
-        AND (@key@) IN (SELECT @key@ FROM requests WHERE @facets@ ORDER BY request_time DESC LIMIT 200)
-    ORDER BY request_time DESC, time LIMIT 1 BY @key@ LIMIT 100
+        AND (@key@) IN (SELECT @key@ FROM requests_split WHERE @facets@ ORDER BY request_time DESC LIMIT 100)
+    ORDER BY request_time DESC, time LIMIT 100
     """,
     key=KEY,
     facets=FACETS,
 )
 
-HOW_MANY = sql("SELECT count() AS value FROM requests FINAL WHERE @facets@", facets=FACETS)
+HOW_MANY = sql("SELECT count() AS value FROM requests_split WHERE @facets@", facets=FACETS)
 
 WHEN = sql(
     """
     SELECT $__timeInterval(time) AS t, multiIf(status = 499, '499', concat(toString(intDiv(status, 100)),
         'xx')) AS class,
         count() AS "Value"
-    FROM requests FINAL WHERE @facets@ GROUP BY t, class ORDER BY t, class
+    FROM requests_split WHERE @facets@ GROUP BY t, class ORDER BY t, class
     """,
     facets=FACETS,
 )
@@ -100,8 +99,8 @@ def search() -> Dashboard:
         columns(
             Shown(
                 "Slowest",
-                "The 100 of them with the longest response time. Queueing delay: header time less service time; "
-                "service time: by the app; the rest is upload, retries, transfer and sending.",
+                "The 100 of them with the longest response time. Queueing delay: by the stamp, by durations where there "
+                "is none; service time: by the app; the rest is upload, retries, network, transfer and sending.",
                 "none",
                 NONE,
                 width=24,

@@ -14,7 +14,7 @@ SUMS = """
 sum(requests) AS n, sum(errors) AS n_errors, sum(timeouts) AS n_timeouts, sum(abandoned) AS n_abandoned,
 sum(unmeasured) AS n_unmeasured, sum(response_seconds) AS s_response, sum(queueing_seconds) AS s_queueing,
 sum(service_seconds) AS s_service, sum(upload_seconds) + sum(transfer_seconds) + sum(send_seconds) AS s_client,
-sum(retries_seconds) AS s_retries, sum(unattributed_seconds) AS s_unknown
+sum(retries_seconds) AS s_retries, sum(unattributed_seconds) + sum(network_seconds) AS s_unknown
 """
 
 
@@ -87,10 +87,11 @@ TAIL = sql(
         sums AS
         (
             SELECT
-                sumMap(response_histogram) AS counts, sumMap(queueing_by_response) AS queueing,
-                sumMap(service_by_response) AS service, sumMap(upload_by_response) AS upload,
-                sumMap(retries_by_response) AS retries, sumMap(transfer_by_response) AS transfer,
-                sumMap(send_by_response) AS send, sumMap(unattributed_by_response) AS unattributed
+                sumMap(response_histogram) AS counts, sumMap(queueing_by_response) AS of_queueing,
+                sumMap(service_by_response) AS of_service, sumMap(network_by_response) AS of_network,
+                sumMap(upload_by_response) AS of_upload,
+                sumMap(retries_by_response) AS of_retries, sumMap(transfer_by_response) AS of_transfer,
+                sumMap(send_by_response) AS of_send, sumMap(unattributed_by_response) AS of_unattributed
             FROM rollup_minute FINAL WHERE @rollup@
         ),
         edges AS
@@ -101,13 +102,14 @@ TAIL = sql(
         )
     SELECT if(tail, 'slowest 1 %', 'all requests') AS "requests",
         toUInt64(arraySum(mapValues(mapFilter((b, v) -> b >= since, counts)))) AS "how many",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, queueing))) / "how many" AS "queueing delay",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, service))) / "how many" AS "service time",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, upload))) / "how many" AS "upload",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, retries))) / "how many" AS "retries",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, transfer))) / "how many" AS "transfer",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, send))) / "how many" AS "send",
-        arraySum(mapValues(mapFilter((b, v) -> b >= since, unattributed))) / "how many" AS "unattributed"
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_queueing))) / "how many" AS "queueing delay",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_service))) / "how many" AS "service time",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_network))) / "how many" AS "network",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_upload))) / "how many" AS "upload",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_retries))) / "how many" AS "retries",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_transfer))) / "how many" AS "transfer",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_send))) / "how many" AS "send",
+        arraySum(mapValues(mapFilter((b, v) -> b >= since, of_unattributed))) / "how many" AS "unattributed"
     FROM edges ARRAY JOIN [false, true] AS tail, [toInt16(-80), p99] AS since
     ORDER BY tail
     """,

@@ -83,7 +83,7 @@ def _purpose(table: str) -> str:
     if table in PURPOSES:
         return PURPOSES[table]
     statement = rf"CREATE (?:TABLE IF NOT EXISTS|VIEW IF NOT EXISTS|OR REPLACE VIEW) {table}\$?\W"
-    files = sorted((HOUSE / "collector/clickhouse").glob("0*.sql"))
+    files = sorted((HOUSE / "collector/clickhouse").glob("[0-9]*.sql"))
     comments = [text for file in files for text in re.findall(rf"((?:^--.*\n)+){statement}", file.read_text(), re.M)]
     if not comments:
         raise ValueError(f"{table}: no comment above its statement in collector/clickhouse")

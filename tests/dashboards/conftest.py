@@ -25,9 +25,9 @@ def loaded_records() -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def facts(loaded_records: list[dict[str, str]]) -> pl.DataFrame:
-    """One row per record, its parts worked out from the text alone."""
-    return truth(loaded_records)
+def facts(log_path: Path) -> pl.DataFrame:
+    """One row per record with its parts."""
+    return truth(log_path)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import sojourn
 from grafana_expand import ALL, View, expanded
 from simulator import BAD_LINES, EPOCH, Settings, as_lines, simulated_log
 
@@ -171,60 +172,27 @@ def log_of(rows: list[dict[str, str]]) -> bytes:
     return b"".join(as_lines(rows)) + b"".join(line for line, _ in BAD_LINES)
 
 
-def truth(rows: list[dict[str, str]]) -> pl.DataFrame:
-    """Each record and its parts in seconds, from the text alone."""
-    made = []
-    for row in rows:
-        times = {key: _numbers(row[f"upstream_{key}_time"]) for key in ("connect", "header", "response")}
-        ended, response = float(row["time"]), float(row["request_time"])
-        upload = round(float(row["request_start"]) - (ended - response), 6)
-        retries = round(sum(t or 0 for t in times["response"][:-1]), 6)
-        header, reply, connect = times["header"][-1], times["response"][-1], times["connect"][-1]
-        service = _number(row["service_time"]) if header is not None else None
-        stamped = _number(row["queueing_delay"]) if header is not None else None
-        queueing = header - service if service is not None else (stamped - retries if stamped is not None else None)
-        waited = queueing if queueing is not None else (connect or 0.0)
-        transfer = reply - header if header is not None else 0.0
-        send = response - upload - retries - reply
-        made.append(
-            {
-                "time": ended,
-                "service": row["service"],
-                "route": row["route"],
-                "upstream": row["upstream_addr"].split(", ")[-1],
-                "method": row["method"],
-                "status": int(row["status"]),
-                "worker": row["worker"],
-                "request_id": row["request_id"],
-                "response": response,
-                "queueing": queueing,
-                "waited": waited,
-                "worked": service or 0.0,
-                "service_time": service,
-                "upload": upload,
-                "retries": retries,
-                "transfer": transfer,
-                "send": send,
-                "unattributed": response - upload - retries - send - waited - (service or 0.0) - transfer,
-                "attempts": len(times["response"]),
-                "unmeasured": header is not None and queueing is None and service is None,
-            }
-        )
-    frame = pl.DataFrame(made, infer_schema_length=None)
-    return frame.with_columns(minute=(pl.col("time") // 60 * 60).cast(pl.Int64))
-
-
-def _number(text: str) -> float | None:
-    return None if text in {"", "-"} else float(text)
-
-
-def _numbers(text: str) -> list[float | None]:
-    return [_number(part.strip()) for part in text.split(",")]
+def truth(log: Path) -> pl.DataFrame:
+    """Each record and its parts in seconds, as ``sojourn split`` has them: unknown parts are null, ``waited`` and ``worked`` 0."""
+    rows = sojourn.split(log, columns=("request_id", "method")).rows.lazy().collect()
+    return rows.select(
+        (pl.col("time").dt.epoch("us") / 1e6).round(3).alias("time"),
+        *("service", "upstream", "method", "status", "service_time", "upload", "retries", "send", "attempts"),
+        *(pl.col(name).fill_null("") for name in ("route", "worker", "request_id")),
+        response=pl.col("request_time").round(6),
+        queueing="queueing_delay",
+        waited=pl.coalesce("queueing_delay", "connect", 0.0),
+        worked=pl.col("service_time").fill_null(0.0),
+        network=pl.col("network").fill_null(0.0),
+        transfer=pl.col("transfer").fill_null(0.0),
+        unattributed="unattributed",
+        unmeasured=pl.col("answered") & pl.col("queueing_delay").is_null() & pl.col("service_time").is_null(),
+    ).with_columns(minute=(pl.col("time") // 60 * 60).cast(pl.Int64))
 
 
 def bucket(seconds: float) -> int:
     """The histogram's bucket, by its definition."""
-    return -80 if seconds < 1e-4 else math.floor(math.log10(seconds) * 20)
+    return -80 if seconds < 1e-4 else math.floor(math.log10(seconds) * 20 + 1e-9)
 
 
 def first_run(frame: pl.DataFrame) -> pl.DataFrame:

@@ -93,6 +93,7 @@ def _split(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
         "retries": "retries",
         "queueing delay": "queueing",
         "service time": "service_time",
+        "network": "network",
         "transfer": "transfer",
         "send": "send",
         "unattributed": "unattributed",

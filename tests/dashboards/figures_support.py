@@ -12,7 +12,7 @@ from dashboards_support import BEGIN, END, Boards, bucket, first_run, stamp, who
 CHECKS: dict[tuple[str, str], Callable[..., None]] = {}
 SECONDS = (END - BEGIN).total_seconds()
 SKETCH = 0.0101  # relative error of the store's quantiles
-PARTS = ("upload", "retries", "waited", "worked", "transfer", "send", "unattributed")
+PARTS = ("upload", "retries", "waited", "worked", "network", "transfer", "send", "unattributed")
 
 
 def checks(*panels: tuple[str, str]) -> Callable[[Callable[..., None]], Callable[..., None]]:

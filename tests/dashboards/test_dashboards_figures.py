@@ -54,6 +54,7 @@ def _verdict(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
             "upload": mean(rows, "upload"),
             "send": mean(rows, "send"),
             "transfer": mean(rows, "transfer"),
+            "network": mean(rows, "network"),
             "unattributed": mean(rows, "unattributed"),
         }
         limit = 0.5 if slo == "no number" else float(slo)
@@ -127,7 +128,7 @@ def _tail(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
         assert shown["how many"] == part.height
         named = dict(
             zip(
-                ("upload", "retries", "queueing delay", "service time", "transfer", "send", "unattributed"),
+                ("upload", "retries", "queueing delay", "service time", "network", "transfer", "send", "unattributed"),
                 PARTS,
                 strict=True,
             )

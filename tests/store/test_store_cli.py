@@ -46,7 +46,7 @@ def test_init_says_what_it_did(dsn: str) -> None:
 
 
 def test_a_table_for_people(dsn: str) -> None:
-    done = sojourn("query", dsn, "SELECT request_id, worker, queueing_delay FROM requests FINAL ORDER BY time")
+    done = sojourn("query", dsn, "SELECT request_id, worker, queueing_delay FROM requests_split ORDER BY time")
     assert (done.returncode, done.stderr) == (0, "")
     assert "r1" in done.stdout
     assert "0.298" in done.stdout

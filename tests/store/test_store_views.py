@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sojourn.analyses.split.run import split
-from sojourn.store import init, load, migrate
+from sojourn.store import connect, init, load, migrate, refresh_rollups
 from sojourn.store.migrate import migrations
 from store_support import BASE, ask, one, record, tell, write_log
 
@@ -103,7 +103,7 @@ def test_an_older_store_keeps_its_rows_and_gets_the_views(
         patch.setattr(migrate, "migrations", lambda cluster: older)
         dsn = make_store()
     load(dsn, write_log(tmp_path / "a.jsonl", record(1), record(2)))
-    assert init(dsn) == ["096_line_runs", "098_reconciliation"]
+    assert init(dsn) == ["096_line_runs", "098_reconciliation", "099_clock_bounds", "101_stamp_first"]
     tell(dsn, lines(5, 6), lines(9))
     assert ask(dsn, "SELECT count(), countIf(line_bytes = 0) FROM requests FINAL") == [(5, 2)]
     assert gaps(dsn) == [(700, 900, 2)]
@@ -235,3 +235,29 @@ def test_a_run_brings_its_listen_queues(store_dsn: str, tmp_path: Path) -> None:
     )
     assert found == [(machine, BASE * 1_000_000 + 250_001, "app-1", 8080, 3, 64) for machine in ("", "web-1")]
     assert ask(store_dsn, "SELECT DISTINCT kind, reason FROM dead_letters") == [("listen_queue", "invalid_sample")]
+
+
+def test_an_older_store_gets_its_queueing_delays_by_the_stamp(
+    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Rows and rollups that were there before are those of a store that was made anew."""
+    lines = [record(n, queueing_delay=f"{0.2372 + n / 100:.6f}", service_time=f"{0.25 - n / 100:.6f}") for n in range(9)]
+    log = write_log(tmp_path / "a.jsonl", *lines)
+    older = [m for m in migrations() if m.version < 99]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrations", lambda cluster: older)
+        stores = [make_store()]
+        load(stores[0], log)
+    assert init(stores[0]) == ["099_clock_bounds", "101_stamp_first"]
+    with connect(stores[0]) as store:
+        refresh_rollups(store)
+    stores.append(make_store())
+    load(stores[1], log)
+    questions = (
+        "SELECT request_id, queueing_delay, network, clock_offset FROM requests_split ORDER BY time",
+        "SELECT sum(queueing_seconds), sum(network_seconds), sum(requests) FROM rollup_minute FINAL",
+        "SELECT offset, uncertainty, requests FROM clock_offsets",
+    )
+    for question in questions:
+        found, wanted = (ask(dsn, question) for dsn in stores)
+        assert found == wanted != []

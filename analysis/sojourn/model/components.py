@@ -32,6 +32,10 @@ QUEUE_SOURCES = ("stamp", "span", "duration", "none")
 # cannot have happened: the stamp was forged, or a clock was set meanwhile.
 IMPOSSIBLE = 0.1  # s
 
+# us, the tick of nginx's $msec. An instant that is cut down to a tick is half a tick too early on average. Finer stamps
+# (HAProxy, Apache) count in microseconds, half of which is less than a row resolves.
+STAMP_TICK = 1000
+
 # No upstream was asked, and the client is why: the time was spent reading the request.
 CLIENT_STATUSES = (400, 408, 413, 499)
 SWITCHING_PROTOCOLS = 101
@@ -82,7 +86,8 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     """What is known of the app's part, before any clock is corrected.
 
     Adds: ``proxied`` and ``answered`` (bool); ``app_start`` (s after nginx built the upstream request, by the app's
-    clock); ``app_service`` (s); ``queue_source``: stamp, span, duration or none; ``wasted``: seconds a worker was held
+    clock, as measured); ``half_tick`` (s by which that instant of nginx's is too early on average: half of the
+    milliseconds in which ``$msec`` counts, 0 where it is finer); ``app_service`` (s); ``queue_source``: stamp, span, duration or none; ``wasted``: seconds a worker was held
     by a request whose client had gone. ``route`` becomes the span's where the app answered nothing.
     """
     proxied = pl.col("attempts").fill_null(0) > 0
@@ -90,10 +95,12 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
     by_stamp = pl.when(answered).then(pl.col("app_queueing_delay") + seconds_between("proxy_start", "request_start"))
     by_span = pl.when(proxied).then(seconds_between("proxy_start", "span_start"))
     service = pl.coalesce(pl.when(answered).then("app_service_time"), "span_service_time", "span_seconds")
+    coarse = (pl.col("proxy_start").dt.epoch("us") % STAMP_TICK == 0).fill_null(value=False)
     facts = rows.with_columns(
         proxied.alias("proxied"),
         answered.alias("answered"),
         pl.coalesce(by_stamp, by_span).alias("app_start"),
+        pl.when(coarse).then(STAMP_TICK / 2e6).otherwise(0.0).alias("half_tick"),
         pl.when(proxied).then(service).alias("app_service"),
         pl.when(by_stamp.is_not_null()).then(pl.lit("stamp"))
         .when(by_span.is_not_null()).then(pl.lit("span"))
@@ -130,7 +137,8 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     )
     # nginx may leave the last attempt without a time (the client left while it was connecting).
     attempt = pl.coalesce("response", request_time - pl.col("upload") - pl.col("retries"))
-    waited = pl.col("app_start") - pl.col("retries") - connect - pl.col("clock_offset").fill_null(0.0)
+    since_connected = pl.col("app_start") - pl.col("retries") - connect - pl.col("clock_offset").fill_null(0.0)
+    waited = since_connected - pl.col("half_tick")
     # A stamp of a proxy in front, where nginx logged no instant of its own, is older than this response.
     elsewhere = (pl.col("stamp") == "inbound") & (pl.col("proxy_start") == pl.col("request_start"))
     impossible = answered & (waited > header - connect + IMPOSSIBLE) & ~elsewhere.fill_null(False)

@@ -116,7 +116,7 @@ class FrameMeasures:
         row = _row(
             self._served.select(
                 error.alias("error"),
-                *((pl.col(name) < -ROUNDING).sum().alias(f"negative/{name}") for name in COMPONENTS),
+                *((pl.col(name) < -_tolerance(name)).sum().alias(f"negative/{name}") for name in COMPONENTS),
                 pl.col("app_garbled").sum().alias("garbled"),
                 *(
                     value.quantile(level, "linear").alias(name)
@@ -291,6 +291,11 @@ def group_share() -> pl.Expr:
     delay, seconds = pl.col("queueing_delay"), pl.col("request_time").sum()
     known = ~pl.col("proxied").any() | (delay.count() > 0)
     return pl.when((seconds != 0) & known).then(delay.fill_null(0.0).sum() / seconds).alias("share")
+
+
+def _tolerance(component: str) -> pl.Expr:
+    """What a component may lie below 0 without being negative, s: a request that did not wait shows half a tick."""
+    return pl.col("half_tick") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
 
 
 def _row(rows: pl.LazyFrame) -> Row:

@@ -138,8 +138,10 @@ def canonical(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _split_frame(rows: pl.LazyFrame) -> pl.LazyFrame:
-    if {"queueing_delay", "queue", "answered"} <= set(rows.collect_schema().names()):
-        return rows
+    names = rows.collect_schema().names()
+    if {"queueing_delay", "queue", "answered"} <= set(names):
+        # Parquet of earlier versions: its queues by stamp hold the half tick still.
+        return rows if "half_tick" in names else rows.with_columns(half_tick=pl.lit(0.0))
     return split_rows(canonical(rows))[0]
 
 

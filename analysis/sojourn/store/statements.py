@@ -13,7 +13,7 @@ from string import Template
 
 import polars as pl
 
-from sojourn.model.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES
+from sojourn.model.components import COMPONENTS, IMPOSSIBLE, QUEUE_SOURCES, STAMP_TICK
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import QUANTILES
 from sojourn.model.frame import HALF_MICROSECOND, INSTANT, SCHEMA, Selection
@@ -200,6 +200,7 @@ def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = Fa
     """
     files = {step: sql(step) for step in STEPS if step not in ("told", "clocked")}
     files["chosen"] = _chosen(which.conditions)
+    files["facts"] = Template(files["facts"]).substitute(tick=STAMP_TICK)
     files["queued"] = Template(files["queued"]).substitute(impossible=IMPOSSIBLE)
     files["told"] = sql("with_spans" if with_spans else "without_spans")
     files["clocked"] = sql("clock_changing" if changing else "clock_steady")
@@ -254,7 +255,8 @@ def summary_parts(*, exact: bool) -> dict[str, str]:
         "means": means("served"),
         "component_sum": "(" + " + ".join(f"ifNull({name}, 0)" for name in COMPONENTS) + ")",
         "negative": ",\n    ".join(
-            f'countIf(served AND {name} < -{ROUNDING}) AS "negative/{name}"' for name in COMPONENTS
+            f'countIf(served AND {name} < -{ROUNDING}{" - half_tick" * (name == "queue")}) AS "negative/{name}"'
+            for name in COMPONENTS
         ),
         "ticks": _ticks(),
         "differ": quantiles(f"({differ})", (0.5,), exact=exact, only="served AND queue_source = 'stamp'"),

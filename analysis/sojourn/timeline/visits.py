@@ -149,7 +149,9 @@ def visits(
         .with_columns(
             __wait_end=pl.col("__arrival") + pl.col("queueing_delay"),
             __busy_start=pl.coalesce(
-                begun + pl.when(~pl.col("impossible")).then("app_start") - pl.col("clock_offset").fill_null(0.0),
+                begun
+                + pl.when(~pl.col("impossible")).then(pl.col("app_start") - pl.col("half_tick"))
+                - pl.col("clock_offset").fill_null(0.0),
                 pl.when("answered").then(pl.col("__arrival") + pl.col("queueing_delay")),
             ),
             __held=pl.coalesce("span_seconds", "service_time"),

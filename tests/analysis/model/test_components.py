@@ -43,14 +43,21 @@ def test_a_retry_is_not_stamped_again_so_earlier_attempts_are_taken_off() -> Non
         "request_start": 0.0, "request_time": 3.5, "attempts": 2, "retries": 2.0, "connect": 0.0, "header": 1.5,
         "response": 1.5, "app_queueing_delay": 3.0, "app_service_time": 0.5,
     }  # fmt: skip
-    assert parts(split_of(row)[0]) == {"retries": 2.0, "queue": 1.0, "service_time": 0.5}
+    assert parts(split_of(row)[0]) == {"retries": 2.0, "queue": 0.9995, "service_time": 0.5, "network": 0.0005}
 
 
 def test_a_negative_delay_is_kept() -> None:
     row = {**ANSWERED, "app_queueing_delay": -0.2, "app_service_time": 0.3, "attempts": 2, "retries": 0.0}
     (found,) = split_of(row)  # two attempts: no clock estimate, nothing to correct by
     assert found["clock_offset"] is None
-    assert found["queue"] == pytest.approx(-0.201)
+    assert found["queue"] == pytest.approx(-0.2015)
+
+
+@pytest.mark.parametrize(("stamp", "half_tick"), [(0.05, 0.0005), (0.050123, 0.0)])
+def test_a_stamp_is_half_a_tick_too_early_on_average(stamp: float, half_tick: float) -> None:
+    (found,) = split_of({**ANSWERED, "request_start": stamp, "app_queueing_delay": 0.2, "attempts": 2})
+    assert found["half_tick"] == half_tick
+    assert found["queue"] == pytest.approx(0.2 - half_tick - 0.001)  # what was measured stays in app_queueing_delay
 
 
 def test_without_a_stamp_the_durations_alone_give_the_queue() -> None:
@@ -85,7 +92,7 @@ def test_a_span_tells_what_became_of_a_request_given_up_on() -> None:
     (found,) = split_of(row, spans=spans(span("a", 45.0, 45.0, span_route="/slow/{id}")))
     assert found["queue_source"] == "span"
     assert found["route"] == "/slow/{id}"
-    assert parts(found) == {"queue": 40.0, "service_time": 20.0}
+    assert parts(found) == {"queue": 39.9995, "service_time": 20.0005}
     assert found["wasted"] == 45.0
 
 
@@ -105,7 +112,7 @@ def test_the_last_span_is_that_of_the_last_attempt() -> None:
         "header": 1.0, "response": 1.0,
     }  # fmt: skip
     (found,) = split_of(row, spans=spans(span("c", 2.25, 0.7), span("c", 0.5, 5.0)))
-    assert parts(found) == {"retries": 2.0, "queue": 0.25, "service_time": 0.7, "network": 0.05}
+    assert parts(found) == {"retries": 2.0, "queue": 0.2495, "service_time": 0.7, "network": 0.0505}
 
 
 def test_a_span_without_a_request_id_joins_by_trace_and_parent() -> None:
@@ -127,7 +134,7 @@ def test_a_trusted_stamp_from_further_out_is_not_taken_for_upload() -> None:
         "start": 1.0, "proxy_start": 1.2, "request_start": 0.4, "request_time": 0.7, "header": 0.5, "response": 0.5,
         "app_queueing_delay": 0.9, "app_service_time": 0.4, "attempts": 2, "stamp": "inbound",
     }  # fmt: skip
-    assert parts(split_of(row)[0]) == {"upload": 0.2, "queue": 0.1, "service_time": 0.4}
+    assert parts(split_of(row)[0]) == {"upload": 0.2, "queue": 0.0995, "service_time": 0.4, "network": 0.0005}
 
 
 def test_a_request_never_proxied_is_the_clients_time() -> None:

@@ -6,6 +6,7 @@ SELECT
     if(answered, app_queueing_delay + dateDiff('microsecond', proxy_start, request_start) / 1e6, NULL) AS by_stamp,
     if(proxied, dateDiff('microsecond', proxy_start, span_start) / 1e6, NULL) AS by_span,
     coalesce(by_stamp, by_span) AS app_start,
+    if(ifNull(toUnixTimestamp64Micro(proxy_start) % $tick, 1) = 0, $tick / 2e6, 0) AS half_tick,
     if(proxied, coalesce(if(answered, app_service_time, NULL), span_service_time, span_seconds), NULL) AS app_service,
     multiIf(
         by_stamp IS NOT NULL, 'stamp',

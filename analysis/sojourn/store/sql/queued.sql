@@ -19,7 +19,7 @@ FROM
     -- A queue longer than the response that contains it; a stamp of a proxy in front is older than this response.
     SELECT
         *,
-        app_start - retries - connecting - clock_offset AS since_connected,
+        app_start - half_tick - retries - connecting - clock_offset AS since_connected,
         ifNull(
             answered AND since_connected > header - connecting + $impossible
                 AND NOT ifNull(stamp = 'inbound' AND proxy_start = request_start, 0),
