@@ -72,7 +72,10 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
     "proxied": ("", "an upstream was asked"),
     "answered": ("", "and answered"),
     "app_start": ("s", "the app's start less `proxy_start`, clocks not corrected"),
-    "half_tick": ("s", "by which `proxy_start` is too early on average: 0.0005 in whole milliseconds, 0 where it is finer"),
+    "half_tick": (
+        "s",
+        "by which `proxy_start` is too early on average: 0.0005 in whole milliseconds, 0 where it is finer",
+    ),
     "app_service": ("s", "service time by header, else by span"),
     "queue_source": ("", "where the queue comes from: `stamp`, `span`, `duration`, `none`"),
     "wasted": ("s", "a worker was held for a client already gone; from its span"),

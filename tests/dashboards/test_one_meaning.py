@@ -57,7 +57,9 @@ def engines(tmp_path_factory: pytest.TempPathFactory, make_store: Callable[[], s
     with measures.session() as store:
         statements = measures._rows("split")
         boards = Boards(store.client)
-        view = boards.sql("SELECT *, queueing_by_duration - ifNull(connect, 0) AS queue_by_duration FROM requests_split").rows
+        view = boards.sql(
+            "SELECT *, queueing_by_duration - ifNull(connect, 0) AS queue_by_duration FROM requests_split"
+        ).rows
         yield Engines(*map(_by_id, (rows, statements, view)), boards)
 
 

@@ -95,7 +95,10 @@ def test_seconds_add_up_and_histograms_count_everything(store_dsn: str, simulate
 
 
 def test_a_negative_or_tiny_delay_is_in_the_lowest_bucket(store_dsn: str, tmp_path: Path) -> None:
-    log = write_log(tmp_path / "a.jsonl", *(record(n, queueing_delay="", service_time=service) for n, service in enumerate(("0.5", "0.49795", "0.2"))))
+    log = write_log(
+        tmp_path / "a.jsonl",
+        *(record(n, queueing_delay="", service_time=service) for n, service in enumerate(("0.5", "0.49795", "0.2"))),
+    )
     load(store_dsn, log)
     ((buckets, negative),) = ask(store_dsn, "SELECT sumMap(queueing_histogram), sum(negative) FROM rollup_minute FINAL")
     assert (buckets, negative) == ({-80: 2, -11: 1}, 1)

@@ -136,8 +136,8 @@ def test_every_column_says_what_it_holds_or_says_it_by_its_name(store_dsn: str) 
     """A duration has its unit in its name or comment."""
     found = ask(
         store_dsn,
-        "SELECT table, name, comment FROM system.columns WHERE database = currentDatabase() AND table != 'requests_split' "
-        "AND type LIKE '%Decimal(18, 6)%'",
+        "SELECT table, name, comment FROM system.columns WHERE database = currentDatabase() "
+        "AND table != 'requests_split' AND type LIKE '%Decimal(18, 6)%'",
     )
     assert found
     assert [(t, n) for t, n, comment in found if not comment.startswith("s")] == []

@@ -241,7 +241,9 @@ def test_an_older_store_gets_its_queueing_delays_by_the_stamp(
     make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Rows and rollups that were there before are those of a store that was made anew."""
-    lines = [record(n, queueing_delay=f"{0.2372 + n / 100:.6f}", service_time=f"{0.25 - n / 100:.6f}") for n in range(9)]
+    lines = [
+        record(n, queueing_delay=f"{0.2372 + n / 100:.6f}", service_time=f"{0.25 - n / 100:.6f}") for n in range(9)
+    ]
     log = write_log(tmp_path / "a.jsonl", *lines)
     older = [m for m in migrations() if m.version < 99]
     with monkeypatch.context() as patch:

@@ -68,7 +68,9 @@ def test_a_request_given_up_on_holds_its_worker_later() -> None:
         "request_id": "g",
     }
     found = of(gone, told=spans(span("g", 3.0, 2.0)))
-    assert (found.wait_end[0], found.busy_start[0], found.busy_end[0], found.held[0]) == pytest.approx((1, 2.9995, 4.9995, 2))
+    assert (found.wait_end[0], found.busy_start[0], found.busy_end[0], found.held[0]) == pytest.approx(
+        (1, 2.9995, 4.9995, 2)
+    )
 
 
 def test_what_is_left_out_is_counted() -> None:

@@ -23,8 +23,10 @@ import polars as pl
 
 from sojourn.analyses.blame.by_minute import blame_by_minute
 from sojourn.analyses.blame.chain import Chain, chain_of
+from sojourn.model.components import STAMP_TICK
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import iso
+from sojourn.model.measures import ROUNDING
 from sojourn.model.result import Result
 from sojourn.timeline.charge import Services, accounts, matrices, services_of
 from sojourn.timeline.classes import checked_column, classes_of, having, largest, summed
@@ -67,7 +69,8 @@ class BlameResult(Result):
         workers: per backend: upstream, workers, source, names, pool.
         costliest: single requests: request_id, uri, culprit, upstream, arrival, held, seconds (of others).
         chain: who filled the queue and who held the workers.
-        negative, negative_seconds: waits below 0, charged to dispatch as they are.
+        negative, negative_seconds: waits below 0 by more than half a tick of nginx's clock; like all below 0 they are
+            charged to dispatch as they are.
         silent: requests whose app did not say how long it worked.
         left_out: reason -> requests, as ``Visits`` has it.
     """
@@ -189,6 +192,7 @@ def blame_of(
     # A class more than there are names: requests whose app did not say how long it worked.
     whom = np.where(services.said, culprit, len(culprits))
     waited, blamed = float(wait.sum()), float(charged.blamed.sum())
+    negative = wait < -STAMP_TICK / 2e6 - ROUNDING
     table = culprits_table(whom, culprit, culprits, charged.caused, blamed, waited)
     few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
     few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))
@@ -218,8 +222,8 @@ def blame_of(
         workers=workers_table(found),
         costliest=costliest_requests(found, services, charged.caused, (*culprits, None), whom),
         chain=chain_of(found, services, charged.blamed, few_culprits, culprit_names),
-        negative=int((wait < 0).sum()),
-        negative_seconds=float(wait[wait < 0].sum()),
+        negative=int(negative.sum()),
+        negative_seconds=float(wait[negative].sum()),
         silent=int((~services.said).sum()),
         left_out=dict(found.left_out),
     )
