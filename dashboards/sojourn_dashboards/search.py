@@ -99,8 +99,8 @@ def search() -> Dashboard:
         columns(
             Shown(
                 "Slowest",
-                "The 100 of them with the longest response time. Queueing delay: by the stamp, by durations where there "
-                "is none; service time: by the app; the rest is upload, retries, network, transfer and sending.",
+                "The 100 of them with the longest response time. Queueing delay: by the stamp, by durations where "
+                "there is none; service time: by the app; the rest is upload, retries, network, transfer and sending.",
                 "none",
                 NONE,
                 width=24,

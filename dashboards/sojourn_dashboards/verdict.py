@@ -63,8 +63,8 @@ def verdict() -> Dashboard:
             Shown(
                 "Verdict",
                 "The cause with at least 60 % of all seconds of response time. Healthy: p99 within the SLO and at "
-                "most 20 % queueing. Queueing delay is taken from the stamp, corrected by the clock offset of its hour; "
-                "from durations where there is no stamp.",
+                "most 20 % queueing. Queueing delay is taken from the stamp, corrected by the clock offset of its "
+                "hour; from durations where there is no stamp.",
                 "string",
                 width=6,
                 height=4,

@@ -173,7 +173,7 @@ def log_of(rows: list[dict[str, str]]) -> bytes:
 
 
 def truth(log: Path) -> pl.DataFrame:
-    """Each record and its parts in seconds, as ``sojourn split`` has them: unknown parts are null, ``waited`` and ``worked`` 0."""
+    """Each record and its parts in seconds, as ``sojourn split`` has them."""
     rows = sojourn.split(log, columns=("request_id", "method")).rows.lazy().collect()
     return rows.select(
         (pl.col("time").dt.epoch("us") / 1e6).round(3).alias("time"),

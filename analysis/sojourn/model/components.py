@@ -87,8 +87,9 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
 
     Adds: ``proxied`` and ``answered`` (bool); ``app_start`` (s after nginx built the upstream request, by the app's
     clock, as measured); ``half_tick`` (s by which that instant of nginx's is too early on average: half of the
-    milliseconds in which ``$msec`` counts, 0 where it is finer); ``app_service`` (s); ``queue_source``: stamp, span, duration or none; ``wasted``: seconds a worker was held
-    by a request whose client had gone. ``route`` becomes the span's where the app answered nothing.
+    milliseconds in which ``$msec`` counts, 0 where it is finer); ``app_service`` (s); ``queue_source``: stamp, span,
+    duration or none; ``wasted``: seconds a worker was held by a request whose client had gone. ``route`` becomes the
+    span's where the app answered nothing.
     """
     proxied = pl.col("attempts").fill_null(0) > 0
     answered = proxied & pl.col("header").is_not_null()
