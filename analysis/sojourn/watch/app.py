@@ -194,6 +194,8 @@ class WatchApp(App[None]):
         """Begin to read."""
         self.reading.start()
         self.set_interval(NEW, self._draw)
+        # After Ctrl-Z the terminal holds another picture, or none.
+        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
 
     def _lines(self, width: int, height: int) -> list[Line]:
         return screen(self._view, self.looks, width, height) if self._view else [(Part(self.reading.told),)]

@@ -148,7 +148,14 @@ def test_an_incident_on_a_terminal(terminal: Terminal, log: Path, tmp_path: Path
         terminal.shows("now, 10 s", "10 min", "q quit")
         until(lambda height=height: terminal.text().splitlines()[height - 1].startswith("q quit"))  # type: ignore[misc]
 
+    terminal.keys("C-z")
+    terminal.shows("Stopped", "left=147")
+    terminal.keys("fg", "Enter")
+    terminal.shows("now, 10 s", "by route, 10 min", "backends, 1 min", "q quit")
+
     terminal.keys("q")
+    until(lambda: "q quit" not in terminal.text())
+    terminal.keys("echo left=$?", "Enter")
     terminal.shows("left=0")
     assert "q quit" not in terminal.text()
     _in_order(terminal)
