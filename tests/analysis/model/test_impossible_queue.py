@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from analysis_support import audit_check, frame, split_of_log
 from clock_support import Seen, lines_of, requests_through
-from sojourn.analyses.blame.analysis import blame
+from sojourn.analyses.blame.run import blame
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.whatif.analysis import whatif
 from sojourn.doctor.split_findings import split_findings

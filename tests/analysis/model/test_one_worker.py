@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from analysis_support import audit_check, split_of_log
 from one_worker_log import event_loop, overlaps_of, serial
-from sojourn.analyses.blame.analysis import blame
+from sojourn.analyses.blame.run import blame
 from sojourn.analyses.blame.section import blame_section
-from sojourn.analyses.depth.analysis import depth
+from sojourn.analyses.depth.run import depth
 from sojourn.analyses.depth.section import depth_section
 from sojourn.analyses.laws.analysis import laws
 from sojourn.analyses.split.result import SplitResult

@@ -13,7 +13,7 @@ import pytest
 import sojourn
 from pool_simulator import EPOCH as POOL_EPOCH
 from pool_simulator import PoolSettings, as_lines, simulated_pool
-from sojourn.analyses.blame.analysis import blame
+from sojourn.analyses.blame.run import blame
 from sojourn.model.formatting import duration
 from sojourn.model.measures import GROUP_SHOWN
 from sojourn.watch import recent as recent_module

@@ -38,7 +38,7 @@ from sojourn.timeline.tables import (
     victims_table,
     workers_table,
 )
-from sojourn.timeline.visits import Visits, visits
+from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
 Floats = npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ Ints = npt.NDArray[np.int64]
 
 MOST_ROWS = 1_000  # of a list in the JSON
 
-__all__ = ["BlameResult", "blame", "blame_by_minute", "blame_of"]
+__all__ = ["BlameResult", "blame_by_minute", "blame_of"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,31 +124,6 @@ class BlameResult(Result):
             "silent": self.silent,
             "left_out": self.left_out,
         }
-
-
-def blame(
-    rows: pl.LazyFrame,
-    *,
-    by: str = "route",
-    culprit_by: str | None = None,
-    workers: int | Mapping[str, int] | None = None,
-    where: Mapping[str, object] | None = None,
-    width: float | None = None,
-) -> BlameResult:
-    """Blame of split rows (``SplitResult.rows``); see ``blame_of``.
-
-    ``workers``: per backend, or the same for all; None: read off the worker values.
-
-    Raises:
-        SojournError: ``by``, ``culprit_by`` or ``where`` names no column of ``rows``, or a key that the log does not
-            have; or no request fits ``where``.
-    """
-    checked_columns(rows, (by, culprit_by or by, *(where or {})))
-    names = rows.collect_schema().names()
-    wanted = dict.fromkeys((by, culprit_by or by, *(where or {}), "header", "request_id", "uri"))
-    columns = [name for name in wanted if name in names]
-    found = visits(rows, columns=columns, workers=workers)
-    return blame_of(found, by=by, culprit_by=culprit_by, where=where, width=width)
 
 
 def checked_columns(rows: pl.LazyFrame, columns: Sequence[str]) -> None:

@@ -15,7 +15,6 @@ clients that come in bursts, make the two differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,10 +32,10 @@ from sojourn.timeline.classes import summed
 from sojourn.timeline.concurrency import seen_on_arrival
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.tables import workers_table
-from sojourn.timeline.visits import Visits, visits
+from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
 
-__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth", "depth_of"]
+__all__ = ["ALL", "OVER_TIME_SCHEMA", "DepthResult", "Steps", "depth_of"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -109,13 +108,6 @@ class DepthResult(Result):
             "workers": self.workers,
             "left_out": self.left_out,
         }
-
-
-def depth(
-    rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, width: float | None = None
-) -> DepthResult:
-    """Depth of split rows (``SplitResult.rows``); see ``depth_of``. ``workers``: per backend; None: read off."""
-    return depth_of(visits(rows, columns=("header", "app_service", "span_seconds"), workers=workers), width=width)
 
 
 def depth_of(found: Visits, *, width: float | None = None) -> DepthResult:

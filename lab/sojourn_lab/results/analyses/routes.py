@@ -28,7 +28,7 @@ MEASURES = {"response_time": "request_time", "queueing_delay": "queueing_delay",
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
-    from sojourn.analyses.blame.analysis import blame  # noqa: PLC0415 - brings Polars
+    from sojourn.analyses.blame.run import blame  # noqa: PLC0415 - brings Polars
 
     whole = data.rows_between().lazy()
     return {"by": by_route(data.rows), "waits": waits_of(blame(whole, by="route"))}

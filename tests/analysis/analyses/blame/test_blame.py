@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_visits import drawn_visits, made_visits
 from pool_simulator import SHOP, PoolSettings, PoolTruth, Route, Surge, as_lines, simulated_pool, span_lines
-from sojourn.analyses.blame.analysis import BlameResult, blame, blame_by_minute, blame_of
+from sojourn.analyses.blame.analysis import BlameResult, blame_by_minute, blame_of
 from sojourn.analyses.blame.chain import chain_of
 from sojourn.analyses.blame.charts import matrix_cells, over_time_parts
+from sojourn.analyses.blame.run import blame
 from sojourn.analyses.blame.section import blame_section
 from sojourn.sources.rows import checked_split
 from sojourn.timeline.charge import accounts, services_of
@@ -162,7 +163,7 @@ def test_a_key_that_the_log_does_not_have(pool: tuple[Path, PoolTruth, BlameResu
 
 def test_by_a_key_of_ones_own_and_culprits_by_another(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
     log, truth, by_route = pool
-    found = blame(sojourn.split(log, columns=("request_id", "tenant")).rows, by="tenant", culprit_by="upstream")
+    found = blame(sojourn.split(log, columns=("request_id", "tenant")).rows, by="tenant", culprit="upstream")
     assert set(found.victims["victim"]) == {"acme", "globex", "initech"}
     assert set(found.culprits["culprit"]) == set(truth.skews)
     assert found.blamed == pytest.approx(by_route.blamed, abs=1e-6)

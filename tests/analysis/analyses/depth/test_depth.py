@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_visits import NAN, drawn_visits, made_visits
 from pool_simulator import PoolSettings, PoolTruth, Route, as_lines, simulated_pool, span_lines
-from sojourn.analyses.depth.analysis import ALL, DepthResult, depth, depth_of
+from sojourn.analyses.depth.analysis import ALL, DepthResult, depth_of
+from sojourn.analyses.depth.run import depth
 from sojourn.analyses.depth.section import depth_section
 from sojourn.timeline.visits import Visits
 from sojourn.timeline.windows import Windows
