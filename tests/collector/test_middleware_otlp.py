@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collector_support import (
-    eventually,
-    fetch,
-    fetch_parallel,
-    gunicorn,
-    served,
-)
+from collector_support import eventually, fetch, fetch_parallel, gunicorn, served
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from sojourn_lab.runtime.process import free_port

@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collector_support import (
-    Answer,
-    eventually,
-    fetch,
-    gunicorn,
-    served,
-    stamp_now,
-    uvicorn,
-)
+from collector_support import Answer, eventually, fetch, gunicorn, served, stamp_now, uvicorn
 from sojourn_middleware.spanfile import AppendingStream
 
 OURS = "http.request.header.x-request-id"

@@ -19,15 +19,7 @@ from collector_support import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from sojourn_middleware import (
-    REASONS,
-    STAMP_HEADERS,
-    ASGIMiddleware,
-    Stamp,
-    StampReader,
-    WSGIMiddleware,
-    parse_stamp,
-)
+from sojourn_middleware import REASONS, STAMP_HEADERS, ASGIMiddleware, Stamp, StampReader, WSGIMiddleware, parse_stamp
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn.command.answer import print_json
-from sojourn.command.options import (
-    AsJson,
-    Quiet,
-    Sources,
-    Spans,
-    Where,
-    WorkersOption,
-    column_of,
-    workers_of,
-)
+from sojourn.command.options import AsJson, Quiet, Sources, Spans, Where, WorkersOption, column_of, workers_of
 from sojourn.command.progress import doing, instant
 from sojourn.command.reading import requests_of
 
