@@ -6,7 +6,7 @@
 >>> chart = plots.ccdf(result)                       # a notebook shows it
 >>> plots.save(chart, "ccdf.svg")                    # doctest: +SKIP
 >>> print(plots.picture(result, "ccdf").reading)
-One request in a hundred waited 3.2 s or more, half waited 1.57 ms or less; one in a hundred was served for 1.7 s or more.
+One request in a hundred waited 3.2 s or more, half waited 1.07 ms or less; one in a hundred was served for 1.7 s or more.
 """  # noqa: E501 - a doctest prints in one line
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile, zip_longest
@@ -306,7 +308,8 @@ def watch_terminal(watcher: Watcher, choice: Choice, looks: Looks, theme: str) -
     reading = Reading(watcher, choice, looks.every)
     app = WatchApp(reading, choice, looks, theme, driver_class=_Terminal)
     try:
-        asyncio.run(_until_left(app))
+        with _closed_terminal_ignored():
+            asyncio.run(_until_left(app))
     finally:
         reading.stop()
     failure = reading.failure or app._exception
@@ -314,6 +317,22 @@ def watch_terminal(watcher: Watcher, choice: Choice, looks: Looks, theme: str) -
         raise failure
     if app.return_code:
         raise SystemExit(app.return_code)
+
+
+@contextmanager
+def _closed_terminal_ignored() -> Iterator[None]:
+    """Print nothing where Textual's thread cannot write to a terminal that was closed."""
+    hook = threading.excepthook
+
+    def ignore(failure: threading.ExceptHookArgs) -> None:
+        if not isinstance(failure.exc_value, OSError):
+            hook(failure)
+
+    threading.excepthook = ignore
+    try:
+        yield
+    finally:
+        threading.excepthook = hook
 
 
 async def _until_left(app: WatchApp) -> None:
