@@ -51,4 +51,6 @@ def exit_code(name: str, kind: type[P], arguments: list[str], run: Callable[[P],
     except OSError as error:
         sys.stderr.write(f"{name}: {error.filename or 'what it wrote'}: {error.strerror or error}\n")
         return FAILURE
+    finally:
+        gc.unfreeze()  # where this is not the whole process, others' objects end as they would
     return 0
