@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sojourn.analyses import questions
+
 from sojourn_docs import NOTE
 from sojourn_docs.tree import Command, Parameter, program
 
@@ -47,6 +49,9 @@ def first_sentence(command: Command) -> str:
 
 def _section(command: Command) -> str:
     lines = [f"## {command.name}" if len(command.words) < 2 else f"### {command.name}", ""]
+    for question in questions():
+        if command.words == (question.verb,):
+            lines += [_text(f"{question.asks} Needs: {question.needs}."), ""]
     for paragraph in command.paragraphs:
         lines += [_text(paragraph), ""]
     lines += ["```text", command.usage, "```", ""]

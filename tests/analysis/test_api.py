@@ -12,7 +12,7 @@ import sys
 import textwrap
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -216,9 +216,19 @@ def test_a_hostile_log_is_text_in_a_notebook(tmp_path: Path) -> None:
 
 def test_the_report_holds_what_the_command_line_puts_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, Any] = {}
-    monkeypatch.setattr("sojourn.report.html.write_html", lambda *args, **more: written.update(more, args=args))
+
+    class Page(NamedTuple):
+        """What is asked of a page."""
+
+        result: object
+        more: dict[str, Any]
+
+        def write(self, path: Path) -> None:
+            written.update(self.more, result=self.result, path=path)
+
+    monkeypatch.setattr("sojourn.report.html.report_page", lambda result, **more: Page(result, more))
     result = sojourn.write_report(SHOP, tmp_path / "r.html", spans=SPANS, by="tenant", workers=2, title="A")
-    assert (written["args"], written["title"]) == ((result, tmp_path / "r.html"), "A")
+    assert (written["result"], written["path"], written["title"]) == (result, tmp_path / "r.html", "A")
     sections = {section.key: section for section in written["sections"]}
     assert {"blame", "depth", "whatif", "goodput", "laws", "capacity", "clock"} <= set(sections)
     assert "acme" in sections["blame"].sentence

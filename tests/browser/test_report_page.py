@@ -20,7 +20,7 @@ from sojourn.analyses.tiers.analysis import tiers
 from sojourn.analyses.tiers.section import tiers_section
 from sojourn.analyses.wire.section import wire_section
 from sojourn.report.build import sections_of, traces_of
-from sojourn.report.html import write_html
+from sojourn.report.html import report_page
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 DRAWN = 60_000  # ms
@@ -39,7 +39,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         wire_section(sojourn.wire(EXAMPLES / "wire.pcap.gz")),
     ]
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write_html(shop, path, sections=sections)
+    report_page(shop, sections=sections).write(path)
     return path
 
 

@@ -43,8 +43,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for name, given in OUTPUTS.items()
     }
     script = f"""
-import sojourn.report.html as report
-report.html = lambda *_: "x" * 100_000  # drawing it takes its time, and is not what is asked here
+from sojourn.present.page import Page
+Page.text = lambda _: "x" * 100_000  # drawing it takes its time, and is not what is asked here
 found = {{}}
 for name, given in {commands!r}.items():
     (disk / name).write_text("the old one")

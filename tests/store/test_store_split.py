@@ -12,7 +12,7 @@ import pytest
 import sojourn
 from sojourn.analyses.split import charts as plots
 from sojourn.model.frame import COLUMNS, Selection
-from sojourn.report.html import write_html
+from sojourn.report.html import report_page
 from sojourn.sources.frame_measures import FrameMeasures
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.store import connect, load
@@ -224,7 +224,7 @@ def test_a_store_beside_a_file_and_beside_span_files(with_spans: tuple[Path, Pat
 def test_an_empty_store(store_dsn: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"")
     assert_same_split(tmp_path / "a.jsonl", store_dsn)
-    write_html(sojourn.split(store_dsn), tmp_path / "r.html")
+    report_page(sojourn.split(store_dsn)).write(tmp_path / "r.html")
     assert "nothing to judge" in (tmp_path / "r.html").read_text()
 
 
@@ -232,7 +232,7 @@ def test_only_bad_lines(store_dsn: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"bad\n\n{}\n")
     load(store_dsn, tmp_path / "a.jsonl")
     assert_same_split(tmp_path / "a.jsonl", store_dsn)
-    write_html(sojourn.split(store_dsn), tmp_path / "r.html")
+    report_page(sojourn.split(store_dsn)).write(tmp_path / "r.html")
     assert "byte 4" in (tmp_path / "r.html").read_text()
 
 

@@ -30,7 +30,6 @@ class Question:
         command: name of the command.
         columns: read besides what the components need.
         exports: names in ``sojourn`` -> module in the folder.
-        result: class of the result -> module in the folder.
     """
 
     package: str
@@ -38,7 +37,6 @@ class Question:
     asks: str
     needs: str
     example: str
-    result: tuple[str, str]
     title: str = ""
     command: str = ""
     columns: tuple[str, ...] = ()

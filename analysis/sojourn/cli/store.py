@@ -78,8 +78,8 @@ def load(
     """Put logs into the store. Loading again counts nothing twice; bad lines go to dead_letters with their reason."""
     from sojourn.store import load as into  # noqa: PLC0415
 
-    with reading_bar(quiet) as (set_total, set_position):
-        loaded = into(dsn, sources, spans=spans or (), on_size=set_total, on_progress=set_position)
+    with reading_bar(quiet) as progress:
+        loaded = into(dsn, sources, spans=spans or (), **progress)
     typer.echo(_summary(loaded))
 
 

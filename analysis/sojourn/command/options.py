@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sojourn.command.completion import COLUMNS, beginning
 from sojourn.command.progress import pairs
-
-if TYPE_CHECKING:
-    pass
 
 Sources = Annotated[
     list[str],

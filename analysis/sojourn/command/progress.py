@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TextIO
+from typing import TextIO, TypedDict
 
 import typer
 
@@ -16,6 +16,13 @@ from sojourn.model.formatting import printable
 
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)(?:\s+ago)?")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+class BytesRead(TypedDict):
+    """Callbacks of a function that reads: given the bytes there are (None: unknown), and the bytes read so far."""
+
+    on_size: Callable[[int | None], None]
+    on_progress: Callable[[int], None]
 
 
 def instant(text: str | None) -> datetime | None:
@@ -71,10 +78,10 @@ def _can_be_written_over(stream: TextIO) -> bool:
 
 
 @contextmanager
-def reading_bar(quiet: bool) -> Iterator[tuple[Callable[[int | None], None], Callable[[int], None]]]:
-    """A progress bar over bytes read, on a terminal's stderr only. Yields (set total, set position)."""
+def reading_bar(quiet: bool) -> Iterator[BytesRead]:
+    """Show a progress bar over bytes read, on a terminal's stderr only. Yields the arguments of what reads."""
     if quiet or not _can_be_written_over(sys.stderr):
-        yield (lambda _: None), (lambda _: None)
+        yield {"on_size": lambda _: None, "on_progress": lambda _: None}
         return
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -82,10 +89,10 @@ def reading_bar(quiet: bool) -> Iterator[tuple[Callable[[int | None], None], Cal
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("reading", total=None)
-        yield (
-            lambda total: progress.update(task, total=total),
-            lambda position: progress.update(task, completed=position),
-        )
+        yield {
+            "on_size": lambda total: progress.update(task, total=total),
+            "on_progress": lambda position: progress.update(task, completed=position),
+        }
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def requests_of(
     from sojourn.sources.opening import opened  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
     with (
-        reading_bar(quiet) as (set_total, set_position),
+        reading_bar(quiet) as progress,
         opened(
             sources,
             spans=spans or (),
@@ -43,8 +43,7 @@ def requests_of(
             until=end,
             where=conditions,
             columns=("request_id", *columns),
-            on_size=set_total,
-            on_progress=set_position,
+            **progress,
         ) as requests,
     ):
         if requests.empty:

@@ -68,7 +68,7 @@ def doctor(
         raise typer.BadParameter(f"there is no finding {printable(unknown[0])!r}", param_hint="--ignore")
     from sojourn.doctor.doctor import diagnose  # noqa: PLC0415
 
-    with reading_bar(quiet) as (set_total, set_position):
+    with reading_bar(quiet) as progress:
         found = diagnose(
             targets,
             spans=spans or (),
@@ -76,8 +76,7 @@ def doctor(
             somaxconn=somaxconn,
             ask_backends=ask_backends,
             ignored=ignore or (),
-            on_size=set_total,
-            on_progress=set_position,
+            **progress,
         )
     with pipe_closed_early_is_fine():
         if as_json:

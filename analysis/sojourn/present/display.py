@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from importlib import import_module
+from importlib.util import find_spec
 
 from sojourn.model.formatting import printable
 from sojourn.present import notebook
@@ -29,11 +30,8 @@ def section_of(result: object) -> Section:
         TypeError: it is the result of no analysis.
     """
     folder = type(result).__module__.rpartition(".")[0]
-    try:
+    if folder and find_spec(f"{folder}.section") is not None:
         import_module(f"{folder}.section")
-    except ModuleNotFoundError as error:
-        if not folder.startswith(str(error.name).removesuffix(".section")):
-            raise
     return lay_out(result)
 
 

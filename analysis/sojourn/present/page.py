@@ -76,76 +76,71 @@ class SplitPart:
     rejects: Sequence[dict[str, object]]
 
 
-def write_page(
-    path: str | os.PathLike[str],
-    *,
-    split: SplitPart | None = None,
-    title: str | None = None,
-    sections: Sequence[Section] = (),
-    lead: Section | None = None,
-    opening: Sequence[Picture] = (),
-    short: Sequence[Line] = (),
-) -> None:
-    """Write a page, whole or not at all.
+@dataclass(frozen=True)
+class Page:
+    """A page, before it is text.
 
-    Args:
-        path: the file to write.
+    Attributes:
         split: the split it is about; None where ``lead`` is all there is.
-        title: heading; by default the names of the sources.
+        title: heading; empty: the names of the sources.
         sections: shown after the split in this order; what failed in them is said at the top.
         lead: what comes before everything else, its sentence in place of the split's verdict.
         opening: pictures before the lead's sentence.
         short: the summary.
-
-    Raises:
-        SojournError: the file cannot be written.
     """
-    text = page(split=split, title=title, sections=sections, lead=lead, opening=opening, short=short)
-    with written_whole(path) as partial:
-        partial.write_text(text, encoding="utf-8")
 
+    split: SplitPart | None = None
+    title: str = ""
+    sections: Sequence[Section] = ()
+    lead: Section | None = None
+    opening: Sequence[Picture] = ()
+    short: Sequence[Line] = ()
 
-def page(
-    *,
-    split: SplitPart | None = None,
-    title: str | None = None,
-    sections: Sequence[Section] = (),
-    lead: Section | None = None,
-    opening: Sequence[Picture] = (),
-    short: Sequence[Line] = (),
-) -> str:
-    """Return the page as text; arguments as of ``write_page``."""
-    environment = _environment()
-    taken = {*PLACES, *(section.key for section in sections), *([lead.key] if lead is not None else [])}
-    opened = told_apart([drawn(each) for each in opening], taken)
-    figures = told_apart([drawn(each) for each in split.pictures], taken) if split is not None else []
-    pictures: dict[str, list[Drawing]] = {
-        section.key: told_apart([drawn(each) for each in section.pictures], taken)
-        for section in (*([lead] if lead is not None else []), *sections)
-    }
-    names = () if split is None else split.result.names
-    return environment.get_template("report.html").render(
-        title=printable(title or "", 300) or ", ".join(printable(name, 60) for name in names[:3]) or "split",
-        result=None if split is None else split.result,
-        split=split,
-        lead=lead,
-        opening=opened,
-        short=short,
-        entries=_entries(split, sections),
-        components=COMPONENTS,
-        figure_names=FIGURES,
-        figures=figures,
-        sections=sections,
-        pictures=pictures,
-        reasons=REASONS,
-        rows_shown=ROWS_SHOWN,
-        table_rows=TABLE_ROWS,
-        style=_file(environment, "report.css"),
-        script=_file(environment, "report.js"),
-        bundle=markupsafe.Markup(_libraries()) if figures or opened or any(pictures.values()) else "",  # noqa: S704
-        version=version(),
-        made=datetime.now(UTC),
-    )
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the page, whole or not at all.
+
+        Raises:
+            SojournError: the file cannot be written.
+        """
+        text = self.text()
+        with written_whole(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+    def text(self) -> str:
+        """Return the page as text."""
+        environment = _environment()
+        leads = [] if self.lead is None else [self.lead]
+        taken = {*PLACES, *(section.key for section in (*leads, *self.sections))}
+        opened = told_apart([drawn(each) for each in self.opening], taken)
+        figures = told_apart([drawn(each) for each in self.split.pictures], taken) if self.split is not None else []
+        pictures: dict[str, list[Drawing]] = {
+            section.key: told_apart([drawn(each) for each in section.pictures], taken)
+            for section in (*leads, *self.sections)
+        }
+        result = None if self.split is None else self.split.result
+        names = () if result is None else result.names
+        return environment.get_template("report.html").render(
+            title=printable(self.title, 300) or ", ".join(printable(name, 60) for name in names[:3]) or "split",
+            result=result,
+            split=self.split,
+            lead=self.lead,
+            opening=opened,
+            short=self.short,
+            entries=_entries(self.split, self.sections),
+            components=COMPONENTS,
+            figure_names=FIGURES,
+            figures=figures,
+            sections=self.sections,
+            pictures=pictures,
+            reasons=REASONS,
+            rows_shown=ROWS_SHOWN,
+            table_rows=TABLE_ROWS,
+            style=_file(environment, "report.css"),
+            script=_file(environment, "report.js"),
+            bundle=markupsafe.Markup(_libraries()) if figures or opened or any(pictures.values()) else "",  # noqa: S704
+            version=version(),
+            made=datetime.now(UTC),
+        )
 
 
 def _environment() -> jinja2.Environment:

@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sojourn.analyses import reported
+from sojourn.analyses import report_columns, reported
 from sojourn.analyses.question import ReportContext
 from sojourn.analyses.split.result import SplitResult
+from sojourn.analyses.split.run import with_wire
 from sojourn.model.errors import SojournError
 from sojourn.model.verdict import SLO
 from sojourn.present.section import Section
 from sojourn.readers.inputs import Source, stores_and_files
 from sojourn.sources.traces import Traces, read_traces
+from sojourn.timeline.visits import WorkersLike
+
+
+def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
+    """Return the columns that a report reads besides what the split needs."""
+    if not captures:
+        return (*report_columns(), by)
+    from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - loaded for captures only
+
+    return (*report_columns(), *READ, by)
+
+
+def all_sections(
+    result: SplitResult,
+    *,
+    sources: Sequence[Source],
+    spans: Sequence[Source],
+    captures: Sequence[Source],
+    by: str,
+    workers: WorkersLike,
+    slo: float,
+    before: SplitResult | None,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> list[Section]:
+    """Return the sections of a report; what ``captures`` show is added to the split.
+
+    Args:
+        result: the split, with the columns of ``columns_of``.
+        sources, spans: what it was read from; the way of a request through several services is in them.
+        captures: packets of the same requests.
+        by, workers, slo, before: as of ``sections_of``.
+        on_step: called with the name of each step before it begins.
+
+    Raises:
+        SojournError: a capture or the spans cannot be read.
+    """
+    if captures:
+        on_step("reading packets")
+        with_wire(result, captures)
+    on_step("reading spans")
+    traces = traces_of(sources, spans)
+    return sections_of(result, by=by, workers=workers, slo=slo, before=before, traces=traces, told=on_step)
 
 
 def traces_of(sources: Sequence[Source], spans: Sequence[Source] | None) -> Traces | None:
@@ -33,7 +76,7 @@ def sections_of(
     result: SplitResult,
     *,
     by: str = "route",
-    workers: int | Mapping[str, int] | None = None,
+    workers: WorkersLike = None,
     slo: float = SLO,
     before: SplitResult | None = None,
     traces: Traces | None = None,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sojourn.analyses import report_columns
 from sojourn.analyses.split.command import read_split
 from sojourn.command.options import (
     CapturesOption,
@@ -56,28 +55,24 @@ def report(
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
     column, told = column_of(by), workers_of(workers)
-    from sojourn.analyses.split.run import with_wire  # noqa: PLC0415
-    from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415
-    from sojourn.report.build import sections_of, traces_of  # noqa: PLC0415
-    from sojourn.report.html import write_html  # noqa: PLC0415
+    from sojourn.report.build import all_sections, columns_of  # noqa: PLC0415
+    from sojourn.report.html import report_page  # noqa: PLC0415
     from sojourn.report.short import in_short  # noqa: PLC0415
 
-    columns = (*report_columns(), *(WIRE_COLUMNS if captures else ()), column)
+    packets = captures or []
+    columns = columns_of(column, packets)
     result = read_split(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, by=DEFAULT_GROUPS, slo=slo,
         quiet=quiet,
     )  # fmt: skip
     earlier = read_split(before, columns=columns, where=where, quiet=quiet) if before else None
     with doing(quiet) as say:
-        if captures:
-            say("reading packets")
-            with_wire(result, captures)
-        say("reading spans")
-        sections = sections_of(
-            result, by=column, workers=told, slo=slo, before=earlier, traces=traces_of(sources, spans), told=say
-        )
+        sections = all_sections(
+            result, sources=sources, spans=spans or (), captures=packets, by=column, workers=told, slo=slo,
+            before=earlier, on_step=say,
+        )  # fmt: skip
         say("drawing")
-        write_html(result, html, sections=sections)
+        report_page(result, sections=sections).write(html)
     _say(result, in_short(result, sections), html)
 
 

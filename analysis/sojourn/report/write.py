@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from sojourn.analyses import report_columns
 from sojourn.analyses.split.result import SplitResult
-from sojourn.analyses.split.run import split_given, with_wire
+from sojourn.analyses.split.run import split_given
 from sojourn.model.verdict import SLO
 from sojourn.readers.inputs import Source, listed
 from sojourn.sources.opened import Instant, Where
@@ -49,19 +48,16 @@ def write_report(
     Raises:
         SojournError: a source cannot be read, or the file cannot be written.
     """
-    from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS  # noqa: PLC0415 - late, as the whole report is
-    from sojourn.report.build import sections_of, traces_of  # noqa: PLC0415
-    from sojourn.report.html import write_html  # noqa: PLC0415
+    from sojourn.report.build import all_sections, columns_of  # noqa: PLC0415 - late, as the whole report is
+    from sojourn.report.html import report_page  # noqa: PLC0415
 
     packets = listed(captures)
-    columns = (*report_columns(), *(WIRE_COLUMNS if packets else ()), by)
+    columns = columns_of(by, packets)
     result = split_given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
     earlier = None if before is None else split_given(before, columns=columns, where=where)
-    if packets:
-        with_wire(result, packets)
     sources = [] if read_already(requests) else listed(requests)  # type: ignore[arg-type]
-    sections = sections_of(
-        result, by=by, workers=workers, slo=slo, before=earlier, traces=traces_of(sources, listed(spans))
+    sections = all_sections(
+        result, sources=sources, spans=listed(spans), captures=packets, by=by, workers=workers, slo=slo, before=earlier
     )
-    write_html(result, path, title=title, sections=sections)
+    report_page(result, title=title, sections=sections).write(path)
     return result

@@ -44,7 +44,7 @@ def write_report(
     and there are none of all of them together.
     """
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
-    from sojourn.report.html import write_html  # noqa: PLC0415
+    from sojourn.report.html import report_page  # noqa: PLC0415
 
     from sojourn_lab.results.case_picture import case_picture  # noqa: PLC0415
 
@@ -56,14 +56,13 @@ def write_report(
         splits = {} if requests is None or not several else case_splits(run, requests)
         picture = case_picture(run, splits)
         sections = [] if recorded is None else recorded_sections(run, recorded, result)
-        write_html(
+        report_page(
             None if several else result,
-            folder / "report.html",
             title=run.scenario.title,
             lead=run_section(run),
             opening=() if picture is None else (picture,),
             sections=[*sections, *case_sections(splits), about_section(run), *reference_sections(run)],
-        )
+        ).write(folder / "report.html")
     except Exception as error:
         raise LabError(f"the report of the run failed: {type(error).__name__}: {error}") from error
 

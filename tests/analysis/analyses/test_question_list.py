@@ -26,7 +26,6 @@ QUESTION = Question(
     needs="the stamp",
     example="docs/examples/shop.jsonl.gz",
     title="How long uploads took",
-    result=("Uploads", "run"),
 )
 """,
     "run.py": '''
@@ -142,6 +141,7 @@ def test_a_folder_is_enough_for_a_question(tmp_path: Path) -> None:
     assert seen["listed"]
     assert seen["completed"].split() == ["uploads"]
     assert "## sojourn uploads" in seen["commands.md"]
+    assert "How long did requests take to be read? Needs: the stamp." in seen["commands.md"]
     assert "| `seconds` | number |" in seen["json.md"]
     assert "| `uploads(requests)` | Sum the time that nginx took to read requests from clients. |" in seen["python.md"]
     assert "sojourn-uploads.1" in seen["man"]
@@ -151,7 +151,6 @@ def test_every_question_has_its_rooms() -> None:
     for each in questions():
         assert callable(each.load("command", each.verb))
         assert all(callable(each.load(module, name)) for name, module in each.public.items())
-        assert each.load(each.result[1], each.result[0]).__name__ == each.result[0]
         assert not each.title or callable(each.load("section", "report_section"))
         assert each.asks.endswith("?")
         assert question(each.name) is each

@@ -14,7 +14,7 @@ from sojourn.command.options import conditions_of, workers_of
 from sojourn.model.formatting import printable
 from sojourn.present.section import Picture, Section, Table
 from sojourn.present.terminal import show
-from sojourn.report.html import html
+from sojourn.report.html import report_page
 from typer import BadParameter
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>"
@@ -53,7 +53,7 @@ def test_on_a_terminal_failures_come_first_and_escapes_are_shown_not_obeyed(
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     log = tmp_path_factory.mktemp("log") / "a.jsonl"
     log.write_bytes(line() + line(request_time="0.200"))
-    return html(sojourn.split(log), sections=[section(60)])
+    return report_page(sojourn.split(log), sections=[section(60)]).text()
 
 
 def test_on_a_page_it_has_its_heading_charts_tables_and_notes(page: str) -> None:
@@ -65,7 +65,7 @@ def test_on_a_page_it_has_its_heading_charts_tables_and_notes(page: str) -> None
 
 def test_on_a_page_sections_of_a_kind_have_their_own_pictures() -> None:
     first, second = section(), replace(section(), key="blame-2")
-    ids = re.findall(r'id="([^"]+)"', html(None, "two", sections=[first, second]))
+    ids = re.findall(r'id="([^"]+)"', report_page(None, title="two", sections=[first, second]).text())
     assert len(set(ids)) == len(ids)
     assert {"spec-blame-matrix", "spec-blame-matrix-2"} <= set(ids)
 

@@ -15,7 +15,7 @@ from analysis_support import line
 from simulator import BAD_LINES, Settings, as_lines, simulated_log
 from sojourn.analyses.split import charts as plots
 from sojourn.model.formatting import printable, unbroken
-from sojourn.report.html import write_html
+from sojourn.report.html import report_page
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -34,7 +34,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> sojourn.SplitResult:
 @pytest.fixture(scope="module")
 def page(result: sojourn.SplitResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write_html(result, path, title=f"run {HOSTILE}")
+    report_page(result, title=f"run {HOSTILE}").write(path)
     return path
 
 
@@ -154,7 +154,7 @@ def test_over_time_keeps_every_request(result: sojourn.SplitResult) -> None:
 
 def test_a_report_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"bad\n")
-    write_html(sojourn.split(tmp_path / "a.jsonl"), tmp_path / "r.html")
+    report_page(sojourn.split(tmp_path / "a.jsonl")).write(tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
     assert "nothing to judge" in text
     assert "invalid_json" in text
@@ -162,4 +162,4 @@ def test_a_report_of_nothing(tmp_path: Path) -> None:
 
 def test_it_cannot_be_written(result: sojourn.SplitResult, tmp_path: Path) -> None:
     with pytest.raises(sojourn.SojournError, match="directory"):
-        write_html(result, tmp_path)
+        report_page(result).write(tmp_path)

@@ -15,7 +15,7 @@ from sojourn.analyses.depth.section import depth_section
 from sojourn.analyses.goodput.section import goodput_section
 from sojourn.cli import app
 from sojourn.report.build import sections_of, traces_of
-from sojourn.report.html import html
+from sojourn.report.html import report_page
 from typer.testing import CliRunner
 
 EXAMPLES = Path(__file__).parents[3] / "docs/examples"
@@ -110,7 +110,7 @@ def test_a_chart_holds_as_many_points_however_many_requests_lie_behind_it(tmp_pa
     result = sojourn.split(tmp_path / "many.parquet", columns=report_columns())
     assert result.requests == 20 * len(shop)
     sections = [depth_section(sojourn.depth(result)), goodput_section(sojourn.goodput(result))]
-    specs = re.findall(r'id="spec-[^"]+">(.*?)</script>', html(result, sections=sections), re.S)
+    specs = re.findall(r'id="spec-[^"]+">(.*?)</script>', report_page(result, sections=sections).text(), re.S)
     assert len(specs) >= 8
     assert max(len(spec) for spec in specs) < 200_000
 

@@ -6,7 +6,7 @@ completion, and how long those that arrived took.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from sojourn.command.completion import beginning
 from sojourn.command.options import AsJson, Quiet, Since, Until, Where, conditions_of
 from sojourn.command.progress import instant
 from sojourn.command.reading import requests_of
-
-if TYPE_CHECKING:
-    pass
 
 INSTANCES = ("system", "upstream")
 

@@ -10,6 +10,5 @@ QUESTION = Question(
     asks="How far is each app's clock from nginx's, over time?",
     needs="stamps and the app's start, or spans",
     example="docs/examples/clocks.jsonl.gz",
-    result=("ClockResult", "analysis"),
     title="The clocks",
 )

@@ -10,6 +10,5 @@ QUESTION = Question(
     asks="What changed between two windows or runs, and could it be chance?",
     needs="two sets of requests",
     example="docs/examples/shop.jsonl.gz --at 2026-01-01T00:01:00Z",
-    result=("Comparison", "analysis"),
     title="What changed",
 )

@@ -71,6 +71,7 @@ def kernel(samples: Samples, *, asked: Mapping[int, int] | None = None) -> Kerne
         missing=sum(round(step / period) - 1 for step in forward if step > GAP * period) if period else 0,
         backward=backward_steps(times),
         records=samples.records,
+        names=samples.names,
     )
     return replace(found, findings=findings_of(found))
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sojourn.command.answer import answer
 from sojourn.command.options import AsJson, Quiet
 from sojourn.command.progress import doing
-
-if TYPE_CHECKING:
-    from sojourn.host.samples import Samples
 
 NGINX_BACKLOG = 511  # what nginx asks for where its configuration says nothing, on Linux
 SCRIPT = "accept_latency.bt"
@@ -79,46 +76,24 @@ def kernel(
     ports, asked = _ports(port or []), _asked(backlog or [])
     if nginx is not None:
         asked = _asked_by_nginx(nginx) | asked
-    from sojourn.analyses.kernel.analysis import kernel as kernel_of_samples  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.host.samples import read_samples  # noqa: PLC0415
+    from sojourn.analyses.kernel.run import look  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.host.recording import told_to_stop  # noqa: PLC0415
 
+    options: dict[str, Any] = {"ports": ports, "backlog": asked}
     if recordings:
-        samples = read_samples(recordings, ports=None if ports is None else set(ports.values()))
+        result = look(recordings, **options)
     else:
-        samples = _seen(ports, asked, raindrops or [], period, 0.0 if once else seconds, out, quiet)
-    found = kernel_of_samples(samples, asked=asked)
+        with told_to_stop() as stop, doing(quiet) as say:
+            result = look(
+                raindrops=raindrops or (), period=period, seconds=0.0 if once else seconds, out=out, stop=stop,
+                on_step=say, **options,
+            )  # fmt: skip
     if html is not None:
         from sojourn.present.display import section_of  # noqa: PLC0415
-        from sojourn.present.page import write_page  # noqa: PLC0415
+        from sojourn.present.page import Page  # noqa: PLC0415
 
-        write_page(html, title=", ".join(samples.names[:3]) or "this machine", lead=section_of(found))
-    answer(found, as_json=as_json)
-
-
-def _seen(
-    ports: dict[str, int] | None,
-    asked: dict[int, int],
-    raindrops: list[str],
-    period: float,
-    seconds: float | None,
-    out: Path | None,
-    quiet: bool,
-) -> Samples:
-    """Samples of this machine; those written to ``out`` are read back from it."""
-    from sojourn.host.kernel_queues import Looker  # noqa: PLC0415
-    from sojourn.host.recording import looked, recorded, told_to_stop  # noqa: PLC0415
-    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
-    from sojourn.host.samples import read_samples, samples_of  # noqa: PLC0415
-
-    with told_to_stop() as stop, doing(quiet) as say:
-        if out is not None:
-            say(f"recording to {out}" + ("" if seconds is not None else "; Ctrl-C ends it"))
-            sampler = KernelSampler(out, ports, period, asked=asked, raindrops=raindrops)
-            recorded(sampler, out, seconds=seconds, stop=stop)
-            return read_samples([out])
-        say("looking")
-        looker = Looker(ports, asked=asked, raindrops=raindrops)
-        return samples_of(looked(looker, seconds=1.0 if seconds is None else seconds, period=period, stop=stop))
+        Page(title=", ".join(result.names[:3]) or "this machine", lead=section_of(result)).write(html)
+    answer(result, as_json=as_json)
 
 
 def _ports(texts: list[str]) -> dict[str, int] | None:

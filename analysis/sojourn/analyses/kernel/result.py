@@ -96,7 +96,7 @@ class KernelResult(Result):
         unavailable: what -> (samples that could not ask, the last reason).
         missing: samples that were due by the period and are not there. backward: how often the clock was set back.
         findings: the gravest first.
-        records: what became of the lines they were read from.
+        records: what became of the lines they were read from. names: of the files.
     """
 
     samples: int
@@ -118,6 +118,7 @@ class KernelResult(Result):
     backward: int
     findings: tuple[Finding, ...] = ()
     records: Records | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def overflows(self) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from sojourn.analyses.kernel.analysis import kernel as kernel_of_samples
 from sojourn.analyses.kernel.result import KernelResult
@@ -17,7 +18,10 @@ def look(
     backlog: Mapping[int, int] | None = None,
     raindrops: Sequence[str] = (),
     period: float = 1.0,
-    seconds: float = 1.0,
+    seconds: float | None = None,
+    out: Path | None = None,
+    stop: threading.Event | None = None,
+    on_step: Callable[[str], None] | None = None,
 ) -> KernelResult:
     """The queues before accept(), of this machine or of a recording: ``sojourn kernel``.
 
@@ -30,20 +34,31 @@ def look(
         ports: name -> port of the sockets wanted; None: all that listen.
         backlog: port -> backlog that the server asks for.
         raindrops: of this machine, addresses of raindrops endpoints.
-        period, seconds: of this machine, how often to look and for how long, s; 0 seconds: once.
+        period: of this machine, time between samples, s.
+        seconds: of this machine, how long to look, s; 0: once; None: 1 s, or with ``out`` until ``stop`` is set.
+        out: record the samples of this machine to this file.
+        stop: ends looking and recording when it is set.
+        on_step: called with the name of each step before it begins.
 
     Raises:
-        SojournError: a recording cannot be read, or this kernel does not tell.
+        SojournError: a recording cannot be read or written, or this kernel does not tell.
     """
     from sojourn.host.samples import read_samples, samples_of  # noqa: PLC0415 - for a look only
 
     files = listed(recordings)
-    if files:
-        samples = read_samples(files, ports=None if ports is None else set(ports.values()))
-    else:
+    if not files:
         from sojourn.host.kernel_queues import Looker  # noqa: PLC0415
-        from sojourn.host.recording import looked  # noqa: PLC0415
+        from sojourn.host.recording import looked, recorded  # noqa: PLC0415
+        from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
 
-        looker = Looker(ports, asked=backlog or {}, raindrops=raindrops)
-        samples = samples_of(looked(looker, seconds=seconds, period=period, stop=threading.Event()))
+        ended, asked, say = stop or threading.Event(), backlog or {}, on_step or (lambda _: None)
+        if out is None:
+            say("looking")
+            looker = Looker(ports, asked=asked, raindrops=raindrops)
+            looks = looked(looker, seconds=1.0 if seconds is None else seconds, period=period, stop=ended)
+            return kernel_of_samples(samples_of(looks), asked=backlog)
+        say(f"recording to {out}" + ("" if seconds is not None else "; Ctrl-C ends it"))
+        recorded(KernelSampler(out, ports, period, asked=asked, raindrops=raindrops), out, seconds=seconds, stop=ended)
+        files = [out]
+    samples = read_samples(files, ports=None if ports is None or out else set(ports.values()))
     return kernel_of_samples(samples, asked=backlog)

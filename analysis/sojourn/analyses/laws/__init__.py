@@ -10,6 +10,5 @@ QUESTION = Question(
     asks="What does queueing theory say of this load?",
     needs="queueing delay and service time of the requests",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
-    result=("Laws", "analysis"),
     title="What theory says",
 )

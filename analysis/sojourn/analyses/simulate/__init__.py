@@ -10,5 +10,4 @@ QUESTION = Question(
     asks="How long would requests of a given load wait in a given system?",
     needs="nothing: requests are made up",
     example="--arrivals poisson:8 --service exponential:0.1 --requests 20000",
-    result=("SimulationResult", "analysis"),
 )

@@ -10,6 +10,5 @@ QUESTION = Question(
     asks="Is it slow code, or a queue?",
     needs="request times; the app's answer, spans or durations for the queueing delay",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
-    result=("SplitResult", "result"),
     exports={"split": "run", "SplitResult": "result"},
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -63,27 +63,11 @@ def split(
     for name in groups:
         if name not in GROUPS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
-    begin, end = instant(since), instant(until)
-    conditions = conditions_of(where or [])
-    from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-
-    with contextlib.ExitStack() as stack:
-        refused = stack.enter_context(_writer(rejects)) if rejects else None
-        set_total, set_position = stack.enter_context(reading_bar(quiet))
-        result = run(
-            sources,
-            spans=spans or (),
-            by=groups,
-            since=begin,
-            until=end,
-            where=conditions,
-            slo=slo,
-            all_columns=parquet is not None,
-            captures=captures or (),
-            rejects_to=refused,
-            on_size=set_total,
-            on_progress=set_position,
-        )
+    with _writer(rejects) as refused:
+        result = _read(
+            sources, spans=spans, by=groups, since=since, until=until, where=where, slo=slo, quiet=quiet,
+            all_columns=parquet is not None, captures=captures or (), rejects_to=refused,
+        )  # fmt: skip
     if parquet is not None:
         result.write_parquet(parquet)
     if html is not None:
@@ -127,25 +111,31 @@ def read_split(
         SojournError: a source cannot be read, or no request is left.
         typer.BadParameter: an option is not what it should be.
     """
-    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
-    from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-
-    with reading_bar(quiet) as (set_total, set_position):
-        result = run(
-            sources,
-            spans=spans or (),
-            by=by,
-            since=begin,
-            until=end,
-            where=conditions,
-            slo=slo,
-            columns=() if columns is None else ("request_id", *columns),
-            on_size=set_total,
-            on_progress=set_position,
-        )
+    result = _read(
+        sources, spans=spans, by=by, since=since, until=until, where=where, slo=slo, quiet=quiet,
+        columns=() if columns is None else ("request_id", *columns),
+    )  # fmt: skip
     if not result.requests:
         raise SojournError(nothing(result.records))
     return result
+
+
+def _read(
+    sources: list[str],
+    *,
+    spans: list[str] | None,
+    since: str | None,
+    until: str | None,
+    where: list[str] | None,
+    quiet: bool,
+    **options: Any,
+) -> SplitResult:
+    """Return the split of what the command names; ``options`` go to ``sojourn.split`` as they are."""
+    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
+    from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+    with reading_bar(quiet) as progress:
+        return run(sources, spans=spans or (), since=begin, until=end, where=conditions, **options, **progress)
 
 
 def _wire(result: SplitResult) -> list[Section]:
@@ -158,7 +148,11 @@ def _wire(result: SplitResult) -> list[Section]:
 
 
 @contextlib.contextmanager
-def _writer(path: Path) -> Iterator[TextIO]:
+def _writer(path: Path | None) -> Iterator[TextIO | None]:
+    """Open a file that is there when the block has ended well; nothing without a path."""
+    if path is None:
+        yield None
+        return
     from sojourn.present.files import written_whole  # noqa: PLC0415 - only where it is asked for
 
     with written_whole(path) as partial, partial.open("w", encoding="utf-8") as out:

@@ -9,7 +9,7 @@ from sojourn.analyses.split.pictures import split_pictures
 from sojourn.analyses.split.result import SplitResult
 from sojourn.analyses.split.table import audit_sentence, clock_sentence, read_sentence
 from sojourn.model.redaction import shown_line
-from sojourn.present.page import Part, SplitPart, write_page
+from sojourn.present.page import Page, Part, SplitPart
 from sojourn.present.section import Section
 
 REJECTS_SHOWN = 50
@@ -21,7 +21,7 @@ def write_split_page(result: SplitResult, path: str | os.PathLike[str], sections
     Raises:
         SojournError: the file cannot be written.
     """
-    write_page(path, split=split_part(result), sections=sections)
+    Page(split=split_part(result), sections=sections).write(path)
 
 
 def split_part(result: SplitResult) -> SplitPart:

@@ -10,7 +10,6 @@ QUESTION = Question(
     asks="At which service do requests that pass several spend their time?",
     needs="spans of several services",
     example="docs/examples/checkout-spans.jsonl.gz",
-    result=("Tiers", "result"),
     title="Across tiers",
     columns=("trace_id", "span_id"),
 )

@@ -10,7 +10,6 @@ QUESTION = Question(
     asks="What would the same requests have taken under a different configuration?",
     needs="every request that shares the workers, with queueing delay and service time",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz --variant workers=+1",
-    result=("WhatIfResult", "result"),
     title="What would have helped",
     columns=("remote_addr", "connection"),
 )

@@ -10,7 +10,6 @@ QUESTION = Question(
     asks="What do packets show of the queues before accept()?",
     needs="a capture",
     example="docs/examples/wire.pcap.gz --log docs/examples/wire.jsonl.gz",
-    result=("WireResult", "result"),
     title="What the packets show",
     command="pcap",
 )

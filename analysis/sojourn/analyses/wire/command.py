@@ -64,15 +64,15 @@ def pcap(
     From a connection's first SYN to the final ACK that was taken; from there to the app's own start, or its bounds.
     """
     begin, end = instant(since), instant(until)
-    from sojourn.analyses.wire.analysis import wire  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415
+    from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.wire.run import wire  # noqa: PLC0415
     from sojourn.present.display import section_of  # noqa: PLC0415
 
     log = log or _of_folders(captures, "access.jsonl")
-    rows = requests_of(log, spans=spans, columns=READ, quiet=quiet).rows if log else None
+    logged = requests_of(log, spans=spans, columns=READ, quiet=quiet) if log else None
     with doing(quiet) as say:
         found = wire(
-            captures, rows=rows, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
+            captures, log=logged, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
         )
         sections = [section_of(found)]
         samples = kernel or _of_folders(captures, "kernel.jsonl")
@@ -86,10 +86,10 @@ def pcap(
         if parquet is not None:
             found.write_parquet(parquet)
         if html is not None:
-            from sojourn.present.page import write_page  # noqa: PLC0415
+            from sojourn.present.page import Page  # noqa: PLC0415
 
             say("drawing")
-            write_page(html, title=", ".join(found.names[:3]), sections=sections[1:], lead=sections[0])
+            Page(title=", ".join(found.names[:3]), sections=sections[1:], lead=sections[0]).write(html)
     if as_json:
         print_json(found.to_dict(limit))
         return

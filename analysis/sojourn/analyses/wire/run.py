@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS
 from sojourn.analyses.wire.result import WireResult
@@ -21,6 +21,7 @@ def wire(
     since: Instant = None,
     until: Instant = None,
     tolerance: float = 0.005,
+    on_step: Callable[[str], None] | None = None,
 ) -> WireResult:
     """What packets show of the queues before accept(), and whether the log agrees: ``sojourn pcap``.
 
@@ -35,6 +36,7 @@ def wire(
         backends: ``address:port`` (or ``:port``) of backends, besides those that the log names.
         since, until: only connections that began in [since, until).
         tolerance: s by which nginx's instants may be off those on the wire.
+        on_step: called with the name of each step before it begins.
 
     Raises:
         SojournError: a capture cannot be read, or a backend is no address with a port.
@@ -50,4 +52,5 @@ def wire(
         since=window.since,
         until=window.until,
         tolerance=tolerance,
+        on_step=on_step or (lambda _: None),
     )

@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,7 +14,9 @@ import sojourn
 from sojourn.analyses import question
 from sojourn.cli import app
 from sojourn.model.errors import SojournError
+from sojourn.present.page import Page
 from sojourn.report import build as contents
+from sojourn.report.html import report_page
 from typer.testing import CliRunner, Result
 
 EXAMPLES = Path(__file__).parents[4] / "docs/examples"
@@ -114,7 +117,13 @@ def test_a_report_has_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     seen = []
 
     monkeypatch.setattr(contents, "reported", lambda: [question("wire")])  # the others have tests of their own
-    monkeypatch.setattr("sojourn.report.html.write_html", lambda _, page, sections: seen.extend(sections))
+    drawn = report_page
+
+    def seen_page(result: Any, **more: Any) -> Page:
+        seen.extend(more["sections"])
+        return drawn(result, **more)
+
+    monkeypatch.setattr("sojourn.report.html.report_page", seen_page)
     result = run("report", LOG, "--capture", CAPTURE, "--html", str(tmp_path / "report.html"))
     assert result.exit_code == 0, result.output
     (section,) = seen

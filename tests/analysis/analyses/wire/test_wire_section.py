@@ -28,7 +28,7 @@ from sojourn.present.pictures import drawn as drawing
 from sojourn.present.section import Picture, Section, Table
 from sojourn.present.terminal import show
 from sojourn.readers.capture.batch import Counts
-from sojourn.report.html import html
+from sojourn.report.html import report_page
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>"
 
@@ -343,7 +343,7 @@ def test_hostile_text_does_nothing(capsys: pytest.CaptureFixture[str], monkeypat
             findings=(HOSTILE,),
         )
     )
-    page = html(None, title="t", lead=section)
+    page = report_page(None, title="t", lead=section).text()
     assert "<script>alert" not in page
     assert "\x1b" not in page
     assert len(re.findall(r'class="still" aria-hidden="true"><svg', page)) == len(section.pictures) == 3
@@ -354,7 +354,7 @@ def test_hostile_text_does_nothing(capsys: pytest.CaptureFixture[str], monkeypat
 def test_a_page_without_a_log_has_the_sections_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.present.page.vl_convert.javascript_bundle", lambda **_: "")
     beside = Section("kernel", "The kernel", "Full it was.", failures=("No sample.",))
-    page = html(None, title="t", lead=wire_section(result_of(requests())), sections=[beside])
+    page = report_page(None, title="t", lead=wire_section(result_of(requests())), sections=[beside]).text()
     assert '<h2 id="kernel">The kernel</h2>' in page
     assert page.index("asked for") < page.index("No sample.") < page.index("Full it was.")
 
