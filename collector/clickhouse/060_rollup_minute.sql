@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS rollup_minute${local} ${on_cluster}
 
     workers AggregateFunction(uniqExact, String) COMMENT 'that served',
 
-    -- Bounds of the clock offset, app less proxy, s (Paxson 1998): see sojourn.clocks. NULL: no request tells.
+    -- Bounds of the clock offset, app less proxy, s (Paxson 1998): see sojourn.explain.clock. NULL: no request tells.
     clock_upper Nullable(Float64) COMMENT 'smallest stamp to start, less the connect time',
     clock_lower Nullable(Float64) COMMENT 'largest start + service time - header time',
     clock_connect Nullable(Float64) COMMENT 'smallest connect time: a round trip',

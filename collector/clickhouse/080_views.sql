@@ -1,6 +1,6 @@
 -- Answers to questions that come up often. All of them count a record once, however often it was delivered.
 
--- How far each app's clock stands from nginx's, hour by hour; the formula is that of sojourn.clocks. Requests
+-- How far each app's clock stands from nginx's, hour by hour; the formula is that of sojourn.explain.clock. Requests
 -- answered at the first attempt only, and what the headers say: spans are not asked.
 CREATE VIEW IF NOT EXISTS clock_offsets ${on_cluster} SQL SECURITY INVOKER AS
 WITH
