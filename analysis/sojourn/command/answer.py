@@ -1,4 +1,4 @@
-"""Print what an analysis found."""
+"""Print the result of an analysis."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def answer(result: Any, *, as_json: bool) -> None:
     show(section_of(result))
 
 
-def print_json(found: dict[str, Any]) -> None:
+def print_json(values: dict[str, Any]) -> None:
     """Print plain values as one JSON object; floats are rounded to a nanosecond's digits."""
     from sojourn.model.formatting import rounded  # noqa: PLC0415
 
     with pipe_closed_early_is_fine():
-        json.dump(rounded(found), sys.stdout, indent=2)
+        json.dump(rounded(values), sys.stdout, indent=2)
         sys.stdout.write("\n")

@@ -96,7 +96,7 @@ def sections_of(
         told: told the title of each analysis before it begins.
     """
     context = ReportContext(result, by, workers, slo, before, traces)
-    found = []
+    sections = []
     for question in reported():
         told(question.title)
         try:
@@ -104,5 +104,5 @@ def sections_of(
         except SojournError as error:
             section = Section(question.name, question.title, f"Nothing to tell: {error}.")
         if section is not None:
-            found.append(section)
-    return found
+            sections.append(section)
+    return sections

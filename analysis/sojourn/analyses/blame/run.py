@@ -26,8 +26,8 @@ def blame(
     """Who waited for whom: every instant of every wait charged to those in service, the balancer or the way there.
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
-    >>> found = sojourn.blame(shop, spans=spans, by="tenant")
-    >>> [(row["culprit"], round(row["share"], 2)) for row in found.culprits.to_dicts()]
+    >>> result = sojourn.blame(shop, spans=spans, by="tenant")
+    >>> [(row["culprit"], round(row["share"], 2)) for row in result.culprits.to_dicts()]
     [('acme', 0.63), ('globex', 0.3), ('initech', 0.07)]
 
     Args:

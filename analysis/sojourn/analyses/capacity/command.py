@@ -87,11 +87,11 @@ def capacity(
     requests: Any = sources
     if only_store(sources) is None:
         requests, narrowed = requests_of(sources, since=since, until=until, where=where, quiet=quiet), {}
-    found = run(
+    result = run(
         requests, slo=slos, target_rate=target_rate, headroom=headroom, instance=instance, per_instance=per_instance,
         window=window, **narrowed,
     )  # fmt: skip
-    answer(found, as_json=as_json)
+    answer(result, as_json=as_json)
 
 
 def _told(target_rate: float, headroom: float, per_instance: float, *, as_json: bool) -> None:

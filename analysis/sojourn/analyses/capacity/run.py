@@ -32,8 +32,8 @@ def capacity(
 ) -> Capacity:
     """The load at which an objective breaks, the scalability law, and instances for a target rate.
 
-    >>> found = sojourn.capacity("docs/examples/ramp.jsonl.gz", slo="p99=0.5")
-    >>> print(found)
+    >>> result = sojourn.capacity("docs/examples/ramp.jsonl.gz", slo="p99=0.5")
+    >>> print(result)
     p99 ≤ 0.5 s breaks at 76.3 requests/s (95 %: at least 74.48).
 
     Args:

@@ -21,8 +21,8 @@ def clock(
 ) -> ClockResult:
     """Offset and drift of each app's clock from nginx's over time, with their uncertainty.
 
-    >>> found = sojourn.clock("docs/examples/clocks.jsonl.gz")
-    >>> [row["offset"] is not None for row in found.pairs]
+    >>> result = sojourn.clock("docs/examples/clocks.jsonl.gz")
+    >>> [row["offset"] is not None for row in result.pairs]
     [True, True, True]
 
     Arguments and errors as of ``sojourn.depth``.

@@ -50,10 +50,10 @@ def compare(
     sides = []
     for name, source, begin, end in ((names[0], one, since, text or until), (names[1], other, text or since, until)):
         try:
-            found = requests_of(
+            side = requests_of(
                 [source], spans=spans, since=begin, until=end, where=where, columns=(column,), quiet=quiet
             )
         except SojournError as error:
             raise SojournError(f"{name}: {error}") from None
-        sides.append(found)
+        sides.append(side)
     answer(run(sides[0], sides[1], by=column, names=names), as_json=as_json)

@@ -29,8 +29,8 @@ def compare(
     """What changed from ``a`` to ``b``, for certain or by chance, and which component and group did it.
 
     >>> shop = "docs/examples/shop.jsonl.gz"
-    >>> found = sojourn.compare(shop, at=1767225660.0)  # before and after more exports came
-    >>> found.names
+    >>> result = sojourn.compare(shop, at=1767225660.0)  # before and after more exports came
+    >>> result.names
     ('before', 'after')
 
     Args:

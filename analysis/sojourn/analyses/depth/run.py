@@ -23,8 +23,8 @@ def depth(
 ) -> DepthResult:
     """How many requests waited and were in service, over time and on arrival, and how busy the workers were.
 
-    >>> found = sojourn.depth("docs/examples/shop.jsonl.gz")
-    >>> found.overall["workers"]
+    >>> result = sojourn.depth("docs/examples/shop.jsonl.gz")
+    >>> result.overall["workers"]
     4
 
     Arguments and errors as of ``sojourn.blame``; ``where`` leaves the other requests out.

@@ -25,8 +25,8 @@ def look(
 ) -> KernelResult:
     """The queues before accept(), of this machine or of a recording: ``sojourn kernel``.
 
-    >>> found = sojourn.look("docs/examples/kernel.jsonl.gz")
-    >>> found.samples
+    >>> result = sojourn.look("docs/examples/kernel.jsonl.gz")
+    >>> result.samples
     62
 
     Args:

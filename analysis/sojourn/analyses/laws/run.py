@@ -25,8 +25,8 @@ def laws(
 ) -> Laws:
     """The laws of queueing beside the measured wait, per upstream and backend, and which of them to believe.
 
-    >>> found = sojourn.laws("docs/examples/clocks.jsonl.gz")
-    >>> found.stations[0].believe
+    >>> result = sojourn.laws("docs/examples/clocks.jsonl.gz")
+    >>> result.stations[0].believe
     'allen_cunneen'
 
     Arguments as of ``sojourn.depth``. Of a frame, nothing is known of whether it was stationary.

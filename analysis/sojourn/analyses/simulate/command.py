@@ -80,7 +80,7 @@ def simulate(
     from sojourn.model.errors import ArgumentError  # noqa: PLC0415
 
     try:
-        found = run(
+        result = run(
             arrivals, service, workers=workers, backends=backends, requests=requests, seed=seed, discipline=discipline,
             balancer=balancer, timeout=timeout, capacity=capacity, retries=retries, backoff=backoff,
             codel_target=codel_target, codel_interval=codel_interval, lifo_threshold=lifo_threshold,
@@ -88,4 +88,4 @@ def simulate(
         )  # fmt: skip
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from None
-    answer(found, as_json=as_json)
+    answer(result, as_json=as_json)

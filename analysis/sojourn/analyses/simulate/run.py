@@ -32,8 +32,8 @@ def simulate(
 ) -> SimulationResult:
     """Send made-up requests through a queue, and show theory beside it where it has a closed form.
 
-    >>> found = sojourn.simulate("poisson:8", "constant:0.1", requests=20_000)
-    >>> found.theory.name, round(found.theory.mean_wait, 3)
+    >>> result = sojourn.simulate("poisson:8", "constant:0.1", requests=20_000)
+    >>> result.theory.name, round(result.theory.mean_wait, 3)
     ('M/D/1', 0.2)
 
     Args:

@@ -49,10 +49,10 @@ def tiers(
     from sojourn.analyses.tiers.run import tiers as run  # noqa: PLC0415 - Polars takes its time to load
 
     if not log:
-        found = run(spans, service=service, since=begin, until=end)
+        result = run(spans, service=service, since=begin, until=end)
     else:
         columns = ("trace_id", "span_id")
-        found = run(
+        result = run(
             spans, log=requests_of(log, since=since, until=until, columns=columns, quiet=quiet), service=service
         )
-    answer(found, as_json=as_json)
+    answer(result, as_json=as_json)

@@ -23,8 +23,8 @@ def tiers(
 ) -> Tiers:
     """Queueing, own work and waiting for others at every service that requests pass.
 
-    >>> found = sojourn.tiers("docs/examples/checkout-spans.jsonl.gz")
-    >>> [tier.service for tier in found.services]
+    >>> result = sojourn.tiers("docs/examples/checkout-spans.jsonl.gz")
+    >>> [tier.service for tier in result.services]
     ['db', 'checkout']
 
     Args:

@@ -87,7 +87,7 @@ def whatif(
         raise typer.BadParameter(str(error), param_hint="--set") from None
     columns = ("remote_addr", "connection")
     requests = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
-    found = run(requests, asked, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
-    answer(found, as_json=as_json)
-    if found.refused and not force:
-        raise SojournError(f"nothing is predicted: {found.refused}" if as_json else "nothing is predicted")
+    result = run(requests, asked, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
+    answer(result, as_json=as_json)
+    if result.refused and not force:
+        raise SojournError(f"nothing is predicted: {result.refused}" if as_json else "nothing is predicted")

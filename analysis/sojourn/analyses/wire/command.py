@@ -71,27 +71,26 @@ def pcap(
     log = log or _of_folders(captures, "access.jsonl")
     logged = requests_of(log, spans=spans, columns=READ, quiet=quiet) if log else None
     with doing(quiet) as say:
-        found = wire(
+        result = wire(
             captures, log=logged, backends=backends or (), since=begin, until=end, tolerance=tolerance, on_step=say
         )
-        sections = [section_of(found)]
+        sections = [section_of(result)]
         samples = kernel or _of_folders(captures, "kernel.jsonl")
         if samples:
-            from sojourn.analyses.kernel.analysis import kernel as kernel_of  # noqa: PLC0415
-            from sojourn.host.samples import read_samples  # noqa: PLC0415
+            from sojourn.analyses.kernel.run import look  # noqa: PLC0415
 
             say("reading samples of the kernel")
-            found = dataclasses.replace(found, kernel=kernel_of(read_samples(samples)))
-            sections.append(section_of(found.kernel))
+            result = dataclasses.replace(result, kernel=look(samples))
+            sections.append(section_of(result.kernel))
         if parquet is not None:
-            found.write_parquet(parquet)
+            result.write_parquet(parquet)
         if html is not None:
             from sojourn.present.page import Page  # noqa: PLC0415
 
             say("drawing")
-            Page(title=", ".join(found.names[:3]), sections=sections[1:], lead=sections[0]).write(html)
+            Page(title=", ".join(result.names[:3]), sections=sections[1:], lead=sections[0]).write(html)
     if as_json:
-        print_json(found.to_dict(limit))
+        print_json(result.to_dict(limit))
         return
     from sojourn.present.terminal import show  # noqa: PLC0415
 

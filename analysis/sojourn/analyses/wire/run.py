@@ -25,8 +25,8 @@ def wire(
 ) -> WireResult:
     """What packets show of the queues before accept(), and whether the log agrees: ``sojourn pcap``.
 
-    >>> found = sojourn.wire("docs/examples/wire.pcap.gz", log="docs/examples/wire.jsonl.gz")
-    >>> found.joined.requests
+    >>> result = sojourn.wire("docs/examples/wire.pcap.gz", log="docs/examples/wire.jsonl.gz")
+    >>> result.joined.requests
     139
 
     Args:
