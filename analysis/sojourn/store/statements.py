@@ -27,7 +27,7 @@ INDEXED = ("service", "route", "request_id", "trace_id")
 # Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
 SPAN_MARGIN = timedelta(days=1)
 
-# The instants of sojourn.analyses.audit.result.INSTANTS, in us; NULL where there is none.
+# The instants of sojourn.model.measures.INSTANTS, in us; NULL where there is none.
 _STAMP_US = "toUnixTimestamp64Micro(request_start)"
 INSTANT_US = {
     "time": "toNullable(toUnixTimestamp64Micro(time))",
