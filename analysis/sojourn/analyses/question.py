@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from sojourn.present.section import Section
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from sojourn.sources.traces import Traces
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """A question Sojourn answers; its folder holds everything about it.
 
     ``run.py`` has the function of the API, ``command.py`` the command (a function named as the command), ``section.py``
@@ -40,7 +39,7 @@ class Question:
     title: str = ""
     command: str = ""
     columns: tuple[str, ...] = ()
-    exports: Mapping[str, str] = field(default_factory=dict)
+    exports: Mapping[str, str] = MappingProxyType({})
 
     @property
     def verb(self) -> str:
@@ -57,8 +56,7 @@ class Question:
         return getattr(import_module(f"{self.package}.{module}"), name)
 
 
-@dataclass(frozen=True)
-class ReportContext:
+class ReportContext(NamedTuple):
     """What a report gives every question.
 
     Attributes:
