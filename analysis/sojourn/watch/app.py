@@ -212,7 +212,8 @@ class WatchApp(App[None]):
         drawn = (self._view, self.looks, self.reading.told)
         if drawn != self._drawn:
             self._drawn = drawn
-            self.query_one(Picture).draw()
+            for picture in self.query(Picture):  # none while the application ends
+                picture.draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """See ``DOMNode``: while a filter is typed, or help is read, an f is no key of the picture."""

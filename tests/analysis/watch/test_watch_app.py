@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -289,6 +290,17 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
             await pilot.click(offset=cell_of(app, markup))
             assert app.choice.where == f"route={markup}"
             assert app.return_code is None
+
+    played(scenario)
+
+
+def test_a_picture_that_is_due_while_the_application_ends_is_not_drawn(log: Path) -> None:
+    async def scenario() -> None:
+        async with running(log) as (app, _):
+            await app.query_one(Picture).remove()
+            app.looks = replace(app.looks, scroll=3)
+            app._draw()
+            assert app.is_running
 
     played(scenario)
 
