@@ -6,9 +6,9 @@
     upstream_response_time  last byte of the answer - the same
     queue                   the split's, against app start - final ACK
 
-nginx's clock is truncated, so the stamp is up to a millisecond early and a queue that begins at it is half a
-millisecond longer in the mean: ``Agreed.spread`` leaves that out. The clock is read once per turn of the event loop,
-so on a busy nginx it is later still.
+nginx's clock is truncated, so the stamp is up to a millisecond early. Half a millisecond is subtracted from the queue,
+which is then right in the mean and up to half a millisecond off for a request. The clock is read once per turn of the
+event loop, so on a busy nginx it is later still: ``Agreed.spread`` leaves the median difference out.
 """
 
 from __future__ import annotations
