@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sojourn.command.options import conditions_of
-from sojourn.command.progress import instant, reading_bar
+from sojourn.command.progress import BytesRead, instant, reading_bar
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, tally
 
 if TYPE_CHECKING:
     from sojourn.model.frame import Records
     from sojourn.sources.opened import OpenedRequests
+
+
+class ReadOptions(BytesRead):
+    """Arguments of a function that reads requests: which of them, and the callbacks of a progress bar."""
+
+    since: datetime | None
+    until: datetime | None
+    where: dict[str, object]
+
+
+@contextmanager
+def read_options(since: str | None, until: str | None, where: list[str] | None, quiet: bool) -> Iterator[ReadOptions]:
+    """Show a progress bar; yield the options of a command as what reads takes them.
+
+    Raises:
+        typer.BadParameter: an option is not what it should be.
+    """
+    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
+    with reading_bar(quiet) as progress:
+        yield {"since": begin, "until": end, "where": conditions, **progress}
 
 
 def requests_of(
@@ -31,24 +53,13 @@ def requests_of(
         SojournError: a source cannot be read, or no request is left.
         typer.BadParameter: an option is not what it should be.
     """
-    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
-    from sojourn.sources.opening import opened  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    with read_options(since, until, where, quiet) as options:
+        from sojourn.sources.opening import opened  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
-    with (
-        reading_bar(quiet) as progress,
-        opened(
-            sources,
-            spans=spans or (),
-            since=begin,
-            until=end,
-            where=conditions,
-            columns=("request_id", *columns),
-            **progress,
-        ) as requests,
-    ):
-        if requests.empty:
-            raise SojournError(nothing(requests.records))
-        return requests
+        with opened(sources, spans=spans or (), columns=("request_id", *columns), **options) as requests:
+            if requests.empty:
+                raise SojournError(nothing(requests.records))
+            return requests
 
 
 def nothing(records: Records) -> str:

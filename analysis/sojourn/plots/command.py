@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -33,9 +33,6 @@ from sojourn.model.errors import SojournError
 from sojourn.model.groups import GROUPS
 from sojourn.model.verdict import SLO
 from sojourn.plots.kinds import CONCURRENCY, KINDS, OF, SPLIT, Kind
-
-if TYPE_CHECKING:
-    from sojourn.analyses.split.result import SplitResult
 
 WIDTHS = {"min": 100, "max": 8_000}
 
@@ -98,7 +95,10 @@ def plot(
     told = workers_of(workers)
     if not (by == CONCURRENCY and asked.key == "ridgeline"):
         column_of(by)
-    result = _split(asked, by, sources, spans, since, until, where, quiet)
+    columns, groups = _columns_and_groups(asked, by)
+    result = read_split(
+        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=groups, quiet=quiet
+    )
     from sojourn.plots.files import save  # noqa: PLC0415
     from sojourn.plots.pictures import picture  # noqa: PLC0415
     from sojourn.present.drawing import specification, tables_of  # noqa: PLC0415 - Altair takes its time to load
@@ -153,22 +153,9 @@ def _checked(out: Sequence[Path] | None, as_json: bool, theme: str, of: str, sca
             raise typer.BadParameter(str(error), param_hint="--out") from None
 
 
-def _split(
-    kind: Kind,
-    by: str,
-    sources: list[str],
-    spans: list[str] | None,
-    since: str | None,
-    until: str | None,
-    where: list[str] | None,
-    quiet: bool,
-) -> SplitResult:
-    """The split to draw from; a store is asked for no row where the chart needs none."""
+def _columns_and_groups(kind: Kind, by: str) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Return what ``read_split`` is to read and to group by; a store is asked for no row where the chart needs none."""
     group = by if kind.by and by != CONCURRENCY else "route"
-    columns: tuple[str, ...] | None = None
-    groups: tuple[str, ...] = (group,)
-    if kind.section != SPLIT or group not in GROUPS:
-        columns, groups = (*(report_columns() if kind.section != SPLIT else ()), group), ()
-    return read_split(
-        sources, spans=spans, since=since, until=until, where=where, columns=columns, by=groups, quiet=quiet
-    )
+    if kind.section == SPLIT and group in GROUPS:
+        return None, (group,)
+    return (*(report_columns() if kind.section != SPLIT else ()), group), ()

@@ -27,38 +27,6 @@ def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
     return (*report_columns(), *READ, by)
 
 
-def all_sections(
-    result: SplitResult,
-    *,
-    sources: Sequence[Source],
-    spans: Sequence[Source],
-    captures: Sequence[Source],
-    by: str,
-    workers: WorkersLike,
-    slo: float,
-    before: SplitResult | None,
-    on_step: Callable[[str], None] = lambda _: None,
-) -> list[Section]:
-    """Return the sections of a report; what ``captures`` show is added to the split.
-
-    Args:
-        result: the split, with the columns of ``columns_of``.
-        sources, spans: what it was read from; the way of a request through several services is in them.
-        captures: packets of the same requests.
-        by, workers, slo, before: as of ``sections_of``.
-        on_step: called with the name of each step before it begins.
-
-    Raises:
-        SojournError: a capture or the spans cannot be read.
-    """
-    if captures:
-        on_step("reading packets")
-        with_wire(result, captures)
-    on_step("reading spans")
-    traces = traces_of(sources, spans)
-    return sections_of(result, by=by, workers=workers, slo=slo, before=before, traces=traces, told=on_step)
-
-
 def traces_of(sources: Sequence[Source], spans: Sequence[Source] | None) -> Traces | None:
     """The spans of files and run folders where they come from several services; None where there is nothing to follow.
 
@@ -79,26 +47,36 @@ def sections_of(
     workers: WorkersLike = None,
     slo: float = SLO,
     before: SplitResult | None = None,
-    traces: Traces | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    sources: Sequence[Source] = (),
+    spans: Sequence[Source] = (),
+    captures: Sequence[Source] = (),
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> list[Section]:
     """Every section there is something to say in, in the order to be read.
 
     An analysis that these requests do not allow says why in its place; it takes nothing from the others.
 
     Args:
-        result: the split, with ``sojourn.analyses.report_columns()`` and ``by`` among the columns read.
+        result: the split, with the columns of ``columns_of``; what ``captures`` show is added to it.
         by: names victims and culprits, and divides wasted work and changes.
         workers: per backend; None: read off the worker values.
         slo: p99 of the response time that must hold, s.
         before: another split to compare with: what changed since.
-        traces: spans of several services, as from ``sojourn.sources.traces.read_traces``.
-        told: told the title of each analysis before it begins.
+        sources, spans: what the split was read from: they may hold spans of several services.
+        captures: packets of the same requests.
+        on_step: called with the name of each step before it begins.
+
+    Raises:
+        SojournError: a capture or the spans cannot be read.
     """
-    context = ReportContext(result, by, workers, slo, before, traces)
+    if captures:
+        on_step("reading packets")
+        with_wire(result, captures)
+    on_step("reading spans")
+    context = ReportContext(result, by, workers, slo, before, traces_of(sources, spans))
     sections = []
     for question in reported():
-        told(question.title)
+        on_step(question.title)
         try:
             section = context.section(question)
         except SojournError as error:

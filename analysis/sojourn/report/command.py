@@ -55,7 +55,7 @@ def report(
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
     column, told = column_of(by), workers_of(workers)
-    from sojourn.report.build import all_sections, columns_of  # noqa: PLC0415
+    from sojourn.report.build import columns_of, sections_of  # noqa: PLC0415
     from sojourn.report.html import report_page  # noqa: PLC0415
     from sojourn.report.short import in_short  # noqa: PLC0415
 
@@ -67,7 +67,7 @@ def report(
     )  # fmt: skip
     earlier = read_split(before, columns=columns, where=where, quiet=quiet) if before else None
     with doing(quiet) as say:
-        sections = all_sections(
+        sections = sections_of(
             result, sources=sources, spans=spans or (), captures=packets, by=column, workers=told, slo=slo,
             before=earlier, on_step=say,
         )  # fmt: skip

@@ -48,7 +48,7 @@ def write_report(
     Raises:
         SojournError: a source cannot be read, or the file cannot be written.
     """
-    from sojourn.report.build import all_sections, columns_of  # noqa: PLC0415 - late, as the whole report is
+    from sojourn.report.build import columns_of, sections_of  # noqa: PLC0415 - late, as the whole report is
     from sojourn.report.html import report_page  # noqa: PLC0415
 
     packets = listed(captures)
@@ -56,7 +56,7 @@ def write_report(
     result = split_given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
     earlier = None if before is None else split_given(before, columns=columns, where=where)
     sources = [] if read_already(requests) else listed(requests)  # type: ignore[arg-type]
-    sections = all_sections(
+    sections = sections_of(
         result, sources=sources, spans=listed(spans), captures=packets, by=by, workers=workers, slo=slo, before=earlier
     )
     report_page(result, title=title, sections=sections).write(path)

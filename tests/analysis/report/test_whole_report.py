@@ -67,9 +67,9 @@ def test_what_cannot_be_told_says_why_in_its_place(tmp_path: Path) -> None:
 
 def test_spans_of_one_service_are_no_tiers_and_those_of_several_are() -> None:
     assert traces_of([], [str(SPANS)]) is None
-    traces = traces_of([], [str(EXAMPLES / "checkout-spans.jsonl.gz")])
-    assert traces is not None
-    sections = sections_of(sojourn.split(SHOP, columns=report_columns()), traces=traces)
+    several = [str(EXAMPLES / "checkout-spans.jsonl.gz")]
+    assert traces_of([], several) is not None
+    sections = sections_of(sojourn.split(SHOP, columns=report_columns()), spans=several)
     assert "tiers" in [section.key for section in sections]
 
 

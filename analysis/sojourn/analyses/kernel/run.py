@@ -60,5 +60,5 @@ def look(
         say(f"recording to {out}" + ("" if seconds is not None else "; Ctrl-C ends it"))
         recorded(KernelSampler(out, ports, period, asked=asked, raindrops=raindrops), out, seconds=seconds, stop=ended)
         files = [out]
-    samples = read_samples(files, ports=None if ports is None or out else set(ports.values()))
+    samples = read_samples(files, ports=None if ports is None else set(ports.values()))
     return kernel_of_samples(samples, asked=backlog)

@@ -9,15 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from sojourn.command.answer import print_json
 from sojourn.command.completion import beginning_of_list
-from sojourn.command.options import AsJson, CapturesOption, Quiet, Since, Sources, Spans, Until, Where, conditions_of
-from sojourn.command.progress import instant, reading_bar
-from sojourn.command.reading import nothing
+from sojourn.command.options import AsJson, CapturesOption, Quiet, Since, Sources, Spans, Until, Where
+from sojourn.command.reading import nothing, read_options
 from sojourn.model.errors import SojournError
 from sojourn.model.groups import DEFAULT_GROUPS, GROUPS
 from sojourn.model.verdict import SLO
@@ -63,10 +62,12 @@ def split(
     for name in groups:
         if name not in GROUPS:
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
-    with _writer(rejects) as refused:
-        result = _read(
-            sources, spans=spans, by=groups, since=since, until=until, where=where, slo=slo, quiet=quiet,
-            all_columns=parquet is not None, captures=captures or (), rejects_to=refused,
+    with read_options(since, until, where, quiet) as options, _writer(rejects) as refused:
+        from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+        result = run(
+            sources, spans=spans or (), by=groups, slo=slo, all_columns=parquet is not None, captures=captures or (),
+            rejects_to=refused, **options,
         )  # fmt: skip
     if parquet is not None:
         result.write_parquet(parquet)
@@ -111,31 +112,14 @@ def read_split(
         SojournError: a source cannot be read, or no request is left.
         typer.BadParameter: an option is not what it should be.
     """
-    result = _read(
-        sources, spans=spans, by=by, since=since, until=until, where=where, slo=slo, quiet=quiet,
-        columns=() if columns is None else ("request_id", *columns),
-    )  # fmt: skip
+    read = () if columns is None else ("request_id", *columns)
+    with read_options(since, until, where, quiet) as options:
+        from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
+
+        result = run(sources, spans=spans or (), by=by, slo=slo, columns=read, **options)
     if not result.requests:
         raise SojournError(nothing(result.records))
     return result
-
-
-def _read(
-    sources: list[str],
-    *,
-    spans: list[str] | None,
-    since: str | None,
-    until: str | None,
-    where: list[str] | None,
-    quiet: bool,
-    **options: Any,
-) -> SplitResult:
-    """Return the split of what the command names; ``options`` go to ``sojourn.split`` as they are."""
-    begin, end, conditions = instant(since), instant(until), conditions_of(where or [])
-    from sojourn.analyses.split.run import split as run  # noqa: PLC0415 - Polars and DuckDB take their time to load
-
-    with reading_bar(quiet) as progress:
-        return run(sources, spans=spans or (), since=begin, until=end, where=conditions, **options, **progress)
 
 
 def _wire(result: SplitResult) -> list[Section]:
