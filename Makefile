@@ -1,6 +1,6 @@
 # `make` alone lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-tools demo check test test-scenarios lab stacks lint format dashboards reference docs bench fuzz soak audit sbom clean requirements
+.PHONY: help setup setup-test setup-tools demo check test test-scenarios lab stacks lint golden format dashboards reference docs bench fuzz soak audit sbom clean requirements
 
 # Where it is set, each of the thousand programs that tests start compiles the sources anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -52,6 +52,9 @@ lint: setup-test ## ruff, types, import contracts, shell syntax, generated files
 	@for script in lab/setup.sh lab/images/*.sh lab/images/nginx/*.sh; do sh -n "$$script" || exit 1; done; bash -n .ci/run
 	@PYTHONPATH=dashboards $(PY) -m sojourn_dashboards --check
 	@PYTHONPATH=docs $(PY) -m sojourn_docs --check
+
+golden: setup-test ## record the outputs that tests compare with anew (TESTS=tests/store for some)
+	@$(PY) -m pytest -q -p no:xdist --snapshot-update $(or $(TESTS),tests)
 
 format: setup-test ## lay the code out
 	@$(PY) -m ruff check --fix-only --quiet $(CODE)

@@ -7,7 +7,7 @@ from sojourn.analyses.clock.run import clock as clock
 from sojourn.analyses.compare.run import compare as compare
 from sojourn.analyses.depth.run import depth as depth
 from sojourn.analyses.goodput.run import goodput as goodput
-from sojourn.analyses.kernel.run import look as look
+from sojourn.analyses.kernel.run import kernel_queues as kernel_queues
 from sojourn.analyses.laws.run import laws as laws
 from sojourn.analyses.simulate.run import simulate as simulate
 from sojourn.analyses.split.result import SplitResult as SplitResult
@@ -36,8 +36,8 @@ __all__ = [
     "depth",
     "diagnose",
     "goodput",
+    "kernel_queues",
     "laws",
-    "look",
     "plots",
     "read",
     "simulate",

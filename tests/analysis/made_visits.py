@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 from hypothesis import strategies as st
-from sojourn.timeline.visits import TOLD, Visits, Workers
+from sojourn.timeline.visits import FROM_OPTION, Visits, Workers
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)
 NAN = math.nan
@@ -36,7 +36,7 @@ def made_visits(
         backends=names,
         pool=np.array(pool, np.int32),
         pools=tuple(f"pool {i}" for i in range(max(pool) + 1)),
-        workers=Workers(np.array(workers, np.int64), (TOLD,) * len(workers), np.zeros(len(workers), np.int64)),
+        workers=Workers(np.array(workers, np.int64), (FROM_OPTION,) * len(workers), np.zeros(len(workers), np.int64)),
         frame=pl.DataFrame(
             {
                 "upstream": [names[i] for i in backend],

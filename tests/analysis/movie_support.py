@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from sojourn.movie.film import Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
-from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, STAY, TURNED_AWAY
+from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, TIMELINE, TURNED_AWAY
 
 FIRST = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOSTILE = "</script><b>&\x1b[31m"
@@ -23,7 +23,7 @@ def drawn(*rows: tuple[float, float | None, float | None, float, str], backend: 
          "told": True}
         for n, (a, b, e, gone, outcome) in enumerate(rows)
     ]  # fmt: skip
-    return pl.DataFrame(table, schema=STAY)
+    return pl.DataFrame(table, schema=TIMELINE)
 
 
 # One is served; one gives up at 65 s, when it has been worked on for 20 s; one is turned away at 45 s.
@@ -60,7 +60,7 @@ def crowd(count: int = 2_500, *, workers: int = 4, seed: int = 1, backends: int 
              "left": arrival[k] + 3 if late else end, "outcome": GIVEN_UP if late else SERVED,
              "backend": f"10.0.0.{backend}:80", "worker": str(worker), "told": True}
         )  # fmt: skip
-    return pl.DataFrame(rows, schema=STAY)
+    return pl.DataFrame(rows, schema=TIMELINE)
 
 
 def log_of(

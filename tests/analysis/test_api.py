@@ -151,7 +151,7 @@ def all_results(shop: sojourn.SplitResult) -> list[Any]:
         sojourn.whatif(shop, {"workers": "+1"}),
         sojourn.tiers(EXAMPLES / "checkout-spans.jsonl.gz"),
         sojourn.diagnose(str(EXAMPLES / "clocks.jsonl.gz")),
-        sojourn.look(EXAMPLES / "kernel.jsonl.gz"),
+        sojourn.kernel_queues(EXAMPLES / "kernel.jsonl.gz"),
         sojourn.wire(EXAMPLES / "wire.pcap.gz", log=EXAMPLES / "wire.jsonl.gz"),
         sojourn.simulate("poisson:8", "exponential:0.1", requests=5_000),
     ]
@@ -247,7 +247,7 @@ def test_a_movie_of_a_split_and_of_two_logs_side_by_side(shop: sojourn.SplitResu
 def test_this_machine_is_looked_at() -> None:
     if not Path("/proc/net/netstat").exists():
         pytest.skip("the kernel's queues are told by Linux only")
-    assert sojourn.look(seconds=0).samples == 1
+    assert sojourn.kernel_queues(seconds=0).samples == 1
 
 
 def test_importing_it_loads_nothing_heavy() -> None:

@@ -139,7 +139,7 @@ def test_what_is_told_to_end_takes_its_temporary_files_along(tmp_path: Path) -> 
 HALF_A_LOAD = """
 import sys, time
 from sojourn.store import init, load
-from sojourn.store.loading import Sender
+from sojourn.store.inserts import Sender
 dsn, log = sys.argv[1:]
 init(dsn)
 Sender.__init__.__defaults__ = (100,)

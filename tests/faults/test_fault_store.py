@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "collector" / "vector"))
 # The path comes first.
 from clickhouse_http import StandIn
 from commands_run import Ended, ended
-from sojourn.store import client, connect, loading
+from sojourn.store import client, connect
+from sojourn.store import inserts as loading
 from store_away import Cutter, answer_of, saying, served, silent
 from watch_support import EPOCH, record
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sojourn.model.errors import SojournError
 from sojourn.sources.requests import read
 from sojourn.store import connect, load
-from sojourn.store.loading import Sender
+from sojourn.store.inserts import Sender
 from store_support import BASE, ask, one, record, tell, write_log
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
@@ -195,7 +195,7 @@ def test_a_load_that_breaks_off_is_completed_by_loading_again(
     load(store_dsn, write_log(tmp_path / "b.jsonl", record(0)))
     monkeypatch.setattr("sojourn.readers.lines.BLOCK_BYTES", 20_000)
     monkeypatch.setattr("sojourn.readers.lines.blocks_of_lines.__defaults__", (20_000, 1 << 20))
-    monkeypatch.setattr("sojourn.store.loading.Sender.__init__.__defaults__", (100,))
+    monkeypatch.setattr("sojourn.store.inserts.Sender.__init__.__defaults__", (100,))
     flush, calls = Sender.flush, []
 
     def broken(sender: Sender) -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sojourn.model.groups import GROUPS
 from sojourn.store import connect
-from sojourn.store.loading import load_into
+from sojourn.store.inserts import load_into
 from split_support import BASE, differences, export, line, without_duplicates
 
 

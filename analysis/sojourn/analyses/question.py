@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from sojourn.present.section import Section
-    from sojourn.sources.opened import OpenedRequests
+    from sojourn.sources.open_requests import OpenedRequests
     from sojourn.sources.traces import Traces
 
 

@@ -25,10 +25,10 @@ from sojourn.command.progress import doing
 from sojourn.model.formatting import counted, duration, percent, printable
 
 if TYPE_CHECKING:
+    from sojourn.host.capture_targets import Wanted
     from sojourn.host.recorder import Recorder
     from sojourn.host.sniffer import ScapyRecorder
     from sojourn.host.tcpdump import Recording
-    from sojourn.host.wanted import Wanted
 
 
 class Sniffer(StrEnum):
@@ -98,9 +98,9 @@ def capture(
         raise typer.BadParameter("--ring-files and --ring-megabytes go together", param_hint="--ring-files")
     if seconds is not None and not 0 < seconds < 1e7:
         raise typer.BadParameter("a number of seconds above 0", param_hint="--seconds")
+    from sojourn.host.capture_targets import wanted  # noqa: PLC0415
     from sojourn.host.privileges import tcpdump_path, user_for  # noqa: PLC0415
     from sojourn.host.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415
-    from sojourn.host.wanted import wanted  # noqa: PLC0415
 
     told = wanted(nginx, port or [], backend or [])
     recording = Recording(

@@ -15,7 +15,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, printable, tally
 
 if TYPE_CHECKING:
-    from sojourn.store.loaded import Loaded
+    from sojourn.store.load_result import Loaded
 
 app = typer.Typer(help="Keep requests in ClickHouse or its embedded engine.", no_args_is_help=True)
 

@@ -14,7 +14,7 @@ from sojourn.model.formatting import counted, tally
 
 if TYPE_CHECKING:
     from sojourn.model.frame import Records
-    from sojourn.sources.opened import OpenedRequests
+    from sojourn.sources.open_requests import OpenedRequests
 
 
 class ReadOptions(BytesRead):
@@ -54,9 +54,9 @@ def requests_of(
         typer.BadParameter: an option is not what it should be.
     """
     with read_options(since, until, where, quiet) as options:
-        from sojourn.sources.opening import opened  # noqa: PLC0415 - Polars and DuckDB take their time to load
+        from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
 
-        with opened(sources, spans=spans or (), columns=("request_id", *columns), **options) as requests:
+        with open_sources(sources, spans=spans or (), columns=("request_id", *columns), **options) as requests:
             if requests.empty:
                 raise SojournError(nothing(requests.records))
             return requests

@@ -22,7 +22,7 @@ from sojourn.model.errors import KernelUnavailableError
 from sojourn.model.formatting import address_and_port
 
 
-class Looker:
+class KernelProbe:
     """Looks at the same sockets again and again, and knows them again.
 
     Args:
@@ -49,7 +49,7 @@ class Looker:
         self._numbers: dict[Local, dict[int, int]] = {}
         self._settings: dict[str, int] = {}
 
-    def look(self) -> Sample:
+    def sample(self) -> Sample:
         """Return what is the case now; what cannot be asked is said in ``unavailable`` and stops nothing else."""
         unavailable: dict[str, str] = {}
         now = round(time.time(), 6)
@@ -134,7 +134,7 @@ class Looker:
 
     def _raindrops(self) -> dict[str, Raindrops | str]:
         until = time.monotonic() + self._budget
-        return {url: asker.look(max(until - time.monotonic(), 0.0)) for url, asker in self._askers.items()}
+        return {url: asker.sample(max(until - time.monotonic(), 0.0)) for url, asker in self._askers.items()}
 
 
 def _numbered(before: dict[int, int], cookies: list[int]) -> dict[int, int]:

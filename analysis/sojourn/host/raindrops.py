@@ -112,7 +112,7 @@ class Asker:
         self._answered = threading.Event()
         self._since: float | None = None
 
-    def look(self, budget: float = BUDGET) -> Raindrops | str:
+    def sample(self, budget: float = BUDGET) -> Raindrops | str:
         """Return the answer if it comes within ``budget`` s: to this question, or to one asked before.
 
         Otherwise a sentence: that it has not come yet and since when, or why there is none.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from sojourn.host.kernel_queues import Looker
+from sojourn.host.kernel_queues import KernelProbe
 from sojourn.host.sample import Sample
 from sojourn.host.sampler import KernelSampler
 from sojourn.model.errors import SojournError
@@ -44,20 +44,20 @@ def told_to_stop() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def looked(looker: Looker, *, seconds: float, period: float, stop: threading.Event) -> list[Sample]:
+def looked(probe: KernelProbe, *, seconds: float, period: float, stop: threading.Event) -> list[Sample]:
     """Look every ``period`` s, at once and at the end of ``seconds`` too; 0: once.
 
     Raises:
         SojournError: this kernel tells neither its sockets nor its counters.
     """
     begun = time.monotonic()
-    samples = [looker.look()]
+    samples = [probe.sample()]
     _refuse_silence(samples[0])
     until = begun + seconds
     due = begun + period
     while not stop.is_set() and time.monotonic() < until:
         stop.wait(max(min(due, until) - time.monotonic(), 0.0))
-        samples.append(looker.look())
+        samples.append(probe.sample())
         due = max(due + period, time.monotonic())
     return samples
 

@@ -11,7 +11,7 @@ from typing import Self
 
 import msgspec
 
-from sojourn.host.kernel_queues import Looker
+from sojourn.host.kernel_queues import KernelProbe
 from sojourn.host.lines_file import LinesFile
 from sojourn.host.raindrops import BUDGET
 from sojourn.host.sample import Sample
@@ -54,7 +54,7 @@ class KernelSampler:
     ) -> None:
         self._path = path
         self._period = period
-        self._looker = Looker(ports, asked=asked, raindrops=raindrops, budget=min(BUDGET, period / 2))
+        self._probe = KernelProbe(ports, asked=asked, raindrops=raindrops, budget=min(BUDGET, period / 2))
         self._keep = keep
         self._max_bytes = max_bytes
         self._end = threading.Event()
@@ -103,7 +103,7 @@ class KernelSampler:
                 self._out.close()
 
     def _sampled(self, late: int) -> Sample:
-        sample = self._looker.look()
+        sample = self._probe.sample()
         if sample.sockets:
             self.last_seen = time.monotonic()
         if late:
@@ -115,4 +115,4 @@ class KernelSampler:
     def _write(self, sample: Sample) -> None:
         self._out.write(sample)
         if self._out.rotated():
-            self._looker.forget_settings()
+            self._probe.forget_settings()

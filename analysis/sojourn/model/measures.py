@@ -17,8 +17,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.components import COMPONENTS
+from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary
-from sojourn.model.known import Known
 from sojourn.model.one_worker import Overlap
 
 Row = dict[str, Any]
@@ -102,7 +102,7 @@ class Measures(Protocol):
         multiples of that many us).
         """
 
-    def known(self) -> Known:
+    def known(self) -> Coverage:
         """What is known of the requests of each backend."""
 
     def phases(self, instant: str, tick: int) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sojourn.model.coverage import Coverage
 from sojourn.model.formatting import counted, formatted
-from sojourn.model.known import Known
 
 SLO = 0.5  # s, p99, unless told otherwise
 NETWORK_GAP = 0.010  # s: a gap between the bounds of a clock offset that a network and a clock's resolution may explain
@@ -21,7 +21,7 @@ CAUSES = {
     "retries": ("retries",),
     "unknown": ("unattributed", "network"),
 }
-NOTHING_MORE = Known(())
+NOTHING_MORE = Coverage(())
 WORDS = {
     "queueing": "waiting for a worker",
     "service": "in the app's own code",
@@ -59,7 +59,7 @@ def verdict(
     p99: float,
     requests: int,
     slo: float = SLO,
-    known: Known = NOTHING_MORE,
+    known: Coverage = NOTHING_MORE,
 ) -> Verdict:
     """Judge a split.
 
@@ -134,7 +134,7 @@ def _impossible(share: float, mean: float, words: str) -> str:
     )
 
 
-def _distrusted(known: Known) -> str:
+def _distrusted(known: Coverage) -> str:
     return (
         f"Unknown: {known.total.impossible:,} of {counted(known.reported, 'reported queueing delay')} "
         f"{'is' if known.total.impossible == 1 else 'are'} longer than the responses that contain them. The stamps are "
@@ -142,7 +142,7 @@ def _distrusted(known: Known) -> str:
     )
 
 
-def _what_is_known(means: dict[str, float], known: Known) -> str:
+def _what_is_known(means: dict[str, float], known: Coverage) -> str:
     """Where the unknown time was spent, and what the rest of the time was."""
     sentence = ""
     if known.total.incomplete:

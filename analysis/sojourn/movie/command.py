@@ -19,7 +19,7 @@ from sojourn.command.progress import doing, instant
 from sojourn.command.reading import requests_of
 
 if TYPE_CHECKING:
-    from sojourn.sources.opened import OpenedRequests
+    from sojourn.sources.open_requests import OpenedRequests
 
 LEAD = timedelta(minutes=5)
 """Read before ``--since``: whoever came before it may still be in the line."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from sojourn.model.frame import Selection
 from sojourn.movie.film import Film
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 
 
@@ -63,8 +63,8 @@ def write_movie(
     several = requests if isinstance(requests, Mapping) else {"": requests}
     columns = (by,) if by else ()
     # All from before ``since``, too: whoever came then may still be in the line.
-    taken = {name: given(one, columns=columns, spans=spans, where=where) for name, one in several.items()}
-    rows = {name: one.rows for name, one in taken.items()}
+    source = {name: requests_from(one, columns=columns, spans=spans, where=where) for name, one in several.items()}
+    rows = {name: one.rows for name, one in source.items()}
     film = film_of_rows(
         rows, title=title, by=by, workers=workers, backends=backend, since=window.since, until=window.until
     )

@@ -141,7 +141,7 @@ class Scene:
 
 def scene_of(
     name: str,
-    stays: pl.DataFrame,
+    timelines: pl.DataFrame,
     *,
     first: datetime,
     workers: int | Mapping[str | None, int] | None = None,
@@ -151,12 +151,12 @@ def scene_of(
 
     Args:
         name: over it.
-        stays: columns of ``sojourn.timeline.request_timelines.STAY``.
+        stays: columns of ``sojourn.timeline.request_timelines.TIMELINE``.
         first: when their instant 0 was.
         workers: of each backend, at least; None: as many as are ever busy at one time.
         backends: only these; by default all, the busiest ``MOST_LANES`` where there are more.
     """
-    chosen = stays.filter(pl.col("backend").is_in(list(backends))) if backends else stays
+    chosen = timelines.filter(pl.col("backend").is_in(list(backends))) if backends else timelines
     busiest = chosen.group_by("backend").len().sort("len", "backend", descending=[True, False], nulls_last=True)
     shown = sorted(busiest["backend"].head(MOST_LANES).to_list(), key=lambda each: each or "")
     kept = chosen.filter(pl.col("backend").is_in(shown, nulls_equal=True))

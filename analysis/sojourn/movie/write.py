@@ -15,7 +15,7 @@ from sojourn.model.formatting import counted, printable
 from sojourn.movie.film import MOST, MOST_SCENES, Film, film_of
 from sojourn.movie.scenes import Scene, scene_of
 from sojourn.sources.frame_measures import without_upgraded
-from sojourn.timeline.request_timelines import stays_around
+from sojourn.timeline.request_timelines import timelines_with_workers
 
 KINDS = (".html", ".gif", ".png")
 
@@ -156,5 +156,5 @@ def _values(rows: pl.LazyFrame, by: str, only: Sequence[str]) -> tuple[list[tupl
 def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | None) -> Scene | None:
     if not rows.select(pl.col("proxied").any()).collect().item():
         return None
-    found = stays_around(rows, workers=workers)
+    found = timelines_with_workers(rows, workers=workers)
     return scene_of(name or "all requests", found.table, first=found.first, workers=found.workers)

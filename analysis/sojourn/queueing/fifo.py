@@ -8,7 +8,7 @@ order (Kiefer & Wolfowitz 1955).
 
 from __future__ import annotations
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 
 
 @compiled

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.formatting import counted
-from sojourn.queueing import fifo, kernel, records
+from sojourn.queueing import fifo, records, simulation_kernel
 from sojourn.queueing.outcome import SERVED, TIMED_OUT_SERVED, TIMED_OUT_WAITING, Outcome
 from sojourn.queueing.system import DISCIPLINES, System
 
@@ -144,9 +144,9 @@ def _by_events(
     ending, coming = (np.zeros(room + 1, records.EVENT) for room in (len(owner), n if returning else 0))
     connections, current = (np.zeros(system.backends, np.int64) for _ in range(2))
     ring = np.arange(len(owner))
-    kernel.begin(queues, state[0], requests, rules)
+    simulation_kernel.begin(queues, state[0], requests, rules)
     slots = np.zeros(SLOTS, records.SLOT)
-    while not kernel.run(
+    while not simulation_kernel.run(
         requests, slots, queues, ending, coming, ring, owner, connections, current, state[0], rules
     ):  # fmt: skip
         slots = np.concatenate([slots, np.zeros_like(slots)])

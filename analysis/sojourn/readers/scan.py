@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.model.compiled import compiled, compiled_part
+from sojourn.model.compilation import compiled, compiled_part
 
 TEXT, SECONDS, WHOLE, ADDRESS = 0, 1, 2, 3
 BLANK = -(1 << 63)  # nothing, or -

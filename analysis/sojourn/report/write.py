@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 
 from sojourn.analyses.split.result import SplitResult
-from sojourn.analyses.split.run import split_given
+from sojourn.analyses.split.run import split_from
 from sojourn.model.verdict import SLO
 from sojourn.readers.inputs import Source, listed
-from sojourn.sources.opened import Instant, Where
+from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike, read_already
 from sojourn.timeline.visits import WorkersLike
 
@@ -53,8 +53,8 @@ def write_report(
 
     packets = listed(captures)
     columns = columns_of(by, packets)
-    result = split_given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
-    earlier = None if before is None else split_given(before, columns=columns, where=where)
+    result = split_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    earlier = None if before is None else split_from(before, columns=columns, where=where)
     sources = [] if read_already(requests) else listed(requests)  # type: ignore[arg-type]
     sections = sections_of(
         result, sources=sources, spans=listed(spans), captures=packets, by=by, workers=workers, slo=slo, before=earlier

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES, SWITCHING_PROTOCOLS, component_sum
+from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary, quantiles, summary
 from sojourn.model.frame import INSTANT
-from sojourn.model.known import Known
 from sojourn.model.measures import (
     EDGE,
     GROUP_SHOWN,
@@ -29,8 +29,8 @@ from sojourn.model.one_worker import LOOKED_AT, TICKS, Overlap, app_instants, ov
 from sojourn.model.statistics import summaries, summary_exprs
 from sojourn.sources import frame_bins as binned
 from sojourn.sources import out_of_core as large
+from sojourn.sources.coverage_rows import coverage_of_frame
 from sojourn.sources.frame_bins import PART_SUMS
-from sojourn.sources.known_rows import known_of_frame
 
 _STAMP_US = pl.col("request_start").dt.epoch("us")
 SERVED = pl.col("status") != SWITCHING_PROTOCOLS
@@ -141,9 +141,9 @@ class FrameMeasures:
         """The values of a frame on disk."""
         return large.column(self._rows, self._count or 0, value, SERVED)
 
-    def known(self) -> Known:
+    def known(self) -> Coverage:
         """See ``Measures``."""
-        return known_of_frame(self._served)
+        return coverage_of_frame(self._served)
 
     def phases(self, instant: str, tick: int) -> int:
         """See ``Measures``."""

@@ -13,7 +13,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.frame import COLUMNS, SCHEMA, SPLIT_COLUMNS, Records, Requests, Selection, checked, is_extra
 from sojourn.readers.inputs import Source, listed, only_store, stores_and_files
 from sojourn.sources.frame_measures import FrameMeasures
-from sojourn.sources.opened import Instant, OpenedRequests, Where, of_requests
+from sojourn.sources.open_requests import Instant, OpenedRequests, Where, of_requests
 from sojourn.sources.requests import Progress, read
 from sojourn.sources.rows import split_rows
 
@@ -23,7 +23,7 @@ RequestsLike = OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame | Source 
 
 
 @contextmanager
-def opened(
+def open_sources(
     sources: Sequence[Source] | Source,
     *,
     spans: Sequence[Source] | Source = (),
@@ -56,9 +56,9 @@ def opened(
     spans = listed(spans)
     dsn = None if spans or all_columns or columns else only_store(sources)
     if dsn is not None:
-        from sojourn.sources.opened_store import opened_store  # noqa: PLC0415 - a store's driver is loaded for stores
+        from sojourn.sources.store_requests import open_store  # noqa: PLC0415 - a store's driver is loaded for stores
 
-        with opened_store(dsn, Selection.of(since, until, where), rejects_to=rejects_to) as stored:
+        with open_store(dsn, Selection.of(since, until, where), rejects_to=rejects_to) as stored:
             yield stored
         return
     wanted = (*(COLUMNS if all_columns else SPLIT_COLUMNS), *Selection.of(since, until, where).where, *columns)
@@ -81,7 +81,7 @@ def opened(
     yield result
 
 
-def given(
+def requests_from(
     requests: RequestsLike,
     *,
     columns: Sequence[str] = (),
@@ -116,7 +116,7 @@ def given(
             measures=FrameMeasures(rows), records=Records(), names=("frame",), audited=False, _rows=lambda: rows
         )
         return _selected(frame, rows, selection)
-    with opened(
+    with open_sources(
         requests, spans=spans, columns=("request_id", *columns), since=since, until=until, where=where
     ) as result:
         return result

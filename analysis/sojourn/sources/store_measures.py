@@ -14,10 +14,10 @@ import polars as pl
 from sojourn.clocks.correction import Lines
 from sojourn.clocks.offsets import BOUNDS_SCHEMA, PAIR, clocks
 from sojourn.model.components import COMPONENTS, QUEUE_SOURCES
+from sojourn.model.coverage import COUNTS, Coverage, coverage_of
 from sojourn.model.figures import FIGURES, QUANTILES, Summary
 from sojourn.model.formatting import counted
 from sojourn.model.frame import Selection
-from sojourn.model.known import COUNTS, Known, known_of
 from sojourn.model.measures import EDGE, GROUP_SHOWN, INSTANTS, ROUNDING, SHOWN, Row
 from sojourn.model.one_worker import Overlap
 from sojourn.sources.store_chart_measures import ChartMeasures
@@ -119,9 +119,9 @@ class StoreMeasures(ChartMeasures):
             **{name: value for name, value in row.items() if name.split("/")[0] in INSTANTS},
         }
 
-    def known(self) -> Known:
+    def known(self) -> Coverage:
         """See ``Measures``."""
-        return known_of({name: row[name] for name in ("upstream", *COUNTS)} for row in self._backends)
+        return coverage_of({name: row[name] for name in ("upstream", *COUNTS)} for row in self._backends)
 
     def phases(self, instant: str, tick: int) -> int:
         """See ``Measures``."""

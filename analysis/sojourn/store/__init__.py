@@ -6,7 +6,7 @@ Light to import: the engine and its client are loaded when a store is opened.
 from sojourn.model.dsn import Dsn, is_store
 from sojourn.store.client import Store, connect
 from sojourn.store.load import load
-from sojourn.store.loaded import Loaded
+from sojourn.store.load_result import Loaded
 from sojourn.store.migrate import init
 from sojourn.store.rollups import refresh_rollups
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sojourn.model.dsn import Dsn
 from sojourn.store.client import connect
-from sojourn.store.loaded import Loaded, Source
+from sojourn.store.load_result import Loaded, Source
 from sojourn.store.rollups import refresh_rollups
 
 
@@ -34,7 +34,7 @@ def load(
     Raises:
         SojournError: a source or the store cannot be opened, or the store failed. Bad lines never raise.
     """
-    from sojourn.store.loading import load_into  # noqa: PLC0415 - DuckDB, Polars and Arrow take their time to load
+    from sojourn.store.inserts import load_into  # noqa: PLC0415 - DuckDB, Polars and Arrow take their time to load
 
     named = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     with connect(dsn) as store:

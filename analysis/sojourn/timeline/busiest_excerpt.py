@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.timeline.request_timelines import Stays, stays_of
+from sojourn.timeline.request_timelines import RequestTimelines, timelines_of_visits
 from sojourn.timeline.steps import Steps
 from sojourn.timeline.visits import Visits
 
@@ -31,7 +31,7 @@ class Scene:
         requests: how many went to a backend in all.
     """
 
-    stays: Stays
+    timelines: RequestTimelines
     begin: datetime
     end: datetime
     requests: int
@@ -39,7 +39,7 @@ class Scene:
     @property
     def whole(self) -> bool:
         """Whether all requests are in it."""
-        return len(self.stays.table) == self.requests
+        return len(self.timelines.table) == self.requests
 
 
 def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
@@ -61,14 +61,14 @@ def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
         found, leave = _some(found, here), leave[here]
     gone = np.fmax(leave, found.busy_end)
     kept, first = _around(found.arrival, leave, gone, most)
-    stays = stays_of(_some(found, kept))
-    numbered = stays.table.with_columns(number=pl.Series(kept + 1, dtype=pl.Int64))
+    timelines = timelines_of_visits(_some(found, kept))
+    numbered = timelines.table.with_columns(number=pl.Series(kept + 1, dtype=pl.Int64))
     begin, last = float(found.arrival[first]), float(found.arrival[kept[-1]])
     end = float(gone[kept].max())
     if len(kept) < len(found):
         end = min(end, last + AFTER * max(last - begin, 1e-3))
     return Scene(
-        stays=replace(stays, table=numbered),
+        timelines=replace(timelines, table=numbered),
         begin=found.base + timedelta(seconds=begin),
         end=found.base + timedelta(seconds=end),
         requests=len(found),

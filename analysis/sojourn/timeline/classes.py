@@ -17,12 +17,12 @@ Bools = npt.NDArray[np.bool_]
 
 MOST_CLASSES = 50
 OTHER = "(other)"
-NOBODY = "–"  # requests that have no value in the column
+NO_VALUE = "–"  # requests that have no value in the column
 
 
 def classes_of(values: pl.Series) -> tuple[Ints, list[str]]:
     """The class of each request, as an index, and the names of the classes in alphabetical order."""
-    text = values.cast(pl.String).fill_null(NOBODY)
+    text = values.cast(pl.String).fill_null(NO_VALUE)
     names = text.unique().sort().to_list()
     codes = text.replace_strict(names, range(len(names)), return_dtype=pl.Int64) if names else text.cast(pl.Int64)
     return codes.to_numpy().astype(np.int64), names

@@ -19,9 +19,10 @@ OUTCOMES = (SERVED, GIVEN_UP, TURNED_AWAY)
 from a server that never began the work."""
 
 READ = ("header",)
-"""Columns of split rows that ``stays_of`` needs in the frame of its visits, beside those that are always there."""
+"""Columns of split rows that ``timelines_of_visits`` needs in the frame of its visits, besides the columns that are
+always there."""
 
-STAY = {
+TIMELINE = {
     "number": pl.Int64(),
     "arrival": pl.Float64(),
     "begin": pl.Float64(),
@@ -35,7 +36,7 @@ STAY = {
     "service": pl.String(),
     "told": pl.Boolean(),
 }
-"""Columns of ``stays``. Instants in seconds after the first arrival.
+"""Columns of ``request_timelines``. Instants in seconds after the first arrival.
 
 number: from 1, in the order of arrivals. arrival: when nginx turned to the backend. begin, end: from when to when a
 worker was held; null where none ever was, or nothing tells. left: when nginx was done with it: from then on whatever a
@@ -47,15 +48,15 @@ waited or was worked on between arrival and left.
 WAITED = pl.max_horizontal(
     pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival"), pl.lit(0.0)
 )
-"""How long each of ``stays`` stood in the line while somebody waited for it, s: at most so long where not ``told``."""
+"""Waiting time of each of ``request_timelines`` while its client was connected, s; an upper bound if not ``told``."""
 
 
 @dataclass(frozen=True)
-class Stays:
+class RequestTimelines:
     """Stays with what is known around them.
 
     Attributes:
-        table: columns of ``STAY``.
+        table: columns of ``TIMELINE``.
         first: the first arrival, the instant 0 of the table.
         workers: backend -> how many workers it has.
     """
@@ -65,8 +66,8 @@ class Stays:
     workers: dict[str | None, int]
 
 
-def stays(rows: pl.LazyFrame, *, most: int | None = None) -> pl.DataFrame:
-    """Stays of split rows (``SplitResult.rows``), columns of ``STAY``, in the order of arrivals.
+def request_timelines(rows: pl.LazyFrame, *, most: int | None = None) -> pl.DataFrame:
+    """Stays of split rows (``SplitResult.rows``), columns of ``TIMELINE``, in the order of arrivals.
 
     Args:
         rows: with spans joined, those given up on have a begin and an end.
@@ -75,16 +76,16 @@ def stays(rows: pl.LazyFrame, *, most: int | None = None) -> pl.DataFrame:
     Raises:
         SojournError: no request went to a backend, or more than ``most`` did.
     """
-    return stays_around(rows, most=most).table
+    return timelines_with_workers(rows, most=most).table
 
 
-def stays_around(
+def timelines_with_workers(
     rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, most: int | None = None
-) -> Stays:
-    """``stays`` with the instant they begin at and the workers of each backend.
+) -> RequestTimelines:
+    """``request_timelines`` with the instant they begin at and the workers of each backend.
 
     Args:
-        rows: as for ``stays``.
+        rows: as for ``request_timelines``.
         workers: per backend, or the same for all; None: read off the worker values.
         most: so many at most.
 
@@ -97,10 +98,10 @@ def stays_around(
             f"{counted(len(found), 'request is', 'requests are')} more than the {most:,} that can be drawn: choose a "
             "window"
         )
-    return stays_of(found)
+    return timelines_of_visits(found)
 
 
-def stays_of(found: Visits) -> Stays:
+def timelines_of_visits(found: Visits) -> RequestTimelines:
     """Stays of visits that were made with the columns ``READ``.
 
     Raises:
@@ -138,10 +139,10 @@ def stays_of(found: Visits) -> Stays:
     )
     # One that was turned away stood in the line until then, or was not let in at all.
     told = pl.col("waited") | pl.col("began") | (pl.col("outcome") == TURNED_AWAY)
-    return Stays(
+    return RequestTimelines(
         table=table.with_columns(pl.col("begin", "end").fill_nan(None), outcome=outcome)
         .with_columns(told=told)
-        .select(pl.col(name).cast(kind) for name, kind in STAY.items()),
+        .select(pl.col(name).cast(kind) for name, kind in TIMELINE.items()),
         first=found.base + timedelta(seconds=first),
         workers=dict(zip(found.backends, found.workers.count.tolist(), strict=True)),
     )

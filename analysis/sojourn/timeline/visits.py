@@ -30,9 +30,9 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 WorkersLike = int | Mapping[str, int] | None
 
-SAID = "worker values"
-TOLD = "told"
-SEEN = "most at once"
+FROM_WORKER_VALUES = "worker values"
+FROM_OPTION = "told"
+FROM_CONCURRENCY = "most at once"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,9 @@ class Workers:
 
     Attributes:
         count: per backend, at least 1.
-        source: per backend: ``SAID`` (distinct worker values that lived at the same time), ``TOLD`` by the user, or
-            ``SEEN`` (no worker value was logged: the most requests in service at the same time, a lower bound).
+        source: per backend: ``FROM_WORKER_VALUES`` (distinct worker values in use at the same time), ``FROM_OPTION``
+            (set by the user), or ``FROM_CONCURRENCY`` (no worker value was logged: the maximum number of requests in
+            service at the same time, a lower bound).
         names: per backend, distinct worker values; more than ``count`` where workers were replaced.
         overlap: per backend, requests that one of its workers served at the same time.
         slack: per backend, s: services that overlap by less may only seem to, by the steps of the app's clock.
@@ -56,7 +57,7 @@ class Workers:
 
     def in_one_worker(self, backend: int) -> int:
         """How many requests a worker of a backend serves at a time, 1 where ``count`` was given by the user."""
-        serial = not self.overlap or self.source[backend] == TOLD or not self.overlap[backend].concurrent
+        serial = not self.overlap or self.source[backend] == FROM_OPTION or not self.overlap[backend].concurrent
         return 1 if serial else self.overlap[backend].most
 
 
@@ -257,11 +258,11 @@ def _workers(
         given = told.get(name or "") if isinstance(told, Mapping) else told
         if given is not None:
             count.append(given)
-            source.append(TOLD)
+            source.append(FROM_OPTION)
             continue
         begin, end = of_names[code] if names[-1] else of_requests[code]
         count.append(max(most_at_once(begin, end), 1))
-        source.append(SAID if names[-1] else SEEN)
+        source.append(FROM_WORKER_VALUES if names[-1] else FROM_CONCURRENCY)
     return Workers(
         np.array(count, np.int64),
         tuple(source),

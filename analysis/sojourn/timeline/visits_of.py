@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, OpenedRequests, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, OpenedRequests, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import Visits, WorkersLike
 from sojourn.timeline.visits import visits as visits_of_rows
 
@@ -38,8 +38,8 @@ def visits(
     Raises:
         SojournError: a source cannot be read, or there is no such column.
     """
-    taken = given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
-    return visits_of_rows(taken.rows, columns=columns, workers=workers, waits_unknown=waits_unknown)
+    source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    return visits_of_rows(source.rows, columns=columns, workers=workers, waits_unknown=waits_unknown)
 
 
 SHARED = ("header", "request_id", "uri", "app_service", "span_seconds")  # what some analysis asks for

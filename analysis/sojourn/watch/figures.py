@@ -11,14 +11,14 @@ import polars as pl
 from sojourn.clocks.correction import with_clock_offset
 from sojourn.clocks.offsets import clock_offsets
 from sojourn.model.components import COMPONENTS, with_app_facts, with_components, with_spans
+from sojourn.model.coverage import Coverage
 from sojourn.model.figures import Summary
 from sojourn.model.groups import GROUPS
-from sojourn.model.known import Known
 from sojourn.model.measures import GROUP_SHOWN
 from sojourn.model.statistics import summary_exprs, summary_of
 from sojourn.model.verdict import SLO, Verdict, queueing_share, verdict
+from sojourn.sources.coverage_rows import COVERAGE_COLUMNS, coverage_of_frame
 from sojourn.sources.frame_measures import group_share, without_upgraded
-from sojourn.sources.known_rows import KNOWN_COLUMNS, known_of_frame
 
 BUCKET = 10.0  # s, of the history
 GROUPS_KEPT = 200
@@ -113,10 +113,10 @@ def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: f
         where: a filter, as for ``fitting``; empty for none.
         slo: as for ``sojourn.split``.
     """
-    wanted = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *KNOWN_COLUMNS, *COMPONENTS))
+    wanted = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *COVERAGE_COLUMNS, *COMPONENTS))
     asked = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
     served = asked.select(*wanted).collect(engine="streaming")
-    known = known_of_frame(served.lazy())
+    known = coverage_of_frame(served.lazy())
     distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
     row = served.select(
         *distributions,
@@ -148,7 +148,7 @@ def _facts(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _judged(
-    served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float, known: Known
+    served: pl.DataFrame, means: Mapping[str, float], p99: float | None, slo: float, known: Coverage
 ) -> Verdict | None:
     if served.is_empty() or p99 is None:
         return None

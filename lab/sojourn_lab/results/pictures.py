@@ -22,14 +22,15 @@ def write_pictures(run: Run, requests: Requests | None, folder: Path) -> None:
         return
     try:
         from sojourn.movie.film import MOST  # noqa: PLC0415
-        from sojourn.timeline.request_timelines import stays_around  # noqa: PLC0415
+        from sojourn.timeline.request_timelines import timelines_with_workers  # noqa: PLC0415
 
         found = {
-            case.name: stays_around(case_rows(requests, case), workers=_workers(case), most=MOST) for case in run.cases
+            case.name: timelines_with_workers(case_rows(requests, case), workers=_workers(case), most=MOST)
+            for case in run.cases
         }
         if "sequence" in wanted:
-            for name, stays in found.items():
-                write_sequence(stays.table, folder / f"sequence-{name}.svg", title=name)
+            for name, timelines in found.items():
+                write_sequence(timelines.table, folder / f"sequence-{name}.svg", title=name)
         if "queue" in wanted:
             from sojourn.movie.film import film_of  # noqa: PLC0415
             from sojourn.movie.scenes import scene_of  # noqa: PLC0415
@@ -55,12 +56,12 @@ def _workers(case: CaseResult) -> int | None:
     return case.topology.workers * case.topology.threads if case.topology else None
 
 
-def write_sequence(stays: pl.DataFrame, path: Path, *, title: str) -> None:
+def write_sequence(timelines: pl.DataFrame, path: Path, *, title: str) -> None:
     """Write the sequence chart of some stays as SVG."""
     import vl_convert  # noqa: PLC0415
     from sojourn.analyses.depth.charts_sequence import sequence_chart  # noqa: PLC0415
     from sojourn.model.formatting import printable  # noqa: PLC0415
 
     # A control character in a text would end the drawing engine; all others here are numbers and our own words.
-    chart = sequence_chart(stays, printable(title, 80)).configure(background="white")
+    chart = sequence_chart(timelines, printable(title, 80)).configure(background="white")
     path.write_text(vl_convert.vegalite_to_svg(chart.to_dict()), encoding="utf-8")

@@ -25,7 +25,7 @@ from typing import TypeVar
 import pytest
 from sojourn.analyses.kernel.analysis import kernel
 from sojourn.host.counters import counters
-from sojourn.host.kernel_queues import Looker
+from sojourn.host.kernel_queues import KernelProbe
 from sojourn.host.raindrops import Asker, Endpoint
 from sojourn.host.sample import Raindrops
 from sojourn.host.sampler import KernelSampler
@@ -161,12 +161,12 @@ def test_the_queue_holds_one_more_than_its_limit_whatever_the_family() -> None:
 def test_sockets_that_share_a_port_are_kept_apart_and_known_again() -> None:
     def shared() -> None:
         with listening(5, "0.0.0.0", reuse=True) as port, listening(5, "::1", port=port):
-            looker = Looker({"app": port})
-            assert [each.name for each in looker.look().sockets] == ["app", "app"]
+            probe = KernelProbe({"app": port})
+            assert [each.name for each in probe.sample().sockets] == ["app", "app"]
             with listening(6, "0.0.0.0", reuse=True, port=port), ExitStack() as stack:
                 for _ in range(5):
                     stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
-                first = looker.look().sockets
+                first = probe.sample().sockets
                 assert [(each.name, each.address, each.limit) for each in first] == [
                     ("app", "0.0.0.0", 5),
                     ("app #2", "0.0.0.0", 6),
@@ -174,7 +174,7 @@ def test_sockets_that_share_a_port_are_kept_apart_and_known_again() -> None:
                 ]
                 assert sum(each.depth for each in first) == 5
             with listening(7, "0.0.0.0", reuse=True, port=port):
-                assert [(each.name, each.limit) for each in looker.look().sockets] == [
+                assert [(each.name, each.limit) for each in probe.sample().sockets] == [
                     ("app", 5),
                     ("app #2", 7),
                     ("app", 5),
@@ -213,7 +213,7 @@ def test_handshakes_that_nobody_finishes_are_counted() -> None:
             if shutil.which("ss"):
                 assert syn_recv_counts_of_ss(asked_ss("-Htn", "state", "syn-recv")) == {(HERE, port): 40}
             stack.enter_context(socket.create_connection((HERE, port), timeout=5))
-            (seen,) = Looker().look().sockets
+            (seen,) = KernelProbe().sample().sockets
             assert (seen.name, seen.depth, seen.syn_recv) == (f"0.0.0.0:{port}", 1, 40)
 
     in_namespace(half_open)
@@ -230,12 +230,12 @@ def test_a_full_syn_queue_drops_or_makes_cookies(cookies: int) -> None:
             listener.bind(("127.0.0.1", 0))
             listener.listen(4)
             port = listener.getsockname()[1]
-            looker = Looker()
-            before = looker.look()
+            probe = KernelProbe()
+            before = probe.sample()
             knock(port, 9, stack)
             counter = "SyncookiesSent" if cookies else "TCPReqQFullDrop"
             eventually(lambda: counters()[counter] >= 3, "three more that find the SYN queue full")
-            found = kernel(samples_of([before, looker.look()]))
+            found = kernel(samples_of([before, probe.sample()]))
         keys = {finding.key for finding in found.findings}
         # The backlog limits the SYN queue, too; kernels differ in whether it holds that many or one more.
         assert found.sockets["syn_recv"][0] in (4, 5)
@@ -287,13 +287,13 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_sampling_in_words(tmp_p
 
 
 def test_samples_that_could_not_be_taken_in_time_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    look, slow = Looker.look, iter([0.0, 0.25])
+    look, slow = KernelProbe.sample, iter([0.0, 0.25])
 
-    def looked(looker: Looker) -> object:
+    def looked(probe: KernelProbe) -> object:
         time.sleep(next(slow, 0.0))
-        return look(looker)
+        return look(probe)
 
-    monkeypatch.setattr(Looker, "look", looked)
+    monkeypatch.setattr(KernelProbe, "sample", looked)
     path = tmp_path / "kernel.jsonl"
     with KernelSampler(path, {}, 0.05) as sampler:
         eventually(lambda: path.exists() and len(path.read_bytes().splitlines()) >= 4, "four samples")
@@ -379,14 +379,14 @@ def test_raindrops_and_the_kernel_agree_and_a_busy_unicorn_is_said(tmp_path: Pat
             client.sendall(b"GET /busy HTTP/1.0\r\n\r\n")
         eventually(lambda: depth(port) == 3, "three requests behind the one in service")
         asker = Asker(url)
-        late = asker.look(0.1)
+        late = asker.sample(0.1)
         assert isinstance(late, str)
         assert late.startswith("no answer for 0.1 s")
-        assert isinstance(asker.look(0.05), str)
+        assert isinstance(asker.sample(0.05), str)
         # The two looks put one question into the queue, not two.
         assert depth(port) == 4
         done.touch()
-        answered = asker.look(10.0)
+        answered = asker.sample(10.0)
     assert isinstance(answered, Raindrops)
     assert answered.seconds > 0.15
     # The question was the last in the queue: it tells of an empty one.
@@ -396,7 +396,7 @@ def test_raindrops_and_the_kernel_agree_and_a_busy_unicorn_is_said(tmp_path: Pat
 def test_the_labs_unicorn_answers_for_raindrops(tmp_path: Path) -> None:
     config, middleware = HOUSE / "lab/backend/config.ru", HOUSE / "collector/middleware/ruby/sojourn.rb"
     with unicorn(tmp_path, config, "/ready", SOJOURN_RUBY=str(middleware)) as port:
-        sample = Looker({"app": port}, raindrops=[f"http://127.0.0.1:{port}"], budget=5.0).look()
+        sample = KernelProbe({"app": port}, raindrops=[f"http://127.0.0.1:{port}"], budget=5.0).sample()
     (app,) = sample.sockets
     (answer,) = sample.raindrops.values()
     assert (app.depth, app.limit) == (0, 16)

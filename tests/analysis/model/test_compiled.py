@@ -11,13 +11,13 @@ from typing import Any
 
 import numba
 import pytest
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 
 USES_TWICE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small import add
-from sojourn.model.compiled import is_kept
+from sojourn.model.compilation import is_kept
 print(is_kept(add), add(1, 2), is_kept(add))
 """
 FIRST_STEP = """
@@ -33,7 +33,7 @@ def end(step):
 wire(sys.argv[1], on_step=end)
 """
 SMALL = """
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 
 
 @compiled
@@ -74,7 +74,7 @@ def test_machine_code_is_kept_for_the_next_process(tmp_path: Path) -> None:
 
 def test_machine_code_is_made_anew_after_a_change_of_what_it_calls(tmp_path: Path) -> None:
     """numba itself looks at the file of the function called alone, not at those of what it calls."""
-    header = "from sojourn.model.compiled import compiled, compiled_part\n"
+    header = "from sojourn.model.compilation import compiled, compiled_part\n"
     (tmp_path / "inner.py").write_text(f"{header}@compiled_part\ndef step(x):\n    return x + 1\n")
     outer = f"{header}from inner import step\n@compiled\ndef walk(x):\n    return step(x)\n"
     (tmp_path / "outer.py").write_text(f"{outer}print(walk(1), *walk.stats.cache_hits)\n")

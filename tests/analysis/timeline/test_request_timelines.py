@@ -12,7 +12,14 @@ from polars.testing import assert_frame_equal
 from sojourn.analyses.depth.charts_sequence import FOR_NOBODY, NOTHING_TELLS, WAITING, WORKING, sequence_chart
 from sojourn.analyses.split.run import split
 from sojourn.model.errors import SojournError
-from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, STAY, TURNED_AWAY, stays, stays_around
+from sojourn.timeline.request_timelines import (
+    GIVEN_UP,
+    SERVED,
+    TIMELINE,
+    TURNED_AWAY,
+    request_timelines,
+    timelines_with_workers,
+)
 
 
 def drawn(*rows: tuple[float, float | None, float | None, float, str]) -> pl.DataFrame:
@@ -21,7 +28,7 @@ def drawn(*rows: tuple[float, float | None, float | None, float, str]) -> pl.Dat
         {"number": n + 1, "arrival": a, "begin": b, "end": e, "left": gone, "outcome": outcome, "backend": "a:1"}
         for n, (a, b, e, gone, outcome) in enumerate(rows)
     ]
-    return pl.DataFrame(table, schema_overrides=STAY)
+    return pl.DataFrame(table, schema_overrides=TIMELINE)
 
 
 TWO = drawn((0.0, 0.0, 45.0, 45.0, SERVED), (5.0, 45.0, 90.0, 65.0, GIVEN_UP), (6.0, None, None, 45.0, TURNED_AWAY))
@@ -82,8 +89,8 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_stays_of_a_log(log: Path) -> None:
-    found = stays(split(log).rows)
-    assert found.schema == pl.Schema(STAY)
+    found = request_timelines(split(log).rows)
+    assert found.schema == pl.Schema(TIMELINE)
     assert found.select("number", "status", "outcome").rows() == [
         (1, 200, SERVED),
         (2, 503, TURNED_AWAY),
@@ -100,18 +107,18 @@ def test_stays_of_a_log(log: Path) -> None:
 
 def test_what_cannot_be_drawn_is_refused_with_words(log: Path) -> None:
     with pytest.raises(SojournError, match="3 requests are more than the 2"):
-        stays(split(log).rows, most=2)
+        request_timelines(split(log).rows, most=2)
     with pytest.raises(SojournError, match="no queue to be drawn"):
-        stays(split(log, where={"service": "nobody"}).rows)
+        request_timelines(split(log, where={"service": "nobody"}).rows)
 
 
 def test_what_is_around_stays(log: Path) -> None:
     rows = split(log).rows
-    found = stays_around(rows)
+    found = timelines_with_workers(rows)
     assert found.first == datetime.fromtimestamp(1_767_312_000, UTC)
     assert found.workers == {"10.0.0.1:80": 1}
-    assert stays_around(rows, workers=3).workers == {"10.0.0.1:80": 3}
-    assert_frame_equal(found.table, stays(rows))
+    assert timelines_with_workers(rows, workers=3).workers == {"10.0.0.1:80": 3}
+    assert_frame_equal(found.table, request_timelines(rows))
     # The first said how long it waited, the second was turned away from the line; of the third nobody knows.
     assert found.table["told"].to_list() == [True, True, False]
     assert found.table["service"].unique().to_list() == ["s"]
@@ -120,5 +127,5 @@ def test_what_is_around_stays(log: Path) -> None:
 def test_one_whose_app_kept_silent_about_its_work_holds_a_worker_until_its_answer_began(log: Path) -> None:
     record = json.loads(log.read_text().splitlines()[0])
     log.write_text(json.dumps(record | {"service_time": ""}) + "\n")
-    row = stays(split(log).rows).row(0, named=True)
+    row = request_timelines(split(log).rows).row(0, named=True)
     assert (row["begin"], row["end"], row["told"]) == (pytest.approx(0.4995), pytest.approx(2.0), True)

@@ -11,7 +11,7 @@ import sojourn
 from analysis_support import frame, span, spans
 from pool_simulator import EPOCH, PoolSettings, PoolTruth, as_lines, simulated_pool, span_lines
 from sojourn.sources.rows import checked_split
-from sojourn.timeline.visits import SAID, SEEN, TOLD, Visits, most_at_once, visits
+from sojourn.timeline.visits import FROM_CONCURRENCY, FROM_OPTION, FROM_WORKER_VALUES, Visits, most_at_once, visits
 
 ANSWERED = {
     "request_start": 0.0, "app_queueing_delay": 0.1, "app_service_time": 0.2, "header": 0.3, "response": 0.3,
@@ -102,11 +102,11 @@ def test_workers_are_names_that_lived_at_the_same_time() -> None:
     # Worker 1 is replaced by 3 while 2 goes on.
     replaced = [served(0.0, "1"), served(0.1, "2"), served(5.0, "3"), served(5.1, "2")]
     known = of(*replaced).workers
-    assert (known.count.tolist(), known.names.tolist(), known.source) == ([2], [3], (SAID,))
+    assert (known.count.tolist(), known.names.tolist(), known.source) == ([2], [3], (FROM_WORKER_VALUES,))
     seen = of(*(served(0.1 * i, None) for i in range(4))).workers
-    assert (seen.count.tolist(), seen.source) == ([2], (SEEN,))
+    assert (seen.count.tolist(), seen.source) == ([2], (FROM_CONCURRENCY,))
     told = of(*replaced, workers={"10.0.0.1:80": 5}).workers
-    assert (told.count.tolist(), told.source) == ([5], (TOLD,))
+    assert (told.count.tolist(), told.source) == ([5], (FROM_OPTION,))
 
 
 def test_backends_that_share_a_route_are_one_upstream() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from lab_support import first_round, sound_run
-from sojourn.timeline.visits import TOLD, Visits, Workers
+from sojourn.timeline.visits import FROM_OPTION, Visits, Workers
 from sojourn_lab.results.analyses.balance import before_and_after, newcomer_figures, shares_and_waits
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
@@ -28,7 +28,7 @@ def visits_of(rows: list[tuple[float, float, float, int]], backends: tuple[str, 
         arrival=arrival, wait_end=start, busy_start=start.copy(), busy_end=end,
         backend=backend.astype(np.int32), backends=backends,
         pool=np.zeros(count, np.int32), pools=("all",),
-        workers=Workers(np.ones(count, np.int64), (TOLD,) * count, np.ones(count, np.int64)),
+        workers=Workers(np.ones(count, np.int64), (FROM_OPTION,) * count, np.ones(count, np.int64)),
         frame=pl.DataFrame({"route": ["/"] * len(rows)}),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lab_support import eventually, missed, needs_namespace, sound_run
-from sojourn.host.kernel_queues import Looker
+from sojourn.host.kernel_queues import KernelProbe
 from sojourn.host.sample import Sample
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.half_open import HalfOpen
@@ -20,7 +20,7 @@ BACKLOG = 4
 
 
 def looked_at(port: int) -> Sample:
-    return Looker({"app": port}).look()
+    return KernelProbe({"app": port}).sample()
 
 
 @needs_namespace

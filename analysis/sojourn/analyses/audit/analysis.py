@@ -18,7 +18,7 @@ from sojourn.model.measures import EDGE, INSTANTS, ROUNDING, Measures, Row
 from sojourn.model.one_worker import TICKS, Overlap
 from sojourn.model.statistics import slope, trend
 from sojourn.sources.frame_measures import measured
-from sojourn.sources.opened import OpenedRequests
+from sojourn.sources.open_requests import OpenedRequests
 
 TREND_WINDOWS = 20
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning

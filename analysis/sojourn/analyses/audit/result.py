@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sojourn.model.checks import FAIL, PASS, UNKNOWN, Check
+from sojourn.model.coverage import MANY_IMPOSSIBLE, Coverage
 from sojourn.model.formatting import counted, formatted, milliseconds, percent
-from sojourn.model.known import MANY_IMPOSSIBLE, Known
 from sojourn.model.measures import INSTANTS
 from sojourn.model.one_worker import serving_several
 from sojourn.model.verdict import NETWORK_GAP
@@ -61,7 +61,7 @@ class Audit:
     stationary: bool | None = None
     trend: str = "too few requests to tell"
     utilisation: list[dict[str, Any]] = field(default_factory=list)
-    known: Known = field(default_factory=lambda: Known(()))
+    known: Coverage = field(default_factory=lambda: Coverage(()))
     garbled: int = 0
     upgraded: int = 0
     disagreement: float | None = None

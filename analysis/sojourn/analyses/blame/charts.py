@@ -11,7 +11,7 @@ from sojourn.present.chart_parts import TIME
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER as GREY
 from sojourn.present.palette import QUEUEING
-from sojourn.timeline.classes import NOBODY, OTHER
+from sojourn.timeline.classes import NO_VALUE, OTHER
 
 SHOWN = 12  # classes of a matrix
 NAMED = 5  # culprits with a colour of their own
@@ -87,8 +87,8 @@ def blame_over_time(found: BlameResult) -> alt.Chart:
 
 def over_time_parts(found: BlameResult) -> pl.DataFrame:
     """Columns begin, part, rank, seconds: the largest culprits by name; every part in every window."""
-    top = found.culprits.head(NAMED)["culprit"].fill_null(NOBODY).to_list()
-    culprit = pl.col("culprit").fill_null(NOBODY)
+    top = found.culprits.head(NAMED)["culprit"].fill_null(NO_VALUE).to_list()
+    culprit = pl.col("culprit").fill_null(NO_VALUE)
     part = (
         pl.when(pl.col("account") != "blamed")
         .then("account")
@@ -107,5 +107,5 @@ def over_time_parts(found: BlameResult) -> pl.DataFrame:
 
 def _printable(table: pl.DataFrame, *columns: str) -> pl.DataFrame:
     return table.with_columns(
-        pl.col(column).fill_null(NOBODY).map_elements(printable, return_dtype=pl.String) for column in columns
+        pl.col(column).fill_null(NO_VALUE).map_elements(printable, return_dtype=pl.String) for column in columns
     )

@@ -13,7 +13,7 @@ from sojourn.analyses.blame.charts import IMBALANCE as SLATE
 from sojourn.model.formatting import duration, percent, printable
 from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER as GREY
-from sojourn.timeline.classes import NOBODY, OTHER
+from sojourn.timeline.classes import NO_VALUE, OTHER
 
 NAMED = 6  # culprits, and victims, by name
 LEAST = 0.001  # of all seconds: ribbons thinner than this are not drawn
@@ -61,7 +61,7 @@ def _kept(column: str, names: list[str | None]) -> pl.Expr:
     kept = pl.col(column).is_in([name for name in names if name is not None])
     if None in names:
         kept = kept | pl.col(column).is_null()
-    return pl.when(kept).then(pl.col(column).fill_null(NOBODY)).otherwise(pl.lit(OTHER))
+    return pl.when(kept).then(pl.col(column).fill_null(NO_VALUE)).otherwise(pl.lit(OTHER))
 
 
 def blame_flow(found: BlameResult) -> alt.LayerChart:

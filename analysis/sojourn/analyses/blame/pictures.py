@@ -9,7 +9,7 @@ import polars as pl
 from sojourn.analyses.blame.analysis import BlameResult
 from sojourn.model.formatting import duration, percent, printable
 from sojourn.present.section import Chart, Picture
-from sojourn.timeline.classes import NOBODY
+from sojourn.timeline.classes import NO_VALUE
 
 NOTHING = 5e-4  # of all seconds: as good as none
 
@@ -92,8 +92,8 @@ def _share(seconds: float, whole: float) -> str:
 
 
 def _named(column: str, name: str | None) -> str:
-    if name is None or name == NOBODY:
-        return f"requests without a known {column}" if name == NOBODY else "requests whose work is not known"
+    if name is None or name == NO_VALUE:
+        return f"requests without a known {column}" if name == NO_VALUE else "requests whose work is not known"
     shown = printable(name, 60)
     return shown if column == "route" else f"{column} {shown}"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sojourn.analyses.blame.analysis import BlameResult, blame_of, checked_columns
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
 
@@ -45,7 +45,7 @@ def blame(
         SojournError: a source cannot be read, or there is no such column.
     """
     columns = (by, culprit or by, *(where or {}))
-    taken = given(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)
-    checked_columns(taken.rows, columns)
-    visited = visits_of(taken, columns=columns, workers=workers)
+    source = requests_from(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)
+    checked_columns(source.rows, columns)
+    visited = visits_of(source, columns=columns, workers=workers)
     return blame_of(visited, by=by, culprit_by=culprit, where=where)

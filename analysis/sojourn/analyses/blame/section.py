@@ -10,7 +10,7 @@ from sojourn.model.formatting import counted, duration, formatted, milliseconds,
 from sojourn.model.one_worker import doubt
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
-from sojourn.timeline.classes import NOBODY
+from sojourn.timeline.classes import NO_VALUE
 
 MEASURES = (
     "From the instant nginx turned to the backend to the app's start. At every instant of a wait: its own backend has "
@@ -121,7 +121,7 @@ def _tables(found: BlameResult) -> list[Table]:
             (f"culprit ({found.culprit_by})", "seconds", "of blamed", "of all", "requests"),
             tuple(
                 (
-                    row["culprit"] or NOBODY, _seconds(row["seconds"]), percent(row["share"]),
+                    row["culprit"] or NO_VALUE, _seconds(row["seconds"]), percent(row["share"]),
                     percent(row["of_waited"]), percent(row["requests"] / found.present),
                 )
                 for row in found.culprits.head(CELLS).iter_rows(named=True)
@@ -132,7 +132,7 @@ def _tables(found: BlameResult) -> list[Table]:
         Table(
             (f"victim ({found.by})", "culprit", "seconds", "of blamed"),
             tuple(
-                (row["victim"], row["culprit"] or NOBODY, _seconds(row["seconds"]), percent(row["share"]))
+                (row["victim"], row["culprit"] or NO_VALUE, _seconds(row["seconds"]), percent(row["share"]))
                 for row in found.matrix.head(CELLS).iter_rows(named=True)
             ),
             title="Who waited for whom",
@@ -152,8 +152,8 @@ def _tables(found: BlameResult) -> list[Table]:
             ("backend", "begun (UTC)", "lasted", "waited", "most", "arrivals", "mostly for"),
             tuple(
                 (
-                    period.upstream or NOBODY, f"{period.begin:%H:%M:%S}", duration(period.seconds),
-                    _seconds(period.blamed), f"{period.peak:,}", f"×{period.burst:.1f}", period.culprit or NOBODY,
+                    period.upstream or NO_VALUE, f"{period.begin:%H:%M:%S}", duration(period.seconds),
+                    _seconds(period.blamed), f"{period.peak:,}", f"×{period.burst:.1f}", period.culprit or NO_VALUE,
                 )
                 for period in found.chain.periods
             ),
@@ -163,7 +163,7 @@ def _tables(found: BlameResult) -> list[Table]:
             ("request", "culprit", "arrived (UTC)", "held", "caused"),
             tuple(
                 (
-                    str(row["uri"] or row["request_id"] or NOBODY), row["culprit"] or NOBODY,
+                    str(row["uri"] or row["request_id"] or NO_VALUE), row["culprit"] or NO_VALUE,
                     f"{row['arrival']:%H:%M:%S}", duration(row["held"]), _seconds(row["seconds"]),
                 )
                 for row in found.costliest
@@ -174,7 +174,7 @@ def _tables(found: BlameResult) -> list[Table]:
         ),
         Table(
             ("backend", "workers", "known from"),
-            tuple((row["upstream"] or NOBODY, str(row["workers"]), row["source"]) for row in found.workers),
+            tuple((row["upstream"] or NO_VALUE, str(row["workers"]), row["source"]) for row in found.workers),
         ),
     ]  # fmt: skip
 

@@ -108,7 +108,7 @@ def _explain(
     store: Store, dsn: str, begin: datetime, end: datetime, workers: int | Mapping[str, int] | None, done: Explained
 ) -> None:
     from sojourn.analyses.blame.by_minute import blame_by_minute  # noqa: PLC0415
-    from sojourn.sources.opening import opened  # noqa: PLC0415 - Polars and DuckDB take their time to load
+    from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
     from sojourn.timeline.visits import visits  # noqa: PLC0415
 
     with plainly(store, "asking how far back its requests reach"):
@@ -117,7 +117,7 @@ def _explain(
         reach = {**bounds, "reach": int((begin - WARM_UP).timestamp())}
         first = in_utc(rows(store, sql("blame_reach"), reach)[0][0])
     # Requests are read by arrival: all that were there at the beginning, and those they found there.
-    with opened([dsn], since=first, until=end, columns=("request_id",)) as requests:
+    with open_sources([dsn], since=first, until=end, columns=("request_id",)) as requests:
         read = int(requests.rows.select(pl.len()).collect().item())
     table = blame_by_minute(visits(requests.rows, workers=workers), "route").filter(
         pl.col("minute").is_between(begin, end, closed="left")

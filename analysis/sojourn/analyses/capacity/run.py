@@ -10,8 +10,8 @@ from sojourn.analyses.capacity.knee import Slo
 from sojourn.model.errors import SojournError
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import only_store
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given, read_already
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, read_already, requests_from
 from sojourn.timeline.load_windows import LoadWindows, load_windows
 
 INSTANCES = ("system", "upstream")
@@ -64,8 +64,8 @@ def _windows(
     # A store sends a row a window instead of every request.
     dsn = None if read_already(requests) else only_store(requests)  # type: ignore[arg-type]
     if dsn is None:
-        taken = given(requests, since=since, until=until, where=where)
-        return load_windows(taken.rows, width=width, by_instance=by_instance)
+        source = requests_from(requests, since=since, until=until, where=where)
+        return load_windows(source.rows, width=width, by_instance=by_instance)
     from sojourn.analyses.capacity.store import store_load_windows  # noqa: PLC0415 - a store's driver is for stores only
 
     return store_load_windows(dsn, Selection.of(since, until, where), width=width, by_instance=by_instance)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sojourn.analyses.clock.analysis import ClockResult
 from sojourn.analyses.clock.analysis import clock as clock_of_rows
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 
 
 def clock(
@@ -27,4 +27,4 @@ def clock(
 
     Arguments and errors as of ``sojourn.depth``.
     """
-    return clock_of_rows(given(requests, spans=spans, since=since, until=until, where=where).rows)
+    return clock_of_rows(requests_from(requests, spans=spans, since=since, until=until, where=where).rows)

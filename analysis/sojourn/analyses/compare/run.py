@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from sojourn.analyses.compare.analysis import Comparison
 from sojourn.analyses.compare.analysis import compare as compare_splits
-from sojourn.analyses.split.run import split_given
+from sojourn.analyses.split.run import split_from
 from sojourn.model.errors import SojournError
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, Where
+from sojourn.sources.open_requests import Instant, Where
 from sojourn.sources.opening import RequestsLike
 
 
@@ -48,7 +48,7 @@ def compare(
     middle = None if at is None else _instant(at)
     ends = ((since, middle or until), (middle or since, until))
     first, second = (
-        split_given(side, columns=(by,), spans=spans, since=begin, until=end, where=where, by=())
+        split_from(side, columns=(by,), spans=spans, since=begin, until=end, where=where, by=())
         for side, (begin, end) in zip((a, a if b is None else b), ends, strict=True)
     )
     return compare_splits(first, second, by=by, names=names or (("A", "B") if at is None else ("before", "after")))

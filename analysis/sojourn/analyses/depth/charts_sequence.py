@@ -24,15 +24,15 @@ SHORTEST = 1e-3  # s that are drawn where nothing takes any time
 ROOM = 0.85  # for all who wait at one time, in lanes: they stay between nginx and the worker
 
 
-def sequence_chart(stays: pl.DataFrame, title: str = "") -> alt.LayerChart:
-    """Time goes down; columns of ``stays`` as of ``sojourn.timeline.request_timelines.STAY``.
+def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
+    """Time goes down; columns of ``timelines`` as of ``sojourn.timeline.request_timelines.STAY``.
 
     Each request is a line from the client through nginx to the worker, a bar beside the worker for as long as it waits,
     a bar on the worker's own line (those of several side by side) for as long as it holds it, grey from when nobody is
     there any more to take the answer, and a line back: from the worker, or, for one that was given up on, from nginx,
     which stopped waiting. Where nothing tells whether it waited or was worked on, the bar beside the worker says so.
     """
-    table = stays.head(MOST)
+    table = timelines.head(MOST)
     bars = _bars(table)
     arrows = _arrows(table)
     ends = [

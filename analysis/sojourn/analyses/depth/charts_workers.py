@@ -48,10 +48,10 @@ def blocks_of(scene: Scene) -> list[Block]:
     (threads) has as many lanes. A request that names no worker, for its answer came too late, lies on the lane of one
     that was free, and on a lane of its own where none was.
     """
-    shift = (scene.stays.first - scene.begin).total_seconds()
+    shift = (scene.timelines.first - scene.begin).total_seconds()
     until = (scene.end - scene.begin).total_seconds()
     blocks: dict[str | None, Block] = {}
-    for (name,), table in scene.stays.table.sort("arrival").group_by("backend", maintain_order=True):
+    for (name,), table in scene.timelines.table.sort("arrival").group_by("backend", maintain_order=True):
         text = None if name is None else str(name)
         rows = [_shifted(row, shift) for row in table.to_dicts()]
         block = blocks[text] = Block(printable(text or "–", 40))
@@ -144,7 +144,7 @@ def _bar(row: Bar, what: str, begin: float, end: float, until: float) -> Bar | N
 def workers_gantt(scene: Scene) -> alt.LayerChart:
     """A lane per worker, blue while it is held; above the workers of a backend, a thin line for each one who waits."""
     blocks = blocks_of(scene)
-    few = len(scene.stays.table) <= FEW
+    few = len(scene.timelines.table) <= FEW
     thick = FEW_THICK if few else THICK
     thin = min(max(QUEUE / max(sum(block.places for block in blocks), 1), THIN), thick)
     whole = (scene.end - scene.begin).total_seconds()

@@ -10,7 +10,7 @@ from sojourn.analyses.depth.analysis import ALL, DepthResult
 from sojourn.model.formatting import counted, duration, percent, printable
 from sojourn.present.section import Chart, Picture
 from sojourn.timeline.busiest_excerpt import Scene
-from sojourn.timeline.classes import NOBODY
+from sojourn.timeline.classes import NO_VALUE
 from sojourn.timeline.request_timelines import SERVED, WAITED
 
 
@@ -88,7 +88,7 @@ def on_arrival_reading(found: DepthResult) -> str:
 
 def workers_reading(scene: Scene) -> str:
     """How long workers were held in the picture, how much of it for nobody, and the longest line."""
-    table = scene.stays.table
+    table = scene.timelines.table
     worked = table.filter(pl.col("begin").is_not_null() & pl.col("end").is_not_null())
     held = float(worked.select((pl.col("end") - pl.col("begin")).sum()).item())
     until = pl.min_horizontal("end", pl.max_horizontal("left", "begin"))
@@ -96,7 +96,7 @@ def workers_reading(scene: Scene) -> str:
     sums = table.group_by("backend").agg(wait=WAITED.sum()).sort("wait", "backend", descending=[True, False])
     backend, waited = sums.row(0)
     nobody = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
-    most = f"the most waiting was at {printable(backend or NOBODY, 60)}, {duration(waited)} in all"
+    most = f"the most waiting was at {printable(backend or NO_VALUE, 60)}, {duration(waited)} in all"
     served = f"{counted(len(table), 'request')} held workers for {duration(held)}{nobody}"
     return f"{served}; {most if waited > 0 else 'nobody waited'}."
 
@@ -105,7 +105,7 @@ def _drawn(scene: Scene) -> str:
     if scene.whole:
         return f"{counted(scene.requests, 'request')}, all that went to a backend."
     return (
-        f"{len(scene.stays.table):,} of {counted(scene.requests, 'request')}, those around the deepest queue, from "
+        f"{len(scene.timelines.table):,} of {counted(scene.requests, 'request')}, those around the deepest queue, from "
         f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; another window is chosen by since and until."
     )
 

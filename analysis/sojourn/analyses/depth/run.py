@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sojourn.analyses.depth.analysis import DepthResult, depth_of
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
 
@@ -29,5 +29,5 @@ def depth(
 
     Arguments and errors as of ``sojourn.blame``; ``where`` leaves the other requests out.
     """
-    taken = given(requests, spans=spans, since=since, until=until, where=where)
-    return depth_of(visits_of(taken, workers=workers))
+    source = requests_from(requests, spans=spans, since=since, until=until, where=where)
+    return depth_of(visits_of(source, workers=workers))

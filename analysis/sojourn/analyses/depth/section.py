@@ -14,7 +14,7 @@ from sojourn.model.formatting import counted, duration, milliseconds, percent, p
 from sojourn.model.one_worker import doubt
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
-from sojourn.timeline.classes import NOBODY
+from sojourn.timeline.classes import NO_VALUE
 
 MEASURES = (
     "Waiting: from the instant nginx turned to the backend to the app's start. In service: from there until the worker "
@@ -52,7 +52,7 @@ def sentence(found: DepthResult) -> str:
     )
     if found.peak is None or found.peak["waiting"] < 1:
         return text + "; nobody ever waited."
-    at, where = found.peak["at"], printable(found.peak["upstream"] or NOBODY, 60)
+    at, where = found.peak["at"], printable(found.peak["upstream"] or NO_VALUE, 60)
     return (
         f"{text}; the deepest queue was {counted(found.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
     )
@@ -80,7 +80,7 @@ def _tables(found: DepthResult) -> tuple[Table, ...]:
         ("backend", "workers", "busy", "waiting", "on arrival", "most", "mean wait (ms)"),
         tuple(
             (
-                row["upstream"] or NOBODY, f"{row['workers']}", percent(row["utilisation"]), f"{row['waiting']:.2f}",
+                row["upstream"] or NO_VALUE, f"{row['workers']}", percent(row["utilisation"]), f"{row['waiting']:.2f}",
                 f"{row['seen_waiting']:.2f}", f"{row['most_waiting']:,}", milliseconds(row["mean_wait"]),
             )
             for row in found.backends
@@ -146,7 +146,7 @@ def _notes(found: DepthResult) -> list[str]:
     for row in found.backends:
         time, arrivals = row["in_system"], row["seen_in_system"]
         if max(time, arrivals) > FEW and abs(time - arrivals) > UNLIKE * max(time, arrivals):
-            unlike.append((abs(time - arrivals), row["upstream"] or NOBODY, time, arrivals))
+            unlike.append((abs(time - arrivals), row["upstream"] or NO_VALUE, time, arrivals))
     if unlike:
         _, name, time, arrivals = max(unlike)
         how = "when it was deep (they come in bursts)" if arrivals > time else "when it was short (they come in turn)"
@@ -160,7 +160,7 @@ def _notes(found: DepthResult) -> list[str]:
             f"On average {found.overall['gone']:.2f} requests lay in queues that nginx or the client had given up on: "
             "they are not counted as waiting, but the app still takes them first."
         )
-    full = [row["upstream"] or NOBODY for row in found.backends if row["utilisation"] > BUSY]
+    full = [row["upstream"] or NO_VALUE for row in found.backends if row["utilisation"] > BUSY]
     if full:
         notes.append(f"As good as full over the whole time: {', '.join(full[:5])}.")
     if found.streamed > 0.05:

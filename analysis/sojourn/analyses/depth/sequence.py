@@ -24,11 +24,11 @@ def sequence_picture(rows: pl.LazyFrame) -> Picture:
     names = rows.collect_schema().names()
     found = visits(rows, columns=[name for name in READ if name in names], waits_unknown=True)
     scene = scene_of(found, SHOWN, one_backend=True)
-    at = f" at {printable(backend, 60)}" if (backend := scene.stays.table["backend"][0]) else ""
+    at = f" at {printable(backend, 60)}" if (backend := scene.timelines.table["backend"][0]) else ""
     which = (
         f"All requests{at} ({scene.requests:,})"
         if scene.whole
-        else f"{len(scene.stays.table):,} of {counted(scene.requests, 'request')}{at}, those around the deepest "
+        else f"{len(scene.timelines.table):,} of {counted(scene.requests, 'request')}{at}, those around the deepest "
         f"queue (another "
         "window is chosen by since and until)"
     )
@@ -44,7 +44,7 @@ def sequence_picture(rows: pl.LazyFrame) -> Picture:
 
 def reading(scene: Scene) -> str:
     """How many were served, and who of those that tell it waited longest."""
-    table = scene.stays.table.with_columns(wait=WAITED)
+    table = scene.timelines.table.with_columns(wait=WAITED)
     served = table.filter(pl.col("outcome") == SERVED).height
     gone = table.filter(pl.col("outcome") == GIVEN_UP).height
     were = "was" if served == 1 else "were"
@@ -62,4 +62,4 @@ def reading(scene: Scene) -> str:
 def _drawn(scene: Scene) -> Chart:
     from sojourn.analyses.depth.charts_sequence import sequence_chart  # noqa: PLC0415 - drawn for pages and files only
 
-    return sequence_chart(scene.stays.table)
+    return sequence_chart(scene.timelines.table)

@@ -25,7 +25,7 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT, Records
 from sojourn.model.result import Result
 from sojourn.sources.frame_measures import without_upgraded
-from sojourn.timeline.classes import NOBODY, checked_column
+from sojourn.timeline.classes import NO_VALUE, checked_column
 from sojourn.timeline.windows import EPOCH, Windows
 
 GIVEN_UP = (499, 504)
@@ -241,7 +241,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
         .collect(engine="streaming")
     )
     checked_column(table["group"], by)
-    return table.with_columns(pl.col("group").fill_null(NOBODY))  # fmt: skip
+    return table.with_columns(pl.col("group").fill_null(NO_VALUE))  # fmt: skip
 
 
 def _groups(table: pl.DataFrame) -> pl.DataFrame:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from sojourn.analyses.goodput.analysis import GoodputResult
 from sojourn.analyses.goodput.analysis import goodput as goodput_of_rows
 from sojourn.readers.inputs import Source, listed
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 
 
 def goodput(
@@ -39,11 +39,11 @@ def goodput(
         SojournError: a source cannot be read, or there is no such column.
     """
     columns = (by, "remote_addr", "method", "uri")
-    taken = given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
     logs = listed(app_log)
     if not logs:
-        return goodput_of_rows(taken.rows, by=by)
+        return goodput_of_rows(source.rows, by=by)
     from sojourn.readers.app_log import read_app_log  # noqa: PLC0415 - where there is one
 
     late, records = read_app_log(logs)
-    return replace(goodput_of_rows(taken.rows, by=by, app_log=late), app_log=records)
+    return replace(goodput_of_rows(source.rows, by=by, app_log=late), app_log=records)

@@ -10,5 +10,5 @@ QUESTION = Question(
     asks="How full are the kernel's queues before accept()?",
     needs="Linux, or a recording",
     example="docs/examples/kernel.jsonl.gz",
-    exports={"look": "run"},
+    exports={"kernel_queues": "run"},
 )

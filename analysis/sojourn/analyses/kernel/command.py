@@ -76,15 +76,15 @@ def kernel(
     ports, asked = _ports(port or []), _asked(backlog or [])
     if nginx is not None:
         asked = _asked_by_nginx(nginx) | asked
-    from sojourn.analyses.kernel.run import look  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.host.recording import told_to_stop  # noqa: PLC0415
 
     options: dict[str, Any] = {"ports": ports, "backlog": asked}
     if recordings:
-        result = look(recordings, **options)
+        result = kernel_queues(recordings, **options)
     else:
         with told_to_stop() as stop, doing(quiet) as say:
-            result = look(
+            result = kernel_queues(
                 raindrops=raindrops or (), period=period, seconds=0.0 if once else seconds, out=out, stop=stop,
                 on_step=say, **options,
             )  # fmt: skip

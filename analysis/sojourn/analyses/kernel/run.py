@@ -11,7 +11,7 @@ from sojourn.analyses.kernel.result import KernelResult
 from sojourn.readers.inputs import Source, listed
 
 
-def look(
+def kernel_queues(
     recordings: Sequence[Source] | Source = (),
     *,
     ports: Mapping[str, int] | None = None,
@@ -25,7 +25,7 @@ def look(
 ) -> KernelResult:
     """The queues before accept(), of this machine or of a recording: ``sojourn kernel``.
 
-    >>> result = sojourn.look("docs/examples/kernel.jsonl.gz")
+    >>> result = sojourn.kernel_queues("docs/examples/kernel.jsonl.gz")
     >>> result.samples
     62
 
@@ -47,15 +47,15 @@ def look(
 
     files = listed(recordings)
     if not files:
-        from sojourn.host.kernel_queues import Looker  # noqa: PLC0415
+        from sojourn.host.kernel_queues import KernelProbe  # noqa: PLC0415
         from sojourn.host.recording import looked, recorded  # noqa: PLC0415
         from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
 
         ended, asked, say = stop or threading.Event(), backlog or {}, on_step or (lambda _: None)
         if out is None:
             say("looking")
-            looker = Looker(ports, asked=asked, raindrops=raindrops)
-            looks = looked(looker, seconds=1.0 if seconds is None else seconds, period=period, stop=ended)
+            probe = KernelProbe(ports, asked=asked, raindrops=raindrops)
+            looks = looked(probe, seconds=1.0 if seconds is None else seconds, period=period, stop=ended)
             return kernel_of_samples(samples_of(looks), asked=backlog)
         say(f"recording to {out}" + ("" if seconds is not None else "; Ctrl-C ends it"))
         recorded(KernelSampler(out, ports, period, asked=asked, raindrops=raindrops), out, seconds=seconds, stop=ended)

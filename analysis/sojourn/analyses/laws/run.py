@@ -8,8 +8,8 @@ from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.laws.analysis import Laws
 from sojourn.analyses.laws.analysis import laws as laws_of_visits
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 from sojourn.timeline.visits_of import visits_of
 
@@ -34,6 +34,6 @@ def laws(
     Raises:
         SojournError: a source cannot be read, or no backend has enough requests.
     """
-    taken = given(requests, spans=spans, since=since, until=until, where=where)
-    audit = audit_of(taken) if taken.audited else None
-    return laws_of_visits(visits_of(taken, workers=workers), audit)
+    source = requests_from(requests, spans=spans, since=since, until=until, where=where)
+    audit = audit_of(source) if source.audited else None
+    return laws_of_visits(visits_of(source, workers=workers), audit)

@@ -8,14 +8,14 @@ from sojourn.analyses.audit.analysis import audit_of
 from sojourn.analyses.split.notes import notes
 from sojourn.analyses.split.result import SplitResult
 from sojourn.model.components import QUEUE_SOURCES
+from sojourn.model.coverage import Coverage
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.model.groups import GROUPS
-from sojourn.model.known import Known
 from sojourn.model.measures import GROUP_SHOWN, Measures, Row
 from sojourn.model.statistics import summary_of
 from sojourn.model.verdict import Verdict, queueing_share, verdict
-from sojourn.sources.opened import OpenedRequests
+from sojourn.sources.open_requests import OpenedRequests
 
 GROUP_LIMIT = 1_000  # rows of one grouping in the JSON, the busiest first
 
@@ -82,7 +82,7 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
 
 
 def _verdict(
-    means: dict[str, float], tail: dict[str, float], p99: float, overall: Row, known: Known, slo: float
+    means: dict[str, float], tail: dict[str, float], p99: float, overall: Row, known: Coverage, slo: float
 ) -> Verdict:
     requests, upgraded = overall["requests"], overall["upgraded"]
     if requests <= upgraded:

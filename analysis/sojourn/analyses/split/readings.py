@@ -16,7 +16,7 @@ from sojourn.model.figures import QUANTILES
 from sojourn.model.formatting import counted, duration, listed, percent, printable
 from sojourn.present.chart_parts import LINES
 from sojourn.present.palette import PARTS
-from sojourn.timeline.classes import NOBODY
+from sojourn.timeline.classes import NO_VALUE
 
 NAMES = {column: name for column, (name, _, _) in LINES.items()}
 NO_WAIT = "Nothing tells how long requests waited"
@@ -245,6 +245,6 @@ def _named(group: str, value: str) -> str:
     name = printable(value, 60)
     if group == THERE:
         return f"those that found {name} there"
-    if value == NOBODY:
+    if value == NO_VALUE:
         return f"requests without a known {group}"
     return name if group == "route" else f"{group} {name}"

@@ -16,7 +16,7 @@ from sojourn.model.formatting import iso, rounded
 from sojourn.model.result import Result
 from sojourn.model.verdict import Verdict
 from sojourn.present.files import written_whole
-from sojourn.sources.opened import OpenedRequests
+from sojourn.sources.open_requests import OpenedRequests
 
 if TYPE_CHECKING:
     from sojourn.analyses.wire.result import WireResult

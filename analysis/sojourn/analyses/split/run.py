@@ -14,8 +14,8 @@ from sojourn.model.frame import Records, Requests
 from sojourn.model.groups import DEFAULT_GROUPS
 from sojourn.model.verdict import SLO
 from sojourn.readers.inputs import Source, listed
-from sojourn.sources.opened import Instant, Where, of_requests
-from sojourn.sources.opening import RequestsLike, canonical, given, opened
+from sojourn.sources.open_requests import Instant, Where, of_requests
+from sojourn.sources.opening import RequestsLike, canonical, open_sources, requests_from
 from sojourn.sources.requests import Progress
 
 
@@ -63,7 +63,7 @@ def split(
         from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - loaded for captures only
 
         columns = (*columns, *READ)
-    with opened(
+    with open_sources(
         sources,
         spans=spans,
         columns=columns,
@@ -107,7 +107,7 @@ def split_requests(
     return split_of(of_requests(requests, since=since, until=until, where=where), by=by, slo=slo)
 
 
-def split_given(
+def split_from(
     requests: RequestsLike,
     *,
     columns: Sequence[str] = (),
@@ -117,10 +117,10 @@ def split_given(
     where: Where = None,
     by: Sequence[str] = DEFAULT_GROUPS,
 ) -> SplitResult:
-    """Return the split of requests in any form; a split is taken as it is, and a frame is split anew.
+    """Return the split of requests in any form; a split is used as it is, and a frame is split anew.
 
     Raises:
-        SojournError: as ``given``; or a part of a split is asked for.
+        SojournError: as ``requests_from``; or a part of a split is asked for.
     """
     if isinstance(requests, SplitResult):
         if listed(spans) or since is not None or until is not None or where:
@@ -130,5 +130,5 @@ def split_given(
         rows = canonical(requests.lazy())
         count = int(rows.select(pl.len()).collect().item())
         requests = Requests(rows, Records(read=count), names=("frame",))
-    taken = given(requests, columns=columns, spans=spans, since=since, until=until, where=where)
-    return split_of(taken, by=by, slo=SLO)
+    source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
+    return split_of(source, by=by, slo=SLO)

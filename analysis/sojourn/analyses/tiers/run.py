@@ -8,8 +8,8 @@ from sojourn.analyses.tiers.analysis import Tiers
 from sojourn.analyses.tiers.analysis import tiers as tiers_of_traces
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import Source, listed
-from sojourn.sources.opened import Instant
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant
+from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.sources.traces import Traces, read_traces
 
 
@@ -43,5 +43,5 @@ def tiers(
         )
         return tiers_of_traces(traces, service=service)
     traces = spans if isinstance(spans, Traces) else read_traces(listed(spans))
-    taken = given(log, columns=("trace_id", "span_id"), since=since, until=until)
-    return tiers_of_traces(traces, taken.rows, service=service)
+    source = requests_from(log, columns=("trace_id", "span_id"), since=since, until=until)
+    return tiers_of_traces(traces, source.rows, service=service)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ from sojourn.analyses.whatif.workload import Workload
 from sojourn.model.formatting import counted, printable
 from sojourn.model.one_worker import SLACK, most_at_once
 from sojourn.timeline.charge import accounts, services_of
-from sojourn.timeline.visits import TOLD
+from sojourn.timeline.visits import FROM_OPTION
 
 MANY = 0.01  # share of requests
 MUCH = 0.30  # share of the wait
@@ -57,13 +57,13 @@ def _several_at_once(workload: Workload) -> str:
             several = (
                 f"up to {at_once} requests were in service at once at {where}, which has {counted(count, 'worker')} "
             )
-            origin = "by --workers" if found.workers.source[code] == TOLD else "by its worker values"
+            origin = "by --workers" if found.workers.source[code] == FROM_OPTION else "by its worker values"
             if _by_durations(workload) > MOST:
                 return (
                     f"{several}{origin}; no stamp reached the app, so durations alone say when each service began, too "
                     "coarsely for a replay: have nginx stamp the requests (sojourn doctor prints the lines)"
                 )
-            if found.workers.source[code] == TOLD:
+            if found.workers.source[code] == FROM_OPTION:
                 return f"{several}{origin}"
             return (
                 f"{several}{origin}; an async or threaded app serves several in one worker: give "

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from sojourn.analyses.whatif.analysis import whatif as whatif_of_rows
 from sojourn.analyses.whatif.result import WhatIfResult
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant, Where
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant, Where
+from sojourn.sources.opening import RequestsLike, requests_from
 from sojourn.timeline.visits import WorkersLike
 
 Setting = Mapping[str, str | float]
@@ -54,7 +54,9 @@ def whatif(
         SojournError: a source cannot be read, or a variant is not to be understood.
     """
     listed = [variants] if isinstance(variants, Mapping) else list(variants)
-    taken = given(requests, columns=("remote_addr", "connection"), spans=spans, since=since, until=until, where=where)
+    source = requests_from(
+        requests, columns=("remote_addr", "connection"), spans=spans, since=since, until=until, where=where
+    )
     return whatif_of_rows(
-        taken.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed
+        source.rows, listed, workers=workers, closed_loop=closed_loop, rank=rank, force=force, seed=seed
     )

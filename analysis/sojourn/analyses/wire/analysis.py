@@ -60,7 +60,7 @@ def wire(
     """
     from sojourn.analyses.wire.tracker import track  # noqa: PLC0415
     from sojourn.analyses.wire.tracking.walk import walk  # noqa: PLC0415
-    from sojourn.model.compiled import is_kept  # noqa: PLC0415 - brings numba
+    from sojourn.model.compilation import is_kept  # noqa: PLC0415 - brings numba
     from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
 
     named = [checked_backend(name) for name in backends]

@@ -77,10 +77,10 @@ def pcap(
         sections = [section_of(result)]
         samples = kernel or _of_folders(captures, "kernel.jsonl")
         if samples:
-            from sojourn.analyses.kernel.run import look  # noqa: PLC0415
+            from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415
 
             say("reading samples of the kernel")
-            result = dataclasses.replace(result, kernel=look(samples))
+            result = dataclasses.replace(result, kernel=kernel_queues(samples))
             sections.append(section_of(result.kernel))
         if parquet is not None:
             result.write_parquet(parquet)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 
 Ints = npt.NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from sojourn.analyses.wire.log_join import READ as WIRE_COLUMNS
 from sojourn.analyses.wire.result import WireResult
 from sojourn.model.frame import Selection
 from sojourn.readers.inputs import Source
-from sojourn.sources.opened import Instant
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.open_requests import Instant
+from sojourn.sources.opening import RequestsLike, requests_from
 
 
 def wire(
@@ -44,7 +44,7 @@ def wire(
     from sojourn.analyses.wire.analysis import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
 
     window = Selection.of(since, until, None)
-    rows = None if log is None else given(log, columns=WIRE_COLUMNS, spans=spans).rows
+    rows = None if log is None else requests_from(log, columns=WIRE_COLUMNS, spans=spans).rows
     return wire_of_captures(
         captures,
         rows=rows,

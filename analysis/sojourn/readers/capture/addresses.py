@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 
 _FIRST_SLOTS = 1 << 10
 _EMPTY = -1

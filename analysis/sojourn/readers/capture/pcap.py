@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 from sojourn.model.formatting import counted
 from sojourn.readers.capture.packets import Bytes
 from sojourn.readers.capture.records import LARGEST_RECORD, Records, Space, Walked, number

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 from sojourn.model.formatting import counted
 from sojourn.readers.capture.packets import Bytes, Ints
 from sojourn.readers.capture.records import LARGEST_BLOCK, LARGEST_RECORD, Records, Space, Walked, number

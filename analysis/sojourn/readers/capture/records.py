@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 from sojourn.readers.capture.packets import Bytes, Ints
 from sojourn.readers.capture.verdicts import Codes
 

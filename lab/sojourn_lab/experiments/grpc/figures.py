@@ -77,7 +77,7 @@ def visits_of(
     Those that no server took are left out. Backends are the servers, by name, with `workers` threads each.
     """
     import polars as pl  # noqa: PLC0415
-    from sojourn.timeline.visits import TOLD, Visits, Workers  # noqa: PLC0415 - brings Polars
+    from sojourn.timeline.visits import FROM_OPTION, Visits, Workers  # noqa: PLC0415 - brings Polars
 
     names = tuple(calls)
     taken = {call.id: (number, call) for number, name in enumerate(names) for call in calls[name]}
@@ -100,7 +100,7 @@ def visits_of(
         pool=np.zeros(len(names), np.int32),
         pools=(", ".join(names),),
         workers=Workers(
-            np.full(len(names), workers, np.int64), (TOLD,) * len(names), np.full(len(names), workers, np.int64)
+            np.full(len(names), workers, np.int64), (FROM_OPTION,) * len(names), np.full(len(names), workers, np.int64)
         ),
         frame=pl.DataFrame({"route": ["/lab.Lab/Sleep"] * len(table)}),
     )

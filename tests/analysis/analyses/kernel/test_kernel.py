@@ -20,7 +20,7 @@ from sojourn.cli import app
 from sojourn.host import kernel_queues as look
 from sojourn.host import sock_diag
 from sojourn.host.counters import counters, settings, tcp_ext
-from sojourn.host.kernel_queues import Looker
+from sojourn.host.kernel_queues import KernelProbe
 from sojourn.host.raindrops import Asker, Endpoint, raindrops_of
 from sojourn.host.sample import COUNTERS, Listener, Raindrops, Sample
 from sojourn.host.samples import read_samples, samples_of
@@ -352,14 +352,14 @@ def test_where_netlink_is_refused_ss_is_asked_and_where_neither_answers_it_is_sa
     answers = {"-Htln": "LISTEN 3 511 0.0.0.0:80 0.0.0.0:*", "-Htn": "0 0 192.0.2.1:80 192.0.2.9:1"}
     monkeypatch.setattr(sock_diag.socket, "socket", refused)
     monkeypatch.setattr(look, "asked_ss", lambda *arguments: answers[arguments[0]])
-    seen = Looker({"web": 80}).look()
+    seen = KernelProbe({"web": 80}).sample()
     assert seen.sockets == [Listener("web", "0.0.0.0", 80, 3, 511, 1)]
     assert seen.unavailable == {
         "netlink": "sock_diag over netlink failed: [Errno 1] Operation not permitted; ss was asked instead"
     }
     monkeypatch.setattr(look, "asked_ss", sock_diag.asked_ss)
     monkeypatch.setattr(sock_diag.shutil, "which", lambda *_, **__: None)
-    assert Looker().look().unavailable["sockets"].endswith("not permitted; ss is not installed")
+    assert KernelProbe().sample().unavailable["sockets"].endswith("not permitted; ss is not installed")
 
 
 def test_an_answer_of_raindrops() -> None:
@@ -424,7 +424,7 @@ def test_what_comes_from_a_unix_socket(tmp_path: Path, answer: bytes, said: str 
 
         server = threading.Thread(target=serve)
         server.start()
-        found = Asker(f"http://unix:{tmp_path}/s").look(10.0)
+        found = Asker(f"http://unix:{tmp_path}/s").sample(10.0)
         server.join()
     if said is None:
         assert isinstance(found, Raindrops)
@@ -436,7 +436,7 @@ def test_what_comes_from_a_unix_socket(tmp_path: Path, answer: bytes, said: str 
 def test_nobody_at_the_endpoint_is_said() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
-        answer = Asker(f"http://127.0.0.1:{bound.getsockname()[1]}").look(5.0)
+        answer = Asker(f"http://127.0.0.1:{bound.getsockname()[1]}").sample(5.0)
     assert answer == "no answer: [Errno 111] Connection refused"
 
 

@@ -21,7 +21,7 @@ from sojourn.analyses.laws.charts import wait_against_utilisation
 from sojourn.analyses.laws.section import laws_section
 from sojourn.cli import app
 from sojourn.present.terminal import show
-from sojourn.timeline.visits import TOLD, Visits, Workers, visits
+from sojourn.timeline.visits import FROM_OPTION, Visits, Workers, visits
 from typer.testing import CliRunner
 
 MEAN = 0.1
@@ -38,7 +38,7 @@ def visits_of(arrival: Array, wait: Array, service: Array, workers: int, backend
     return Visits(
         datetime(2026, 1, 1, tzinfo=UTC), arrival, begun, begun, begun + service, backend, names,
         np.zeros(count, np.int32), (", ".join(names),),
-        Workers(np.full(count, workers, np.int64), (TOLD,) * count, np.zeros(count, np.int64)),
+        Workers(np.full(count, workers, np.int64), (FROM_OPTION,) * count, np.zeros(count, np.int64)),
         pl.DataFrame({"status": np.full(len(arrival), 200, np.int16)}),
     )  # fmt: skip
 

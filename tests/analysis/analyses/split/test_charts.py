@@ -280,7 +280,7 @@ def scene(shop: SplitResult) -> Scene:
 
 
 def test_a_scene_is_around_the_deepest_queue(scene: Scene) -> None:
-    table = scene.stays.table
+    table = scene.timelines.table
     assert len(table) == 300
     assert scene.requests == 3087
     assert not scene.whole
@@ -292,9 +292,9 @@ def test_a_scene_is_around_the_deepest_queue(scene: Scene) -> None:
 
 def test_a_scene_of_one_backend_has_only_its_requests(shop: SplitResult) -> None:
     one = scene_of(visits(shop.rows, columns=("header", "service")), 24, one_backend=True)
-    assert one.stays.table["backend"].unique().to_list() == ["10.0.0.2:8080"]
-    assert len(one.stays.table) == 24
-    chart = sequence_chart(one.stays.table).to_dict()
+    assert one.timelines.table["backend"].unique().to_list() == ["10.0.0.2:8080"]
+    assert len(one.timelines.table) == 24
+    chart = sequence_chart(one.timelines.table).to_dict()
     lanes = [row["lane"] for rows in chart["datasets"].values() for row in rows if row.get("what") == "waiting"]
     assert lanes
     assert all(1 < lane < 2 for lane in lanes)  # between nginx and the worker, however many wait
@@ -380,7 +380,7 @@ def test_a_scene_of_any_visits_can_be_laid_out(found: Visits, most: int, one_bac
         status=pl.when(pl.int_range(pl.len()) % 4 == 0).then(504).otherwise(200),
     )
     scene = scene_of(replace(found, frame=frame), most, one_backend=one_backend)
-    table = scene.stays.table
+    table = scene.timelines.table
     assert 1 <= len(table) <= most
     assert table["number"].is_sorted()
     assert table["number"].n_unique() == len(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sojourn.analyses.wire.tracking.heads import CR, LF
 from sojourn.analyses.wire.tracking.states import CHUNKED, HEAD, NOBODY, OPEN
-from sojourn.model.compiled import compiled_part
+from sojourn.model.compilation import compiled_part
 
 SIZE, SIZE_REST, DATA, TRAILER, TRAILER_REST = range(5)
 """Parts of a body in chunks (``chunk_part``): a chunk's size, the rest of that line, the chunk with its line end, the

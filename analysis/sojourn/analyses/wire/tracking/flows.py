@@ -7,7 +7,7 @@ import numpy as np
 
 from sojourn.analyses.wire.tracking.heads import copy
 from sojourn.analyses.wire.tracking.states import N_CONNECTIONS, NOBODY, NONE, UNDECIDED
-from sojourn.model.compiled import compiled, compiled_part
+from sojourn.model.compilation import compiled, compiled_part
 
 
 @compiled_part

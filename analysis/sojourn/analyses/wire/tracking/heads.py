@@ -21,7 +21,7 @@ from sojourn.analyses.wire.tracking.states import (
     QUEUEING_DELAY,
     REQUEST_ID,
 )
-from sojourn.model.compiled import compiled, compiled_part
+from sojourn.model.compilation import compiled, compiled_part
 
 HEAD_LIMIT = 1 << 16
 VALUE_LIMIT = 8 << 10

@@ -45,7 +45,7 @@ from sojourn.analyses.wire.tracking.turns import (
     note_answer,
     note_request,
 )
-from sojourn.model.compiled import compiled, compiled_part
+from sojourn.model.compilation import compiled, compiled_part
 
 # --- heads ----------------------------------------------------------------------------------------------------
 

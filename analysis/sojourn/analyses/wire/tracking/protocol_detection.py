@@ -27,7 +27,7 @@ from sojourn.analyses.wire.tracking.tls import (
     skip_records,
     take_records,
 )
-from sojourn.model.compiled import compiled_part
+from sojourn.model.compilation import compiled_part
 
 BASE = 1 << 32
 

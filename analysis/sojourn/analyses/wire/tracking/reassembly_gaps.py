@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from sojourn.analyses.wire.tracking.states import FREE_HOLE, N_HOLES, NOBODY
-from sojourn.model.compiled import compiled_part
+from sojourn.model.compilation import compiled_part
 
 LIMIT = 64
 """Holes that one direction keeps open; of more, the rest is given up."""

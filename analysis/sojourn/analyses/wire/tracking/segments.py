@@ -6,7 +6,7 @@ from __future__ import annotations
 from sojourn.analyses.wire.tracking.protocol_detection import fill_payload, miss_payload, take_payload
 from sojourn.analyses.wire.tracking.reassembly_gaps import close_holes, first_missing, open_hole
 from sojourn.analyses.wire.tracking.states import NOBODY, NONE, SEEN
-from sojourn.model.compiled import compiled_part
+from sojourn.model.compilation import compiled_part
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 BASE = 1 << 32

@@ -24,7 +24,7 @@ from sojourn.analyses.wire.tracking.turns import (
     note_answer,
     note_request,
 )
-from sojourn.model.compiled import compiled_part
+from sojourn.model.compilation import compiled_part
 
 HANDSHAKE, DATA = 22, 23
 CLIENT_HELLO, SERVER_HELLO = 1, 2

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from sojourn.analyses.wire.tracking.states import ANSWER_ALONE, N_EXCHANGES, NOBODY, NONE, TEXTS
-from sojourn.model.compiled import compiled_part
+from sojourn.model.compilation import compiled_part
 
 
 @compiled_part

@@ -9,7 +9,7 @@ from sojourn.analyses.wire.tracking.flows import new_connection, slot_of
 from sojourn.analyses.wire.tracking.heads import HEAD_LIMIT
 from sojourn.analyses.wire.tracking.segments import is_another, is_copy, remember, take_segment
 from sojourn.analyses.wire.tracking.states import N_CONNECTIONS, N_EXCHANGES, N_HEADS, N_HOLES, N_TEXTS, NOBODY
-from sojourn.model.compiled import compiled, compiled_part
+from sojourn.model.compilation import compiled, compiled_part
 
 
 @compiled_part

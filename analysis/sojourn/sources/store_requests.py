@@ -9,14 +9,14 @@ from typing import TextIO
 import polars as pl
 
 from sojourn.model.frame import COLUMNS, Requests, Selection
-from sojourn.sources.opened import OpenedRequests
+from sojourn.sources.open_requests import OpenedRequests
 from sojourn.sources.rows import split_rows
 from sojourn.sources.store_measures import StoreMeasures
 from sojourn.sources.store_rows import read_store, stored_records
 
 
 @contextmanager
-def opened_store(dsn: str, selection: Selection, *, rejects_to: TextIO | None = None) -> Iterator[OpenedRequests]:
+def open_store(dsn: str, selection: Selection, *, rejects_to: TextIO | None = None) -> Iterator[OpenedRequests]:
     """Open the selected requests of a store; their ``rows`` are fetched when they are first used.
 
     One connection serves every question asked inside the block.

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from sojourn.model.compiled import compiled
+from sojourn.model.compilation import compiled
 from sojourn.queueing.records import (
     ADAPTIVE_LIFO,
     CODEL,

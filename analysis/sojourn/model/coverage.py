@@ -51,7 +51,7 @@ COUNTS = tuple(field.name for field in fields(Counts))[1:]
 
 
 @dataclass(frozen=True)
-class Known:
+class Coverage:
     """What is known of all requests, upgraded connections left out; counts as in ``Counts``."""
 
     backends: tuple[Counts, ...]
@@ -97,6 +97,6 @@ class Known:
         return {name: getattr(self.total, name) for name in COUNTS}
 
 
-def known_of(rows: Iterable[dict[str, object]]) -> Known:
+def coverage_of(rows: Iterable[dict[str, object]]) -> Coverage:
     """Known, from one row a backend: ``upstream`` and the other fields of ``Counts``."""
-    return Known(tuple(Counts(**row) for row in rows))  # type: ignore[arg-type]
+    return Coverage(tuple(Counts(**row) for row in rows))  # type: ignore[arg-type]

@@ -1,15 +1,15 @@
-"""``sojourn.model.known`` of split rows: apart from it, because Polars takes its time to load."""
+"""``sojourn.model.coverage`` of split rows: apart from it, because Polars takes its time to load."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from sojourn.model.known import Known, known_of
+from sojourn.model.coverage import Coverage, coverage_of
 
 # Requests by what is known of them; of a frame as ``split_rows`` makes it. store/sql/backends.sql has the same.
 _BOTH = pl.col("queue").is_not_null() & pl.col("service_time").is_not_null()
 _UNANSWERED = pl.col("proxied") & ~pl.col("answered") & pl.col("queue").is_null()
-KNOWN_COUNTS = {
+COVERAGE_COUNTS = {
     "not_proxied": ~pl.col("proxied"),
     "answered": pl.col("answered"),
     "by_stamp": pl.col("answered") & _BOTH & pl.col("queue_source").is_in(["stamp", "span"]),
@@ -20,10 +20,10 @@ KNOWN_COUNTS = {
     "failed": _UNANSWERED & ~pl.col("status").is_in([499, 504]),
     "impossible": pl.col("impossible"),
 }
-KNOWN_COLUMNS = ("upstream", "status", "proxied", "answered", "queue", "service_time", "queue_source", "impossible")
+COVERAGE_COLUMNS = ("upstream", "status", "proxied", "answered", "queue", "service_time", "queue_source", "impossible")
 
 
-def known_of_frame(rows: pl.LazyFrame) -> Known:
-    """Known, from split rows without upgraded connections; they need ``KNOWN_COLUMNS``."""
-    counts = [value.fill_null(False).sum().alias(name) for name, value in KNOWN_COUNTS.items()]
-    return known_of(rows.group_by("upstream").agg(counts).sort("upstream").collect(engine="streaming").to_dicts())
+def coverage_of_frame(rows: pl.LazyFrame) -> Coverage:
+    """Known, from split rows without upgraded connections; they need ``COVERAGE_COLUMNS``."""
+    counts = [value.fill_null(False).sum().alias(name) for name, value in COVERAGE_COUNTS.items()]
+    return coverage_of(rows.group_by("upstream").agg(counts).sort("upstream").collect(engine="streaming").to_dicts())

@@ -16,7 +16,7 @@ from sojourn.readers.blocks import Reject, parsed_blocks
 from sojourn.readers.inputs import LogInput, opened_inputs
 from sojourn.store.client import Store, plainly
 from sojourn.store.listen_rows import LISTEN_SCHEMA, listen_rows
-from sojourn.store.loaded import Loaded, Source
+from sojourn.store.load_result import Loaded, Source
 from sojourn.store.log_rows import MACROS, request_rows, rows_query
 from sojourn.store.span_rows import SPAN_SCHEMA, span_rows
 

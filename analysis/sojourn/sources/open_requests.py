@@ -72,7 +72,7 @@ class OpenedRequests:
 def of_requests(
     requests: Requests, *, since: Instant = None, until: Instant = None, where: Where = None
 ) -> OpenedRequests:
-    """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``opened``."""
+    """Compute the components of requests already read; ``since``, ``until`` and ``where`` as of ``open_sources``."""
     rows, offsets = split_rows(Selection.of(since, until, where).of_rows(requests.rows), requests.spans)
     folder, count = None, None
     if requests.spool is None:
