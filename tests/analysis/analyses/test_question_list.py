@@ -34,7 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sojourn.model.result import Result
-from sojourn.sources.opening import RequestsLike, given
+from sojourn.sources.opening import RequestsLike, requests_from
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +50,7 @@ class Uploads(Result):
 
 def uploads(requests: RequestsLike) -> Uploads:
     """Sum the time that nginx took to read requests from clients."""
-    return Uploads(float(given(requests).rows.collect()["upload"].sum()))
+    return Uploads(float(requests_from(requests).rows.collect()["upload"].sum()))
 ''',
     "section.py": """
 from __future__ import annotations
