@@ -51,12 +51,12 @@ def breaks_at(p: float, limit: float) -> float:
 def served_by(arrivals: FLOAT, services: FLOAT, workers: int) -> FLOAT:
     """Response times, first come first served."""
     free = [0.0] * workers
-    found = []
+    matches = []
     for arrival, service in zip(arrivals, services, strict=True):
         end = max(arrival, heapq.heappop(free)) + service
         heapq.heappush(free, end)
-        found.append(end - arrival)
-    return np.array(found)
+        matches.append(end - arrival)
+    return np.array(matches)
 
 
 def closed_loop(clients: list[int], workers: int, *, seconds: float, mean: float, turn: float = 0.001) -> pl.LazyFrame:

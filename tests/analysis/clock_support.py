@@ -48,13 +48,13 @@ def requests_through(
         free = begun + worked
         header = free + one_way * rng.uniform(0.5, 1.5)
         stamp = _cut(now, tick)
-        taken = f"{_cut(header, tick) - stamp:.6f}"
+        used = f"{_cut(header, tick) - stamp:.6f}"
         yield Seen(
             {
                 "time": f"{EPOCH + _cut(header, tick):.6f}", "request_id": f"{proxy}-{upstream}-{number}",
-                "request_time": taken, "status": "200", "request_start": f"{EPOCH + stamp:.6f}", "uri": "/",
+                "request_time": used, "status": "200", "request_start": f"{EPOCH + stamp:.6f}", "uri": "/",
                 "upstream_addr": upstream, "upstream_status": "200", "upstream_connect_time": "0.000",
-                "upstream_header_time": taken, "upstream_response_time": taken, "proxy": proxy, "worker": "1",
+                "upstream_header_time": used, "upstream_response_time": used, "proxy": proxy, "worker": "1",
                 "queueing_delay": f"{begun + skew(begun) - stamp:.6f}", "service_time": f"{worked:.6f}",
                 "connection": str(number),
             },

@@ -30,9 +30,9 @@ def drawn(*rows: tuple[float, float | None, float | None, float, str], backend: 
 THREE = drawn((0.0, 0.0, 45.0, 45.0, SERVED), (5.0, 45.0, 90.0, 65.0, GIVEN_UP), (6.0, None, None, 45.0, TURNED_AWAY))
 
 
-def scene(stays: pl.DataFrame = THREE, name: str = "one worker", *, later: float = 0.0, **more: object) -> Scene:
+def scene(table: pl.DataFrame = THREE, name: str = "one worker", *, later: float = 0.0, **more: object) -> Scene:
     """A scene that begins ``later`` seconds after ``FIRST``."""
-    return scene_of(name, stays, first=FIRST + timedelta(seconds=later), **more)  # type: ignore[arg-type]
+    return scene_of(name, table, first=FIRST + timedelta(seconds=later), **more)  # type: ignore[arg-type]
 
 
 def film(*scenes: Scene, title: str = "Three", **more: object) -> Film:
@@ -42,11 +42,11 @@ def film(*scenes: Scene, title: str = "Three", **more: object) -> Film:
 
 def crowd(count: int = 2_500, *, workers: int = 4, seed: int = 1, backends: int = 1) -> pl.DataFrame:
     """A first-in-first-out queue that is overloaded in its middle third; some give up after 3 s, still worked on."""
-    made = np.random.default_rng(seed)
-    gaps = made.exponential(0.05, count)
+    generator = np.random.default_rng(seed)
+    gaps = generator.exponential(0.05, count)
     gaps[count // 3 : 2 * count // 3] /= 2.2
     arrival = np.cumsum(gaps) - gaps[0]
-    service = made.exponential(0.18, count)
+    service = generator.exponential(0.18, count)
     free = np.zeros((backends, workers))
     rows = []
     for k in range(count):
@@ -70,15 +70,15 @@ def log_of(
     lines = []
     for start, wait, work, patience in requests:
         late = wait + work > patience
-        taken = patience if late else wait + work
+        used = patience if late else wait + work
         record = {
-            "time": f"{FIRST.timestamp() + start + taken:.3f}", "request_time": f"{taken:.3f}",
+            "time": f"{FIRST.timestamp() + start + used:.3f}", "request_time": f"{used:.3f}",
             "request_start": f"{FIRST.timestamp() + start:.3f}", "status": "504" if late else "200", "route": "/r",
             "service": service, "upstream_addr": backend, "upstream_status": "504" if late else "200",
-            "upstream_connect_time": "0.000", "upstream_header_time": "-" if late else f"{taken:.3f}",
-            "upstream_response_time": f"{taken:.3f}",
+            "upstream_connect_time": "0.000", "upstream_header_time": "-" if late else f"{used:.3f}",
+            "upstream_response_time": f"{used:.3f}",
         }  # fmt: skip
-        told = {} if late else {"queueing_delay": f"{wait:.6f}", "service_time": f"{work:.6f}", "worker": "1"}
-        lines.append(json.dumps(record | told) + "\n")
+        values = {} if late else {"queueing_delay": f"{wait:.6f}", "service_time": f"{work:.6f}", "worker": "1"}
+        lines.append(json.dumps(record | values) + "\n")
     path.write_text("".join(lines))
     return path

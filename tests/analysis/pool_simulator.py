@@ -148,11 +148,11 @@ class PoolTruth:
 
     def wasted(self) -> dict[str, float]:
         """Route -> seconds of workers held by requests that had been given up on."""
-        found: dict[str, float] = defaultdict(float)
+        result: dict[str, float] = defaultdict(float)
         for r in self.requests:
             if r.status in (499, 504):
-                found[r.route] += r.free - r.begun
-        return dict(found)
+                result[r.route] += r.free - r.begun
+        return dict(result)
 
 
 def simulated_pool(settings: PoolSettings = PoolSettings()) -> tuple[list[dict[str, str]], PoolTruth]:
@@ -173,8 +173,8 @@ def as_lines(records: Sequence[Mapping[str, object]]) -> list[bytes]:
 
 def span_lines(truth: PoolTruth, *, every: bool = False) -> list[bytes]:
     """OTLP/JSON lines of the app: of requests given up on and of those that streamed on, or of every request."""
-    told = [r for r in truth.requests if every or r.status in (499, 504) or r.stream > 0]
-    return as_lines([_span(r, truth.settings) for r in sorted(told, key=lambda r: (r.free, r.number))])
+    reported = [r for r in truth.requests if every or r.status in (499, 504) or r.stream > 0]
+    return as_lines([_span(r, truth.settings) for r in sorted(reported, key=lambda r: (r.free, r.number))])
 
 
 def late_log(truth: PoolTruth) -> list[bytes]:

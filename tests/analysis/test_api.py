@@ -131,8 +131,8 @@ def test_what_cannot_be_is_said_in_a_sentence(shop: sojourn.SplitResult) -> None
 
 
 def test_compare_takes_two_splits_or_one_and_an_instant(shop: sojourn.SplitResult) -> None:
-    found = sojourn.compare(shop, SHOP)
-    assert (found.names, found.a) == (("A", "B"), shop)
+    result = sojourn.compare(shop, SHOP)
+    assert (result.names, result.a) == (("A", "B"), shop)
     divided = sojourn.compare(SHOP, at=1767225660.0)
     assert divided.a.requests + divided.b.requests == shop.requests
 
@@ -207,11 +207,11 @@ def test_a_hostile_log_is_text_in_a_notebook(tmp_path: Path) -> None:
         )
     )  # fmt: skip
     result = sojourn.split(log)
-    for found in (result, sojourn.blame(result)):
-        outline = Outline(found._repr_html_())
+    for outcome in (result, sojourn.blame(result)):
+        outline = Outline(outcome._repr_html_())
         assert "script" not in outline.seen
         assert "<script>" in outline.text
-        assert "\x1b" not in found._repr_html_() + repr(found)
+        assert "\x1b" not in outcome._repr_html_() + repr(outcome)
 
 
 def test_the_report_holds_what_the_command_line_puts_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,8 +279,8 @@ def test_a_program_of_the_users_is_checked_against_the_types(tmp_path: Path) -> 
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", "program.py"],
         capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120,
     )  # fmt: skip
-    told = re.findall(r'Revealed type is "(?:builtins\.)?(\S+)"', done.stdout)
-    assert [each.rpartition(".")[2] for each in told] == ["SplitResult", "DataFrame", "Capacity", "str"], done.stdout
+    matches = re.findall(r'Revealed type is "(?:builtins\.)?(\S+)"', done.stdout)
+    assert [each.rpartition(".")[2] for each in matches] == ["SplitResult", "DataFrame", "Capacity", "str"], done.stdout
     assert re.findall(r"error: .*\[(.*)\]", done.stdout) == ["arg-type"], done.stdout
 
 

@@ -164,14 +164,14 @@ def span(
     return {
         "traceId": trace, "spanId": name, "parentSpanId": parent, "kind": kind, "name": "work",
         "startTimeUnixNano": str(nanoseconds(begin)), "endTimeUnixNano": str(nanoseconds(end)),
-        "attributes": [{"key": key, "value": value(given)} for key, given in attributes.items()],
+        "attributes": [{"key": key, "value": value(arguments)} for key, arguments in attributes.items()],
     }  # fmt: skip
 
 
-def value(given: object) -> dict[str, Any]:
-    if isinstance(given, list):
-        return {"arrayValue": {"values": [value(one) for one in given]}}
-    return {"doubleValue": given} if isinstance(given, float) else {"stringValue": given}
+def value(arguments: object) -> dict[str, Any]:
+    if isinstance(arguments, list):
+        return {"arrayValue": {"values": [value(one) for one in arguments]}}
+    return {"doubleValue": arguments} if isinstance(arguments, float) else {"stringValue": arguments}
 
 
 def nanoseconds(seconds: float) -> int:
@@ -184,5 +184,5 @@ def export(service: str, spans: list[dict[str, Any]], instance: str = "") -> dic
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]}
 
 
-def as_lines(found: Iterator[dict[str, Any]]) -> bytes:
-    return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in found)
+def as_lines(result: Iterator[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in result)

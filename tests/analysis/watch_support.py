@@ -25,13 +25,13 @@ def record(end: float, queue: float = 0.0, service: float = 0.01, **fields: str)
     response = queue + service + 0.001
     start = end - response
     app = {"queueing_delay": f"{queue:.6f}", "service_time": f"{service:.6f}", "worker": "1"}
-    told = {
+    values = {
         "time": f"{end:.3f}", "request_time": f"{response:.3f}", "request_start": f"{start:.3f}", "status": "200",
         "route": "/", "uri": "/", "service": "shop", "proxy": "edge", "upstream_addr": "10.0.0.1:80",
         "upstream_connect_time": "0.000", "upstream_header_time": f"{response:.3f}",
         "upstream_response_time": f"{response:.3f}", **app, **fields,
     }  # fmt: skip
-    return json.dumps(told).encode() + b"\n"
+    return json.dumps(values).encode() + b"\n"
 
 
 def given_up(end: float, response: float, status: str = "504", **fields: str) -> bytes:

@@ -47,10 +47,10 @@ def opened(
         if message.type == "error":
             complaints.append(f"console {message.type}: {message.text}")
 
-    def request(asked: Request) -> None:
+    def request(request: Request) -> None:
         # A document within the page is no request: it leaves nothing.
-        if asked.url.split("#")[0] != path.as_uri() and not asked.url.startswith(("data:", "blob:")):
-            complaints.append(f"a request left: {asked.url[:200]}")
+        if request.url.split("#")[0] != path.as_uri() and not request.url.startswith(("data:", "blob:")):
+            complaints.append(f"a request left: {request.url[:200]}")
 
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **more)
     try:

@@ -37,16 +37,16 @@ def page(request: pytest.FixtureRequest, browser: Browser, commands: dict[str, S
     done = ran(*commands[request.param])
     assert done.code == 0, done.err
     dialogs: list[str] = []
-    with opened(browser, pages / PAGES[request.param], width=800) as made:
-        made.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        made.reload()
+    with opened(browser, pages / PAGES[request.param], width=800) as produced:
+        produced.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+        produced.reload()
         ready = (
             "!document.getElementById('bar').hidden"
             if request.param == "movie"
             else "'ready' in document.documentElement.dataset"
         )
-        eventually(made, ready, seconds=90)
-        yield made
+        eventually(produced, ready, seconds=90)
+        yield produced
     assert dialogs == []
 
 

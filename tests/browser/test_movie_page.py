@@ -69,8 +69,8 @@ def until(page: Page, condition: str) -> None:
 def drawn(page: Page, number: int = 0, canvas: str = ".queue") -> dict[str, int]:
     """Pixels of each kind on a scene's canvas."""
     names = {"waiting": QUEUEING, "working": SERVICE, "nobody": OTHER}
-    found = page.locator(canvas).nth(number).evaluate(PIXELS, [list(rgb(each)) for each in names.values()])
-    return dict(zip(names, found, strict=True))
+    element = page.locator(canvas).nth(number).evaluate(PIXELS, [list(rgb(each)) for each in names.values()])
+    return dict(zip(names, element, strict=True))
 
 
 def test_play_moves_the_clock_and_pause_stops_it(open_page: OpenPage, three: Path) -> None:
@@ -149,9 +149,9 @@ def test_the_line_of_depth_can_be_scrubbed(open_page: OpenPage, three: Path) -> 
 
 def test_keys(open_page: OpenPage, three: Path) -> None:
     page = open_page(three)
-    for key, found in (("ArrowRight", 0.9), ("Shift+ArrowRight", 9.9), ("ArrowLeft", 9.0), ("End", 90), ("Home", 0)):
+    for key, result in (("ArrowRight", 0.9), ("Shift+ArrowRight", 9.9), ("ArrowLeft", 9.0), ("End", 90), ("Home", 0)):
         page.keyboard.press(key)
-        assert now(page) == pytest.approx(found), key
+        assert now(page) == pytest.approx(result), key
     page.locator("#at").focus()
     page.keyboard.press("ArrowRight")
     assert now(page) == pytest.approx(0.9)  # once, by the page or by the slider
@@ -215,8 +215,8 @@ def test_both_themes_and_no_barrier(open_page: OpenPage, three: Path, scheme: st
     page.keyboard.press("Shift+ArrowRight")
     panel = page.locator(".queue").first.evaluate(PIXELS, [list(rgb(theme.panel))])
     assert panel[0] > 1_000
-    found = Axe().run(page)
-    assert not found.response["violations"], found.generate_report()
+    result = Axe().run(page)
+    assert not result.response["violations"], result.generate_report()
 
 
 def test_the_theme_changes_while_the_page_is_open(open_page: OpenPage, three: Path) -> None:

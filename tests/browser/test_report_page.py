@@ -188,6 +188,6 @@ def test_axe_finds_no_barrier(name: str, rules: list[str] | None, request: pytes
     # axe has a tenth of the work.
     assert page.locator('.chart[role="img"][aria-label] > :not([aria-hidden="true"])').count() == 0
     page.evaluate("for (const each of document.querySelectorAll('.chart > div')) each.replaceChildren()")
-    found = Axe().run(page, options=options).response["violations"]
-    grave = [each for each in found if each["impact"] in ("serious", "critical")]
+    result = Axe().run(page, options=options).response["violations"]
+    grave = [each for each in result if each["impact"] in ("serious", "critical")]
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in grave] == []

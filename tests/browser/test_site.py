@@ -43,9 +43,11 @@ def opened(browser: Browser, site: Path, page: str, *, scheme: str = "light") ->
     context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
     try:
         tab = context.new_page()
-        tab.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        tab.on(
+            "console", lambda output: complaints.append(output.text) if output.type in ("error", "warning") else None
+        )
         tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda asked: None if _inside(asked.url, site) else complaints.append(asked.url))
+        tab.on("request", lambda requested: None if _inside(requested.url, site) else complaints.append(requested.url))
         tab.goto((site / page).as_uri())
         yield tab
     finally:
@@ -68,8 +70,8 @@ def test_every_page_of_the_documents_is_on_it(site: Path) -> None:
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
-        for found in LOADED.findall(page.read_text(encoding="utf-8")):
-            address = unquote(found[0] or found[1]).partition("?")[0]
+        for result in LOADED.findall(page.read_text(encoding="utf-8")):
+            address = unquote(result[0] or result[1]).partition("?")[0]
             assert not re.match(r"[a-z]+:|//", address) or address.startswith("data:"), f"{page}: {address}"
             assert address.startswith("data:") or (page.parent / address).resolve().exists(), f"{page}: {address}"
     for style in (site / "_static").rglob("*.css"):

@@ -41,9 +41,9 @@ def finished(observed: Any, exporter: InMemorySpanExporter) -> Callable[[], tupl
     """The finished spans, checked for number: one with telemetry, none without."""
 
     def spans() -> tuple[ReadableSpan, ...]:
-        found = exporter.get_finished_spans()
-        assert len(found) == (1 if observed else 0)
-        return found
+        spans = exporter.get_finished_spans()
+        assert len(spans) == (1 if observed else 0)
+        return spans
 
     return spans
 

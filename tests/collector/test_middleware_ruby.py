@@ -52,11 +52,11 @@ def checked() -> Any:
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case["name"] for case in CASES])
 def test_table(checked: Any, index: int) -> None:
-    case, found = CASES[index], checked["table"][index]
-    assert found["read"] == case.get("start_us", case.get("reason"))
+    case, result = CASES[index], checked["table"][index]
+    assert result["read"] == case.get("start_us", case.get("reason"))
     delay = f"{(NOW_US - case['start_us']) / 1e6:.6f}" if "start_us" in case else None
-    assert found["headers"].get("X-Queueing-Delay") == delay
-    assert found["headers"]["X-Service-Time"] == "1.250000"
+    assert result["headers"].get("X-Queueing-Delay") == delay
+    assert result["headers"]["X-Service-Time"] == "1.250000"
 
 
 def test_bodies_are_the_same_objects(checked: Any) -> None:

@@ -48,15 +48,15 @@ def spans_so_far(path: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 def spans_of(text: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Every span of whole lines with its resource's attributes."""
-    found = []
+    matches = []
     for line in text.splitlines():
         request = json.loads(line)
         assert set(request) == {"resourceSpans"}
         for resource in request["resourceSpans"]:
             for scope in resource["scopeSpans"]:
                 assert scope["scope"]["name"] == "sojourn_middleware"
-                found += [(span, attributes_of(resource["resource"])) for span in scope["spans"]]
-    return found
+                matches += [(span, attributes_of(resource["resource"])) for span in scope["spans"]]
+    return matches
 
 
 def by_request_id(path: Path) -> dict[str, dict[str, Any]]:

@@ -39,8 +39,8 @@ def test_table_is_large_and_consistent() -> None:
 @each_case
 def test_reader(case: dict[str, Any]) -> None:
     values = [[value for name, value in case["headers"] if name.lower() == wanted.lower()] for wanted in STAMP_HEADERS]
-    found = StampReader(**limits_of(case)).read(values, NOW_US)
-    assert found == Stamp(case.get("start_us"), case.get("reason"))
+    result = StampReader(**limits_of(case)).read(values, NOW_US)
+    assert result == Stamp(case.get("start_us"), case.get("reason"))
 
 
 @each_case
@@ -111,20 +111,20 @@ NUMBERS = st.from_regex(r"\A(t=)?[1-9][0-9]{7,20}(\.[0-9]{1,11})?\Z")
 
 @given(st.one_of(st.text(max_size=60), LIKELY, NUMBERS))
 def test_parser_never_raises_and_accepts_only_what_the_rules_say(value: str) -> None:
-    found = parse_stamp(value)
+    result = parse_stamp(value)
     stripped = value.strip(" \t")
     accepted = re.fullmatch(
         r"(?:t=)?(?:[1-9][0-9]{9}(?:\.[0-9]{1,9})?|[1-9][0-9]{12}(?:\.[0-9]{1,6})?|[1-9][0-9]{15}|[1-9][0-9]{18})",
         stripped,
     )
     if accepted:
-        assert isinstance(found, int)
+        assert isinstance(result, int)
         # Whatever the unit, a microsecond count of this era has sixteen digits.
-        assert len(str(found)) == 16
+        assert len(str(result)) == 16
     else:
-        assert found in REASONS[:4]
-        assert (found == "missing") == (stripped == "")
-        assert (found == "list") == ("," in stripped)
+        assert result in REASONS[:4]
+        assert (result == "missing") == (stripped == "")
+        assert (result == "list") == ("," in stripped)
 
 
 @given(st.integers(min_value=10**15, max_value=10**16 - 1))

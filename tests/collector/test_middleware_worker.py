@@ -56,16 +56,16 @@ def name_in_a_forked_child() -> tuple[int, str]:
 
 def test_a_forked_child_counts_anew() -> None:
     worker_name(True)  # this thread holds a number, so the one that forks has another than 1
-    found: list[tuple[int, str]] = []
+    result: list[tuple[int, str]] = []
     forks: list[str] = []
 
     def fork() -> None:
         forks.append(worker_name(True))
-        found.append(name_in_a_forked_child())
+        result.append(name_in_a_forked_child())
 
     thread = threading.Thread(target=fork)
     thread.start()
     thread.join(10)
-    ((child, name),) = found
+    ((child, name),) = result
     assert forks != [f"{os.getpid()}.1"]
     assert name == f"{child}.1"

@@ -221,18 +221,18 @@ def test_a_files_class_and_its_close_survive(wsgi: Any, finished: Any, exporter:
 
 def test_a_wrapper_that_is_a_function_gets_its_own_object_back(wsgi: Any) -> None:
     """As uWSGI has it: it recognises the very object it made."""
-    made: list[Any] = []
+    produced: list[Any] = []
 
     def file_wrapper(file: Any, size: int = 8192) -> Any:
-        made.append(iter(lambda: file.read(size), b""))
-        return made[-1]
+        produced.append(iter(lambda: file.read(size), b""))
+        return produced[-1]
 
     def app(environ: Any, start_response: Any) -> Any:
         start_response("200 OK", [])
         return environ["wsgi.file_wrapper"](io.BytesIO(b"content"), 3)
 
     environ = environ_of(STAMPED, **{"wsgi.file_wrapper": file_wrapper})
-    assert wsgi(app)(environ, lambda *args: None) is made[0]
+    assert wsgi(app)(environ, lambda *args: None) is produced[0]
 
 
 def test_both_sides_pass_the_standards_validator(wsgi: Any) -> None:

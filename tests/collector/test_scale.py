@@ -77,13 +77,13 @@ def test_an_offset_is_committed_after_the_store_said_yes() -> None:
 
 
 def test_every_input_exists_and_every_output_is_taken() -> None:
-    made = {f"{name}" for kind in ("sources", "transforms") for name in AGGREGATOR[kind]}
-    made |= {f"{name}.dropped" for name, each in AGGREGATOR["transforms"].items() if each["type"] == "remap"}
+    values = {f"{name}" for kind in ("sources", "transforms") for name in AGGREGATOR[kind]}
+    values |= {f"{name}.dropped" for name, each in AGGREGATOR["transforms"].items() if each["type"] == "remap"}
     routes = {route["name"] for route in AGGREGATOR["transforms"]["by_topic"]["routes"]}
-    made |= {f"by_topic.{route}" for route in routes | {"_unmatched"}}
-    taken = {i for kind in ("transforms", "sinks") for each in AGGREGATOR[kind].values() for i in each["inputs"]}
-    assert taken <= made
-    assert made - taken == {"by_topic"}
+    values |= {f"by_topic.{route}" for route in routes | {"_unmatched"}}
+    by_name = {i for kind in ("transforms", "sinks") for each in AGGREGATOR[kind].values() for i in each["inputs"]}
+    assert by_name <= values
+    assert values - by_name == {"by_topic"}
 
 
 def test_vector_accepts_the_aggregator(tmp_path: Path) -> None:

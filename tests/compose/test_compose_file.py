@@ -115,8 +115,8 @@ def test_the_secrets_are_where_the_script_leaves_them() -> None:
         for key, value in service.get("environment", {}).items()
         if key.endswith("_FILE")
     }
-    made = set(re.findall(r"^secret (\w+) ", prepare, re.MULTILINE)) | {"clickhouse_admin"}
-    assert wanted <= made, wanted - made
+    produced = set(re.findall(r"^secret (\w+) ", prepare, re.MULTILINE)) | {"clickhouse_admin"}
+    assert wanted <= produced, wanted - produced
     for volume in ("/clickhouse-users", "/logs", "/vector", "/runs", "/captures"):
         assert volume in prepare
         assert any(volume in mount for mount in SERVICES["prepare"]["volumes"])

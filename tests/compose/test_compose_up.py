@@ -134,11 +134,11 @@ def test_what_compose_measures_is_the_law_and_what_the_process_runtime_measures(
     assert result.audit.identity_max_error < 1e-9
     assert result.audit.app_known == 1.0
     rows: dict[str, dict[str, Any]] = {row["service"]: row for row in result.by["service"]}  # type: ignore[misc]
-    here = {users: rows[client["case"]] for users, client in of.items()}
+    values = {users: rows[client["case"]] for users, client in of.items()}
     for users, client in of.items():
-        assert here[users]["requests"] == client["offered"]
-        law = users / client["achieved_rate"] - here[users]["service_time"]["mean"]
-        assert here[users]["queueing_delay"]["mean"] == pytest.approx(law, rel=0.1, abs=0.01)
+        assert values[users]["requests"] == client["offered"]
+        law = users / client["achieved_rate"] - values[users]["service_time"]["mean"]
+        assert values[users]["queueing_delay"]["mean"] == pytest.approx(law, rel=0.1, abs=0.01)
 
     run = measured(stack, ["lab", "run", "benchmark", "--duration", "4", "--json", "--once"])
     assert len(run["cases"]) == 6
@@ -148,8 +148,8 @@ def test_what_compose_measures_is_the_law_and_what_the_process_runtime_measures(
         pytest.skip("the machine is too busy to compare the two runtimes: every run called itself void")
     processes = {case["name"]: case["split"]["components"]["queueing_delay"]["mean"] for case in run["cases"]}
     for users, law in ((4, 0.1), (8, 0.3)):
-        assert here[users]["queueing_delay"]["mean"] == pytest.approx(law, abs=0.03)
-        assert here[users]["queueing_delay"]["mean"] == pytest.approx(processes[f"c{users}-s100"], abs=0.03)
+        assert values[users]["queueing_delay"]["mean"] == pytest.approx(law, abs=0.03)
+        assert values[users]["queueing_delay"]["mean"] == pytest.approx(processes[f"c{users}-s100"], abs=0.03)
 
 
 @pytest.mark.timeout(600)
@@ -207,12 +207,12 @@ def test_passwords_are_made_once_and_for_those_who_need_them(stack: Stack) -> No
         "echo stopped > /secrets/.grafana_admin; chmod 400 /secrets/.grafana_admin; chown 472:0 /secrets/.grafana_admin"
     )
     seen("rm /secrets/grafana_admin")
-    said = stack("run", "--rm", "-T", "prepare")
+    output = stack("run", "--rm", "-T", "prepare")
     assert seen(listing) == first
     assert seen(*migrations) == sums
     new = seen("cat /secrets/grafana_admin", "472:0")
     assert len(new) == 48
-    assert new not in said.stdout + said.stderr
+    assert new not in output.stdout + output.stderr
 
 
 @pytest.mark.timeout(600)

@@ -344,7 +344,7 @@ def test_tiers_behind_and_beside_have_containers_too(tmp_path: Path) -> None:
 def test_containers_measure_what_processes_measure_and_the_law_says(tmp_path: Path) -> None:
     """Closed loop, eight users, two workers: the wait is N·S/2 - S, three times the service time."""
     (tmp_path / "contained.toml").write_text(SMALL.replace("TOPOLOGY", ""))
-    found = {}
+    values = {}
     for kind in ("process", "compose"):
         to = tmp_path / kind
         done = subprocess.run(
@@ -354,14 +354,14 @@ def test_containers_measure_what_processes_measure_and_the_law_says(tmp_path: Pa
             check=False,
         )
         assert done.stdout, done.stderr
-        found[kind] = json.loads(done.stdout)
-        assert found[kind]["runtime"] == kind
-        assert found[kind]["faults"] == []
+        values[kind] = json.loads(done.stdout)
+        assert values[kind]["runtime"] == kind
+        assert values[kind]["faults"] == []
     assert left_in_engine(tmp_path / "compose") == []
-    if any(run["void"] for run in found.values()):
+    if any(run["void"] for run in values.values()):
         pytest.skip("the machine is too busy to compare the two runtimes: a run called itself void")
-    waits = {kind: run["cases"][0]["split"]["components"]["queueing_delay"]["mean"] for kind, run in found.items()}
-    (case,) = found["compose"]["cases"]
+    waits = {kind: run["cases"][0]["split"]["components"]["queueing_delay"]["mean"] for kind, run in values.items()}
+    (case,) = values["compose"]["cases"]
     assert case["law"]["queueing_delay"] == pytest.approx(0.45)
     assert waits["compose"] == pytest.approx(0.45, rel=0.1)
     assert waits["compose"] == pytest.approx(waits["process"], rel=0.1)
@@ -369,7 +369,7 @@ def test_containers_measure_what_processes_measure_and_the_law_says(tmp_path: Pa
     assert case["split"]["audit"]["identity_max_error"] < 1e-6
     assert {depth["socket"] for depth in case["listen"]} == {"nginx", "backend-1", "backend-2"}
     assert max(depth["deepest"] for depth in case["listen"]) >= 2
-    assert found["compose"]["rows"]["spans"] == found["compose"]["rows"]["access"]
+    assert values["compose"]["rows"]["spans"] == values["compose"]["rows"]["access"]
 
 
 @pytest.fixture
@@ -414,9 +414,9 @@ def test_an_interrupt_in_the_middle_of_the_start_leaves_nothing(
     starting: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     starting.send_signal(signal.SIGINT)
-    _, said = starting.communicate(timeout=60.0)
+    _, output = starting.communicate(timeout=60.0)
     assert starting.returncode == 128 + signal.SIGINT
-    assert "everything is down" in said
+    assert "everything is down" in output
     assert left_in_engine(tmp_path) == []
 
 
@@ -440,9 +440,9 @@ def test_a_lab_killed_in_the_middle_of_the_start_leaves_nothing(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(running: subprocess.Popen[str], number: signal.Signals, tmp_path: Path) -> None:
     running.send_signal(number)
-    _, said = running.communicate(timeout=60.0)
+    _, output = running.communicate(timeout=60.0)
     assert running.returncode == 128 + number
-    assert "everything is down" in said
+    assert "everything is down" in output
     assert left_in_engine(tmp_path) == []
     logged = (tmp_path / "run.partial" / "access.jsonl").read_text().splitlines()
     assert len(logged) > 1, "what was measured is still there"

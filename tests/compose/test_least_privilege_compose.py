@@ -56,11 +56,11 @@ def test_spans_and_the_apps_cannot_leave_the_machine() -> None:
 
 
 def test_nobody_is_let_into_grafana_unasked() -> None:
-    said = SERVICES["grafana"]["environment"]
-    assert said["GF_AUTH_ANONYMOUS_ENABLED"] == said["GF_USERS_ALLOW_SIGN_UP"] == "false"
-    assert said["GF_USERS_VIEWERS_CAN_EDIT"] == said["GF_SNAPSHOTS_EXTERNAL_ENABLED"] == "false"
-    assert said["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana_admin"
-    assert "GF_SECURITY_ADMIN_PASSWORD" not in said
+    output = SERVICES["grafana"]["environment"]
+    assert output["GF_AUTH_ANONYMOUS_ENABLED"] == output["GF_USERS_ALLOW_SIGN_UP"] == "false"
+    assert output["GF_USERS_VIEWERS_CAN_EDIT"] == output["GF_SNAPSHOTS_EXTERNAL_ENABLED"] == "false"
+    assert output["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana_admin"
+    assert "GF_SECURITY_ADMIN_PASSWORD" not in output
 
 
 def test_grafana_asks_as_the_reader_and_nobody_changes_that_in_the_browser() -> None:
@@ -83,23 +83,23 @@ def test_vector_redacts_unless_it_is_told_not_to() -> None:
 
 
 def test_each_secret_is_readable_by_those_who_need_it() -> None:
-    made = re.findall(r"^secret (\w+) \S+ \S+ (\d+)$", (ROOT / "lab/images/prepare.sh").read_text(), re.M)
-    assert len(made) == 3
-    assert all(mode in {"0400", "0440"} for _, mode in made)
+    matches = re.findall(r"^secret (\w+) \S+ \S+ (\d+)$", (ROOT / "lab/images/prepare.sh").read_text(), re.M)
+    assert len(matches) == 3
+    assert all(mode in {"0400", "0440"} for _, mode in matches)
 
 
 def test_no_file_of_the_stack_holds_a_password() -> None:
     """What looks like one in a configuration is a file's name, a reference to one, or a name of a variable."""
     in_xml = re.compile(r"(?i)<\w*(?:password|secret)\w*>\s*([^<\s…]+)")
-    given = re.compile(r"(?i)\b[\w.]*(?:password|passwd|secret_key|api_key|token)\w*[\"']?\s*[:=]\s*(\S+)")
+    arguments = re.compile(r"(?i)\b[\w.]*(?:password|passwd|secret_key|api_key|token)\w*[\"']?\s*[:=]\s*(\S+)")
     allowed = re.compile(r"^[\"']?(/run/secrets/|SECRET\[|\$__file\{|\$\{|\$hash|\$\(|os\.|environ)|_FILE")
     files = [ROOT / "docker-compose.yml", *(ROOT / "collector").rglob("*.yaml"), *(ROOT / "collector").rglob("*.xml")]
     files += [*(ROOT / "dashboards/grafana/provisioning").rglob("*.yaml")]
-    found = [
+    matches = [
         f"{file.relative_to(ROOT)}: {line.strip()}"
         for file in files
         for line in file.read_text("utf-8").splitlines()
-        for value in (in_xml if file.suffix == ".xml" else given).findall(line.partition("# ")[0])
+        for value in (in_xml if file.suffix == ".xml" else arguments).findall(line.partition("# ")[0])
         if not allowed.search(value)
     ]
-    assert found == []
+    assert matches == []

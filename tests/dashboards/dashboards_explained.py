@@ -40,7 +40,7 @@ def blame_of(log: Path, spans: Path) -> pl.DataFrame:
     """Columns minute (unix s), service, upstream, victim, who, seconds: of the first run."""
     rows = split(log, spans=[spans], until=END, columns=("request_id",)).rows
     table = blame_by_minute(visits(rows), "route").with_columns(pl.col("victim", "culprit").fill_null(""))
-    who = (
+    waiting = (
         pl.when(pl.col("account") != "blamed")
         .then(pl.format("({})", "account"))
         .when(pl.col("culprit") == "")
@@ -48,5 +48,10 @@ def blame_of(log: Path, spans: Path) -> pl.DataFrame:
         .otherwise("culprit")
     )
     return table.select(
-        (pl.col("minute").dt.epoch("s")).alias("minute"), "service", "upstream", "victim", who.alias("who"), "seconds"
+        (pl.col("minute").dt.epoch("s")).alias("minute"),
+        "service",
+        "upstream",
+        "victim",
+        waiting.alias("who"),
+        "seconds",
     ).filter(pl.col("minute") <= int(END.timestamp()))

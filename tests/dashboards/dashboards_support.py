@@ -94,14 +94,14 @@ class Boards:
         return Asked(names, types, [dict(zip(names, row, strict=True)) for row in answer.result_rows])
 
     def panel(self, name: str, title: str, view: View) -> Asked:
-        found = [text for board, panel, text in queries() if (board, panel) == (name, title)]
-        assert len(found) == 1, f"{name} has {len(found)} panels {title!r}"
-        return self.sql(expanded(found[0], view))
+        matches = [text for board, panel, text in queries() if (board, panel) == (name, title)]
+        assert len(matches) == 1, f"{name} has {len(matches)} panels {title!r}"
+        return self.sql(expanded(matches[0], view))
 
 
 def records() -> list[dict[str, str]]:
     """A quarter of an hour of two services, failures and hostile names among them; later the second run of one."""
-    made = []
+    items = []
     for service, settings in (
         ("shop", Settings(requests=9_000, rate=12.0)),
         ("api", Settings(requests=4_000, rate=6.0, service=0.05, seed=11)),
@@ -115,17 +115,17 @@ def records() -> list[dict[str, str]]:
             if number % NO_IDS == 0:
                 row["request_id"] = ("", "-")[number % 2]
             spoil(row, number)
-        made += rows
-    made = [row for row in made if float(row["time"]) < END.timestamp() - 60]
-    found = next(
+        items += rows
+    items = [row for row in items if float(row["time"]) < END.timestamp() - 60]
+    result = next(
         row
-        for row in made
+        for row in items
         if row["service"] == "shop"
         and ", " in row["upstream_addr"]
         and row["status"] == "200"
         and float(row["queueing_delay"]) > 0
     )
-    found |= {"request_id": NAMED, "trace_id": TRACE, "span_id": ROOT_SPAN}
+    result |= {"request_id": NAMED, "trace_id": TRACE, "span_id": ROOT_SPAN}
     slow, _ = simulated_log(Settings(requests=1_500, rate=10.0, service=0.12, seed=5))
     for row in slow:
         row |= {
@@ -135,7 +135,7 @@ def records() -> list[dict[str, str]]:
             "request_start": f"{float(row['request_start']) + LATER.total_seconds():.3f}",
         }
         row["queueing_delay"] = ""
-    return made + slow
+    return items + slow
 
 
 def spoil(row: dict[str, str], number: int) -> None:
@@ -210,8 +210,8 @@ def opened(name: str) -> dict[str, str | list[str]]:
 
 def placeholders(text: str) -> set[str]:
     """Names of the variables a query or a link speaks of."""
-    found = re.findall(r"\$\{(\w+)(?:[.:\[][^}]*)?\}|\$(\w+)", text)
-    return {a or b for a, b in found if not (a or b).startswith("__")}
+    matches = re.findall(r"\$\{(\w+)(?:[.:\[][^}]*)?\}|\$(\w+)", text)
+    return {a or b for a, b in matches if not (a or b).startswith("__")}
 
 
 __all__ = [name for name in dir() if not name.startswith("_")] + ["ALL"]

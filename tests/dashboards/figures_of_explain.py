@@ -33,8 +33,8 @@ def _waits(values: dict[str, list[str]]) -> pl.DataFrame:
 
 
 def _sums(table: pl.DataFrame, *keys: str) -> dict[Any, float]:
-    found = table.group_by(keys).agg(pl.col("seconds").sum()).iter_rows()
-    return {(row[0] if len(keys) == 1 else row[:-1]): row[-1] for row in found}
+    result = table.group_by(keys).agg(pl.col("seconds").sum()).iter_rows()
+    return {(row[0] if len(keys) == 1 else row[:-1]): row[-1] for row in result}
 
 
 def _same(shown: dict[Any, float], expected: dict[Any, float]) -> None:
@@ -48,7 +48,10 @@ def _over_time(store: Boards, facts: pl.DataFrame, name: str, title: str) -> Non
         table = _waits(values)
         most = sorted(_sums(table, "who").items(), key=lambda item: -item[1])[:10]
         kept = table.with_columns(
-            pl.when(pl.col("who").is_in([who for who, _ in most])).then("who").otherwise(pl.lit("(other)")).alias("who")
+            pl.when(pl.col("who").is_in([waiting for waiting, _ in most]))
+            .then("who")
+            .otherwise(pl.lit("(other)"))
+            .alias("who")
         )
         rows = asked(store, name, title, **values)
         shown = {(t, row["culprits"]): row["Value"] for t, row in zip(times(rows), rows, strict=True)}
@@ -127,14 +130,14 @@ def _untold(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 def _by_backend(facts: pl.DataFrame) -> dict[tuple[int, str, str], dict[str, float]]:
     """Per minute, service and backend: what the view of saturation has."""
-    found = {}
+    values = {}
     for key, part in first_run(facts).partition_by("minute", "service", "upstream", as_dict=True).items():
         workers = part.filter(pl.col("worker") != "")["worker"].n_unique()
-        found[key] = {
+        values[key] = {
             "rate": part.height / 60, "workers": workers, "busy": part["worked"].sum() / 60,
             "present": part["response"].sum() / 60, "wait": part["waited"].sum() / part.height,
         }  # fmt: skip
-    return found  # type: ignore[return-value]
+    return values  # type: ignore[return-value]
 
 
 @checks(("explain", "Waiting by utilisation"))

@@ -49,17 +49,17 @@ def with_conditional_all(sql: str, variables: dict[str, str | list[str]]) -> str
 
 def _arguments(sql: str, opening: int) -> tuple[list[str], int]:
     """Arguments between parentheses, and where they end. The plugin, too, looks at parentheses and commas only."""
-    depth, begun, found = 0, opening + 1, []
+    depth, begun, result = 0, opening + 1, []
     for at in range(opening, len(sql)):
         if sql[at] == "(":
             depth += 1
         elif sql[at] == ")":
             depth -= 1
         if (sql[at] == "," and depth == 1) or depth == 0:
-            found.append(sql[begun:at])
+            result.append(sql[begun:at])
             begun = at + 1
         if depth == 0:
-            return found, at + 1
+            return result, at + 1
     raise AssertionError(f"parentheses are not balanced: {sql[opening : opening + 80]}")
 
 
@@ -92,8 +92,8 @@ FORMATS = {"percentencode": percent_encoded, "queryparam": query_parameters}
 
 def with_macros(sql: str, view: View) -> str:
     """The macros of the plugin's server; nested ones from the inside out."""
-    while found := list(re.finditer(r"\$__(\w+)", sql)):
-        match = found[-1]
+    while result := list(re.finditer(r"\$__(\w+)", sql)):
+        match = result[-1]
         name, at, end = match[1], match.start(), match.end()
         arguments: list[str] = []
         if sql[end : end + 1] == "(":

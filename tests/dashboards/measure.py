@@ -76,9 +76,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--store", type=Path, default=Path("dashboards-store"))
-    given = parser.parse_args()
-    dsn = f"chdb://{given.store.resolve()}"
-    made(dsn, given.store, given.rows)
+    arguments = parser.parse_args()
+    dsn = f"chdb://{arguments.store.resolve()}"
+    made(dsn, arguments.store, arguments.rows)
     print("| dashboard | panel | rows | median, s | CPU, s |\n| --- | --- | ---: | ---: | ---: |")
     chosen = {"service_a": "shop", "service_b": "api", "request_id": "0" * 32}
     with connect(dsn) as store:
@@ -88,14 +88,14 @@ def main() -> None:
                 {"request_id": named} if name == "request" else {}
             )
             text = expanded(sql, View(BEGIN, END, 60, values))
-            taken, used, count = [], [], 0
-            for _ in range(given.repeats):
+            consumed, used, count = [], [], 0
+            for _ in range(arguments.repeats):
                 begun, before = time.perf_counter(), time.process_time()
                 count = len(store.client.query(text).result_rows)
-                taken.append(time.perf_counter() - begun)
+                consumed.append(time.perf_counter() - begun)
                 used.append(time.process_time() - before)
             print(
-                f"| {name} | {title} | {count:,} | {statistics.median(taken):.3f} | {statistics.median(used):.3f} |",
+                f"| {name} | {title} | {count:,} | {statistics.median(consumed):.3f} | {statistics.median(used):.3f} |",
                 flush=True,
             )
 

@@ -58,14 +58,14 @@ def test_a_rule_is_whole(rules: dict[str, dict[str, Any]], uid: str) -> None:
 
 def fired(store: Boards, rule: Rule, now: datetime = NOW) -> dict[tuple[str, ...], float]:
     """Labels -> value, of what is above the threshold; in the one shape Grafana makes numbers with labels of."""
-    asked = store.sql(expanded(rule.query, View(now - timedelta(seconds=rule.seconds), now)))
-    numbers = [c for c, kind in zip(asked.columns, asked.types, strict=True) if "String" not in kind]
+    requested = store.sql(expanded(rule.query, View(now - timedelta(seconds=rule.seconds), now)))
+    numbers = [c for c, kind in zip(requested.columns, requested.types, strict=True) if "String" not in kind]
     assert len(numbers) <= 1  # one number a row; the rest are labels
-    assert not any(kind.startswith("DateTime") for kind in asked.types)
-    labels = [c for c in asked.columns if c not in numbers]
+    assert not any(kind.startswith("DateTime") for kind in requested.types)
+    labels = [c for c in requested.columns if c not in numbers]
     for label in labels:
         assert f".Labels.{label}" in rule.summary or label == "service"
-    return {tuple(row[c] for c in labels): row[numbers[0]] for row in asked.rows if row[numbers[0]] > rule.above}
+    return {tuple(row[c] for c in labels): row[numbers[0]] for row in requested.rows if row[numbers[0]] > rule.above}
 
 
 @pytest.fixture

@@ -58,8 +58,8 @@ def _verdict(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
             "unattributed": mean(rows, "unattributed"),
         }
         limit = 0.5 if slo == "no number" else float(slo)
-        told = verdict(means, means, rows["response"].quantile(0.99), rows.height, limit)
-        assert asked(store, name, title, service=[service], slo=slo) == [{"verdict": told.cause}]
+        reported = verdict(means, means, rows["response"].quantile(0.99), rows.height, limit)
+        assert asked(store, name, title, service=[service], slo=slo) == [{"verdict": reported.cause}]
 
 
 NUMBERS = {
@@ -233,9 +233,9 @@ def _per_second(store: Boards, facts: pl.DataFrame, name: str, title: str) -> No
         if chosen:
             rows = rows.filter(pl.col("service") == "api")
         parts = by(rows, interval)
-        found = asked(store, name, title, interval, **chosen)
-        assert times(found) == sorted(parts)
-        for t, row in zip(times(found), found, strict=True):
+        result = asked(store, name, title, interval, **chosen)
+        assert times(result) == sorted(parts)
+        for t, row in zip(times(result), result, strict=True):
             part = parts[t]
             lost = part["status"].is_in([499, 500, 504]).sum()
             # A quarter of an hour by pairs of minutes: of the last pair one is out of the range.

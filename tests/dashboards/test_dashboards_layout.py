@@ -142,9 +142,9 @@ def test_a_query_is_as_the_plugin_stores_it(name: str, panel: dict[str, Any]) ->
 @pytest.mark.parametrize(("name", "board"), BOARDS.items(), ids=list(BOARDS))
 def test_variables_are_defined_and_used(name: str, board: dict[str, Any]) -> None:
     known = set(variables(board))
-    asked = [target["rawSql"] for panel in panels(board) for target in panel.get("targets") or []]
-    asked += [v["query"]["rawSql"] for v in board["templating"].get("list") or [] if v["type"] == "query"]
-    used = set().union(*(placeholders(text) for text in asked), set())
+    requested = [target["rawSql"] for panel in panels(board) for target in panel.get("targets") or []]
+    requested += [v["query"]["rawSql"] for v in board["templating"].get("list") or [] if v["type"] == "query"]
+    used = set().union(*(placeholders(text) for text in requested), set())
     assert used == known
     for variable in board["templating"].get("list") or []:
         assert variable["label"]
@@ -154,7 +154,7 @@ def test_variables_are_defined_and_used(name: str, board: dict[str, Any]) -> Non
 
 
 def links() -> list[tuple[str, str]]:
-    found = []
+    matches = []
     for name, board in BOARDS.items():
         for panel in panels(board):
             config = panel.get("fieldConfig", {})
@@ -167,8 +167,8 @@ def links() -> list[tuple[str, str]]:
                 for ln in p["value"]
             ]
             assert all(set(link) == {"title", "url", "targetBlank"} for link in data)
-            found += [(name, link["url"]) for link in data]
-    return found
+            matches += [(name, link["url"]) for link in data]
+    return matches
 
 
 def test_there_are_links() -> None:

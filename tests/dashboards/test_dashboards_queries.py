@@ -48,15 +48,17 @@ def test_a_panel_says_nothing_where_there_is_nothing(empty_store: Boards, name: 
 
 @pytest.mark.parametrize(("name", "title", "sql"), CASES)
 def test_types_are_what_the_plugin_reads(boards_store: Boards, name: str, title: str, sql: str) -> None:
-    asked = answer(boards_store, name, sql)
+    requested = answer(boards_store, name, sql)
     odd = {
-        column: kind for column, kind in zip(asked.columns, asked.types, strict=True) if not READABLE.fullmatch(kind)
+        column: kind
+        for column, kind in zip(requested.columns, requested.types, strict=True)
+        if not READABLE.fullmatch(kind)
     }
     if title == "Span tree":
         assert set(odd) == {"tags", "serviceTags"}  # lists of key and value, as Grafana's trace view takes them
     else:
         assert odd == {}
-    assert not any(isinstance(v, float) and v != v for row in asked.rows for v in row.values())  # noqa: PLR0124 - NaN
+    assert not any(isinstance(v, float) and v != v for row in requested.rows for v in row.values())  # noqa: PLR0124 - NaN
 
 
 @pytest.mark.parametrize(
@@ -67,13 +69,13 @@ def test_a_time_series_is_one(boards_store: Boards, name: str, panel: dict, targ
     if target["format"] != TIME_SERIES:
         assert panel["type"] not in {"timeseries", "heatmap"}
         return
-    asked = answer(boards_store, name, target["rawSql"])
-    assert asked.types[0].startswith("DateTime")
-    times = [row[asked.columns[0]] for row in asked.rows]
+    requested = answer(boards_store, name, target["rawSql"])
+    assert requested.types[0].startswith("DateTime")
+    times = [row[requested.columns[0]] for row in requested.rows]
     assert times == sorted(times)
-    texts = [column for column, kind in zip(asked.columns, asked.types, strict=True) if "String" in kind]
+    texts = [column for column, kind in zip(requested.columns, requested.types, strict=True) if "String" in kind]
     assert len(texts) <= 1
-    keys = [(row[asked.columns[0]], *(row[text] for text in texts)) for row in asked.rows]
+    keys = [(row[requested.columns[0]], *(row[text] for text in texts)) for row in requested.rows]
     assert len(keys) == len(set(keys))
 
 
@@ -92,23 +94,25 @@ def test_a_variable_lists_what_occurs(
     column = variable["name"].removesuffix("_a").removesuffix("_b")
     window = facts.filter(facts["time"] < END.timestamp())
     sql = expanded(variable["query"]["rawSql"], whole(name))
-    asked = boards_store.sql(sql)
-    assert asked.columns == ["value"]
-    assert asked.types == ["String"]
-    assert [row["value"] for row in asked.rows] == sorted({str(value) for value in window[column].unique()})
+    requested = boards_store.sql(sql)
+    assert requested.columns == ["value"]
+    assert requested.types == ["String"]
+    assert [row["value"] for row in requested.rows] == sorted({str(value) for value in window[column].unique()})
     assert empty_store.sql(sql).rows == []
 
 
 def test_a_variable_follows_the_one_before_it(boards_store: Boards, facts) -> None:
     [sql] = [v["query"]["rawSql"] for n, v in variable_queries() if (n, v["name"]) == ("verdict", "upstream")]
-    asked = boards_store.sql(expanded(sql, whole("verdict", service=["api"])))
-    assert [row["value"] for row in asked.rows] == sorted(facts.filter(facts["service"] == "api")["upstream"].unique())
+    requested = boards_store.sql(expanded(sql, whole("verdict", service=["api"])))
+    assert [row["value"] for row in requested.rows] == sorted(
+        facts.filter(facts["service"] == "api")["upstream"].unique()
+    )
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.uid)
 def test_an_alert_runs_where_there_is_nothing(empty_store: Boards, rule) -> None:
-    asked = empty_store.sql(expanded(rule.query, View(BEGIN, END)))
-    assert asked.rows == []
+    requested = empty_store.sql(expanded(rule.query, View(BEGIN, END)))
+    assert requested.rows == []
 
 
 # --- hostile values
@@ -123,18 +127,18 @@ def test_a_hostile_name_selects_its_own_rows_and_no_others(boards_store: Boards,
             boards_store.panel("verdict", "Requests", whole("verdict", route=[route]))
         return
     assert boards_store.panel("verdict", "Requests", whole("verdict", route=[route])).rows == [{"value": window.height}]
-    found = boards_store.panel("requests", "Requests found", whole("requests", route=[route, "/nowhere"]))
-    assert found.rows == [{"value": window.height}]
+    result = boards_store.panel("requests", "Requests found", whole("requests", route=[route, "/nowhere"]))
+    assert result.rows == [{"value": window.height}]
     assert window.height > 0
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "' OR '1'='1", "\\' OR 1=1 --", "%27%20OR%201%3D1", "x" * 10_000])
 def test_what_is_typed_stays_a_value(boards_store: Boards, text: str) -> None:
-    asked = boards_store.panel("request", "Record", whole("request", request_id=text))
-    assert asked.rows == []
+    requested = boards_store.panel("request", "Record", whole("request", request_id=text))
+    assert requested.rows == []
     for box in ("min_response", "min_queueing", "min_service", "max_service"):
-        found = boards_store.panel("requests", "Requests found", whole("requests", **{box: text}))
-        assert found.rows == [{"value": 0}]  # no number: nothing is found, and not everything
+        result = boards_store.panel("requests", "Requests found", whole("requests", **{box: text}))
+        assert result.rows == [{"value": 0}]  # no number: nothing is found, and not everything
 
 
 @pytest.mark.parametrize("format_", ["raw", "csv", "sqlstring", "singlequote", "text", "glob"])
@@ -153,8 +157,8 @@ def test_a_name_that_is_not_known_is_a_dash(boards_store: Boards, make_store, tm
     dsn = make_store()
     load(dsn, [str(log)])
     with connect(dsn) as store:
-        asked = Boards(store.client).panel("verdict", "Requests", whole("verdict", service=["-"], upstream=["-"]))
-    assert asked.rows == [{"value": 1}]
+        requested = Boards(store.client).panel("verdict", "Requests", whole("verdict", service=["-"], upstream=["-"]))
+    assert requested.rows == [{"value": 1}]
     assert boards_store.panel("verdict", "Requests", whole("verdict", service=["-"])).rows == []
 
 

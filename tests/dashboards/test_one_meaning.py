@@ -48,8 +48,8 @@ def engines(tmp_path_factory: pytest.TempPathFactory, make_store: Callable[[], s
     folder = tmp_path_factory.mktemp("vectors")
     log, spans, dsn = folder / "a.jsonl", folder / "spans.jsonl", make_store()
     log.write_text("".join(json.dumps(line) + "\n" for vector in VECTORS for line in vector["lines"]))
-    told = [span for vector in VECTORS for span in vector.get("spans", ())]
-    spans.write_bytes(b"".join(export(s["request_id"], s["start"] - BASE, s["seconds"]) for s in told))
+    reported = [span for vector in VECTORS for span in vector.get("spans", ())]
+    spans.write_bytes(b"".join(export(s["request_id"], s["start"] - BASE, s["seconds"]) for s in reported))
     for _ in range(2):  # everything is delivered twice
         load(dsn, log, spans=[spans])
     rows = sojourn.split(log, spans=[spans], columns=("request_id",)).rows.lazy().collect().to_dicts()
@@ -70,9 +70,9 @@ def _by_id(rows: list[Row]) -> dict[str, Row]:
     return {row["request_id"]: row for row in rows}
 
 
-def _differences(found: Row, expected: Row, columns: tuple[str, ...] = COLUMNS) -> dict[str, tuple[Any, Any]]:
+def _differences(row: Row, expected: Row, columns: tuple[str, ...] = COLUMNS) -> dict[str, tuple[Any, Any]]:
     wanted = {**EMPTY, **expected}
-    return {name: (found[name], wanted[name]) for name in columns if not _same(found[name], wanted[name])}
+    return {name: (row[name], wanted[name]) for name in columns if not _same(row[name], wanted[name])}
 
 
 def _same(value: Any, expected: Any) -> bool:

@@ -46,9 +46,9 @@ def pages() -> list[Path]:
 def blocks_of(page: Path) -> Iterator[Block]:
     """The blocks of a page, in no particular order."""
     text = page.read_text(encoding="utf-8")
-    found = [(language, body) for _, language, body in FENCED.findall(text)]
-    found += [("", body) for body in INDENTED.findall(FENCED.sub("", text) + "\n") if not _of_a_list(body)]
-    for language, body in found:
+    matches = [(language, body) for _, language, body in FENCED.findall(text)]
+    matches += [("", body) for body in INDENTED.findall(FENCED.sub("", text) + "\n") if not _of_a_list(body)]
+    for language, body in matches:
         plain = textwrap.dedent(body).strip("\n")
         if plain.strip():
             yield Block(page, _kind(NAMES.get(language, language), plain), plain)
@@ -59,12 +59,12 @@ def _of_a_list(body: str) -> bool:
     return re.match(r"    (?:[-*] |\d+\. )", body) is not None
 
 
-def _kind(said: str, text: str) -> str:
+def _kind(output: str, text: str) -> str:
     first = text.lstrip().splitlines()[0]
-    if first.startswith("$ sojourn ") and said in ("", "console"):
+    if first.startswith("$ sojourn ") and output in ("", "console"):
         return "example"  # run by test_examples.py, with its output
-    if said:
-        return said
+    if output:
+        return output
     if re.match(r"(\.venv/bin/)?sojourn .*(\[-|\[[A-Z]|…\]|[A-Z]…)", first):
         return "usage"
     guesses = (

@@ -29,10 +29,10 @@ def root() -> Any:
 def commands_in(shell: str) -> Iterator[str]:
     """The lines that call ``sojourn``, continued lines joined, without what stands before it."""
     # A quotation may go on over lines: SQL does.
-    joined = re.sub(r"""(?<=[\s=])(["'])[^"'\n]*\n[^"']*\1""", lambda found: found[0].replace("\n", " "), shell)
+    joined = re.sub(r"""(?<=[\s=])(["'])[^"'\n]*\n[^"']*\1""", lambda result: result[0].replace("\n", " "), shell)
     for line in joined.replace("\\\n", " ").splitlines():
         plain = re.sub(r"(^|\s)#\s.*$", "", line)
-        yield from (found[1].strip() for found in CALL.finditer(plain))
+        yield from (result[1].strip() for result in CALL.finditer(plain))
 
 
 def arguments_of(line: str) -> list[str]:

@@ -66,8 +66,8 @@ def test_a_shell_block_is_sound_and_its_calls_of_sojourn_parse(block: Block) -> 
 
 def _wrong(shell: str) -> str:
     """What bash has against it, without running it."""
-    given = {"input": shell, "capture_output": True, "text": True}
-    return subprocess.run(["bash", "-n"], check=False, timeout=20, **given).stderr
+    values = {"input": shell, "capture_output": True, "text": True}
+    return subprocess.run(["bash", "-n"], check=False, timeout=20, **values).stderr
 
 
 @pytest.mark.parametrize("block", of_kind("usage", "crontab"))
@@ -169,10 +169,10 @@ def test_nginx_loads_its_configuration(block: Block, tmp_path: Path) -> None:
         upstream = "" if "upstream app" in text else "upstream app { server 127.0.0.1:8000; }"
         assert complaint(events + re.sub(r"^http \{", f"http {{ {upstream}", text, count=1, flags=re.M)) == ""
         return
-    taken = any(complaint(level.format(text=text, maps="")) == "" for level in _levels(text))
+    used = any(complaint(level.format(text=text, maps="")) == "" for level in _levels(text))
     parts = _statements(text)
     maps = "\n".join(part for part in parts if part.startswith("map "))
-    for part in [] if taken else parts:
+    for part in [] if used else parts:
         assert any(complaint(level.format(text=part, maps=maps)) == "" for level in _levels(part)), part
 
 

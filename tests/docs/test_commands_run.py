@@ -28,7 +28,7 @@ LINES = 400
 
 def calls() -> Iterator[tuple[str, ...]]:
     """The calls of cheap verbs in the documents, each once, in order."""
-    found: dict[tuple[str, ...], None] = {}
+    result: dict[tuple[str, ...], None] = {}
     for page in pages():
         for block in blocks_of(page):
             if block.kind in ("shell", "console"):
@@ -37,8 +37,8 @@ def calls() -> Iterator[tuple[str, ...]]:
                         continue
                     words = tuple(arguments_of(line))
                     if not any(word.startswith(OWN) or word in LEFT_OUT for word in words):
-                        found[words] = None
-    yield from found
+                        result[words] = None
+    yield from result
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ def test_the_calls_shown_without_output_run(folder: Path, store_dsn: str) -> Non
     }
     stand_ins |= dict.fromkeys(STORES, store_dsn)
     runner = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1", "SOJOURN_CONFIG": ""})
-    asked = {
+    values = {
         tuple(stand_ins.get(word, word) for word in words): words for words in calls()
     }  # what comes to the same, once
-    for stood_in, words in asked.items():
+    for stood_in, words in values.items():
         result = runner.invoke(app, stood_in)
         # The stand-ins are of one minute of 2026: another window holds none of them, and that is said.
-        said = str(result.exception)
-        assert result.exit_code == 0 or said.startswith("no request"), (
-            f"sojourn {' '.join(words)}: {result.output} {said}"
+        output = str(result.exception)
+        assert result.exit_code == 0 or output.startswith("no request"), (
+            f"sojourn {' '.join(words)}: {result.output} {output}"
         )
-    assert len(asked) > 12
+    assert len(values) > 12

@@ -24,9 +24,9 @@ LEFT_OUT = "…"
 
 def blocks_of(text: str) -> list[str]:
     """Code that shows a command with its output."""
-    found = FENCED.findall(text)
-    found += [textwrap.dedent(block) for block in INDENTED.findall(FENCED.sub("", text) + "\n")]
-    return [block.strip("\n") for block in found if block.lstrip("\n").startswith("$ sojourn ")]
+    result = FENCED.findall(text)
+    result += [textwrap.dedent(block) for block in INDENTED.findall(FENCED.sub("", text) + "\n")]
+    return [block.strip("\n") for block in result if block.lstrip("\n").startswith("$ sojourn ")]
 
 
 def runs_of(block: str) -> list[tuple[list[str], list[str]]]:
@@ -75,5 +75,5 @@ def test_lines_left_out() -> None:
 def test_blocks_are_found() -> None:
     indented = "text\n\n    $ sojourn a b\n    out\n\n    more\n\n"
     text = indented + "text\n\n```text\n$ sojourn c \\\n  d\nout\n$ sojourn e\n```\n"
-    found = [run for block in blocks_of(text) for run in runs_of(block)]
-    assert found == [(["c", "d"], ["out"]), (["e"], []), (["a", "b"], ["out", "", "more"])]
+    matches = [run for block in blocks_of(text) for run in runs_of(block)]
+    assert matches == [(["c", "d"], ["out"]), (["e"], []), (["a", "b"], ["out", "", "more"])]

@@ -51,9 +51,9 @@ def test_every_page_is_reached_from_the_front_page() -> None:
     start = (HOUSE / "README.md").resolve()
     reached, wave = {start}, [start]
     while wave:
-        found = {to for page in wave for to in links(page) if to.suffix == ".md" and to.exists()} - reached
-        reached |= found
-        wave = list(found)
+        values = {to for page in wave for to in links(page) if to.suffix == ".md" and to.exists()} - reached
+        reached |= values
+        wave = list(values)
     assert [page for page in pages() if page.resolve() not in reached] == []
 
 

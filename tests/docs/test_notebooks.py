@@ -39,45 +39,45 @@ def test_there_are_the_four_that_are_tested_here() -> None:
 
 
 def test_first_analysis() -> None:
-    shown, found = ran("first_analysis")
-    assert found["result"].verdict.cause == "queueing"
-    assert found["blame"].culprits["culprit"][0] == "/export"
-    assert found["whatif"].variants
+    shown, result = ran("first_analysis")
+    assert result["result"].verdict.cause == "queueing"
+    assert result["blame"].culprits["culprit"][0] == "/export"
+    assert result["whatif"].variants
     page = "".join(shown)
     assert page.count("<marimo-mime-renderer") == 4  # the charts
-    assert str(found["whatif"])[:20] in page
+    assert str(result["whatif"])[:20] in page
 
 
 def test_distributions_for_a_paper(tmp_path: Path) -> None:
-    _, found = ran("distributions_for_a_paper")
-    table = found["table"]
+    _, result = ran("distributions_for_a_paper")
+    table = result["table"]
     assert len(table) == 9
     assert (table["from"] <= table["seconds"]).all()
     assert (table["seconds"] <= table["to"]).all()
     p99 = table.filter(quantile="p99").row(0, named=True)
-    assert p99["seconds"] == pytest.approx(found["result"].response_time["p99"], rel=0.01)
-    assert "3,087 requests over 164 s" in found["methods"]
-    assert set(found["figures"]) == {"ccdf", "percentiles", "hexbin", "heatmap", "ridgeline"}
-    found["plots"].save(found["figures"]["ccdf"], tmp_path / "ccdf.pdf")
+    assert p99["seconds"] == pytest.approx(result["result"].response_time["p99"], rel=0.01)
+    assert "3,087 requests over 164 s" in result["methods"]
+    assert set(result["figures"]) == {"ccdf", "percentiles", "hexbin", "heatmap", "ridgeline"}
+    result["plots"].save(result["figures"]["ccdf"], tmp_path / "ccdf.pdf")
     assert (tmp_path / "ccdf.pdf").read_bytes()[:5] == b"%PDF-"
 
 
 def test_what_if_study() -> None:
-    _, found = ran("what_if_study")
-    assert not found["found"].refused
-    assert found["carried"]["p99 (s)"].is_sorted()
-    curve = found["curve"]
+    _, result = ran("what_if_study")
+    assert not result["found"].refused
+    assert result["carried"]["p99 (s)"].is_sorted()
+    curve = result["curve"]
     assert ((curve["simulated wait (s)"] / curve["Erlang C (s)"] - 1).abs() < 0.05).all()
-    assert found["capacity"].knees
+    assert result["capacity"].knees
 
 
 def test_lab_study() -> None:
-    shown, found = ran("lab_study")
-    crowded = found["table"].filter(case="c8-s300").row(0, named=True)
+    shown, result = ran("lab_study")
+    crowded = result["table"].filter(case="c8-s300").row(0, named=True)
     assert crowded["service"] == pytest.approx(300, rel=0.05)
     assert crowded["queueing"] == pytest.approx(crowded["queueing by the law"], rel=0.05)
     assert crowded["response in the article"] == 2200
-    assert found["result"].requests == 679
+    assert result["result"].requests == 679
     assert "28 of 28 criteria passed" in "".join(shown)
 
 

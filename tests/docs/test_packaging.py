@@ -35,8 +35,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for project in (HOUSE, HOUSE / "collector/middleware/python")
     ]  # fmt: skip
     for each in started:
-        told, _ = each.communicate(timeout=200)
-        assert each.returncode == 0, told
+        reported, _ = each.communicate(timeout=200)
+        assert each.returncode == 0, reported
     return out
 
 

@@ -117,11 +117,11 @@ def location(name: str, port: int) -> str:
 
 def version_of(program: str) -> tuple[int, ...]:
     """The first two numbers of its version."""
-    asked = [program, "version"] if program == "go" else [program, "--version"]
+    requested = [program, "version"] if program == "go" else [program, "--version"]
     run = {"capture_output": True, "text": True, "timeout": 30, "env": command_environment()}
-    said = subprocess.run(asked, check=False, **run).stdout
-    found = re.search(r"(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    process = subprocess.run(requested, check=False, **run).stdout
+    match = re.search(r"(\d+)\.(\d+)", process)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def written(recipe: Recipe, folder: Path) -> dict[str, str]:

@@ -52,20 +52,20 @@ def test_goaccess_reads_our_record(log: Path, tmp_path: Path) -> None:
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
     blocks = blocks_of("goaccess.md")
-    here = {LOG: str(log), "/tmp/sample": f"{tmp_path}/sample"}
+    values = {LOG: str(log), "/tmp/sample": f"{tmp_path}/sample"}
     count = len(records(log))
-    assert shell(replaced(blocks["check"], here)).split()[-2:] == [str(count), "0"]
+    assert shell(replaced(blocks["check"], values)).split()[-2:] == [str(count), "0"]
     # The two commands of the page differ in their input and output alone.
     report = tmp_path / "report.json"
-    shell(replaced(blocks["goaccess"], {**here, "report.html": str(report)}))
-    told = json.loads(report.read_text())
+    shell(replaced(blocks["goaccess"], {**values, "report.html": str(report)}))
+    document = json.loads(report.read_text())
     # All but the one whose URI is no UTF-8.
-    assert (told["general"]["valid_requests"], told["general"]["failed_requests"]) == (count - 1, 1)
-    by_path = {row["data"]: row for row in told["requests"]["data"]}
+    assert (document["general"]["valid_requests"], document["general"]["failed_requests"]) == (count - 1, 1)
+    by_path = {row["data"]: row for row in document["requests"]["data"]}
     (slow,) = [row for row in records(log) if row["uri"] == "/slow"]
     assert by_path["/slow"]["maxts"] == pytest.approx(float(slow["request_time"]) * 1e6, abs=1000)
-    assert {row["data"] for row in told["status_codes"]["data"]} == {"2xx Success", "5xx Server Errors"}
-    assert told["vhosts"]["data"][0]["data"] == "127.0.0.1"
+    assert {row["data"] for row in document["status_codes"]["data"]} == {"2xx Success", "5xx Server Errors"}
+    assert document["vhosts"]["data"][0]["data"] == "127.0.0.1"
 
 
 def test_combined_cannot_be_split(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def number(text: str) -> float | str:
 
 def otlp(rows: list[dict[str, str]]) -> str:
     """What the Collector's file exporter writes of those lines: a batch of records on one line."""
-    found = [{"body": {"stringValue": json.dumps(row)}, "attributes": []} for row in rows]
-    return json.dumps({"resourceLogs": [{"resource": {}, "scopeLogs": [{"scope": {}, "logRecords": found}]}]})
+    matches = [{"body": {"stringValue": json.dumps(row)}, "attributes": []} for row in rows]
+    return json.dumps({"resourceLogs": [{"resource": {}, "scopeLogs": [{"scope": {}, "logRecords": matches}]}]})
 
 
 SHAPES: dict[str, tuple[Callable[[dict[str, str]], object], str]] = {
@@ -180,8 +180,8 @@ def test_the_collector_keeps_every_line(log: Path, tmp_path: Path) -> None:
 
 def bodies(file: Path) -> list[str]:
     """The lines in the collector's file so far; a batch still being written is left out."""
-    found = []
+    matches = []
     for line in file.read_text().split("\n")[:-1] if file.exists() else []:
         for resource in json.loads(line)["resourceLogs"]:
-            found += [one["body"]["stringValue"] for scope in resource["scopeLogs"] for one in scope["logRecords"]]
-    return found
+            matches += [one["body"]["stringValue"] for scope in resource["scopeLogs"] for one in scope["logRecords"]]
+    return matches

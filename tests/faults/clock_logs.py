@@ -13,14 +13,14 @@ REQUESTS, RATE, SERVICE = 1_200, 20.0, 0.030
 
 def one_worker(requests: int = REQUESTS, seed: int = 3) -> list[tuple[float, float, float]]:
     """(arrival, wait, service time) of every request, s, first come first served."""
-    rng, now, free, found = random.Random(seed), 0.0, 0.0, []
+    rng, now, free, result = random.Random(seed), 0.0, 0.0, []
     for _ in range(requests):
         now += rng.expovariate(RATE)
         service = rng.expovariate(1 / SERVICE)
         start = max(now, free)
         free = start + service
-        found.append((now, start - now, service))
-    return found
+        result.append((now, start - now, service))
+    return result
 
 
 def written(

@@ -24,35 +24,37 @@ WAIT_P90 = sorted(wait for _, wait, _ in one_worker())[REQUESTS * 9 // 10]
 
 
 def split_of(log: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ended("split", str(log), "--json").out)
-    return found
+    result: dict[str, Any] = json.loads(ended("split", str(log), "--json").out)
+    return result
 
 
-def as_measured(found: dict[str, Any], within: float = 0.003) -> None:
+def as_measured(result: dict[str, Any], within: float = 0.003) -> None:
     """The figures are those of the truth, and every request counts."""
-    assert found["records"]["accepted"] == REQUESTS
-    assert found["components"]["queue"]["mean"] == pytest.approx(MEAN_WAIT, abs=within)
-    assert found["components"]["service_time"]["mean"] == pytest.approx(MEAN_SERVICE, abs=0.001)
-    assert found["audit"]["identity_max_error"] < 1e-6
+    assert result["records"]["accepted"] == REQUESTS
+    assert result["components"]["queue"]["mean"] == pytest.approx(MEAN_WAIT, abs=within)
+    assert result["components"]["service_time"]["mean"] == pytest.approx(MEAN_SERVICE, abs=0.001)
+    assert result["audit"]["identity_max_error"] < 1e-6
 
 
 @pytest.mark.parametrize("step", [pytest.param(HOUR, marks=pytest.mark.thorough), -HOUR, -1.0])
 def test_one_clock_for_both_that_is_set_in_the_middle(tmp_path: Path, step: float) -> None:
     """Forward by an hour: delays of requests under way are impossible. Back: they are off by it, and counted."""
     log = written(tmp_path / "a.jsonl", lambda at: step if at >= MIDDLE else 0.0)
-    found = split_of(log)
+    result = split_of(log)
     off = sum(arrival < MIDDLE <= arrival + wait for arrival, wait, _ in one_worker())
     assert off > 0
-    assert found["records"]["accepted"] == REQUESTS
-    assert found["components"]["queue"]["mean"] == pytest.approx(MEAN_WAIT + off * min(step, 0.0) / REQUESTS, abs=0.003)
-    assert found["components"]["queue"]["p90"] == pytest.approx(WAIT_P90, abs=0.02)
-    assert found["components"]["service_time"]["mean"] == pytest.approx(MEAN_SERVICE, abs=0.001)
-    assert found["audit"]["negative_queue"] == (off if step < 0 else 0)
-    assert found["audit"]["impossible"] == (off if step > 0 else 0)
-    assert found["audit"]["identity_max_error"] < 1e-6
+    assert result["records"]["accepted"] == REQUESTS
+    assert result["components"]["queue"]["mean"] == pytest.approx(
+        MEAN_WAIT + off * min(step, 0.0) / REQUESTS, abs=0.003
+    )
+    assert result["components"]["queue"]["p90"] == pytest.approx(WAIT_P90, abs=0.02)
+    assert result["components"]["service_time"]["mean"] == pytest.approx(MEAN_SERVICE, abs=0.001)
+    assert result["audit"]["negative_queue"] == (off if step < 0 else 0)
+    assert result["audit"]["impossible"] == (off if step > 0 else 0)
+    assert result["audit"]["identity_max_error"] < 1e-6
     if step == -HOUR:
-        assert found["verdict"]["cause"] == "unknown"
-        assert "a clock was set while requests were under way" in found["verdict"]["sentence"]
+        assert result["verdict"]["cause"] == "unknown"
+        assert "a clock was set while requests were under way" in result["verdict"]["sentence"]
     for arguments in (["depth"], ["watch", "--once"]):
         done = ended(arguments[0], str(log), *arguments[1:])
         assert (done.code, "nan" in done.out) == (0, False), done
@@ -64,9 +66,9 @@ def test_one_clock_for_both_that_is_set_in_the_middle(tmp_path: Path, step: floa
 @pytest.mark.parametrize("offset", [HOUR, -HOUR])
 def test_an_app_an_hour_away_from_nginx(tmp_path: Path, offset: float) -> None:
     log = written(tmp_path / "a.jsonl", app=lambda _: offset)
-    found = split_of(log)
-    as_measured(found)
-    (clock,) = found["clock"]
+    result = split_of(log)
+    as_measured(result)
+    (clock,) = result["clock"]
     assert clock["offset"] == pytest.approx(offset, abs=0.005)
     assert clock["uncertainty"] < 0.01
     assert "Clocks (app less nginx, corrected for)" in ended("split", str(log)).out
@@ -76,8 +78,8 @@ def test_an_app_an_hour_away_from_nginx(tmp_path: Path, offset: float) -> None:
 def test_nginx_s_clock_alone_is_set_in_the_middle(tmp_path: Path, step: float) -> None:
     log = written(tmp_path / "a.jsonl", lambda at: step if at >= MIDDLE else 0.0, lambda _: 0.0)
     as_measured(split_of(log), within=0.005)
-    told = json.loads(ended("clock", str(log), "--json").out)
-    steps = [step for clock in told["clocks"] for step in clock["steps"]] if "clocks" in told else told
+    document = json.loads(ended("clock", str(log), "--json").out)
+    steps = [step for clock in document["clocks"] for step in clock["steps"]] if "clocks" in document else document
     assert str(round(abs(step))) in json.dumps(steps) or "3600" in json.dumps(steps) or "3599" in json.dumps(steps)
 
 
@@ -91,8 +93,8 @@ def test_the_middleware_measures_service_on_a_clock_that_nobody_sets(monkeypatch
         start_response("200 OK", [])
         return [b""]
 
-    def start_response(_status: str, given: list[tuple[str, str]], _exc: object = None) -> None:
-        headers.update(given)
+    def start_response(_status: str, arguments: list[tuple[str, str]], _exc: object = None) -> None:
+        headers.update(arguments)
 
     stamp = f"t={time.time() - 0.5:.3f}"
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "HTTP_X_REQUEST_START": stamp}

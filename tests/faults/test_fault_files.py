@@ -81,16 +81,16 @@ def test_a_device_that_is_full_is_still_a_device_afterwards(tmp_path: Path) -> N
         device.open("wb").close()
     except OSError as error:
         pytest.skip(f"no device can be made: {error}")
-    said = pytest.raises(SojournError, match=r"/full: cannot be written \(No space left on device\)$")
-    with said, written_whole(device) as partial:
+    output = pytest.raises(SojournError, match=r"/full: cannot be written \(No space left on device\)$")
+    with output, written_whole(device) as partial:
         partial.write_text("x")
     assert device.is_char_device()
     assert os.listdir(tmp_path) == ["full"]
 
 
 def test_an_engines_words_become_the_systems() -> None:
-    told = OSError("parquet: File out of specification: underlying IO error: No space (os error 28)")
-    assert reason_of(told) == "No space left on device"
+    reported = OSError("parquet: File out of specification: underlying IO error: No space (os error 28)")
+    assert reason_of(reported) == "No space left on device"
     assert reason_of(ValueError("first\nsecond")) == "first"
     assert reason_of(ValueError("")) == "ValueError"
 
@@ -134,10 +134,10 @@ def test_a_log_that_goes_between_the_glob_and_the_opening_is_named(
 ) -> None:
     for name in ("a.jsonl.1", "a.jsonl.2"):
         (tmp_path / name).write_text(line(1))
-    found = sources.glob.glob
+    result = sources.glob.glob
 
-    def rotated(*given: object, **more: object) -> list[str]:
-        names = found(*given, **more)  # type: ignore[arg-type]
+    def rotated(*arguments: object, **more: object) -> list[str]:
+        names = result(*arguments, **more)  # type: ignore[arg-type]
         (tmp_path / "a.jsonl.2").unlink()
         return names
 
@@ -168,8 +168,8 @@ def read_while(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Callable[[], 
     return read
 
 
-def ids(found: sojourn.Requests) -> list[int]:
-    return sorted(int(each[1:]) for each in found.rows.collect()["request_id"].to_list())
+def ids(result: sojourn.Requests) -> list[int]:
+    return sorted(int(each[1:]) for each in result.rows.collect()["request_id"].to_list())
 
 
 def test_renamed_and_begun_anew_while_it_is_read(tmp_path: Path, read_while: Any) -> None:
@@ -180,9 +180,9 @@ def test_renamed_and_begun_anew_while_it_is_read(tmp_path: Path, read_while: Any
         log.rename(tmp_path / "a.jsonl.1")
         log.write_text(text(range(5_000, 6_000)))
 
-    found = read_while(log, rotate)
-    assert ids(found) == list(range(5_000))
-    assert found.records.rejected == 0
+    result = read_while(log, rotate)
+    assert ids(result) == list(range(5_000))
+    assert result.records.rejected == 0
     assert ids(sojourn.read(tmp_path / "a.jsonl*", columns=["request_id"])) == list(range(6_000))
 
 
@@ -195,12 +195,12 @@ def test_a_log_that_is_cut_while_it_is_read_says_so(tmp_path: Path, read_while: 
         (tmp_path / "a.jsonl.1").write_bytes(log.read_bytes())
         os.truncate(log, 0)
 
-    found = read_while(log, copytruncate)
-    assert found.records.reasons["cut_while_read"] == 1
-    assert set(found.records.reasons) <= {"cut_while_read", "incomplete_line"}
-    (told,) = [each for each in found.records.rejects if each["reason"] == "cut_while_read"]
-    assert "longer when it was opened" in str(told["raw"])
-    assert 0 < len(ids(found)) < 5_000
+    result = read_while(log, copytruncate)
+    assert result.records.reasons["cut_while_read"] == 1
+    assert set(result.records.reasons) <= {"cut_while_read", "incomplete_line"}
+    (reported,) = [each for each in result.records.rejects if each["reason"] == "cut_while_read"]
+    assert "longer when it was opened" in str(reported["raw"])
+    assert 0 < len(ids(result)) < 5_000
     assert ids(sojourn.read(tmp_path / "a.jsonl*", columns=["request_id"])) == list(range(5_000))
 
 

@@ -39,8 +39,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     bad = folder / "bad.jsonl"
     bad.write_bytes(b'{"time":"x"\n' * 3_000)
     commands = {
-        name: [str(bad) if each == "BAD" else str(EXAMPLES / each) if ".gz" in each else each for each in given]
-        for name, given in OUTPUTS.items()
+        name: [str(bad) if each == "BAD" else str(EXAMPLES / each) if ".gz" in each else each for each in arguments]
+        for name, arguments in OUTPUTS.items()
     }
     script = f"""
 from sojourn.present.page import Page
@@ -60,19 +60,19 @@ tempfile.tempdir = str(disk / "gone")
 found["nowhere"] = ended("split", {str(EXAMPLES / "shop.jsonl.gz")!r})
 print(json.dumps(found))
 """
-    told: dict[str, Any] = told_of_small_disk(script, folder, 16)
-    return told
+    reported: dict[str, Any] = told_of_small_disk(script, folder, 16)
+    return reported
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_result_that_does_not_fit_is_not_there(full: dict[str, Any], name: str) -> None:
     """The file and the reason are named; nothing half is left, and what was there before is as it was."""
-    found = full[name]
-    assert found["code"] == 1
-    assert found["said"].startswith("sojourn: ")
-    assert found["said"].rstrip().endswith(f"/disk/{name}: cannot be written ({FULL})")
-    assert found["left"] == [name]
-    assert found["old"] == "the old one"
+    result = full[name]
+    assert result["code"] == 1
+    assert result["said"].startswith("sojourn: ")
+    assert result["said"].rstrip().endswith(f"/disk/{name}: cannot be written ({FULL})")
+    assert result["left"] == [name]
+    assert result["old"] == "the old one"
 
 
 def test_a_temporary_folder_that_is_full_or_gone_is_named(full: dict[str, Any]) -> None:
@@ -99,14 +99,14 @@ after = ended("store", "load", dsn, log)
 whole = [one(dsn, "SELECT count() FROM requests FINAL"), one(dsn, "SELECT sum(requests) FROM rollup_minute FINAL")]
 print(json.dumps({{"before": before, "there": there, "after": after, "whole": whole}}))
 """
-    told = told_of_small_disk(script, tmp_path, 100_000)
-    assert told["before"]["code"] == 1
-    assert "loading again is safe" in told["before"]["said"]
-    assert "not enough space" in told["before"]["said"]
-    assert len(told["before"]["said"].splitlines()) == 1
-    assert told["there"] in (0, 2_000)
-    assert told["after"]["code"] == 0, told["after"]["said"]
-    assert told["whole"] == [2_000, 2_000]
+    reported = told_of_small_disk(script, tmp_path, 100_000)
+    assert reported["before"]["code"] == 1
+    assert "loading again is safe" in reported["before"]["said"]
+    assert "not enough space" in reported["before"]["said"]
+    assert len(reported["before"]["said"].splitlines()) == 1
+    assert reported["there"] in (0, 2_000)
+    assert reported["after"]["code"] == 0, reported["after"]["said"]
+    assert reported["whole"] == [2_000, 2_000]
 
 
 def test_spans_that_do_not_fit_spoil_no_others(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ for _ in range(5):
     stream.write(line)
 print(json.dumps([each == line.strip() for each in (disk / "spans.jsonl").read_text().splitlines()]))
 """
-    told = told_of_small_disk(script, tmp_path, 16)
-    assert 5 < sum(told) < 45
-    assert all(told[-4:])
-    assert told.count(False) <= 2
+    reported = told_of_small_disk(script, tmp_path, 16)
+    assert 5 < sum(reported) < 45
+    assert all(reported[-4:])
+    assert reported.count(False) <= 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
@@ -152,8 +152,8 @@ def test_a_run_whose_folder_is_full_names_what_could_not_be_written(
     with pytest.raises(typer.Exit) as end:
         cli_parts.run_in_good_order(scenario_from_file(shipped_scenario_paths()[0]), 1.0, folder, quiet=True)
     assert end.value.exit_code == 1
-    said = capfd.readouterr().err
-    assert said.startswith(f"sojourn lab: {tmp_path}/run.partial/run.json: {FULL}\neverything is down")
+    output = capfd.readouterr().err
+    assert output.startswith(f"sojourn lab: {tmp_path}/run.partial/run.json: {FULL}\neverything is down")
     assert not (tmp_path / "run").exists()
 
 
@@ -183,14 +183,14 @@ print(json.dumps({{
     "reasons": rows.records.reasons, "said": _of_nginx(nginx.error_log_text()),
 }}))
 """
-    told = told_of_small_disk(script, tmp_path, 64)
-    assert set(told["codes"]) == {200}
-    numbers = [int(uri.removeprefix("/")) for uri in told["uris"]]
+    reported = told_of_small_disk(script, tmp_path, 64)
+    assert set(reported["codes"]) == {200}
+    numbers = [int(uri.removeprefix("/")) for uri in reported["uris"]]
     assert numbers == sorted(set(numbers)), "nothing twice"
     before = [n for n in numbers if n < 60]
     assert before == list(range(len(before))), "all until it was full"
     assert 10 < len(before) < 60
     assert [n for n in numbers if n >= 60] in (list(range(60, 75)), list(range(61, 75)))
-    assert sum(told["reasons"].values()) <= 1
-    assert len(told["said"]) == 1
-    assert told["said"][0].startswith("nginx: access.jsonl lacks requests")
+    assert sum(reported["reasons"].values()) <= 1
+    assert len(reported["said"]) == 1
+    assert reported["said"][0].startswith("nginx: access.jsonl lacks requests")

@@ -128,8 +128,8 @@ def test_what_is_told_to_end_takes_its_temporary_files_along(tmp_path: Path) -> 
         assert list(temporary.glob("sojourn-*/*.parquet"))
         assert list(tmp_path.glob("rejects.jsonl.*.partial"))
         program.send_signal(signal.SIGTERM)
-        _, said = program.communicate(timeout=DEADLINE_S)
-    assert (program.returncode, said) == (143, "")
+        _, output = program.communicate(timeout=DEADLINE_S)
+    assert (program.returncode, output) == (143, "")
     assert [each.name for each in tmp_path.rglob("*")] == ["tmp"]
 
 
@@ -195,11 +195,11 @@ def test_a_run_that_was_killed_is_taken_for_a_run_by_nobody(tmp_path: Path, verb
     folder.mkdir()
     (folder / "access.jsonl").write_text('{"time":"1767225600.000","request_time":"0.1","status":"200"}\n')
     (folder / "run.json").write_text("{}")
-    given = {
+    values = {
         "show": ["show", str(folder)],
         "compare": ["compare", str(folder), str(folder)],
     }.get(verb, ["--no-config", verb, str(folder)])
-    done = CliRunner().invoke(lab_commands if verb in ("show", "compare") else commands, given)
+    done = CliRunner().invoke(lab_commands if verb in ("show", "compare") else commands, values)
     assert done.exit_code == 1
     assert any(words in done.output + str(done.exception) for words in ("did not finish", "was never finished"))
 
@@ -289,9 +289,9 @@ def test_a_run_whose_generator_is_killed_ends_and_leaves_nothing_behind(tmp_path
             pid for pid in groups if b"sojourn_lab.load.generator" in Path(f"/proc/{pid}/cmdline").read_bytes()
         ]
         os.kill(generator, signal.SIGKILL)
-        _, said = lab.communicate(timeout=DEADLINE_S)
+        _, output = lab.communicate(timeout=DEADLINE_S)
     assert lab.returncode == 1
-    assert "c2.generator exited with -9 while the lab waited for the load of case c2 to end" in said
-    assert f"everything is down, logs are in {partial}" in said
+    assert "c2.generator exited with -9 while the lab waited for the load of case c2 to end" in output
+    assert f"everything is down, logs are in {partial}" in output
     assert not (tmp_path / "run").exists()
     eventually("every process to be gone", lambda: not any(group_members(group) for group in groups))

@@ -69,7 +69,7 @@ def test_figures_are_the_same_everywhere(log: Path, monkeypatch: pytest.MonkeyPa
 def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, store_dsn: str) -> None:
     """An embedded engine takes its zone from TZ: minutes are cut, asked for and shown in UTC all the same."""
     away = f"chdb://{tmp_path / 'store'}"
-    told = []
+    reported = []
     for dsn in (away, store_dsn):
         commands = [
             ["store", "init", dsn],
@@ -86,12 +86,12 @@ def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, st
             ["split", dsn, "--since", "2026-10-25T00:30:00", "--json"],
         ]
         elsewhere = {"TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8"}
-        found = told_in(elsewhere, commands) if dsn == away else [list(ended(*command)[:2]) for command in commands]
-        assert [code for code, _ in found] == [0] * len(commands), found
-        told.append([text for _, text in found[1:]])
-    assert told[0][:-1] == told[1][:-1]
-    assert json.loads(told[0][-1])["window"] == json.loads(told[1][-1])["window"]
-    assert " 0 rows" not in told[0][1]
+        result = told_in(elsewhere, commands) if dsn == away else [list(ended(*command)[:2]) for command in commands]
+        assert [code for code, _ in result] == [0] * len(commands), result
+        reported.append([text for _, text in result[1:]])
+    assert reported[0][:-1] == reported[1][:-1]
+    assert json.loads(reported[0][-1])["window"] == json.loads(reported[1][-1])["window"]
+    assert " 0 rows" not in reported[0][1]
 
 
 def test_the_hour_that_comes_twice_is_two_hours(log: Path) -> None:

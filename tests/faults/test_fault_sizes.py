@@ -40,8 +40,8 @@ def unproxied(end: float) -> bytes:
     return record(end, **{**gone, "upstream_response_time": "-"})
 
 
-def several(made: Callable[[float], bytes], apart: float = 1.0, count: int = 5) -> bytes:
-    return b"".join(made(EPOCH + apart * k) for k in range(count))
+def several(produced: Callable[[float], bytes], apart: float = 1.0, count: int = 5) -> bytes:
+    return b"".join(produced(EPOCH + apart * k) for k in range(count))
 
 
 LOGS = {
@@ -131,10 +131,10 @@ def test_thirty_thousand_of_every_name(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert int(done.stderr.split()[-1]) < MOST
-    found = json.loads(done.stdout)
-    assert found["requests"] == MANY
+    document = json.loads(done.stdout)
+    assert document["requests"] == MANY
     assert len(done.stdout) < 4_000_000
-    assert all(len(rows) <= 1_000 for rows in found["by"].values())
+    assert all(len(rows) <= 1_000 for rows in document["by"].values())
     assert f"{MANY - 10:,} more" in ended("split", str(log)).out
     once = ended("watch", str(log), "--once")
     assert once.code == 0

@@ -89,8 +89,8 @@ ANSWERS: dict[str, tuple[Callable[[socket.socket], None], str]] = {
 def test_what_is_answered_instead_is_said(which: str, name: str, tmp_path: Path) -> None:
     answer, words = ANSWERS[which]
     with served(answer) as port:
-        found = refused(f"127.0.0.1:{port}/s?timeout=1", name, tmp_path)
-    assert re.search(words, found.err), found.err
+        result = refused(f"127.0.0.1:{port}/s?timeout=1", name, tmp_path)
+    assert re.search(words, result.err), result.err
 
 
 def test_how_long_is_waited_is_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Between]:
     with StandIn(tmp_path_factory.mktemp("away"), ("loader", PASSWORD)) as server:
         cutter = Cutter(server.port)
         with served(cutter) as port:
-            found = Between(server, cutter, port)
-            assert ended("store", "init", found.dsn).code == 0
-            yield found
+            result = Between(server, cutter, port)
+            assert ended("store", "init", result.dsn).code == 0
+            yield result
 
 
 def log_of(folder: Path, name: str, lines: int = LINES) -> Path:
@@ -181,8 +181,8 @@ def test_an_answer_that_was_cut_off_is_never_taken_for_whole(between: Between, t
 
 
 def test_a_user_who_may_only_read(between: Between, tmp_path: Path) -> None:
-    said = "Code: 497. DB::Exception: loader: Not enough privileges. To do this it needs the grant INSERT."
-    between.cutter.denied = answer_of("403 Forbidden", said, 497)
+    output = "Code: 497. DB::Exception: loader: Not enough privileges. To do this it needs the grant INSERT."
+    between.cutter.denied = answer_of("403 Forbidden", output, 497)
     try:
         done = ended("store", "load", between.dsn, str(log_of(tmp_path, "denied", 10)))
     finally:

@@ -89,5 +89,5 @@ def test_an_engine_that_panics_is_a_sentence(
 
     monkeypatch.setattr("sojourn.analyses.split.run.split", panics)
     assert ended(["split", str(SHOP)], monkeypatch) == 1
-    said = capfd.readouterr().err
-    assert said.startswith("sojourn: this is a fault of sojourn's own: PanicException: Too many open files.")
+    output = capfd.readouterr().err
+    assert output.startswith("sojourn: this is a fault of sojourn's own: PanicException: Too many open files.")

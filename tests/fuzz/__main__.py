@@ -49,8 +49,8 @@ def main() -> int:
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"there is no target {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     if len(options.names) != 1:  # each in a process of its own, which libFuzzer ends
-        given = [argument for argument in sys.argv[1:] if argument not in options.names]
-        return max(subprocess.call([sys.executable, "-m", "fuzz", name, *given]) for name in options.names or NAMES)
+        arguments = [argument for argument in sys.argv[1:] if argument not in options.names]
+        return max(subprocess.call([sys.executable, "-m", "fuzz", name, *arguments]) for name in options.names or NAMES)
     options.name = options.names[0]
     work = options.work / options.name
     for folder in (work / "corpus", work / "findings"):
@@ -93,15 +93,15 @@ def _led(options: argparse.Namespace, work: Path, seed: int) -> int:
 
 def _compiled(packages: Sequence[str]) -> list[str]:
     """The modules that numba compiles: no line may be added to them."""
-    found = []
+    matches = []
     for package in packages:
         spec = importlib.util.find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
             for path in Path(folder).rglob("*.py"):
                 if re.search(r"\bnumba\b|\.compiled\b", path.read_text("utf-8")):
                     inner = path.relative_to(folder).with_suffix("").parts
-                    found.append(".".join((package, *inner)).removesuffix(".__init__"))
-    return found
+                    matches.append(".".join((package, *inner)).removesuffix(".__init__"))
+    return matches
 
 
 def _blind(module: ModuleType, options: argparse.Namespace, work: Path, seed: int) -> int:
@@ -109,16 +109,16 @@ def _blind(module: ModuleType, options: argparse.Namespace, work: Path, seed: in
     kept = [path.read_bytes() for path in inputs(options.name)]
     # Where lines stand by themselves a batch is one input, and is taken apart only where it is at fault.
     joined = getattr(module, "JOINED", False)
-    done, found, begun = 0, 0, time.monotonic()
+    done, result, begun = 0, 0, time.monotonic()
     while time.monotonic() - begun < options.seconds:
         batch = [_drawn(module, kept, rng) for _ in range(BATCH if joined or options.peers else 1)]
         if options.peers:
-            found += _kept(work, batch, partial(module.compare, batch))
+            result += _kept(work, batch, partial(module.compare, batch))
         elif not joined or _fault(partial(module.check, b"\n".join(batch))):
-            found += sum(_kept(work, [data], partial(module.check, data)) for data in batch)
+            result += sum(_kept(work, [data], partial(module.check, data)) for data in batch)
         done += len(batch)
-    print(f"{options.name}: {done} inputs in {time.monotonic() - begun:.0f} s, seed {seed}: {found} findings")
-    return 1 if found else 0
+    print(f"{options.name}: {done} inputs in {time.monotonic() - begun:.0f} s, seed {seed}: {result} findings")
+    return 1 if result else 0
 
 
 def _drawn(module: ModuleType, kept: list[bytes], rng: random.Random) -> bytes:

@@ -72,20 +72,20 @@ def dumped(one: Any, rng: Random) -> bytes:
 
 def damaged(data: bytes, rng: Random, most: int = 4) -> bytes:
     """The same bytes after a few accidents: a bit turned over, a stretch lost, doubled, moved, or cut off."""
-    found = bytearray(data)
+    result = bytearray(data)
     for _ in range(rng.randrange(1, most + 1)):
-        at, length = rng.randrange(len(found) + 1), rng.choice((1, 1, 2, 4, 16))
+        at, length = rng.randrange(len(result) + 1), rng.choice((1, 1, 2, 4, 16))
         kind = rng.randrange(6)
-        if kind == 0 and found:
-            found[at % len(found)] ^= 1 << rng.randrange(8)
+        if kind == 0 and result:
+            result[at % len(result)] ^= 1 << rng.randrange(8)
         elif kind == 1:
-            del found[at : at + length]
+            del result[at : at + length]
         elif kind == 2:
-            found[at:at] = found[at : at + length]
+            result[at:at] = result[at : at + length]
         elif kind == 3:
-            found[at:at] = rng.choice((*NUMBERS, *TEXTS)).encode("utf-8", "surrogatepass")
+            result[at:at] = rng.choice((*NUMBERS, *TEXTS)).encode("utf-8", "surrogatepass")
         elif kind == 4:
-            found[at : at + length] = rng.randbytes(length)
+            result[at : at + length] = rng.randbytes(length)
         elif rng.random() < 0.3:
-            del found[at:]
-    return bytes(found)
+            del result[at:]
+    return bytes(result)

@@ -81,16 +81,16 @@ def rows_by_vrl(lines: Sequence[str]) -> list[Any] | None:
     return _results(done.stdout, done.stderr, len(lines))
 
 
-def _results(out: str, said: str, count: int) -> list[Any]:
-    made = {}
+def _results(out: str, text: str, count: int) -> list[Any]:
+    values = {}
     for line in out.splitlines():
         one = json.loads(base64.b64decode(line.strip('"')))
-        made[one["number"]] = one["made"]
-    refusals = iter(said.splitlines())
-    found = [made[number] if number in made else next(refusals, "nothing was said") for number in range(count)]
+        values[one["number"]] = one["made"]
+    refusals = iter(text.splitlines())
+    matches = [values[number] if number in values else next(refusals, "nothing was said") for number in range(count)]
     left = list(refusals)
     assert not left, left[:5]
-    return found
+    return matches
 
 
 def _written(folder: str, name: str, text: str) -> str:

@@ -10,8 +10,8 @@ def refusal(read: Callable[[], object], *errors: type[Exception]) -> str | None:
     try:
         read()
     except errors as error:
-        said = str(error)
+        output = str(error)
     else:
         return None
-    assert said.strip(), "a refusal without a word"
-    return said
+    assert output.strip(), "a refusal without a word"
+    return output

@@ -24,8 +24,8 @@ microseconds = st.integers(10**15, 10**16 - 1)
 def test_a_stamp_is_the_same_in_every_unit(us: int, blanks: str, prefix: str) -> None:
     """Of one instant, whole microseconds: seconds, milliseconds, microseconds and nanoseconds."""
     texts = (f"{us // 10**6}.{us % 10**6:06d}", f"{us // 1000}.{us % 1000:03d}", str(us), f"{us}000")
-    found = {parse_stamp(f"{blanks}{prefix}{text}{blanks}") for text in texts}
-    assert found == {us}
+    values = {parse_stamp(f"{blanks}{prefix}{text}{blanks}") for text in texts}
+    assert values == {us}
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -65,6 +65,6 @@ def test_times_of_a_list_add_up_to_less_than_is_absurd(attempts: int) -> None:
 def test_a_truth_is_no_duration() -> None:
     """``true`` is an integer to Python, and no figure of a span's to Vector's program."""
     file = FOLDER / "spans/truth-for-a-delay"
-    (told,) = read_spans([file]).to_dicts()
+    (reported,) = read_spans([file]).to_dicts()
     (trace,) = read_traces([str(file)]).spans.to_dicts()
-    assert told["span_queueing_delay"] is told["span_service_time"] is trace["queueing_delay"] is None
+    assert reported["span_queueing_delay"] is reported["span_service_time"] is trace["queueing_delay"] is None

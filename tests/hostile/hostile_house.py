@@ -74,7 +74,7 @@ def ran(*arguments: object, width: int = 500, **environment: str) -> Said:
 
 def built(folder: Path) -> House:
     """The house in that folder."""
-    house = House(
+    system = House(
         folder,
         folder / "access\x1b[31m[red]<img src=x>[.jsonl",
         folder / "spans\x1b[31m[red]<b>.jsonl",
@@ -83,13 +83,13 @@ def built(folder: Path) -> House:
         folder / "wire.jsonl",
         folder / "kernel\x1b[31m[red]<b>.jsonl",
     )
-    house.log.write_bytes(b"".join(_requests()) + b"".join(_refused()))
-    house.spans.write_bytes(b"".join(_spans("shop-spans.jsonl.gz")))
-    house.traces.write_bytes(b"".join(_spans("checkout-spans.jsonl.gz")))
-    house.capture.write_bytes(_capture())
-    house.wire_log.write_bytes(b"".join(_wire_requests()))
-    house.kernel.write_bytes(b"".join(_samples()))
-    return house
+    system.log.write_bytes(b"".join(_requests()) + b"".join(_refused()))
+    system.spans.write_bytes(b"".join(_spans("shop-spans.jsonl.gz")))
+    system.traces.write_bytes(b"".join(_spans("checkout-spans.jsonl.gz")))
+    system.capture.write_bytes(_capture())
+    system.wire_log.write_bytes(b"".join(_wire_requests()))
+    system.kernel.write_bytes(b"".join(_samples()))
+    return system
 
 
 def _lines(example: str) -> Iterator[dict]:
@@ -188,9 +188,9 @@ def _samples() -> Iterator[bytes]:
         yield _line(sample)
 
 
-def every_command(house: House, out: Path) -> dict[str, Sequence[object]]:
+def every_command(system: House, out: Path) -> dict[str, Sequence[object]]:
     """Each command by a name, with its arguments; what it writes goes into ``out``."""
-    log, spans = house.log, ("--spans", house.spans)
+    log, spans = system.log, ("--spans", system.spans)
     return {
         "split": ("split", log, *spans, "--parquet", out / "split.parquet", "--rejects", out / "rejects.jsonl",
                   "--by", "route,upstream,worker,service"),
@@ -200,16 +200,16 @@ def every_command(house: House, out: Path) -> dict[str, Sequence[object]]:
         "laws": ("laws", log),
         "capacity": ("capacity", log, "--slo", "p99=0.5"),
         "whatif": ("whatif", log, *spans, "--set", "workers=+1"),
-        "compare": ("compare", log, house.wire_log),
+        "compare": ("compare", log, system.wire_log),
         "clock": ("clock", log),
-        "tiers": ("tiers", house.traces),
-        "pcap": ("pcap", house.capture, "--log", house.wire_log, "--kernel", house.kernel, "--html", out / "pcap.html",
-                 "--parquet", out / "pcap.parquet"),
-        "kernel": ("kernel", house.kernel, "--html", out / "kernel.html"),
+        "tiers": ("tiers", system.traces),
+        "pcap": ("pcap", system.capture, "--log", system.wire_log, "--kernel", system.kernel, "--html",
+                 out / "pcap.html", "--parquet", out / "pcap.parquet"),
+        "kernel": ("kernel", system.kernel, "--html", out / "kernel.html"),
         "watch": ("watch", log, "--once", "--from-start"),
         "doctor": ("doctor", log),
         "movie": ("movie", log, "--by", "service", "--out", out / "movie.html", "--title", bare(0)),
-        "report": ("report", log, *spans, "--spans", house.traces, "--html", out / "report.html"),
+        "report": ("report", log, *spans, "--spans", system.traces, "--html", out / "report.html"),
         "plot": ("plot", "blame", log, *spans, "--out", out / "blame.svg", "--out", out / "blame.json",
                  "--title", bare(0)),
     }  # fmt: skip

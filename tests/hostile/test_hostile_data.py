@@ -44,11 +44,11 @@ def _gzip(chunks: Iterator[bytes]) -> bytes:
 def test_a_bomb_costs_no_request(tmp_path: Path, chunk: bytes, times: int, reasons: dict[str, int] | None) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(_gzip(iter([chunk] * times)) + _gzip(iter([b"\n" if times == 64 else b"", LINE * 3])))
-    found = read(path)
+    result = read(path)
     if reasons is not None:
-        assert found.records.reasons == reasons
-    assert found.records.accepted == 3
-    assert len(found.records.rejects) <= 1_000
+        assert result.records.reasons == reasons
+    assert result.records.accepted == 3
+    assert len(result.records.rejects) <= 1_000
 
 
 def test_a_bomb_s_memory_is_bounded(tmp_path: Path) -> None:
@@ -59,8 +59,10 @@ def test_a_bomb_s_memory_is_bounded(tmp_path: Path) -> None:
         "found = read(sys.argv[1]).records; "
         "print(found.rejected, re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
     )
-    told = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True, timeout=200)
-    rejected, kilobytes = map(int, told.stdout.split())
+    process = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True, timeout=200
+    )
+    rejected, kilobytes = map(int, process.stdout.split())
     assert rejected == 2 * MIB + 1
     assert kilobytes < 1_000_000
 

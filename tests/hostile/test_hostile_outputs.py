@@ -52,11 +52,11 @@ COMMANDS = list(every_command(House(*[Path()] * 7), Path()))
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_terminal_is_told_nothing_it_would_obey(said: Callable[..., Said], command: str) -> None:
-    found = said(command)
-    assert found.code == 0 or "nothing is predicted" in found.err, found.err
-    assert found.out.strip()
-    assert obeyed(found.out) == set()
-    assert obeyed(found.err) == set()
+    result = said(command)
+    assert result.code == 0 or "nothing is predicted" in result.err, result.err
+    assert result.out.strip()
+    assert obeyed(result.out) == set()
+    assert obeyed(result.err) == set()
 
 
 @pytest.mark.parametrize("command", BY_ROUTE)
@@ -101,11 +101,11 @@ def test_a_heading_and_a_line_of_progress_are_no_markup(
 )  # fmt: skip
 def test_an_error_says_it_in_words_that_nobody_obeys(house: House, arguments: tuple[str, ...]) -> None:
     text = bare(0).replace("\x00", "").replace("\n", "")
-    found = ran(*(each.format(text=text, log=house.log) for each in arguments))
-    assert found.code in (1, 2)
-    assert found.err.strip()
-    assert "fault of sojourn's own" not in found.err
-    assert obeyed(found.err) == set()
+    result = ran(*(each.format(text=text, log=house.log) for each in arguments))
+    assert result.code in (1, 2)
+    assert result.err.strip()
+    assert "fault of sojourn's own" not in result.err
+    assert obeyed(result.err) == set()
 
 
 # --- data for programs
@@ -113,10 +113,10 @@ def test_an_error_says_it_in_words_that_nobody_obeys(house: House, arguments: tu
 
 @pytest.mark.parametrize("command", IN_JSON)
 def test_json_is_plain_ascii_and_holds_the_texts_exactly(said: Callable[..., Said], command: str) -> None:
-    found = said(command, as_json=True)
-    assert found.out.isascii()
-    assert obeyed(found.out) == set()
-    document = json.loads(found.out)
+    result = said(command, as_json=True)
+    assert result.out.isascii()
+    assert obeyed(result.out) == set()
+    document = json.loads(result.out)
     if command == "split":
         assert {bare(first) for first in FIRST} <= {row["route"] for row in document["by"]["route"]}
     elif command == "goodput":

@@ -59,21 +59,21 @@ def test_the_linter_has_nothing_to_say(shop: Callable[..., Nginx]) -> None:
         ("http_splitting", 'At least variable "$sojourn_stamp_sent" can contain "\\n"')
     ]
 
-    house = nginx.folder / "sojourn" / "sojourn.conf"
+    system = nginx.folder / "sojourn" / "sojourn.conf"
     text, replaced = re.subn(
-        r"js_set \$sojourn_judged [^;]*;", 'map "" $sojourn_judged { default judged; }', house.read_text()
+        r"js_set \$sojourn_judged [^;]*;", 'map "" $sojourn_judged { default judged; }', system.read_text()
     )
     assert replaced == 1
-    house.write_text(text)
+    system.write_text(text)
     assert gixy_findings(nginx.folder / "nginx.conf") == []
 
 
 def test_every_variable_is_explained_and_ours(shop: Callable[..., Nginx]) -> None:
     """No variable outside the prefix: an include must not take names from its user."""
     text = "".join(resource_file("nginx", name).read_text() for name in ("sojourn.conf", "sojourn_span_id.conf"))
-    made = re.findall(r"^(?:map|geo|split_clients|js_set)\b[^{;\n]* ?\$(\w+) *(?:\{|sojourn\.)", text, re.MULTILINE)
-    assert made
-    assert all(name.startswith("sojourn_") for name in made)
+    matches = re.findall(r"^(?:map|geo|split_clients|js_set)\b[^{;\n]* ?\$(\w+) *(?:\{|sojourn\.)", text, re.MULTILINE)
+    assert matches
+    assert all(name.startswith("sojourn_") for name in matches)
 
 
 def test_the_readme_followed_literally(serve: Callable[..., Nginx], app: Upstream, tmp_path: Path) -> None:

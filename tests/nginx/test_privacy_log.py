@@ -57,8 +57,8 @@ def test_the_query_stays_out_of_the_log(shop: Callable[..., Nginx], app: Upstrea
 
 def test_an_address_becomes_a_network(shop: Callable[..., Nginx]) -> None:
     nginx = shop(http=REALIP)
-    for told in ADDRESSES:
-        get(nginx, headers=[("X-Forwarded-For", told)])
+    for reported in ADDRESSES:
+        get(nginx, headers=[("X-Forwarded-For", reported)])
     networks = [row["remote_addr"] for row in logged(nginx, len(ADDRESSES))]
     # nginx itself may write a mapped address without its prefix.
     for network, expected in zip(networks, ADDRESSES.values(), strict=True):

@@ -30,12 +30,12 @@ ROLES = {
 
 def granted(role: str, cluster: str | None = None) -> list[tuple[set[str], str]]:
     """(rights, where) of each grant to the role."""
-    found = []
+    matches = []
     for statement in role_statements("d", cluster):
-        told = re.fullmatch(r"GRANT (?:ON CLUSTER \S+ )?(.+) ON (\S+) TO (\w+)", " ".join(statement.split()))
-        if told and told[3] == role:
-            found.append(({right.strip() for right in told[1].split(",")}, told[2]))
-    return found
+        match = re.fullmatch(r"GRANT (?:ON CLUSTER \S+ )?(.+) ON (\S+) TO (\w+)", " ".join(statement.split()))
+        if match and match[3] == role:
+            matches.append(({right.strip() for right in match[1].split(",")}, match[2]))
+    return matches
 
 
 @pytest.mark.parametrize("cluster", [None, "sojourn"])
@@ -60,9 +60,9 @@ def test_nobody_may_pass_a_right_on_or_is_granted_one_elsewhere() -> None:
     text = "\n".join([*role_statements("d"), *(s for user in USERS for s in user_statements(user, "x"))])
     assert "GRANT OPTION" not in text
     assert "ADMIN OPTION" not in text
-    said = re.findall(r"^GRANT .*$", text, re.M)
+    matches = re.findall(r"^GRANT .*$", text, re.M)
     roles = "|".join(USERS.values())
-    assert all(re.search(rf" TO ({roles})$", s) or re.fullmatch(rf"GRANT  ?({roles}) TO \w+", s) for s in said)
+    assert all(re.search(rf" TO ({roles})$", s) or re.fullmatch(rf"GRANT  ?({roles}) TO \w+", s) for s in matches)
 
 
 def test_a_limit_of_the_reader_cannot_be_lifted_by_a_query() -> None:
@@ -93,12 +93,12 @@ def test_no_configuration_of_the_folder_one_stands_in_is_read(tmp_path: Path) ->
         f"<clickhouse><logger><log>{written}</log><level>trace</level></logger></clickhouse>"
     )
     (tmp_path / "store").mkdir()
-    ours = "import sys\nfrom sojourn.store import connect\nconnect(sys.argv[1], database='default').close()"
-    for program in (ours, "import chdb"):
+    own = "import sys\nfrom sojourn.store import connect\nconnect(sys.argv[1], database='default').close()"
+    for program in (own, "import chdb"):
         done = subprocess.run(
             [sys.executable, "-c", program, f"chdb://{tmp_path}/store"],
             cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         # The second is the engine left to itself: should it stop reading that file, this is over.
-        assert written.exists() == (program != ours)
+        assert written.exists() == (program != own)

@@ -36,9 +36,9 @@ def write(folder: Path) -> tuple[Path, Path]:
 def everything(dsn: str) -> str:
     """Every row of the tables that hold single requests, as text."""
     with connect(dsn) as store:
-        found = [rows(store, f"SELECT * FROM {table}") for table in ("requests", "spans", "dead_letters")]
-    assert [len(each) for each in found] == [1, 1, 2]
-    return str(found)
+        matches = [rows(store, f"SELECT * FROM {table}") for table in ("requests", "spans", "dead_letters")]
+    assert [len(each) for each in matches] == [1, 1, 2]
+    return str(matches)
 
 
 def test_queries_and_addresses_are_not_stored(store_dsn: str, tmp_path: Path) -> None:

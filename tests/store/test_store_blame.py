@@ -44,14 +44,14 @@ def loaded(store_dsn: str) -> str:
 
 
 def stored(dsn: str, where: str = "seconds != 0") -> pl.DataFrame:
-    found = ask(dsn, f"SELECT {', '.join(KEYS)}, seconds FROM blame_minute FINAL WHERE {where}")
+    result = ask(dsn, f"SELECT {', '.join(KEYS)}, seconds FROM blame_minute FINAL WHERE {where}")
     names = [*KEYS, "seconds"]
-    table = pl.DataFrame(found, schema=names, orient="row", infer_schema_length=None)
+    table = pl.DataFrame(result, schema=names, orient="row", infer_schema_length=None)
     return table.with_columns(pl.col("minute").cast(pl.Datetime("us")).dt.replace_time_zone("UTC")).sort(KEYS)
 
 
-def assert_equal(found: pl.DataFrame, expected: pl.DataFrame) -> None:
-    joined = expected.join(found, on=KEYS, how="full", suffix="_found", coalesce=True).fill_null(0.0)
+def assert_equal(table: pl.DataFrame, expected: pl.DataFrame) -> None:
+    joined = expected.join(table, on=KEYS, how="full", suffix="_found", coalesce=True).fill_null(0.0)
     far = joined.filter((pl.col("seconds") - pl.col("seconds_found")).abs() > 1e-6)
     assert not len(far), far
 
@@ -78,9 +78,9 @@ def test_slices_differ_by_the_clock_s_offset_only(loaded: str, truth: pl.DataFra
 
 def test_the_store_s_blame_is_that_of_the_log(loaded: str, truth: pl.DataFrame) -> None:
     done = explained(loaded)
-    found = stored(loaded)
-    assert_equal(found, truth)
-    assert found["seconds"].sum() == pytest.approx(truth["seconds"].sum(), abs=1e-6)
+    result = stored(loaded)
+    assert_equal(result, truth)
+    assert result["seconds"].sum() == pytest.approx(truth["seconds"].sum(), abs=1e-6)
     assert done.rows == len(truth)
     assert done.seconds == pytest.approx(truth["seconds"].sum(), abs=1e-6)
     assert done.gone == 0
@@ -113,9 +113,9 @@ def test_minutes_something_arrived_for_are_due_again_and_what_vanished_is_gone(
     assert done.minutes >= 1
     assert done.gone == 1
     assert one(loaded, "SELECT seconds FROM blame_minute FINAL WHERE upstream = 'gone:80'") == 0
-    found = stored(loaded)
-    assert_equal(found.filter(pl.col("minute") == minute), truth.filter(pl.col("minute") == minute))
-    assert set(found["minute"]) < set(truth["minute"])  # the others were not due
+    result = stored(loaded)
+    assert_equal(result.filter(pl.col("minute") == minute), truth.filter(pl.col("minute") == minute))
+    assert set(result["minute"]) < set(truth["minute"])  # the others were not due
 
 
 def test_what_may_still_arrive_is_left_for_later(store_dsn: str, tmp_path: Path) -> None:
@@ -151,12 +151,12 @@ def test_saturation_is_what_the_rows_give(loaded: str) -> None:
         .partition_by("minute", "upstream", as_dict=True)
         .items()
     }
-    found = ask(
+    result = ask(
         loaded,
         "SELECT minute, upstream, throughput, workers, busy, utilisation, concurrency, p99 FROM saturation_minute",
     )
-    assert len(found) == len(expected) > 4
-    for minute, upstream, throughput, workers, busy, utilisation, concurrency, p99 in found:
+    assert len(result) == len(expected) > 4
+    for minute, upstream, throughput, workers, busy, utilisation, concurrency, p99 in result:
         part = expected[minute.replace(tzinfo=UTC), upstream]
         work = part.filter("answered")["service_time"].sum()
         assert throughput == pytest.approx(len(part) / 60)
@@ -173,13 +173,13 @@ def test_saturation_is_what_the_rows_give(loaded: str) -> None:
 def test_wasted_work_by_the_minute(loaded: str) -> None:
     result = split(LOG, spans=[SPANS], columns=("request_id",))
     rows = result.rows.collect()
-    found = ask(
+    outcome = ask(
         loaded, "SELECT minute, service, wasted, worked, share, gone, unknown FROM wasted_minute ORDER BY minute"
     )
-    assert sum(row[2] for row in found) == pytest.approx(result.wasted, abs=1e-5)
+    assert sum(row[2] for row in outcome) == pytest.approx(result.wasted, abs=1e-5)
     assert result.wasted > 1
-    assert sum(row[5] for row in found) == rows["status"].is_in([499, 504]).sum()
-    for minute, _, wasted, worked, share, _, unknown in found:
+    assert sum(row[5] for row in outcome) == rows["status"].is_in([499, 504]).sum()
+    for minute, _, wasted, worked, share, _, unknown in outcome:
         part = rows.filter(pl.col("time").dt.truncate("1m") == minute.replace(tzinfo=UTC))
         assert wasted == pytest.approx(part["wasted"].sum(), abs=1e-5)
         assert worked == pytest.approx(part.filter("answered")["service_time"].sum(), abs=1e-5)
@@ -205,8 +205,8 @@ def test_the_command(loaded: str, truth: pl.DataFrame) -> None:
 
     result = CliRunner().invoke(app, ["store", "explain", loaded, "--workers", "2", "--json"])
     assert result.exit_code == 0, result.output
-    said = json.loads(result.stdout)
-    assert said["seconds"] == pytest.approx(truth["seconds"].sum(), abs=1e-5)
+    document = json.loads(result.stdout)
+    assert document["seconds"] == pytest.approx(truth["seconds"].sum(), abs=1e-5)
     again = CliRunner().invoke(app, ["store", "explain", loaded, "--since", "2020-01-01", "--until", "2020-01-02"])
     assert again.exit_code == 0
     assert "no minute is due" in again.stdout
@@ -230,8 +230,8 @@ def test_traces_of_a_store_are_those_of_the_files(store_dsn: str, tmp_path: Path
             assert one_column.null_count() == other.null_count()
         elif name != "name":
             assert one_column.equals(other), name
-    found, expected = tiers(read_traces([store_dsn])), tiers(read_traces([spans]))
-    assert found.finding.sentence == expected.finding.sentence
+    result, expected = tiers(read_traces([store_dsn])), tiers(read_traces([spans]))
+    assert result.finding.sentence == expected.finding.sentence
     since, until = (BEGIN + timedelta(seconds=second) for second in (5, 9))
     window = [read_traces([source], since=since, until=until).spans for source in (spans, store_dsn)]
     assert len(window[0]) == len(window[1]) > 100

@@ -44,14 +44,14 @@ def loaded(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFacto
 def test_its_windows_are_those_of_the_log(loaded: tuple[Path, str], width: float | None, by_instance: bool) -> None:
     log, dsn = loaded
     wanted = load_windows(sojourn.split(log).rows, width=width, by_instance=by_instance)
-    found = store_load_windows(dsn, width=width, by_instance=by_instance)
-    assert (found.begin, found.width, found.requests, found.upstreams) == (
+    result = store_load_windows(dsn, width=width, by_instance=by_instance)
+    assert (result.begin, result.width, result.requests, result.upstreams) == (
         wanted.begin, wanted.width, wanted.requests, wanted.upstreams,
     )  # fmt: skip
-    assert found.table.columns == wanted.table.columns
-    assert list(differences(wanted.table.to_dicts(), found.table.to_dicts())) == []
-    assert len(found.table) > 1
-    assert set(found.table["instance"]) == ({"10.0.0.1:8080", "10.0.0.2:8080"} if by_instance else {""})
+    assert result.table.columns == wanted.table.columns
+    assert list(differences(wanted.table.to_dicts(), result.table.to_dicts())) == []
+    assert len(result.table) > 1
+    assert set(result.table["instance"]) == ({"10.0.0.1:8080", "10.0.0.2:8080"} if by_instance else {""})
 
 
 def test_its_answer_is_that_of_the_log(loaded: tuple[Path, str]) -> None:
@@ -60,8 +60,8 @@ def test_its_answer_is_that_of_the_log(loaded: tuple[Path, str]) -> None:
     selection = Selection.of(EPOCH + 10, None, {"status": 200.0})
     rows_of_log = sojourn.split(log, since=EPOCH + 10, where={"status": 200.0}).rows
     wanted = capacity(load_windows(rows_of_log), **arguments).to_dict()  # type: ignore[arg-type]
-    found = capacity(store_load_windows(dsn, selection), **arguments).to_dict()  # type: ignore[arg-type]
-    assert list(differences(wanted, found)) == []
+    result = capacity(store_load_windows(dsn, selection), **arguments).to_dict()  # type: ignore[arg-type]
+    assert list(differences(wanted, result)) == []
 
 
 def test_no_request_is_fetched(loaded: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,34 +47,34 @@ def same(one: object, other: object) -> bool:
 @pytest.mark.parametrize("column", COLUMNS)
 def test_quantiles(both: tuple[SplitResult, SplitResult, str], column: str) -> None:
     levels = [0.0, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9997, 1.0]
-    wanted, found = (result.measures.quantiles(column, levels) for result in both[:2])
+    wanted, outcome = (result.measures.quantiles(column, levels) for result in both[:2])
     assert max(value or 0 for value in wanted) > 0
-    assert same(wanted, found)
+    assert same(wanted, outcome)
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_counts_over_time(both: tuple[SplitResult, SplitResult, str], column: str) -> None:
-    (width, wanted), (other, found) = (result.measures.counts_over_time(column, 30, BINS) for result in both[:2])
+    (width, wanted), (other, outcome) = (result.measures.counts_over_time(column, 30, BINS) for result in both[:2])
     assert width == other
     assert len(wanted) > 30
-    assert wanted.columns == found.columns
-    assert same(wanted.to_dicts(), found.to_dicts())
+    assert wanted.columns == outcome.columns
+    assert same(wanted.to_dicts(), outcome.to_dicts())
 
 
 @pytest.mark.parametrize("group", ["route", "upstream", "status"])
 def test_bins_by_group(both: tuple[SplitResult, SplitResult, str], group: str) -> None:
-    wanted, found = (result.measures.bins_by(group, 2, "request_time", BINS) for result in both[:2])
+    wanted, outcome = (result.measures.bins_by(group, 2, "request_time", BINS) for result in both[:2])
     assert 1 <= wanted["group"].n_unique() <= 2
-    assert wanted.schema == found.schema
-    assert same(wanted.to_dicts(), found.to_dicts())
+    assert wanted.schema == outcome.schema
+    assert same(wanted.to_dicts(), outcome.to_dicts())
 
 
 def test_hexagons(both: tuple[SplitResult, SplitResult, str]) -> None:
     lattice = Hexagons(0.001, 0.3, 0.5)
-    wanted, found = (result.measures.hexagons(lattice) for result in both[:2])
+    wanted, outcome = (result.measures.hexagons(lattice) for result in both[:2])
     assert len(wanted) > 20
-    assert wanted.schema == found.schema
-    assert wanted.rows() == found.rows()
+    assert wanted.schema == outcome.schema
+    assert wanted.rows() == outcome.rows()
 
 
 def test_of_nothing(both: tuple[SplitResult, SplitResult, str]) -> None:
@@ -88,8 +88,8 @@ def test_of_nothing(both: tuple[SplitResult, SplitResult, str]) -> None:
 def test_quantiles_that_are_cut_are_near(both: tuple[SplitResult, SplitResult, str]) -> None:
     cut = StoreMeasures(both[2], Selection(), exact_rows=10)
     levels = [0.5, 0.9, 0.99]
-    wanted, found = both[0].measures.quantiles("request_time", levels), cut.quantiles("request_time", levels)
-    assert found == pytest.approx(wanted, rel=0.01)
+    wanted, result = both[0].measures.quantiles("request_time", levels), cut.quantiles("request_time", levels)
+    assert result == pytest.approx(wanted, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", ["tail", "percentiles", "heatmap", "hexbin", "ridgeline"])
@@ -101,9 +101,9 @@ def test_charts_of_the_split_fetch_no_request(
 
     log, store, _ = both
     monkeypatch.setattr(store, "_rows", refused)
-    wanted, found = plots.picture(log, kind), plots.picture(store, kind)
-    assert found.reading == wanted.reading
-    shown = [drawing.tables_of(drawing.specification(picture.chart())) for picture in (wanted, found)]
+    wanted, result = plots.picture(log, kind), plots.picture(store, kind)
+    assert result.reading == wanted.reading
+    shown = [drawing.tables_of(drawing.specification(picture.chart())) for picture in (wanted, result)]
     # Four digits of each figure are drawn.
     for one, other in zip(*shown, strict=True):
         columns, others = (pl.DataFrame(rows).to_dict(as_series=False) for rows in (one, other))

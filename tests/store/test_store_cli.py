@@ -30,9 +30,9 @@ def dsn(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("cli")
     address = f"chdb://{folder}/store"
     log = write_log(folder / "a.jsonl", record(1), record(2, worker=HOSTILE), b"bad\n")
-    made = sojourn("init", address)
-    assert (made.returncode, made.stderr) == (0, "")
-    assert "applied 000_schema_migrations, 010_requests" in made.stdout
+    produced = sojourn("init", address)
+    assert (produced.returncode, produced.stderr) == (0, "")
+    assert "applied 000_schema_migrations, 010_requests" in produced.stdout
     loaded = sojourn("load", address, log)
     assert (loaded.returncode, loaded.stderr) == (0, "")
     assert loaded.stdout == "3 lines read, 2 requests loaded, 1 refused (invalid_json 1; see dead_letters)\n"
@@ -79,9 +79,9 @@ def test_json(dsn: str) -> None:
         "FROM requests FINAL ORDER BY time",
         "--json",
     )  # fmt: skip
-    found = json.loads(done.stdout)
-    assert found["columns"][0] == {"name": "app_service_time", "type": "Nullable(Decimal(18, 6))"}
-    assert found["rows"][1] == [
+    document = json.loads(done.stdout)
+    assert document["columns"][0] == {"name": "app_service_time", "type": "Nullable(Decimal(18, 6))"}
+    assert document["rows"][1] == [
         0.2, "2026-01-01T00:00:02.500000Z", ["10.0.0.1:80"], None, HOSTILE, {"a": 1}, "2026-01-01",
     ]  # fmt: skip
     assert json.loads(sojourn("query", dsn, "SELECT * FROM spans", "--json").stdout)["rows"] == []

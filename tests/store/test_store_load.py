@@ -67,7 +67,7 @@ def test_every_value_as_the_reader_reads_it(store_dsn: str, tmp_path: Path) -> N
         "request_time", "status", "attempts", "retries", "connect", "header", "response", "app_queueing_delay",
         "app_service_time", "route", "uri", "worker", "upstream", "proxy", "service",
     ]  # fmt: skip
-    found = ask(
+    result = ask(
         store_dsn,
         f"SELECT {', '.join(columns)}, toUnixTimestamp64Micro(time), toUnixTimestamp64Micro(start), "
         "toUnixTimestamp64Micro(request_start), toUnixTimestamp64Micro(proxy_start) "
@@ -75,8 +75,8 @@ def test_every_value_as_the_reader_reads_it(store_dsn: str, tmp_path: Path) -> N
     )
     instants = (pl.col(name).dt.epoch("us") for name in ("time", "start", "request_start", "proxy_start"))
     expected = rows.select(*columns, *instants).rows()
-    assert len(found) == 3000
-    for row, wanted in zip(found, expected, strict=True):
+    assert len(result) == 3000
+    for row, wanted in zip(result, expected, strict=True):
         for name, value, want in zip([*columns, *"tsrp"], row, wanted, strict=True):
             same = math.isclose(value, want, abs_tol=1e-9) if isinstance(want, float) else value == (want or "")
             assert same or value == want, (name, value, want)
@@ -89,10 +89,10 @@ def test_decimals_are_exact(make_store_once: str, tmp_path: Path, micros: list[i
     log = write_log(tmp_path / "a.jsonl", *(record(request_id=k, queueing_delay=str(v)) for k, v in values.items()))
     tell(make_store_once, "TRUNCATE TABLE requests")
     load(make_store_once, log)
-    found = dict(ask(make_store_once, "SELECT request_id, app_queueing_delay FROM requests FINAL"))
+    result = dict(ask(make_store_once, "SELECT request_id, app_queueing_delay FROM requests FINAL"))
     # What an IEEE double can hold of it, which is how every reader reads a number: to the microsecond below 2^33 s.
     for key, value in values.items():
-        assert abs(found[key] - value) <= (0 if abs(value) < 2**32 else Decimal("0.000001"))
+        assert abs(result[key] - value) <= (0 if abs(value) < 2**32 else Decimal("0.000001"))
 
 
 @pytest.fixture(scope="module")
@@ -161,12 +161,12 @@ def test_bad_lines_are_dead_letters_and_stop_nothing(store_dsn: str, tmp_path: P
         loaded = load(store_dsn, log)
     assert (loaded.requests, loaded.dead_letters, loaded.records.rejected) == (2, len(lines) + 1, len(lines) + 1)
     assert one(store_dsn, "SELECT count() FROM requests FINAL") == 2
-    found = ask(
+    result = ask(
         store_dsn, "SELECT position, reason, raw FROM dead_letters FINAL WHERE kind = 'requests' ORDER BY position"
     )
     reasons = [reason for _, reason in BAD_LINES] + ["incomplete_line"]
-    assert [reason for _, reason, _ in found] == reasons
-    for (position, _, raw), line in zip(found, [*lines, b'{"ti'], strict=True):
+    assert [reason for _, reason, _ in result] == reasons
+    for (position, _, raw), line in zip(result, [*lines, b'{"ti'], strict=True):
         assert text[position : position + len(line)] == line
         assert raw == line.decode("utf-8", "replace").rstrip("\r\n")
 

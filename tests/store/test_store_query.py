@@ -15,9 +15,9 @@ from store_support import one, tell
                                  "WITH 1 AS x SELECT x", "SELECT 1;", "/* ; */ SELECT 1",
                                  "-- a\nSELECT 1 -- b"])  # fmt: skip
 def test_whatever_reads(store_dsn: str, sql: str) -> None:
-    with connect(store_dsn) as store, answer(store, sql) as found:
-        assert found.columns
-        assert list(found.rows)
+    with connect(store_dsn) as store, answer(store, sql) as result:
+        assert result.columns
+        assert list(result.rows)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_nothing_is_written(store_dsn: str, sql: str, tmp_path: Path) -> None:
     with (
         connect(store_dsn) as store,
         pytest.raises(SojournError) as refused,
-        answer(store, sql.format(out=out)) as found,
+        answer(store, sql.format(out=out)) as result,
     ):
-        list(found.rows)
+        list(result.rows)
     assert "\n" not in str(refused.value)
     assert not out.exists()
     assert one(store_dsn, "SELECT count() FROM requests FINAL") == 1
@@ -49,5 +49,5 @@ def test_nothing_is_written(store_dsn: str, sql: str, tmp_path: Path) -> None:
 
 def test_rows_come_as_they_are_taken(store_dsn: str) -> None:
     """A thousand million rows would not fit."""
-    with connect(store_dsn) as store, answer(store, "SELECT number FROM numbers(1000000000)") as found:
-        assert [next(found.rows) for _ in range(3)] == [(0,), (1,), (2,)]
+    with connect(store_dsn) as store, answer(store, "SELECT number FROM numbers(1000000000)") as result:
+        assert [next(result.rows) for _ in range(3)] == [(0,), (1,), (2,)]

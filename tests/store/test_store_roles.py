@@ -32,9 +32,9 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    made = Server()
-    monkeypatch.setattr(roles, "connect", lambda address: made)
-    return made
+    produced = Server()
+    monkeypatch.setattr(roles, "connect", lambda address: produced)
+    return produced
 
 
 def test_nobody_without_a_password_file(server: Server) -> None:
@@ -71,9 +71,9 @@ def grants(role: str, cluster: str | None = None) -> list[str]:
 
 
 def test_the_writer_inserts_and_nothing_else() -> None:
-    given = grants("sojourn_writing")
-    assert all(re.fullmatch(r"GRANT  ?INSERT ON d\.\w+ TO sojourn_writing", s) for s in given)
-    tables = {re.search(r"d\.(\w+)", s)[1] for s in given}  # type: ignore[index]
+    arguments = grants("sojourn_writing")
+    assert all(re.fullmatch(r"GRANT  ?INSERT ON d\.\w+ TO sojourn_writing", s) for s in arguments)
+    tables = {re.search(r"d\.(\w+)", s)[1] for s in arguments}  # type: ignore[index]
     assert tables == {"requests", "spans", "dead_letters", "listen_queue", "pipeline_metrics"}
 
 

@@ -137,10 +137,10 @@ def test_the_store_does_it_by_itself(store_dsn: str, tmp_path: Path) -> None:
     """Every 15 s, in the background; what a plain INSERT brought."""
     tell(store_dsn, "INSERT INTO requests (time, request_time, status) VALUES ('2026-01-01 00:00:01', 0.5, 200)")
     deadline = time.monotonic() + 60
-    while not (found := ask(store_dsn, "SELECT sum(requests) FROM rollup_minute FINAL WHERE requests > 0"))[0][0]:
+    while not (result := ask(store_dsn, "SELECT sum(requests) FROM rollup_minute FINAL WHERE requests > 0"))[0][0]:
         assert time.monotonic() < deadline, ask(store_dsn, "SELECT status, exception FROM system.view_refreshes")
         time.sleep(0.25)
-    assert found == [(1,)]
+    assert result == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -198,12 +198,12 @@ def test_clock_offsets_are_those_of_the_analysis(store_dsn: str, simulated: Path
         store_dsn, "SELECT min(toStartOfHour(minute)), max(toStartOfHour(minute)) FROM rollup_minute"
     )
     assert first == last
-    found = ask(
+    result = ask(
         store_dsn, "SELECT upstream, offset, uncertainty, lower, upper, requests FROM clock_offsets ORDER BY upstream"
     )
     wanted = expected.sort("upstream").select("upstream", "offset", "uncertainty", "lower", "upper", "requests").rows()
-    assert len(found) == len(wanted) == 2
-    for row, other in zip(found, wanted, strict=True):
+    assert len(result) == len(wanted) == 2
+    for row, other in zip(result, wanted, strict=True):
         assert row[0] == other[0]
         assert row[1:] == pytest.approx(other[1:], abs=1e-9)
 

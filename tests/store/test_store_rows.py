@@ -35,13 +35,13 @@ from split_support import (
 def loaded(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     records, _ = simulated_log(Settings(requests=3000))
     folder = tmp_path_factory.mktemp("rows")
-    log, told = folder / "access.jsonl", folder / "spans.jsonl"
+    log, reported = folder / "access.jsonl", folder / "spans.jsonl"
     log.write_bytes(b"".join(as_lines(records)) + b"".join(raw for raw, _ in BAD_LINES))
-    told.write_bytes(export(records[0]["request_id"], 1.0, 0.25, service_time=0.125, route="/told", worker="w"))
+    reported.write_bytes(export(records[0]["request_id"], 1.0, 0.25, service_time=0.125, route="/told", worker="w"))
     dsn = make_store()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_REDACT", "off")  # what is stored is what the log holds
-        load(dsn, log, spans=[told])
+        load(dsn, log, spans=[reported])
     return log, dsn
 
 
@@ -49,15 +49,15 @@ ORDER = ["time", "request_id"]
 
 
 def test_the_frame_is_the_logs(loaded: tuple[Path, str]) -> None:
-    wanted, found = sojourn.read(loaded[0]), read_store(loaded[1])
-    assert dict(found.rows.collect_schema()) == SCHEMA
-    one, other = (requests.rows.collect().sort(ORDER).to_dicts() for requests in (wanted, found))
+    wanted, result = sojourn.read(loaded[0]), read_store(loaded[1])
+    assert dict(result.rows.collect_schema()) == SCHEMA
+    one, other = (requests.rows.collect().sort(ORDER).to_dicts() for requests in (wanted, result))
     assert list(differences(one, other)) == []
-    assert found.records.to_dict() == wanted.records.to_dict()
-    assert found.records.rejected == len(BAD_LINES)
-    assert {r["raw"] for r in found.records.rejects} == {r["raw"] for r in wanted.records.rejects}
-    assert found.spans is not None
-    (span,) = found.spans.to_dicts()
+    assert result.records.to_dict() == wanted.records.to_dict()
+    assert result.records.rejected == len(BAD_LINES)
+    assert {r["raw"] for r in result.records.rejects} == {r["raw"] for r in wanted.records.rejects}
+    assert result.spans is not None
+    (span,) = result.spans.to_dicts()
     assert (span["span_seconds"], span["span_service_time"], span["span_route"], span["span_worker"]) == (
         0.25, 0.125, "/told", "w",
     )  # fmt: skip
@@ -66,9 +66,9 @@ def test_the_frame_is_the_logs(loaded: tuple[Path, str]) -> None:
 
 def test_chosen_columns_of_chosen_rows(loaded: tuple[Path, str]) -> None:
     arguments = {"columns": ("status", "upstream"), "since": EPOCH + 10, "where": {"upstream": "10.0.0.1:8080"}}
-    wanted, found = (sojourn.read(source, **arguments).rows.collect() for source in loaded)  # type: ignore[arg-type]
-    assert found.columns == ["status", "upstream"]
-    assert len(found) == len(wanted) > 100
+    wanted, result = (sojourn.read(source, **arguments).rows.collect() for source in loaded)  # type: ignore[arg-type]
+    assert result.columns == ["status", "upstream"]
+    assert len(result) == len(wanted) > 100
 
 
 def test_pieces_hold_every_row_once_and_go_to_disk(loaded: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +76,10 @@ def test_pieces_hold_every_row_once_and_go_to_disk(loaded: tuple[Path, str], mon
     monkeypatch.setattr(rows_module, "ROWS_PER_QUESTION", 100)
     monkeypatch.setattr(spool_module, "ROWS_IN_MEMORY", 500)
     monkeypatch.setattr(spool_module, "ROWS_PER_FILE", 300)
-    found = read_store(loaded[1])
-    assert found.spool is not None
-    assert len(list(Path(found.spool.name).iterdir())) > 3
-    assert found.rows.collect().sort(ORDER).equals(whole)
+    outcome = read_store(loaded[1])
+    assert outcome.spool is not None
+    assert len(list(Path(outcome.spool.name).iterdir())) > 3
+    assert outcome.rows.collect().sort(ORDER).equals(whole)
     result = sojourn.split(loaded[1])
     assert len(result.rows.collect()) == 3000  # the folder is there as long as the result
 
@@ -152,8 +152,8 @@ def test_the_command(tmp_path: Path) -> None:
     script = "import sys; from sojourn.store import init, load; init(sys.argv[1]); load(sys.argv[1], sys.argv[2])"
     subprocess.run([sys.executable, "-c", script, dsn, str(log)], check=True, timeout=120)
     shown = (sojourn.split(log).to_dict(), json.loads(command("split", dsn, "--json").stdout))
-    wanted, found = map(without_duplicates, shown)
-    assert list(differences(wanted, found)) == []
+    wanted, result = map(without_duplicates, shown)
+    assert list(differences(wanted, result)) == []
     files = [tmp_path / name for name in ("r.html", "r.parquet", "bad.jsonl")]
     done = command("split", dsn, "--html", files[0], "--parquet", files[1], "--rejects", files[2])
     assert (done.returncode, done.stderr) == (0, "")

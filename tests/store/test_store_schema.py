@@ -103,14 +103,14 @@ def test_an_init_that_broke_off_is_finished_by_the_next(
 
 
 def test_for_a_cluster_and_for_roles_it_parses(store_dsn: str) -> None:
-    made = [s for m in migrations("it's") for s in m.statements("it's")]
+    items = [s for m in migrations("it's") for s in m.statements("it's")]
     for cluster in (None, "it's"):
-        made += role_statements("sojourn", cluster) + user_statements("sojourn_reader", "secret", cluster)
+        items += role_statements("sojourn", cluster) + user_statements("sojourn_reader", "secret", cluster)
     with connect(store_dsn) as store:
-        for statement in made:
+        for statement in items:
             if "INSERT" not in statement.split()[0]:
                 store.client.query(f"EXPLAIN AST {statement}")
-    tables = [s for s in made if s.startswith("CREATE TABLE") and "ENGINE = Null" not in s]
+    tables = [s for s in items if s.startswith("CREATE TABLE") and "ENGINE = Null" not in s]
     assert all(r"ON CLUSTER 'it\'s'" in s for s in tables)
     assert all("Replicated" in s or "Distributed('it" in s for s in tables)
 
@@ -166,10 +166,10 @@ def test_what_a_refresh_computes_fits_the_table(store_dsn: str) -> None:
 
 def test_every_column_says_what_it_holds_or_says_it_by_its_name(store_dsn: str) -> None:
     """A duration has its unit in its name or comment."""
-    found = ask(
+    result = ask(
         store_dsn,
         "SELECT table, name, comment FROM system.columns WHERE database = currentDatabase() "
         "AND table != 'requests_split' AND type LIKE '%Decimal(18, 6)%'",
     )
-    assert found
-    assert [(t, n) for t, n, comment in found if not comment.startswith("s")] == []
+    assert result
+    assert [(t, n) for t, n, comment in result if not comment.startswith("s")] == []

@@ -145,14 +145,14 @@ def test_what_cannot_be_asked(loaded: tuple[Path, str], where: dict[str, object]
 
 def test_loaded_twice_changes_nothing(store_dsn: str, tmp_path: Path) -> None:
     records, _ = simulated_log(Settings(requests=300))
-    log, told = tmp_path / "a.jsonl", tmp_path / "s.jsonl"
+    log, reported = tmp_path / "a.jsonl", tmp_path / "s.jsonl"
     log.write_bytes(b"".join(as_lines(records)) + b"bad\n")
-    told.write_bytes(b"".join(export(r["request_id"], 5.0, 0.5) for r in records[:20]))
+    reported.write_bytes(b"".join(export(r["request_id"], 5.0, 0.5) for r in records[:20]))
     for _ in range(2):
-        load(store_dsn, log, spans=[told])
+        load(store_dsn, log, spans=[reported])
         with connect(store_dsn) as store:
             store.client.command("SYSTEM STOP MERGES requests")
-        assert_same_split(log, store_dsn, spans=told)
+        assert_same_split(log, store_dsn, spans=reported)
     with connect(store_dsn) as store:
         assert store.client.query("SELECT count() FROM requests").first_row == (600,)
 
@@ -169,7 +169,7 @@ def given_up(number: int, **fields: str) -> bytes:
 @pytest.fixture
 def with_spans(store_dsn: str, tmp_path: Path) -> tuple[Path, Path, str]:
     """Requests given up on, with spans by id, by parent, of two attempts, of nobody; and some that were answered."""
-    log, told = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
+    log, reported = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
     records, _ = simulated_log(Settings(requests=400, skews=(0.2, -0.1)))
     log.write_bytes(
         b"".join(as_lines(records))
@@ -181,7 +181,7 @@ def with_spans(store_dsn: str, tmp_path: Path) -> tuple[Path, Path, str]:
         + given_up(6, request_id="untold")
         + given_up(7)
     )
-    told.write_bytes(
+    reported.write_bytes(
         export("began in time", 41.0, 45.0, service_time=44.0, route="/slow/{id}")
         + export("began too late", 80.0, 8.0, worker="7")
         + export("tried twice", 13.0, 1.0, route="/first")
@@ -190,33 +190,33 @@ def with_spans(store_dsn: str, tmp_path: Path) -> tuple[Path, Path, str]:
         + export("nobody", 1.0, 1.0)
         + b"".join(export(r["request_id"], float(r["time"]) - BASE - 0.3, 0.25, service_time=0.2) for r in records[:50])
     )
-    load(store_dsn, log, spans=[told])
-    return log, told, store_dsn
+    load(store_dsn, log, spans=[reported])
+    return log, reported, store_dsn
 
 
 def test_spans_tell_what_became_of_requests_given_up_on(with_spans: tuple[Path, Path, str]) -> None:
-    log, told, dsn = with_spans
-    found = sojourn.split(dsn)
-    assert found.sources["span"] == 4
-    assert found.wasted == pytest.approx(45 + 8 + 50 + 31)
-    assert {"/slow/{id}", "/second"} <= {row["route"] for row in found.by["route"]}
-    assert_same_split(log, dsn, spans=told)
-    assert_same_split(log, dsn, spans=told, records=False, where={"status": 504})
-    assert_same_split(log, dsn, spans=told, records=False, since=BASE + 1.5, until=BASE + 4.5)
+    log, reported, dsn = with_spans
+    result = sojourn.split(dsn)
+    assert result.sources["span"] == 4
+    assert result.wasted == pytest.approx(45 + 8 + 50 + 31)
+    assert {"/slow/{id}", "/second"} <= {row["route"] for row in result.by["route"]}
+    assert_same_split(log, dsn, spans=reported)
+    assert_same_split(log, dsn, spans=reported, records=False, where={"status": 504})
+    assert_same_split(log, dsn, spans=reported, records=False, since=BASE + 1.5, until=BASE + 4.5)
 
 
 def test_a_store_beside_a_file_and_beside_span_files(with_spans: tuple[Path, Path, str], tmp_path: Path) -> None:
-    log, told, dsn = with_spans
+    log, reported, dsn = with_spans
     more = tmp_path / "more.jsonl"
     more.write_bytes(given_up(8, request_id="late news") + line())
     late = tmp_path / "late.jsonl"
     late.write_bytes(export("late news", 50.0, 30.0))
-    wanted = sojourn.split([log, more], spans=[told, late]).to_dict()
-    found = sojourn.split([dsn, more], spans=[late]).to_dict()
-    assert list(differences(wanted, found)) == []
+    wanted = sojourn.split([log, more], spans=[reported, late]).to_dict()
+    result = sojourn.split([dsn, more], spans=[late]).to_dict()
+    assert list(differences(wanted, result)) == []
     assert sojourn.split([dsn, more, dsn]).requests == wanted["requests"]
     untold = sojourn.split(dsn, spans=[late]).to_dict()
-    assert list(differences(sojourn.split(log, spans=[told]).to_dict(), untold)) == []
+    assert list(differences(sojourn.split(log, spans=[reported]).to_dict(), untold)) == []
     with pytest.raises(sojourn.SojournError, match="spans are read from files"):
         sojourn.split(log, spans=[dsn])
 
@@ -244,7 +244,7 @@ def test_one_request(store_dsn: str, tmp_path: Path) -> None:
 
 def test_charts_are_the_same(loaded: tuple[Path, str]) -> None:
     log, dsn = loaded
-    wanted, found = sojourn.split(log).served, sojourn.split(dsn).measures
+    wanted, result = sojourn.split(log).served, sojourn.split(dsn).measures
     tables = (
         plots.distribution_table,
         lambda rows: plots.split_by_table(rows, "upstream"),
@@ -255,7 +255,7 @@ def test_charts_are_the_same(loaded: tuple[Path, str]) -> None:
         plots.over_time_table,
     )
     for table in tables:
-        one, other = table(wanted), table(found)
+        one, other = table(wanted), table(result)
         assert one.columns == other.columns
         assert len(one) > 2
         assert list(differences(one.to_dicts(), other.to_dicts())) == []
@@ -277,11 +277,11 @@ def test_cut_quantiles_are_told_of_and_near(loaded: tuple[Path, str]) -> None:
     assert "fourth digit" in cut.notes[0]
     for column, figures in exact.figures().items():
         for name, value in figures.items():
-            found = cut.figures()[column][name]
+            result = cut.figures()[column][name]
             if value is None or name in ("mean", "max"):
-                assert found == value
+                assert result == value
             else:  # the next order statistic below instead of between two, and four digits of it
-                assert found == pytest.approx(value, rel=0.02, abs=1e-3), (column, name)
+                assert result == pytest.approx(value, rel=0.02, abs=1e-3), (column, name)
     slow, _ = cut.means(cut.figures()["request_time"]["p99"])
     assert 40 <= slow <= 60
     assert len(cut.exceeding("request_time", 100)[0]) == len(exact.exceeding("request_time", 100)[0])
@@ -302,15 +302,15 @@ def test_a_quantile_that_is_cut_is_never_above_the_value_it_stands_for(store_dsn
 
 
 def test_rows_are_fetched_when_they_are_used(with_spans: tuple[Path, Path, str], tmp_path: Path) -> None:
-    log, told, dsn = with_spans
+    log, reported, dsn = with_spans
     result = sojourn.split(dsn, where={"status": 504})
     result.write_parquet(tmp_path / "r.parquet")
-    found = pl.read_parquet(tmp_path / "r.parquet")
-    wanted = sojourn.split(log, spans=[told], where={"status": 504}, all_columns=True).rows.collect()
-    assert len(found) == 7
-    assert set(found.columns) == set(wanted.columns) >= set(COLUMNS)
+    outcome = pl.read_parquet(tmp_path / "r.parquet")
+    wanted = sojourn.split(log, spans=[reported], where={"status": 504}, all_columns=True).rows.collect()
+    assert len(outcome) == 7
+    assert set(outcome.columns) == set(wanted.columns) >= set(COLUMNS)
     order = ["start", "request_id"]
-    one, other = (table.sort(order).select(wanted.columns).to_dicts() for table in (found, wanted))
+    one, other = (table.sort(order).select(wanted.columns).to_dicts() for table in (outcome, wanted))
     assert list(differences(one, other)) == []
     assert sojourn.split(tmp_path / "r.parquet").requests == 7
 

@@ -52,7 +52,7 @@ def test_as_the_log(store_dsn: str, tmp_path: Path, skew: Skew) -> None:
 
 def test_requests_nobody_waited_for_are_split_by_the_clock_of_their_time(store_dsn: str, tmp_path: Path) -> None:
     """The span of a request that was given up on tells the app's clock alone: an hour ahead in the second half."""
-    log, told = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
+    log, reported = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
     seen = log_of(log, lambda t: 3600.0 if t > 70 else 0.0)
     lost, exports = [], []
     for number, begun in enumerate((30.0, 100.0)):
@@ -66,11 +66,11 @@ def test_requests_nobody_waited_for_are_split_by_the_clock_of_their_time(store_d
         )  # fmt: skip
         exports.append(export(f"lost-{number}", begun + 4 + 3600 * number, 20.0))
     log.write_bytes(lines_of(seen) + b"".join(lost))
-    told.write_bytes(b"".join(exports))
-    load(store_dsn, log, spans=[told])
-    rows = sojourn.split(log, spans=[told]).rows.filter(status=504).sort("start").collect()
+    reported.write_bytes(b"".join(exports))
+    load(store_dsn, log, spans=[reported])
+    rows = sojourn.split(log, spans=[reported]).rows.filter(status=504).sort("start").collect()
     assert rows["queueing_delay"].to_list() == pytest.approx([4.0, 4.0], abs=0.003)
-    assert_same_split(log, store_dsn, spans=told)
+    assert_same_split(log, store_dsn, spans=reported)
 
 
 def test_impossible_delays_are_set_aside_as_in_the_log(store_dsn: str, tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ def test_any_log(store: str, rows: list[dict[str, str]], spans: list[tuple[int, 
         with connect(store) as opened:
             load_into(opened, [log], [other])
         wanted = sojourn.split(log, spans=[other], by=GROUPS)
-        found = sojourn.split(store, by=GROUPS, where={"service": name})
-    assert found.requests == len(rows)
-    one, another = wanted.to_dict(), found.to_dict()
+        result = sojourn.split(store, by=GROUPS, where={"service": name})
+    assert result.requests == len(rows)
+    one, another = wanted.to_dict(), result.to_dict()
     del one["records"], another["records"]
     for shown in (one, another):
         # 6.5 ms is 6 or 7 in a sentence, by the last bit of a sum; groups with equal seconds come in any order.

@@ -115,8 +115,8 @@ def test_what_arrives_is_counted_before_it_collapses(store_dsn: str, tmp_path: P
     spans = write_log(tmp_path / "spans.jsonl", b"[]\n")
     for _ in range(2):
         load(store_dsn, log, spans=[spans])
-    found = ask(store_dsn, "SELECT kind, source, sum(lines) FROM arrivals GROUP BY ALL ORDER BY kind")
-    assert found == [("dead_letters", str(log), 4), ("requests", str(log), 4)]
+    result = ask(store_dsn, "SELECT kind, source, sum(lines) FROM arrivals GROUP BY ALL ORDER BY kind")
+    assert result == [("dead_letters", str(log), 4), ("requests", str(log), 4)]
     assert ask(store_dsn, "SELECT source, sum(requests), sum(dead_letters) FROM stored_records GROUP BY source") == [
         (str(log), 2, 2)
     ]
@@ -161,15 +161,15 @@ def test_wasted_work(store_dsn: str, timed_out: tuple[Path, Path]) -> None:
     log, spans = timed_out
     load(store_dsn, log, spans=[spans])
     load(store_dsn, log, spans=[spans])
-    found = ask(
+    result = ask(
         store_dsn, "SELECT request_id, status, route, worker, wasted, waited FROM wasted_work ORDER BY request_id"
     )
-    assert found == [
+    assert result == [
         ("r1", 504, "/report", "7", 3.0, 0.5),
         ("r2", 499, "/report", "7", 2.0, 0.5),
         ("r3", 504, "/report", "7", 4.0, 0.5),
     ]
-    assert sum(row[4] for row in found) == pytest.approx(split(log, spans=[spans]).wasted)
+    assert sum(row[4] for row in result) == pytest.approx(split(log, spans=[spans]).wasted)
 
 
 def test_spans_in_full(store_dsn: str, tmp_path: Path) -> None:
@@ -229,11 +229,11 @@ def test_a_run_brings_its_listen_queues(store_dsn: str, tmp_path: Path) -> None:
     for _ in range(2):
         loaded = load(store_dsn, tmp_path)
     assert (loaded.requests, loaded.spans, loaded.listen, loaded.dead_letters) == (1, 1, 2, 5)
-    found = ask(
+    result = ask(
         store_dsn,
         "SELECT machine, toUnixTimestamp64Micro(time), socket, port, depth, backlog FROM listen_queue FINAL ORDER BY 1",
     )
-    assert found == [(machine, BASE * 1_000_000 + 250_001, "app-1", 8080, 3, 64) for machine in ("", "web-1")]
+    assert result == [(machine, BASE * 1_000_000 + 250_001, "app-1", 8080, 3, 64) for machine in ("", "web-1")]
     assert ask(store_dsn, "SELECT DISTINCT kind, reason FROM dead_letters") == [("listen_queue", "invalid_sample")]
 
 
@@ -261,5 +261,5 @@ def test_an_older_store_gets_its_queueing_delays_by_the_stamp(
         "SELECT offset, uncertainty, requests FROM clock_offsets",
     )
     for question in questions:
-        found, wanted = (ask(dsn, question) for dsn in stores)
-        assert found == wanted != []
+        result, wanted = (ask(dsn, question) for dsn in stores)
+        assert result == wanted != []

@@ -86,11 +86,11 @@ def test_print_records_nothing(tmp_path: Path) -> None:
         f" -w '/srv/x y.pcap' '{wanted}'",
     ]
     assert "NOTE  port 443 is TLS" in done.stderr
-    found = json.loads(capture("--nginx", conf, "--out", "x.pcap", "--print", "--json").stdout)
-    assert found["ports"] == [443, 8080]
-    assert found["listens"][1] == {"address": "*", "port": 443, "tls": True, "backlog": None}
-    assert found["backends"] == ["127.0.0.1:9000"]
-    assert found["command"][-1] == found["filter"]
+    document = json.loads(capture("--nginx", conf, "--out", "x.pcap", "--print", "--json").stdout)
+    assert document["ports"] == [443, 8080]
+    assert document["listens"][1] == {"address": "*", "port": 443, "tls": True, "backlog": None}
+    assert document["backends"] == ["127.0.0.1:9000"]
+    assert document["command"][-1] == document["filter"]
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_it_ends_in_good_order(port: int, tmp_path: Path, number: signal.Signals
         running.send_signal(number)
         out, err = running.communicate(timeout=30)
     assert running.returncode == 0, err
-    found = json.loads(out)
-    assert found["captured"] >= 5 * 4
-    assert (found["dropped"], found["trouble"], err) == (0, None, "")
-    assert found["files"] == [str(path)]
-    assert found["bytes"] == path.stat().st_size
-    assert found["filter"] == f"tcp and port {port}" or "vlan" in found["filter"]
+    document = json.loads(out)
+    assert document["captured"] >= 5 * 4
+    assert (document["dropped"], document["trouble"], err) == (0, None, "")
+    assert document["files"] == [str(path)]
+    assert document["bytes"] == path.stat().st_size
+    assert document["filter"] == f"tcp and port {port}" or "vlan" in document["filter"]
     sample = json.loads(kernel.read_text().splitlines()[0])
     assert [each["port"] for each in sample["sockets"]] == [port]
     subprocess.run(["tcpdump", "-n", "-r", path], check=True, capture_output=True)
@@ -145,13 +145,13 @@ def test_it_ends_in_good_order(port: int, tmp_path: Path, number: signal.Signals
 @needs_capability
 def test_drops_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", fake(tmp_path, dropped=5))
-    given: list[Any] = ["--port", 80, "--seconds", 0.2, "--interface", "lo"]
-    done = capture(*given, "--out", tmp_path / "a.pcap")
+    arguments: list[Any] = ["--port", 80, "--seconds", 0.2, "--interface", "lo"]
+    done = capture(*arguments, "--out", tmp_path / "a.pcap")
     assert done.exit_code == 0
     assert re.match(r"7 packets, 0\.0 MB in [\d.]+ m?s: ", done.stdout)
     assert "WARNING  5 packets (42 %) were dropped before" in done.stderr
-    found = json.loads(capture(*given, "--out", tmp_path / "b.pcap", "--json").stdout)
-    assert (found["captured"], found["received"], found["dropped"]) == (7, 12, 5)
+    document = json.loads(capture(*arguments, "--out", tmp_path / "b.pcap", "--json").stdout)
+    assert (document["captured"], document["received"], document["dropped"]) == (7, 12, 5)
 
 
 @needs_capability
@@ -171,21 +171,21 @@ def test_an_end_that_nobody_asked_for_is_a_failure(tmp_path: Path, monkeypatch: 
 def test_scapy_says_what_it_cannot(tmp_path: Path) -> None:
     pytest.importorskip("scapy")
     # The port of the discard service: nobody is given it by chance.
-    given = ["--port", 9, "--out", tmp_path / "a.pcap", "--interface", "lo", "--sniffer", "scapy"]
-    done = capture(*given, "--seconds", 0.3)
+    arguments = ["--port", 9, "--out", tmp_path / "a.pcap", "--interface", "lo", "--sniffer", "scapy"]
+    done = capture(*arguments, "--seconds", 0.3)
     assert done.exit_code == 0, error_of(done)
     assert "scapy is slow" in done.stderr
     assert "no packet was seen" in done.stderr
-    assert "takes tcpdump" in error_of(capture(*given, "--force", "--ring-files", 2, "--ring-megabytes", 1))
+    assert "takes tcpdump" in error_of(capture(*arguments, "--force", "--ring-files", 2, "--ring-megabytes", 1))
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can become somebody else")
 def test_a_user_without_privileges_is_told_what_to_type(tmp_path: Path) -> None:
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if subprocess.run([*nobody, *COMMAND, "--help"], check=False, capture_output=True).returncode:
+    none_waiting = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*none_waiting, *COMMAND, "--help"], check=False, capture_output=True).returncode:
         pytest.skip("another user may not run this checkout")
     done = subprocess.run(
-        [*nobody, *COMMAND, "--port", "80", "--out", tmp_path / "a.pcap"],
+        [*none_waiting, *COMMAND, "--port", "80", "--out", tmp_path / "a.pcap"],
         capture_output=True, text=True, check=False, cwd="/", timeout=60,
     )  # fmt: skip
     assert done.returncode == 1

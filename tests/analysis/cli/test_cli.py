@@ -54,10 +54,10 @@ def test_the_table_opens_with_the_verdict(log: Path) -> None:
 
 def test_json_is_one_object_on_stdout(log: Path) -> None:
     done = sojourn("split", log, "--json", "--by", "worker,status")
-    found = json.loads(done.stdout)
-    assert found["verdict"]["cause"] == "queueing"
-    assert set(found["by"]) == {"worker", "status"}
-    assert found["records"]["reasons"] == {"invalid_json": 1}
+    document = json.loads(done.stdout)
+    assert document["verdict"]["cause"] == "queueing"
+    assert set(document["by"]) == {"worker", "status"}
+    assert document["records"]["reasons"] == {"invalid_json": 1}
 
 
 def test_standard_input(log: Path) -> None:

@@ -142,31 +142,31 @@ def test_a_pipe_closed_early_is_no_failure_and_a_full_disk_is(arguments: list[st
 
 def on_a_terminal(arguments: list[str], **env: str) -> str:
     """What a command writes to a terminal of its own, stdout and stderr."""
-    ours, theirs = pty.openpty()
+    own, theirs = pty.openpty()
     base = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "TERM"}}
     started = subprocess.Popen(
         [sys.executable, "-m", "sojourn", *arguments], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
         env={**base, "COLUMNS": "100", "TERM": "xterm-256color", **env},
     )  # fmt: skip
     os.close(theirs)
-    told = b""
+    reported = b""
     deadline = time.monotonic() + 60
     try:
         while time.monotonic() < deadline:
-            if select.select([ours], [], [], 0.2)[0]:
+            if select.select([own], [], [], 0.2)[0]:
                 try:
-                    part = os.read(ours, 65_536)
+                    part = os.read(own, 65_536)
                 except OSError:  # the other end is closed: it has ended
                     break
-                told += part
+                reported += part
                 if not part:
                     break
         assert started.wait(timeout=10) == 0
     finally:
         started.kill()
         started.wait()
-        os.close(ours)
-    return told.decode()
+        os.close(own)
+    return reported.decode()
 
 
 def test_colours_and_progress_are_for_terminals_that_want_them() -> None:
@@ -198,11 +198,11 @@ def test_an_output_of_fewer_characters_loses_those_and_nothing_else() -> None:
 
 
 def commands(group: Any = COMMAND, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
-    found: list[Any] = []
+    result: list[Any] = []
     for name, command in group.commands.items():
         inner = (*path, name)
-        found += commands(command, inner) if hasattr(command, "commands") else [(inner, command)]
-    return found
+        result += commands(command, inner) if hasattr(command, "commands") else [(inner, command)]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -284,14 +284,14 @@ def test_bash_completes() -> None:
         pytest.skip("needs bash and the installed command")
     script = f'PATH="{command.parent}:$PATH"; eval "$(sojourn --show-completion)"\n'
     for words, _ in COMPLETED:
-        given = ["sojourn", *words.split()]
-        script += f"COMPREPLY=(); COMP_WORDS=({' '.join(given)}); COMP_CWORD={len(given) - 1}\n"
+        arguments = ["sojourn", *words.split()]
+        script += f"COMPREPLY=(); COMP_WORDS=({' '.join(arguments)}); COMP_CWORD={len(arguments) - 1}\n"
         script += '_sojourn_completion sojourn; echo "${COMPREPLY[@]}"\n'
     done = subprocess.run(
         ["bash", "-c", script + "complete -p sojourn >&2"], capture_output=True, text=True, check=True, timeout=100
     )
-    told = [set(line.split()) for line in done.stdout.splitlines()]
-    assert dict(zip([words for words, _ in COMPLETED], told, strict=True)) == dict(COMPLETED)
+    reported = [set(line.split()) for line in done.stdout.splitlines()]
+    assert dict(zip([words for words, _ in COMPLETED], reported, strict=True)) == dict(COMPLETED)
     assert "-o default" in done.stderr  # files where there is nothing to complete
 
 

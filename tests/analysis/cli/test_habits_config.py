@@ -54,9 +54,9 @@ def users_file(tmp_path: Path) -> Path:
 
 
 def in_force(ran: Ran, *arguments: str) -> dict[tuple[str, str], Any]:
-    code, told, _ = ran(*arguments, "config", "--json")
+    code, reported, _ = ran(*arguments, "config", "--json")
     assert code == 0
-    return {(each["command"], each["option"]): each["value"] for each in json.loads(told)["defaults"]}
+    return {(each["command"], each["option"]): each["value"] for each in json.loads(reported)["defaults"]}
 
 
 def test_a_default_holds_and_the_command_line_wins(ran: Ran, tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ def test_which_of_the_files_wins(ran: Ran, tmp_path: Path, monkeypatch: pytest.M
     )
     assert in_force(ran)["split", "slo"] == "0.2"
     (tmp_path / "sojourn.toml").write_text("[defaults]\nslo = 0.3\n[report]\nby = 'tenant'\n")
-    found = in_force(ran)
-    assert found["split", "slo"] == "0.2"  # said of the command, if only by the user
-    assert found["report", "slo"] == "0.3"
-    assert found["report", "by"] == "tenant"
-    assert found["blame", "quiet"] is True
-    assert ("capacity", "slo") not in found  # whose objectives are written otherwise
+    result = in_force(ran)
+    assert result["split", "slo"] == "0.2"  # said of the command, if only by the user
+    assert result["report", "slo"] == "0.3"
+    assert result["report", "by"] == "tenant"
+    assert result["blame", "quiet"] is True
+    assert ("capacity", "slo") not in result  # whose objectives are written otherwise
     (tmp_path / "other.toml").write_text("[split]\nslo = 0.4\n")
     (tmp_path / "third.toml").write_text("[split]\nslo = 0.5\n")
     monkeypatch.setenv("SOJOURN_CONFIG", "other.toml")
@@ -164,8 +164,8 @@ def test_passwords_are_never_printed(ran: Ran, tmp_path: Path) -> None:
 
 
 def test_the_example_is_one(ran: Ran) -> None:
-    found = in_force(ran, "--config", str(HOUSE / "docs/examples/sojourn.toml"))
-    assert found["split", "slo"] == "0.5"
+    result = in_force(ran, "--config", str(HOUSE / "docs/examples/sojourn.toml"))
+    assert result["split", "slo"] == "0.5"
 
 
 def test_nothing_that_writes_can_be_set(ran: Ran) -> None:

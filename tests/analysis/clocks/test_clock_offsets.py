@@ -56,9 +56,9 @@ def test_a_queue_that_was_never_empty_widens_the_uncertainty_but_hardly_moves_th
 def test_each_pair_has_its_own_clock() -> None:
     rng = random.Random(6)
     rows = [request(rng, skew, 0, 0.0003) for skew in (0.1, -0.2) for _ in range(50)]
-    found = offsets_of(*rows)
-    assert found["upstream"].to_list() == ["skew -0.2", "skew 0.1"]
-    assert found["offset"].to_list() == pytest.approx([-0.2, 0.1], abs=1e-4)
+    offsets = offsets_of(*rows)
+    assert offsets["upstream"].to_list() == ["skew -0.2", "skew 0.1"]
+    assert offsets["offset"].to_list() == pytest.approx([-0.2, 0.1], abs=1e-4)
 
 
 def test_retried_requests_do_not_fix_a_clock() -> None:

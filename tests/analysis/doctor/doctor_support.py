@@ -69,20 +69,20 @@ class Laid:
 def laid(folder: Path, fault: Fault | None = None, text: str = GOOD) -> Laid:
     """The good configuration in a folder, broken by a fault."""
     (folder / "temp").mkdir(parents=True)
-    house = folder / "sojourn"
-    house.mkdir()
+    system = folder / "sojourn"
+    system.mkdir()
     for source in resource_file("nginx").iterdir():
         if source.suffix in {".conf", ".js"}:
-            shutil.copyfile(source, house / source.name)
+            shutil.copyfile(source, system / source.name)
     names = ("PORT", "APP", "INNER", "OUTER", "SPARE")
-    made = Laid(folder, dict(zip(names, free_ports(len(names)), strict=True)))
+    produced = Laid(folder, dict(zip(names, free_ports(len(names)), strict=True)))
     for old, new in fault.edits if fault else ():
         assert text.count(old) == 1, (fault, old)
         text = text.replace(old, new)
     for name, more in fault.files if fault else ():
-        (house / name).write_text((house / name).read_text() + more)
-    made.path.write_text(made.filled(text))
-    return made
+        (system / name).write_text((system / name).read_text() + more)
+    produced.path.write_text(produced.filled(text))
+    return produced
 
 
 @contextmanager

@@ -38,10 +38,10 @@ def test_exit_codes_and_json(tmp_path: Path) -> None:
     assert run(good)[0] == 0
     code, out, err = run(good, bad, "--json")
     assert (code, err) == (1, "")
-    told = json.loads(out)
-    assert told["broken"] is True
-    assert told["counts"] == {"error": 1, "warning": 0, "info": 0}
-    (finding,) = told["findings"]
+    document = json.loads(out)
+    assert document["broken"] is True
+    assert document["counts"] == {"error": 1, "warning": 0, "info": 0}
+    (finding,) = document["findings"]
     assert finding["link"] == "docs/reference/doctor.md#app-silent"
     assert {"code", "severity", "subject", "what", "why", "fix", "where", "how", "into", "edits"} <= set(finding)
     assert run(good, bad, "--ignore", "app-silent")[0] == 0
@@ -66,8 +66,8 @@ def test_a_finding_fits_into_forty_columns_but_its_lines_stay_whole(tmp_path: Pa
 def test_every_finding_has_its_section_and_every_section_a_finding() -> None:
     known = sections()
     text = "".join(file.read_text() for file in PACKAGE.glob("*.py"))
-    said = set(re.findall(r'"([a-z]+(?:-[a-z]+)+|reuseport)"', text)) & set(known)
-    assert said == set(known)
+    output = set(re.findall(r'"([a-z]+(?:-[a-z]+)+|reuseport)"', text)) & set(known)
+    assert output == set(known)
     assert {fault.code for fault in FAULTS} | {case[1] for case in CASES.values()} <= set(known)
     for code, section in known.items():
         assert "```" in section or re.search(r"^    \S", section, re.M), f"{code} has no line that mends it"
@@ -104,8 +104,8 @@ def test_what_nginx_itself_refuses(tmp_path: Path) -> None:
     conf = laid(tmp_path / "a")
     text = conf.path.read_text()
     conf.path.write_text(text.replace("keepalive 32;", "keepaliv 32;"))
-    found = conf.diagnosed()
-    finding = found.findings[0]
+    diagnosis = conf.diagnosed()
+    finding = diagnosis.findings[0]
     assert (finding.code, finding.severity) == ("nginx-refuses", "error")
     assert 'unknown directive "keepaliv"' in finding.what
 
@@ -128,9 +128,9 @@ def test_what_nginx_itself_refuses(tmp_path: Path) -> None:
 def test_nginx_that_cannot_be_asked_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """An ordinary user may not have a live configuration tested."""
     monkeypatch.setattr(nginx_syntax, "_told_by_nginx", lambda _: ([], words))
-    found = laid(tmp_path / "a").diagnosed()
-    assert found.findings == []
-    assert f"What nginx itself says: {words}." in found.unseen
+    result = laid(tmp_path / "a").diagnosed()
+    assert result.findings == []
+    assert f"What nginx itself says: {words}." in result.unseen
 
 
 @needs_nginx
@@ -141,9 +141,9 @@ def test_a_configuration_that_knows_nothing_of_us(tmp_path: Path) -> None:
         text = text.replace(line, "")
     text = re.sub(r"access_log .*;", "", re.sub(r"map \$uri \$sojourn_route \{.*?\}", "", text, flags=re.S))
     conf.path.write_text(text)
-    found = conf.diagnosed()
-    assert [each.code for each in found.findings] == ["include-missing", "stamp-missing", "stamp-missing"]
-    conf.apply(tuple(edit for each in found.findings for edit in each.edits))
+    diagnosis = conf.diagnosed()
+    assert [each.code for each in diagnosis.findings] == ["include-missing", "stamp-missing", "stamp-missing"]
+    conf.apply(tuple(edit for each in diagnosis.findings for edit in each.edits))
     log_line = f"access_log {conf.folder}/sojourn.jsonl sojourn;"
     conf.path.write_text(conf.path.read_text().replace("access_log /var/log/nginx/sojourn.jsonl sojourn;", log_line))
     assert conf.accepted() == ""
@@ -155,10 +155,10 @@ def test_a_configuration_of_another_machine(tmp_path: Path) -> None:
     conf = laid(tmp_path / "a")
     for file in (conf.folder / "sojourn").iterdir():
         file.unlink()
-    found = diagnose(str(conf.path), somaxconn=4096)
-    assert {each.code for each in found.findings} <= {"nginx-refuses"}
-    assert not found.broken
-    assert any("not there" in sentence for sentence in found.unseen)
+    diagnosis = diagnose(str(conf.path), somaxconn=4096)
+    assert {each.code for each in diagnosis.findings} <= {"nginx-refuses"}
+    assert not diagnosis.broken
+    assert any("not there" in sentence for sentence in diagnosis.unseen)
 
 
 def test_what_is_known_of_the_includes_is_what_they_hold() -> None:
@@ -176,10 +176,10 @@ def test_a_file_of_conf_d_alone(tmp_path: Path) -> None:
         "server { listen 80; location / { proxy_pass http://app; } }\n"
         "server { listen 81; location / { proxy_pass http://app; proxy_request_buffering off; } }\n"
     )
-    found = diagnose(str(file), somaxconn=4096)
-    assert sorted({each.code for each in found.findings}) == ["stamp-missing", "upload-unbuffered"]
-    assert not found.broken  # what is further up is not known
-    assert any("no whole configuration" in sentence for sentence in found.unseen)
+    diagnosis = diagnose(str(file), somaxconn=4096)
+    assert sorted({each.code for each in diagnosis.findings}) == ["stamp-missing", "upload-unbuffered"]
+    assert not diagnosis.broken  # what is further up is not known
+    assert any("no whole configuration" in sentence for sentence in diagnosis.unseen)
 
 
 @pytest.mark.parametrize(

@@ -55,21 +55,21 @@ def log(path: Path, change: Change = lambda _, row: row, count: int = 600) -> st
     return str(path)
 
 
-def codes(found: Diagnosis) -> list[tuple[str, str]]:
-    return [(each.code, each.severity) for each in found.findings]
+def codes(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    return [(each.code, each.severity) for each in diagnosis.findings]
 
 
-def only(found: Diagnosis) -> Finding:
-    assert len(found.findings) == 1, codes(found)
-    return found.findings[0]
+def only(diagnosis: Diagnosis) -> Finding:
+    assert len(diagnosis.findings) == 1, codes(diagnosis)
+    return diagnosis.findings[0]
 
 
 def test_a_whole_log_gives_no_finding(tmp_path: Path) -> None:
-    found = diagnose(log(tmp_path / "a.jsonl"))
-    assert codes(found) == []
-    assert not found.broken
-    assert "600 of 600 lines could be used" in found.checked
-    assert "each of 2 backends tells how long requests waited and how long it worked" in found.checked
+    diagnosis = diagnose(log(tmp_path / "a.jsonl"))
+    assert codes(diagnosis) == []
+    assert not diagnosis.broken
+    assert "600 of 600 lines could be used" in diagnosis.checked
+    assert "each of 2 backends tells how long requests waited and how long it worked" in diagnosis.checked
 
 
 def without(*keys: str) -> Change:
@@ -147,14 +147,18 @@ CASES: dict[str, tuple[Change, str, str, str, str]] = {
 def test_a_log_that_lacks_something(
     tmp_path: Path, change: Change, code: str, severity: str, said: str, fix: str
 ) -> None:
-    found = diagnose(log(tmp_path / "a.jsonl", change))
-    finding = next(each for each in found.findings if each.code == code)
+    diagnosis = diagnose(log(tmp_path / "a.jsonl", change))
+    finding = next(each for each in diagnosis.findings if each.code == code)
     assert finding.severity == severity
     assert said in finding.what
     assert fix in finding.fix
-    assert found.broken == any(each.severity == "error" for each in found.findings)
+    assert diagnosis.broken == any(each.severity == "error" for each in diagnosis.findings)
     # Whatever else is said follows from it: nothing is said of a cause that is not there.
-    assert {each.code for each in found.findings} - {code} <= {"queue-negative", "clock-contradicts", "clock-unsure"}
+    assert {each.code for each in diagnosis.findings} - {code} <= {
+        "queue-negative",
+        "clock-contradicts",
+        "clock-unsure",
+    }
 
 
 def test_bad_lines_are_told_with_the_first_of_them(tmp_path: Path) -> None:
@@ -213,9 +217,9 @@ def test_silence_on_many_routes_names_none(tmp_path: Path) -> None:
 def test_several_logs_and_findings_left_out(tmp_path: Path) -> None:
     first = log(tmp_path / "a.jsonl")
     second = log(tmp_path / "b.jsonl", blank(2, "request_id"))
-    found = diagnose([first, second])
-    assert [each["kind"] for each in found.targets] == ["log", "log"]
-    assert only(found).where == second
+    diagnosis = diagnose([first, second])
+    assert [each["kind"] for each in diagnosis.targets] == ["log", "log"]
+    assert only(diagnosis).where == second
     assert diagnose([first, second], ignored=["ids-missing"]).findings == []
 
 
@@ -251,8 +255,8 @@ def test_a_log_and_the_configuration_that_explains_it(tmp_path: Path, more: str,
     conf = tmp_path / "nginx.conf"
     conf.write_text(CONF % more)
     source = log(tmp_path / "a.jsonl", blank(2, "queueing_delay", "service_time", "worker"))
-    found = diagnose([source, str(conf)], ignored=["nginx-refuses"])
-    silent = next(each for each in found.findings if each.code == "app-silent")
+    diagnosis = diagnose([source, str(conf)], ignored=["nginx-refuses"])
+    silent = next(each for each in diagnosis.findings if each.code == "app-silent")
     assert said in silent.why
     assert fix in silent.fix
     if more:

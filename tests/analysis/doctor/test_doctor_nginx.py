@@ -43,23 +43,23 @@ pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
 def test_the_good_configuration_gives_no_finding(tmp_path: Path) -> None:
     conf = laid(tmp_path / "good")
     assert conf.accepted() == ""
-    found = conf.diagnosed()
-    assert found.findings == []
-    assert len(found.checked) == 7
-    assert not found.broken
+    diagnosis = conf.diagnosed()
+    assert diagnosis.findings == []
+    assert len(diagnosis.checked) == 7
+    assert not diagnosis.broken
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_broken_configuration(tmp_path: Path, fault: Fault) -> None:
     conf = laid(tmp_path / "broken", fault)
     assert conf.accepted() == ""  # nginx itself has nothing against it
-    found = conf.diagnosed(fault.somaxconn, server=fault.server)
-    assert [(each.code, each.severity) for each in found.findings] == [(fault.code, fault.severity)]
-    finding = found.findings[0]
+    diagnosis = conf.diagnosed(fault.somaxconn, server=fault.server)
+    assert [(each.code, each.severity) for each in diagnosis.findings] == [(fault.code, fault.severity)]
+    finding = diagnosis.findings[0]
     wanted = conf.filled(fault.line)
     assert any(line.endswith(wanted) for line in finding.fix.splitlines()), finding.fix
     assert str(conf.folder) in finding.where
-    assert found.broken == (fault.severity == "error")
+    assert diagnosis.broken == (fault.severity == "error")
 
     # The fix, applied to the text, mends it; a command mends the machine.
     if finding.how == "run":
@@ -94,12 +94,12 @@ def test_a_stamp_and_a_log_of_ones_own(tmp_path: Path, old: str, new: str, code:
         text,
         flags=re.S,
     )
-    for ours, own in (
+    for own_values, own in (
         ("include sojourn/sojourn.conf;", ""),
         ("map $uri $sojourn_route", "map $uri $own_route"),
         ("$sojourn_uri", "$uri"),
     ):
-        text = text.replace(ours, own)
+        text = text.replace(own_values, own)
     conf = laid(tmp_path / "own", text=text)
     assert conf.accepted() == ""
     (finding,) = conf.diagnosed().findings

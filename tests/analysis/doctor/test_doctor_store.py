@@ -43,10 +43,10 @@ def test_an_empty_store_and_an_old_one(store_dsn: str) -> None:
 
 def test_a_whole_log_in_a_store(tmp_path: Path, store_dsn: str) -> None:
     load(store_dsn, [log(tmp_path / "a.jsonl")])
-    found = diagnose(store_dsn)
-    assert {each.code for each in found.findings} == FED_ONCE
-    assert not found.broken
-    assert "600 of 600 lines could be used" in found.checked
+    diagnosis = diagnose(store_dsn)
+    assert {each.code for each in diagnosis.findings} == FED_ONCE
+    assert not diagnosis.broken
+    assert "600 of 600 lines could be used" in diagnosis.checked
 
 
 def test_shares_are_of_all_answers_however_many_routes_there_are(

@@ -59,30 +59,30 @@ def matched(scapy: Any, folder: Path, frames: list[Any], expression: str) -> lis
     done = subprocess.run(
         ["tcpdump", "-n", "-tt", "-r", path, expression], capture_output=True, text=True, check=True, timeout=20
     )
-    taken = {int(line.split(".")[0]) - 1000 for line in done.stdout.splitlines() if line[:1].isdigit()}
-    return [number in taken for number in range(len(frames))]
+    values = {int(line.split(".")[0]) - 1000 for line in done.stdout.splitlines() if line[:1].isdigit()}
+    return [number in values for number in range(len(frames))]
 
 
 @needs_tcpdump
 def test_the_filter_takes_what_it_says(scapy: Any, tmp_path: Path) -> None:
-    made = packets(scapy)
+    produced = packets(scapy)
     # A backend's address with its port on the other side is of another connection: "host and port" takes it, too.
-    found = matched(scapy, tmp_path, [frame for frame, _ in made.values()], capture_filter([443, 80], BACKENDS))
-    assert dict(zip(made, found, strict=True)) == {name: wanted for name, (_, wanted) in made.items()}
+    result = matched(scapy, tmp_path, [frame for frame, _ in produced.values()], capture_filter([443, 80], BACKENDS))
+    assert dict(zip(produced, result, strict=True)) == {name: wanted for name, (_, wanted) in produced.items()}
 
 
 @needs_tcpdump
 def test_with_vlan_it_takes_both_tagged_and_not(scapy: Any, tmp_path: Path) -> None:
-    made = [(frame, wanted) for frame, wanted in packets(scapy).values() if scapy.Ether in frame]
+    items = [(frame, wanted) for frame, wanted in packets(scapy).values() if scapy.Ether in frame]
     tagged = []
-    for frame, _ in made:
+    for frame, _ in items:
         tagged.append(frame.copy())
         tagged[-1][scapy.Ether].remove_payload()
         tagged[-1] = tagged[-1] / scapy.Dot1Q(vlan=7) / frame[scapy.Ether].payload.copy()
-    wanted = [each for _, each in made]
-    frames = [frame for frame, _ in made] + tagged
+    wanted = [each for _, each in items]
+    frames = [frame for frame, _ in items] + tagged
     assert matched(scapy, tmp_path, frames, capture_filter([443, 80], BACKENDS, vlan=True)) == wanted + wanted
-    assert matched(scapy, tmp_path, frames, capture_filter([443, 80], BACKENDS)) == wanted + [False] * len(made)
+    assert matched(scapy, tmp_path, frames, capture_filter([443, 80], BACKENDS)) == wanted + [False] * len(items)
 
 
 def test_without_a_filter_the_same_frames_are_chosen(scapy: Any) -> None:

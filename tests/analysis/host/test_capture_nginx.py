@@ -42,10 +42,10 @@ def proxied(text: str) -> Proxied:
     ],
 )
 def test_a_listen_is_a_port_or_is_said(line: str, listens: list[Listen]) -> None:
-    found = proxied(f"http {{ server {{ {line} }} }}")
-    assert found.listens == listens
-    assert bool(found.notes) is (not listens or listens[0].tls)
-    assert all(line.split(";", maxsplit=1)[0].split()[1] in note for note in found.notes if not listens)
+    result = proxied(f"http {{ server {{ {line} }} }}")
+    assert result.listens == listens
+    assert bool(result.notes) is (not listens or listens[0].tls)
+    assert all(line.split(";", maxsplit=1)[0].split()[1] in note for note in result.notes if not listens)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_a_listen_is_a_port_or_is_said(line: str, listens: list[Listen]) -> None
     ],
 )
 def test_a_pass_is_an_endpoint_or_is_said(line: str, backends: list[str], words: str) -> None:
-    found = proxied(f"server {{ location / {{ {line} }} }}")
-    assert [str(each) for each in found.backends] == backends
-    assert (words in " ".join(found.notes)) if words else not found.notes
+    result = proxied(f"server {{ location / {{ {line} }} }}")
+    assert [str(each) for each in result.backends] == backends
+    assert (words in " ".join(result.notes)) if words else not result.notes
 
 
 def test_upstreams_are_their_servers() -> None:
-    found = proxied(
+    result = proxied(
         """
         upstream app { zone a 64k; server 10.0.0.1:8000 max_fails=0; server 10.0.0.1:8000 backup; server app.internal;
                        server unix:/run/app.sock; server [::1]:8001 weight=2; server "10.0.0.7:82" down; }
@@ -80,11 +80,11 @@ def test_upstreams_are_their_servers() -> None:
         stream { server { listen 5000; proxy_pass app; } }
         """
     )
-    assert [str(each) for each in found.backends] == (
+    assert [str(each) for each in result.backends] == (
         ["10.0.0.1:8000", "10.0.0.1:80", "10.0.0.2:80", "[::1]:8001", "10.0.0.7:82"]
     )
-    assert found.ports == [80, 5000]
-    assert found.notes == ["server unix:/run/app.sock: a socket of this machine has no packets."]
+    assert result.ports == [80, 5000]
+    assert result.notes == ["server unix:/run/app.sock: a socket of this machine has no packets."]
 
 
 def test_strange_but_good_syntax() -> None:
@@ -128,10 +128,10 @@ def test_files_are_read_here_where_nginx_refuses_them(tmp_path: Path) -> None:
     (tmp_path / "sites/b.conf").write_text("server { listen 8082; }")
     # Relative to the first file, whichever has the include.
     (tmp_path / "proxy.inc").write_text("location / { proxy_pass http://127.0.0.1:9000; }")
-    found = proxied_by(tmp_path / "nginx.conf")
-    assert (found.ports, found.backends) == ([8081, 8082], [Endpoint("127.0.0.1", 9000)])
-    assert "was not read by nginx itself" in found.notes[0]
-    assert found.notes[1] == f"{tmp_path}/gone.conf is included, but not there."
+    result = proxied_by(tmp_path / "nginx.conf")
+    assert (result.ports, result.backends) == ([8081, 8082], [Endpoint("127.0.0.1", 9000)])
+    assert "was not read by nginx itself" in result.notes[0]
+    assert result.notes[1] == f"{tmp_path}/gone.conf is included, but not there."
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is missing")
@@ -166,6 +166,6 @@ def test_a_circle_of_includes_and_a_missing_file(tmp_path: Path, monkeypatch: py
 
 
 def test_the_projects_own_nginx_is_understood() -> None:
-    found = proxied_by(Path(__file__).parents[3] / "lab/images/nginx/nginx.conf", lambda _: ["10.0.0.1"])
-    assert found.ports == [8080]
-    assert found.backends == [Endpoint("10.0.0.1", 8000)]
+    result = proxied_by(Path(__file__).parents[3] / "lab/images/nginx/nginx.conf", lambda _: ["10.0.0.1"])
+    assert result.ports == [8080]
+    assert result.backends == [Endpoint("10.0.0.1", 8000)]

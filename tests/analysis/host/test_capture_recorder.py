@@ -35,14 +35,14 @@ class Server:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._socket.getsockname()[1]
 
-    def visits(self, count: int, said: bytes = b"x") -> set[int]:
+    def visits(self, count: int, octets: bytes = b"x") -> set[int]:
         """So many connections, one after the other; their clients' ports."""
         ports = set()
         for _ in range(count):
             with socket.create_connection(("127.0.0.1", self.port)) as client:
                 ports.add(client.getsockname()[1])
                 accepted, _address = self._socket.accept()
-                client.sendall(said)
+                client.sendall(octets)
                 accepted.recv(1 << 20)
                 accepted.close()
                 assert client.recv(1) == b""
@@ -54,9 +54,9 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    produced = Server()
+    yield produced
+    produced.close()
 
 
 def lines_of(path: Path, expression: str = "tcp") -> list[str]:
@@ -133,10 +133,10 @@ def test_it_records_in_the_namespace_it_is_told(server: Server, tmp_path: Path) 
     apart = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if shutil.which("unshare") is None or subprocess.run([*apart, "true"], check=False).returncode:
         pytest.skip("no network namespace can be made here")
-    given: dict[str, Any] = {"ports": [server.port], "interface": "lo", "immediate": True}
+    arguments: dict[str, Any] = {"ports": [server.port], "interface": "lo", "immediate": True}
     with (
-        Recorder(tmp_path / "apart.pcap", **given, prefix=apart) as recorder,
-        Recorder(tmp_path / "here.pcap", **given),
+        Recorder(tmp_path / "apart.pcap", **arguments, prefix=apart) as recorder,
+        Recorder(tmp_path / "here.pcap", **arguments),
     ):
         server.visits(3)
     assert recorder.summary.captured == 0
@@ -148,9 +148,9 @@ def test_it_records_in_the_namespace_it_is_told(server: Server, tmp_path: Path) 
 def test_scapy_records_the_same(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("scapy")
     path = tmp_path / "s.pcap"
-    given: dict[str, Any] = {"ports": [server.port], "filter": capture_filter([server.port]), "interface": "lo"}
+    arguments: dict[str, Any] = {"ports": [server.port], "filter": capture_filter([server.port]), "interface": "lo"}
     for attempt in ("with libpcap", "without"):
-        with ScapyRecorder(path, **given, overwrite=True, snaplen=96) as recorder:
+        with ScapyRecorder(path, **arguments, overwrite=True, snaplen=96) as recorder:
             ports = server.visits(20, b"x" * 5_000)
         syns, fins = clients_in([path], server.port)
         assert ports <= syns, attempt
@@ -164,7 +164,7 @@ def test_scapy_records_the_same(server: Server, tmp_path: Path, monkeypatch: pyt
             raise ImportError("libpcap is not available")
 
         monkeypatch.setattr("scapy.arch.linux.attach_filter", cannot)
-    with ScapyRecorder(tmp_path / "n.pcap", **given, packets=5) as recorder:
+    with ScapyRecorder(tmp_path / "n.pcap", **arguments, packets=5) as recorder:
         server.visits(3)
         assert recorder.wait(10)
     assert len(lines_of(tmp_path / "n.pcap")) == 5
@@ -175,15 +175,15 @@ def test_scapy_records_the_same(server: Server, tmp_path: Path, monkeypatch: pyt
 
 def children_of(name: str, argument: str) -> list[int]:
     """Processes of this name with an argument that contains this."""
-    found = []
+    matches = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
         if words[0].endswith(name) and any(argument in word for word in words):
-            found.append(int(entry.name))
-    return found
+            matches.append(int(entry.name))
+    return matches
 
 
 def eventually(condition: Any, what: str, seconds: float = 10.0) -> None:
@@ -288,12 +288,12 @@ def test_what_is_missing_comes_with_what_mends_it(tmp_path: Path, monkeypatch: p
     program = tmp_path / "tcpdump"
     shutil.copy("/bin/true", program)
     monkeypatch.setattr(privileges, "tcpdump_path", lambda: str(program))
-    found = privileges.missing_for_capture(tmp_path / "none", "nope0", command=["sojourn", "capture", "--port", "80"])
-    assert "CAP_NET_RAW is missing" in found[0]
-    assert f"sudo setcap cap_net_raw+ep {program}, or sudo sojourn capture --port 80" in found[0]
-    assert found[1].startswith("no interface 'nope0': there are any, ")
-    assert "lo" in found[1]
-    assert found[2] == f"{tmp_path}/none: no such folder that this user may enter: mkdir -p {tmp_path}/none"
+    result = privileges.missing_for_capture(tmp_path / "none", "nope0", command=["sojourn", "capture", "--port", "80"])
+    assert "CAP_NET_RAW is missing" in result[0]
+    assert f"sudo setcap cap_net_raw+ep {program}, or sudo sojourn capture --port 80" in result[0]
+    assert result[1].startswith("no interface 'nope0': there are any, ")
+    assert "lo" in result[1]
+    assert result[2] == f"{tmp_path}/none: no such folder that this user may enter: mkdir -p {tmp_path}/none"
     assert "setcap" not in privileges.missing_for_capture(tmp_path, sniffer="scapy")[0]
     monkeypatch.setattr(privileges.sys, "platform", "darwin")
     assert "on Linux only" in privileges.missing_for_capture(tmp_path)[0]
@@ -306,8 +306,8 @@ def test_root_becomes_somebody_who_may_write(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delenv("SUDO_UID", raising=False)
     open_folder = Path("/tmp")
     assert privileges.user_for(tmp_path) == "root"  # pytest's folders are root's alone
-    nobody = str(privileges.pwd.getpwnam("nobody").pw_uid)
-    monkeypatch.setenv("SUDO_UID", nobody)
+    none_waiting = str(privileges.pwd.getpwnam("nobody").pw_uid)
+    monkeypatch.setenv("SUDO_UID", none_waiting)
     assert privileges.user_for(open_folder) == "nobody"
     assert privileges.user_for(tmp_path) == "root"
     monkeypatch.setattr(privileges, "has_capability", lambda _: False)

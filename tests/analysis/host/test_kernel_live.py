@@ -131,15 +131,15 @@ def test_a_full_accept_queue_is_seen_and_what_it_turned_away_is_counted(tmp_path
             return port
 
     port = in_namespace(filled)
-    found = kernel(read_samples([path]))
-    (app,) = found.sockets.to_dicts()
+    result = kernel(read_samples([path]))
+    (app,) = result.sockets.to_dicts()
     assert (app["socket"], app["port"], app["deepest"], app["limit"], app["asked"]) == ("app", port, 3, 2, 64)
     assert app["full"] > 0
-    assert found.overflows is not None
-    assert found.overflows >= 4
-    assert found.other_drops == 0
-    assert found.settings["somaxconn"] == 2
-    assert {"overflowed", "filled", "cut"} <= {finding.key for finding in found.findings}
+    assert result.overflows is not None
+    assert result.overflows >= 4
+    assert result.other_drops == 0
+    assert result.settings["somaxconn"] == 2
+    assert {"overflowed", "filled", "cut"} <= {finding.key for finding in result.findings}
 
 
 def test_the_queue_holds_one_more_than_its_limit_whatever_the_family() -> None:
@@ -148,10 +148,10 @@ def test_the_queue_holds_one_more_than_its_limit_whatever_the_family() -> None:
             with listening(2, address) as port, ExitStack() as stack:
                 for _ in range(3):
                     stack.enter_context(socket.create_connection((address, port), timeout=5))
-                (found,) = listening_sockets()
-                assert (found.address, found.port, found.depth, found.limit) == (address, port, 3, 2)
+                (result,) = listening_sockets()
+                assert (result.address, result.port, result.depth, result.limit) == (address, port, 3, 2)
                 (same,) = listening_sockets_of_ss(asked_ss("-Htln"))
-                assert same == found._replace(cookie=0)
+                assert same == result._replace(cookie=0)
 
     if shutil.which("ss") is None:
         pytest.skip("ss is not installed")
@@ -203,8 +203,8 @@ def test_handshakes_that_nobody_finishes_are_counted() -> None:
             fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", b"t0", IFF_TUN | IFF_NO_PI))
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
                 for request, address in ((SIOCSIFADDR, HERE), (SIOCSIFNETMASK, "255.255.255.0")):
-                    given = struct.pack("16sHH4s8x", b"t0", socket.AF_INET, 0, socket.inet_aton(address))
-                    fcntl.ioctl(any_socket, request, given)
+                    arguments = struct.pack("16sHH4s8x", b"t0", socket.AF_INET, 0, socket.inet_aton(address))
+                    fcntl.ioctl(any_socket, request, arguments)
             bring_up("t0")
             for number in range(40):
                 syn = scapy.IP(src=SILENT, dst=HERE) / scapy.TCP(sport=2000 + number, dport=port, flags="S", seq=1)
@@ -235,17 +235,17 @@ def test_a_full_syn_queue_drops_or_makes_cookies(cookies: int) -> None:
             knock(port, 9, stack)
             counter = "SyncookiesSent" if cookies else "TCPReqQFullDrop"
             eventually(lambda: counters()[counter] >= 3, "three more that find the SYN queue full")
-            found = kernel(samples_of([before, probe.sample()]))
-        keys = {finding.key for finding in found.findings}
+            result = kernel(samples_of([before, probe.sample()]))
+        keys = {finding.key for finding in result.findings}
         # The backlog limits the SYN queue, too; kernels differ in whether it holds that many or one more.
-        assert found.sockets["syn_recv"][0] in (4, 5)
-        assert found.overflows == 0
+        assert result.sockets["syn_recv"][0] in (4, 5)
+        assert result.overflows == 0
         if cookies:
-            assert (found.syn_drops, found.other_drops) == (0, 0)
+            assert (result.syn_drops, result.other_drops) == (0, 0)
             assert keys == {"cookies", "deferred"}
         else:
-            assert found.cookies == 0
-            assert found.syn_drops == found.other_drops
+            assert result.cookies == 0
+            assert result.syn_drops == result.other_drops
             assert keys == {"other_drops", "cookies_off", "deferred"}
 
     in_namespace(filled)
@@ -298,9 +298,9 @@ def test_samples_that_could_not_be_taken_in_time_are_said(tmp_path: Path, monkey
     with KernelSampler(path, {}, 0.05) as sampler:
         eventually(lambda: path.exists() and len(path.read_bytes().splitlines()) >= 4, "four samples")
     assert sampler.missed >= 3
-    found = kernel(read_samples([path]))
-    assert found.missing >= 1
-    assert "were due and not taken" in found.unavailable["samples"][1]
+    result = kernel(read_samples([path]))
+    assert result.missing >= 1
+    assert "were due and not taken" in result.unavailable["samples"][1]
 
 
 @pytest.fixture
@@ -320,10 +320,10 @@ def recording(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 def test_sigterm_ends_a_recording_with_the_file_complete(recording: tuple[subprocess.Popen[str], Path]) -> None:
     process, path = recording
     process.send_signal(signal.SIGTERM)
-    told = json.loads(process.communicate(timeout=30)[0])
+    document = json.loads(process.communicate(timeout=30)[0])
     assert process.returncode == 0
-    assert told["records"]["read"] == told["samples"] == len(path.read_bytes().splitlines())
-    assert told["records"]["rejected"] == 0
+    assert document["records"]["read"] == document["samples"] == len(path.read_bytes().splitlines())
+    assert document["records"]["rejected"] == 0
 
 
 CONFIG_RU = """

@@ -48,16 +48,16 @@ def test_a_retry_is_not_stamped_again_so_earlier_attempts_are_taken_off() -> Non
 
 def test_a_negative_delay_is_kept() -> None:
     row = {**ANSWERED, "app_queueing_delay": -0.2, "app_service_time": 0.3, "attempts": 2, "retries": 0.0}
-    (found,) = split_of(row)  # two attempts: no clock estimate, nothing to correct by
-    assert found["clock_offset"] is None
-    assert found["queue"] == pytest.approx(-0.2015)
+    (result,) = split_of(row)  # two attempts: no clock estimate, nothing to correct by
+    assert result["clock_offset"] is None
+    assert result["queue"] == pytest.approx(-0.2015)
 
 
 @pytest.mark.parametrize(("stamp", "half_tick"), [(0.05, 0.0005), (0.050123, 0.0)])
 def test_a_stamp_is_half_a_tick_too_early_on_average(stamp: float, half_tick: float) -> None:
-    (found,) = split_of({**ANSWERED, "request_start": stamp, "app_queueing_delay": 0.2, "attempts": 2})
-    assert found["half_tick"] == half_tick
-    assert found["queue"] == pytest.approx(0.2 - half_tick - 0.001)  # what was measured stays in app_queueing_delay
+    (result,) = split_of({**ANSWERED, "request_start": stamp, "app_queueing_delay": 0.2, "attempts": 2})
+    assert result["half_tick"] == half_tick
+    assert result["queue"] == pytest.approx(0.2 - half_tick - 0.001)  # what was measured stays in app_queueing_delay
 
 
 def test_without_a_stamp_the_durations_alone_give_the_queue() -> None:
@@ -89,11 +89,11 @@ def test_a_span_tells_what_became_of_a_request_given_up_on() -> None:
         "request_id": "a", "start": 5.0, "request_start": 5.0, "status": 504, "header": None, "response": 60.0,
         "request_time": 60.0,
     }  # fmt: skip
-    (found,) = split_of(row, spans=spans(span("a", 45.0, 45.0, span_route="/slow/{id}")))
-    assert found["queue_source"] == "span"
-    assert found["route"] == "/slow/{id}"
-    assert parts(found) == {"queue": 39.9995, "service_time": 20.0005}
-    assert found["wasted"] == 45.0
+    (result,) = split_of(row, spans=spans(span("a", 45.0, 45.0, span_route="/slow/{id}")))
+    assert result["queue_source"] == "span"
+    assert result["route"] == "/slow/{id}"
+    assert parts(result) == {"queue": 39.9995, "service_time": 20.0005}
+    assert result["wasted"] == 45.0
 
 
 def test_a_request_whose_worker_began_after_the_timeout_only_waited() -> None:
@@ -101,9 +101,9 @@ def test_a_request_whose_worker_began_after_the_timeout_only_waited() -> None:
         "request_id": "b", "start": 1.0, "request_start": 1.0, "status": 504, "header": None, "response": 60.0,
         "request_time": 60.0,
     }  # fmt: skip
-    (found,) = split_of(row, spans=spans(span("b", 70.0, 8.0)))
-    assert parts(found) == {"queue": 60.0}
-    assert found["wasted"] == 8.0
+    (result,) = split_of(row, spans=spans(span("b", 70.0, 8.0)))
+    assert parts(result) == {"queue": 60.0}
+    assert result["wasted"] == 8.0
 
 
 def test_the_last_span_is_that_of_the_last_attempt() -> None:
@@ -111,16 +111,16 @@ def test_the_last_span_is_that_of_the_last_attempt() -> None:
         "request_id": "c", "start": 0.0, "request_start": 0.0, "request_time": 3.0, "attempts": 2, "retries": 2.0,
         "header": 1.0, "response": 1.0,
     }  # fmt: skip
-    (found,) = split_of(row, spans=spans(span("c", 2.25, 0.7), span("c", 0.5, 5.0)))
-    assert parts(found) == {"retries": 2.0, "queue": 0.2495, "service_time": 0.7, "network": 0.0505}
+    (result,) = split_of(row, spans=spans(span("c", 2.25, 0.7), span("c", 0.5, 5.0)))
+    assert parts(result) == {"retries": 2.0, "queue": 0.2495, "service_time": 0.7, "network": 0.0505}
 
 
 def test_a_span_without_a_request_id_joins_by_trace_and_parent() -> None:
     row = {"trace_id": "t", "span_id": "p", "request_start": 0.0, "start": 0.0}
     further_down = span(None, 0.2, 0.1, trace_id="t", parent_span_id="other")
-    (found,) = split_of(row, spans=spans(span(None, 0.1, 0.3, trace_id="t", parent_span_id="p"), further_down))
-    assert found["queue_source"] == "span"
-    assert found["service_time"] == 0.3
+    (result,) = split_of(row, spans=spans(span(None, 0.1, 0.3, trace_id="t", parent_span_id="p"), further_down))
+    assert result["queue_source"] == "span"
+    assert result["service_time"] == 0.3
 
 
 def test_a_span_never_multiplies_rows() -> None:
@@ -149,14 +149,14 @@ def test_a_cached_answer_carries_no_delay_of_its_own() -> None:
         "attempts": 0, "upstream": None, "connect": None, "header": None, "response": None,
         "app_queueing_delay": 5.0, "app_service_time": 1.0,
     }  # fmt: skip
-    (found,) = split_of(row)
-    assert (found["queue"], found["service_time"], found["queue_source"]) == (None, None, "none")
+    (result,) = split_of(row)
+    assert (result["queue"], result["service_time"], result["queue_source"]) == (None, None, "none")
 
 
 def test_nginx_may_count_less_than_its_upstream() -> None:
     row = {**ANSWERED, "request_time": 0.96, "app_service_time": 0.5, "app_queueing_delay": 0.3}
-    (found,) = split_of(row)
-    assert found["send"] == pytest.approx(-0.01)
+    (result,) = split_of(row)
+    assert result["send"] == pytest.approx(-0.01)
 
 
 def test_an_attempt_that_never_got_a_time() -> None:
@@ -189,8 +189,8 @@ rows_of_anything = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(rows_of_anything, min_size=1, max_size=8), st.booleans())
 def test_the_identity_closes_whatever_the_row(rows: list[dict[str, object]], with_spans: bool) -> None:
-    told = spans(span("a", 3.0, 2.0), span("b", 5000.0, 0.5)) if with_spans else None
-    table = checked_split(frame(*rows), told)
+    reported = spans(span("a", 3.0, 2.0), span("b", 5000.0, 0.5)) if with_spans else None
+    table = checked_split(frame(*rows), reported)
     errors = table.select((component_sum() - pl.col("request_time")).abs().max()).item()
     assert errors < 1e-6
     assert len(table) == len(rows)

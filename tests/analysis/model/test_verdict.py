@@ -31,9 +31,9 @@ def test_every_component_belongs_to_exactly_one_cause() -> None:
     ],
 )
 def test_cause(means: dict[str, float], cause: str, words: str) -> None:
-    found = judged(**means)
-    assert found.cause == cause
-    assert words in found.sentence
+    result = judged(**means)
+    assert result.cause == cause
+    assert words in result.sentence
 
 
 def test_fast_with_little_queueing_is_healthy() -> None:
@@ -43,6 +43,6 @@ def test_fast_with_little_queueing_is_healthy() -> None:
 
 
 def test_a_tail_of_another_kind_is_told() -> None:
-    found = judged(tail={"queue": 0.1, "send": 0.9}, queue=0.7, service_time=0.3)
-    assert (found.cause, found.tail_cause) == ("queueing", "client")
-    assert "slowest 1 % are different" in found.sentence
+    result = judged(tail={"queue": 0.1, "send": 0.9}, queue=0.7, service_time=0.3)
+    assert (result.cause, result.tail_cause) == ("queueing", "client")
+    assert "slowest 1 % are different" in result.sentence

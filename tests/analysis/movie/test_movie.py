@@ -62,16 +62,16 @@ def test_a_worker_that_holds_several_at_a_time_is_no_place_of_its_own() -> None:
 
 def test_a_scene_has_a_lane_for_each_backend_and_as_many_workers_as_told() -> None:
     both = pl.concat([THREE, drawn((1.0, 1.0, 2.0, 2.0, SERVED), (1.0, 1.0, 3.0, 3.0, SERVED), backend="b:2")])
-    found = film(scene(both, workers={"a:1": 4})).scenes[0]
-    assert [(lane.name, lane.workers) for lane in found.lanes] == [("a:1", 4), ("b:2", 2)]
+    animation = film(scene(both, workers={"a:1": 4})).scenes[0]
+    assert [(lane.name, lane.workers) for lane in animation.lanes] == [("a:1", 4), ("b:2", 2)]
     assert film(scene(both, backends=["b:2"])).scenes[0].lanes[0].name == "b:2"
 
 
 def test_backends_that_find_no_room_are_left_out_and_said() -> None:
     many = pl.concat([drawn(*[(0.0, 0.0, 1.0, 1.0, SERVED)] * (n + 1), backend=f"b:{n}") for n in range(10)])
-    found = film(scene(many))
-    assert [lane.name for lane in found.scenes[0].lanes] == [f"b:{n}" for n in range(2, 10)]
-    assert "2 backends more, with 3 requests, are not shown" in found.notes[0]
+    animation = film(scene(many))
+    assert [lane.name for lane in animation.scenes[0].lanes] == [f"b:{n}" for n in range(2, 10)]
+    assert "2 backends more, with 3 requests, are not shown" in animation.notes[0]
 
 
 def test_scenes_that_overlap_share_a_clock_and_others_begin_with_their_own_first_arrival() -> None:
@@ -91,10 +91,10 @@ def test_scenes_of_the_same_backends_at_one_time_say_so() -> None:
 
 
 def test_a_window_keeps_those_who_were_there_before_it() -> None:
-    found = film(since=FIRST + timedelta(seconds=40), until=FIRST + timedelta(seconds=50))
-    assert (found.begun, found.seconds) == (FIRST + timedelta(seconds=40), 10.0)
-    assert found.scenes[0].arrival.tolist() == [-40.0, -35.0, -34.0]
-    assert counts_of(found.scenes[0], 0.0).waiting == 2
+    animation = film(since=FIRST + timedelta(seconds=40), until=FIRST + timedelta(seconds=50))
+    assert (animation.begun, animation.seconds) == (FIRST + timedelta(seconds=40), 10.0)
+    assert animation.scenes[0].arrival.tolist() == [-40.0, -35.0, -34.0]
+    assert counts_of(animation.scenes[0], 0.0).waiting == 2
     with pytest.raises(SojournError, match="no request was there in this window"):
         film(since=FIRST + timedelta(seconds=100))
 
@@ -106,12 +106,12 @@ def straggling(*, late: float = 100.0) -> Scene:
 
 
 def test_a_straggler_does_not_make_a_film_of_nothing() -> None:
-    found = film(straggling())
-    assert found.seconds == pytest.approx(5.95)
-    assert len(found.scenes[0]) == 20
-    assert found.begun == FIRST
-    assert found.left_out == "1 min 34 s after, with 1 request"
-    assert found.notes == (f"Left out: {found.left_out}. Choose another window with --since and --until.",)
+    animation = film(straggling())
+    assert animation.seconds == pytest.approx(5.95)
+    assert len(animation.scenes[0]) == 20
+    assert animation.begun == FIRST
+    assert animation.left_out == "1 min 34 s after, with 1 request"
+    assert animation.notes == (f"Left out: {animation.left_out}. Choose another window with --since and --until.",)
     first = film(
         scene(drawn((0.0, 0.0, 0.1, 0.1, SERVED), *((100.0 + k, None, None, 100.5 + k, SERVED) for k in range(5))))
     )
@@ -120,15 +120,15 @@ def test_a_straggler_does_not_make_a_film_of_nothing() -> None:
 
 
 def test_a_window_that_was_chosen_is_shown_to_its_end() -> None:
-    found = film(straggling(), since=FIRST)
-    assert (found.seconds, len(found.scenes[0]), found.left_out) == (pytest.approx(100.1), 21, "")
+    animation = film(straggling(), since=FIRST)
+    assert (animation.seconds, len(animation.scenes[0]), animation.left_out) == (pytest.approx(100.1), 21, "")
     assert film(straggling(), until=FIRST + timedelta(seconds=100.05)).seconds == pytest.approx(100.05)
 
 
 @pytest.mark.parametrize("gap", [0.1, 10.0])
 def test_steady_traffic_is_shown_whole(gap: float) -> None:
-    found = film(scene(drawn(*((k * gap, k * gap, k * gap + 0.1, k * gap + 0.1, SERVED) for k in range(30)))))
-    assert (len(found.scenes[0]), found.notes) == (30, ())
+    animation = film(scene(drawn(*((k * gap, k * gap, k * gap + 0.1, k * gap + 0.1, SERVED) for k in range(30)))))
+    assert (len(animation.scenes[0]), animation.notes) == (30, ())
     assert film().left_out == ""
 
 
@@ -142,18 +142,18 @@ def test_of_many_the_part_around_the_deepest_queue_is_shown_with_all_who_were_th
     table = crowd()
     whole = scene(table)
     at, level = whole.in_line()
-    found = film(whole)
-    shown = found.scenes[0]
+    animation = film(whole)
+    shown = animation.scenes[0]
     assert MOST * 0.95 < len(shown) <= MOST
-    assert found.begun is not None
-    begin = (found.begun - FIRST).total_seconds()
-    assert begin < at[level.argmax()] < begin + found.seconds
-    there = table.filter((pl.col("arrival") < begin + found.seconds) & (pl.max_horizontal("end", "left") > begin))
+    assert animation.begun is not None
+    begin = (animation.begun - FIRST).total_seconds()
+    assert begin < at[level.argmax()] < begin + animation.seconds
+    there = table.filter((pl.col("arrival") < begin + animation.seconds) & (pl.max_horizontal("end", "left") > begin))
     # The ends are known to a microsecond.
     assert len(set(shown.number.tolist()) ^ set(there["number"])) <= 2
     assert shown.in_line()[1].max() == level.max()
-    assert f"{len(shown):,} of 2,500 requests are shown, from 12:00:" in found.notes[0]
-    assert f"({level.max()} in the line)" in found.notes[0]
+    assert f"{len(shown):,} of 2,500 requests are shown, from 12:00:" in animation.notes[0]
+    assert f"({level.max()} in the line)" in animation.notes[0]
 
 
 def test_a_line_that_is_longer_than_can_be_drawn_is_refused_with_words() -> None:
@@ -177,10 +177,10 @@ def test_a_reading_says_what_a_scene_shows() -> None:
 
 @pytest.mark.parametrize("now", [0.0, 3.0, 30.0, 45.0, 50.0, 61.5, 70.0, 89.9, 90.0])
 def test_counts_are_those_of_the_instant(now: float) -> None:
-    found = counts_of(film().scenes[0], now)
-    assert found.waiting == (1 if 5 <= now < 45 else 0) + (1 if 6 <= now < 45 else 0)
-    assert found.working == (1 if now < 90 else 0)
-    assert found.ended == (int(now >= 45), int(now >= 65), int(now >= 45))
+    result = counts_of(film().scenes[0], now)
+    assert result.waiting == (1 if 5 <= now < 45 else 0) + (1 if 6 <= now < 45 else 0)
+    assert result.working == (1 if now < 90 else 0)
+    assert result.ended == (int(now >= 45), int(now >= 65), int(now >= 45))
 
 
 def kinds(now: float, table: pl.DataFrame = THREE) -> dict[int, str]:
@@ -279,9 +279,9 @@ def test_the_page_s_script_puts_every_square_where_the_picture_has_it() -> None:
     )
     instants = [0.0, 0.3, 10.0, 31.7, 45.0, 45.02, 60.0]
     longest = [[each.longest_line(lane) for lane in range(len(each.lanes))] for each in whole.scenes]
-    asked = json.loads(data[1]) | {"width": 640, "slide": 0.8, "instants": instants, "longest": longest}
+    document = json.loads(data[1]) | {"width": 640, "slide": 0.8, "instants": instants, "longest": longest}
     done = subprocess.run(
-        [str(NODE), "-e", script], input=json.dumps(asked), capture_output=True, text=True, timeout=30, check=True
+        [str(NODE), "-e", script], input=json.dumps(document), capture_output=True, text=True, timeout=30, check=True
     )
     compared = 0
     for one, (*moments, depth) in zip(whole.scenes, json.loads(done.stdout), strict=True):
@@ -289,13 +289,13 @@ def test_the_page_s_script_puts_every_square_where_the_picture_has_it() -> None:
         moved = 44 - 6  # the page has the head of a scene outside its canvas
         for now, moment in zip(instants, moments, strict=True):
             squares = [each for lane in range(len(one.lanes)) for each in squares_of(one, layout, lane, now, 0.8)]
-            here = {each.index: (each.x, each.y - moved, each.kind, each.seen) for each in squares}
+            values = {each.index: (each.x, each.y - moved, each.kind, each.seen) for each in squares}
             there = {index: (x, y, kind, seen) for index, x, y, kind, seen in moment["seen"]}
-            assert there.keys() == here.keys()
+            assert there.keys() == values.keys()
             for index, (x, y, kind, seen) in there.items():
-                assert (x, y, seen) == pytest.approx((*here[index][:2], here[index][3]), abs=0.01)
-                assert kind == here[index][2]
-            compared += len(here)
+                assert (x, y, seen) == pytest.approx((*values[index][:2], values[index][3]), abs=0.01)
+                assert kind == values[index][2]
+            compared += len(values)
             counts = counts_of(one, now)
             assert moment["counts"] == {
                 "waiting": counts.waiting, "gone": counts.gone, "working": counts.working, "ended": list(counts.ended)
@@ -416,13 +416,13 @@ def test_the_six_requests_of_the_documents_side_by_side(tmp_path: Path) -> None:
         "--out", out,
     )  # fmt: skip
     assert code == 0, printed
-    found = json.loads(printed)
-    assert [(each["name"], each["served"], each["given_up"]) for each in found["scenes"]] == [
+    document = json.loads(printed)
+    assert [(each["name"], each["served"], each["given_up"]) for each in document["scenes"]] == [
         ("fifo", 1, 5),
         ("lifo", 5, 1),
     ]
-    assert found["window"] is None
-    assert 76 < found["seconds"] < 78
+    assert document["window"] is None
+    assert 76 < document["seconds"] < 78
     with Image.open(out) as image:
         assert image.n_frames == 13
 
@@ -449,9 +449,12 @@ def test_a_scene_for_each_source(tmp_path: Path, log: Path, monkeypatch: pytest.
     other = log_of(tmp_path / "after.jsonl", (10_000, 0.0, 1.0, 9))
     code, printed = run(log, other, "--each", "--json", "--out", tmp_path / "x.html")
     assert code == 0, printed
-    found = json.loads(printed)
-    assert [(each["name"], each["requests"]) for each in found["scenes"]] == [("access.jsonl", 3), ("after.jsonl", 1)]
-    assert found["window"] is None
+    document = json.loads(printed)
+    assert [(each["name"], each["requests"]) for each in document["scenes"]] == [
+        ("access.jsonl", 3),
+        ("after.jsonl", 1),
+    ]
+    assert document["window"] is None
     (tmp_path / "after").mkdir()
     other.rename(tmp_path / "after" / "access.jsonl")
     monkeypatch.chdir(tmp_path)
@@ -462,10 +465,10 @@ def test_a_scene_for_each_source(tmp_path: Path, log: Path, monkeypatch: pytest.
 def test_who_came_before_the_window_is_still_in_the_line(tmp_path: Path, log: Path) -> None:
     code, printed = run(log, "--since", "2026-01-01T12:00:02.5", "--json", "--out", tmp_path / "x.html")
     assert code == 0, printed
-    found = json.loads(printed)
-    assert found["scenes"][0]["requests"] == 3
-    assert found["window"]["from"] == "2026-01-01T12:00:02.500Z"
-    assert "nothing tells whether it waited" in found["notes"][0]
+    document = json.loads(printed)
+    assert document["scenes"][0]["requests"] == 3
+    assert document["window"]["from"] == "2026-01-01T12:00:02.500Z"
+    assert "nothing tells whether it waited" in document["notes"][0]
 
 
 @pytest.mark.parametrize(
@@ -488,8 +491,8 @@ def test_what_cannot_be_made_is_refused_with_words(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found, printed = run(log, *arguments)
-    assert found == code
+    result, printed = run(log, *arguments)
+    assert result == code
     assert said in re.sub(r"\s+│?\s*", " ", printed)
     assert [each.name for each in tmp_path.iterdir()] == ["access.jsonl"]
 
@@ -503,9 +506,9 @@ def test_a_log_without_a_queue_is_refused(tmp_path: Path) -> None:
 
 def test_from_python(tmp_path: Path, log: Path) -> None:
     result = sojourn.split(log, columns=("request_id",))
-    made = sojourn.write_movie(result, tmp_path / "x.html", by="route", workers=2)
-    assert made.scenes[0].name == "/r"
-    assert made.scenes[0].lanes[0].workers == 2
+    produced = sojourn.write_movie(result, tmp_path / "x.html", by="route", workers=2)
+    assert produced.scenes[0].name == "/r"
+    assert produced.scenes[0].lanes[0].workers == 2
     assert len(sojourn.write_movie({"one": result, "two": result}, tmp_path / "y.html").scenes) == 2
     with pytest.raises(SojournError, match="no column 'tenant'"):
         sojourn.write_movie(result, tmp_path / "z.html", by="tenant")

@@ -243,9 +243,9 @@ def test_requests_that_take_no_time_are_drawn_and_read() -> None:
         "sequence",
         "depth",
     ):
-        found = plots.picture(result, kind)
-        assert re.search(r"\d", found.reading), kind
-        assert drawing.svg(drawing.specification(found.chart())), kind
+        outcome = plots.picture(result, kind)
+        assert re.search(r"\d", outcome.reading), kind
+        assert drawing.svg(drawing.specification(outcome.chart())), kind
     assert plots.picture(result, "heatmap").reading == "None of 3 requests had a response time above 1.03 ms."
 
 
@@ -263,9 +263,9 @@ def test_one_request_is_drawn_and_read() -> None:
         "sequence",
         "depth",
     ):
-        found = plots.picture(result, kind)
-        read[kind] = found.reading
-        assert drawing.svg(drawing.specification(found.chart())), kind
+        outcome = plots.picture(result, kind)
+        read[kind] = outcome.reading
+        assert drawing.svg(drawing.specification(outcome.chart())), kind
     assert read["distribution"].startswith("The only request took 500 ms; ")
     assert read["percentiles"] == "There are too few requests for a percentile beyond the median: 1."
     assert "all requests came at one time" in read["over_time"]
@@ -313,20 +313,20 @@ def test_the_command_writes_the_file_and_reads_it(tmp_path: Path) -> None:
 
 def test_the_command_answers_with_the_data(tmp_path: Path) -> None:
     result = run("ccdf", str(SHOP), "--json", "--out", str(tmp_path / "a.svg"))
-    found = json.loads(result.stdout)
-    assert found["kind"] == "ccdf"
-    assert found["files"] == [str(tmp_path / "a.svg")]
-    assert found["reading"].startswith("One request in a hundred")
-    (rows,) = found["data"]
+    document = json.loads(result.stdout)
+    assert document["kind"] == "ccdf"
+    assert document["files"] == [str(tmp_path / "a.svg")]
+    assert document["reading"].startswith("One request in a hundred")
+    (rows,) = document["data"]
     assert {row["part"] for row in rows} == {"queueing delay", "service time", "response time"}
     assert all(0 < row["exceeding"] <= 1 for row in rows)
 
 
 def test_a_window_and_a_condition_are_drawn(tmp_path: Path) -> None:
-    found = json.loads(run("sequence", str(SHOP), "--until", "2026-01-01T00:00:01Z", "--json").stdout)
-    assert found["caption"].startswith("All ")
-    found = json.loads(run("distribution", str(SHOP), "--where", "route=/export", "--json").stdout)
-    assert "173 requests" in found["reading"]
+    document = json.loads(run("sequence", str(SHOP), "--until", "2026-01-01T00:00:01Z", "--json").stdout)
+    assert document["caption"].startswith("All ")
+    document = json.loads(run("distribution", str(SHOP), "--where", "route=/export", "--json").stdout)
+    assert "173 requests" in document["reading"]
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ SOCKETS = [f"unix:/run/applications/production/eu-central-1/checkout/instances/0
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs and spans of docs/examples whose backends are Unix sockets with long names."""
-    made = tmp_path_factory.mktemp("narrow")
+    produced = tmp_path_factory.mktemp("narrow")
     for name in ("shop.jsonl", "shop-spans.jsonl", "checkout-spans.jsonl"):
         text = gzip.decompress((EXAMPLES / f"{name}.gz").read_bytes()).decode()
         for address, socket in zip(("10.0.0.1:8080", "10.0.0.2:8080"), SOCKETS, strict=True):
             text = text.replace(address, socket)
-        (made / name).write_text(text.replace('"checkout"', f'"{SOCKETS[0]}"'))
-    return made
+        (produced / name).write_text(text.replace('"checkout"', f'"{SOCKETS[0]}"'))
+    return produced
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_no_heading_and_no_figure_is_cut_at_80_columns(
 @pytest.mark.parametrize("width", range(12))
 @pytest.mark.parametrize("text", ["unix:/a/1.sock", "短い名前と長い名前", "x"])
 def test_a_name_is_shortened_in_its_middle(text: str, width: int) -> None:
-    made = shortened(text, width)
-    assert cell_len(made) <= width
+    produced = shortened(text, width)
+    assert cell_len(produced) <= width
     if cell_len(text) <= width:
-        assert made == text
+        assert produced == text
     elif width >= 5:
-        assert (made[0], made[-1]) == (text[0], text[-1])
+        assert (produced[0], produced[-1]) == (text[0], text[-1])
 
 
 def test_a_long_address_keeps_its_end_and_a_sentence_its_beginning() -> None:

@@ -58,8 +58,8 @@ def test_where_a_mark_is_put_is_no_figure() -> None:
 
 @pytest.mark.parametrize("value", [None, [1, 2], {"a": 1}])
 def test_what_is_no_cell_harms_nothing(value: object) -> None:
-    found = figures_of(alt.Chart(alt.InlineData(values=[{"x": value}])).mark_point().encode(x="x:Q").to_dict())
-    assert [table.rows for table in found] == ([(("–",),)] if value is None else [])
+    result = figures_of(alt.Chart(alt.InlineData(values=[{"x": value}])).mark_point().encode(x="x:Q").to_dict())
+    assert [table.rows for table in result] == ([(("–",),)] if value is None else [])
 
 
 def test_ids_of_two_drawings_never_meet() -> None:
@@ -75,12 +75,15 @@ def test_ids_of_two_drawings_never_meet() -> None:
 
 def test_a_diagram_keeps_its_own_width_and_everything_else_follows_the_page() -> None:
     placed = chart().encode(x=alt.X("begin:Q", axis=None)).properties(width=640)
-    assert [drawn(Picture("k", "t", "c", lambda made=made: made)).fits for made in (chart(), placed)] == [True, False]
+    assert [drawn(Picture("k", "t", "c", lambda built=produced: built)).fits for produced in (chart(), placed)] == [
+        True,
+        False,
+    ]
     assert '"width":"container"' in drawn(Picture("k", "t", "c", chart)).spec
     assert '"fit":true' in drawn(Picture("k", "t", "c", lambda: alt.vconcat(chart(), chart()))).spec
 
 
 def test_a_description_reads_the_chart_for_those_who_do_not_see_it() -> None:
-    made = drawn(Picture("k", "Over time", "Bars.", chart, "It rose by 3 s."))
-    assert made.label == "Over time. It rose by 3 s."
+    produced = drawn(Picture("k", "Over time", "Bars.", chart, "It rose by 3 s."))
+    assert produced.label == "Over time. It rose by 3 s."
     assert drawn(Picture("k", "Over time", "Bars.", chart)).label == "Over time. Bars."

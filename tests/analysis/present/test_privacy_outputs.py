@@ -20,13 +20,13 @@ SHOP = Path(__file__).parents[3] / "docs/examples/shop.jsonl.gz"
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """Part of the example log with a secret in every query, and a line that cannot be read."""
-    made = tmp_path / "whole.jsonl"
-    with gzip.open(SHOP, "rt") as lines, made.open("w") as out:
+    produced = tmp_path / "whole.jsonl"
+    with gzip.open(SHOP, "rt") as lines, produced.open("w") as out:
         for _, line in zip(range(600), lines, strict=False):
             record = json.loads(line)
             out.write(json.dumps({**record, "uri": f"{record['uri']}?token={SECRET}", "remote_addr": ADDRESS}) + "\n")
         out.write(f'{{"uri":"/a?token={SECRET}","remote_addr":"{ADDRESS}"\n')
-    return made
+    return produced
 
 
 def said(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:

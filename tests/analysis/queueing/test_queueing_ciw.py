@@ -52,12 +52,12 @@ def test_it_agrees_with_ciw_within_noise(discipline: str, workers: int, capacity
         rate,
     )
     system = System((workers,), discipline, capacity=capacity)
-    ours = [
+    own = [
         simulate(f"poisson:{rate}", "exponential:0.1", system, requests=REQUESTS, warmup=0, seed=seed)
         for seed in range(5 * RUNS)
     ]
-    waits = np.array([run.wait["mean"] for run in ours])
-    rejected = np.array([run.counts["rejected"] / run.counted for run in ours])
+    waits = np.array([run.wait["mean"] for run in own])
+    rejected = np.array([run.counts["rejected"] / run.counted for run in own])
     for name, mine, other in (("wait", waits, theirs[0]), ("rejected", rejected, theirs[1])):
         noise = math.sqrt(mine.var(ddof=1) / len(mine) + other.var(ddof=1) / len(other))
         assert abs(mine.mean() - other.mean()) <= 3 * noise + 1e-12, name

@@ -41,13 +41,13 @@ def loads(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, System, dict[str, np
     rate = sum(system.workers) * draw(st.sampled_from([0.5, 0.9, 2.0]))
     arrivals, services = drawn(seed, n, rate, lattice=draw(st.booleans()))
     rng = np.random.default_rng(seed + 1)
-    told: dict[str, np.ndarray] = {}
+    reported: dict[str, np.ndarray] = {}
     if system.balancer == "given":
-        told["backend"] = rng.integers(0, system.backends, n)
+        reported["backend"] = rng.integers(0, system.backends, n)
     if draw(st.booleans()):
-        told["previous"] = np.array([rng.integers(-1, i) if i else -1 for i in range(n)])
-        told["think"] = np.round(rng.exponential(0.5, n) * 8) / 8
-    return arrivals, services, system, told
+        reported["previous"] = np.array([rng.integers(-1, i) if i else -1 for i in range(n)])
+        reported["think"] = np.round(rng.exponential(0.5, n) * 8) / 8
+    return arrivals, services, system, reported
 
 
 # A spell of CoDel's that ends right after a drop: when its next one would have been due decides how the next begins.
@@ -69,15 +69,15 @@ ENDS_WITH_A_DROP = (
 @given(loads())
 @example(ENDS_WITH_A_DROP)
 def test_it_agrees_with_a_queue_in_plain_python(load: tuple) -> None:
-    arrivals, services, system, told = load
-    found = replay(arrivals, services, system, **told)
-    known = Reference(arrivals, services, system, **told).run()
-    assert [STATUSES[code] for code in found.status] == known.status
-    assert found.attempts.tolist() == known.attempts
+    arrivals, services, system, reported = load
+    result = replay(arrivals, services, system, **reported)
+    known = Reference(arrivals, services, system, **reported).run()
+    assert [STATUSES[code] for code in result.status] == known.status
+    assert result.attempts.tolist() == known.attempts
     for name in ("arrival", "sojourn", "wait", "start"):
-        np.testing.assert_allclose(getattr(found, name), getattr(known, name), rtol=0, atol=1e-9, err_msg=name)
-    assert found.busy == pytest.approx(known.busy)
-    assert found.wasted == pytest.approx(known.wasted)
+        np.testing.assert_allclose(getattr(result, name), getattr(known, name), rtol=0, atol=1e-9, err_msg=name)
+    assert result.busy == pytest.approx(known.busy)
+    assert result.wasted == pytest.approx(known.wasted)
 
 
 @pytest.mark.parametrize("balancer", ["given", "round_robin", "shared_queue", "pinned"])
@@ -88,14 +88,14 @@ def test_recursion_and_event_loop_agree_to_the_last_bit(
     system = System((1, 3, 2), balancer=balancer, timeout=timeout)
     for lattice in (False, True):
         arrivals, services = drawn(1, 5_000, 5.5, lattice=lattice)
-        told = {
+        values = {
             "backend": np.random.default_rng(2).choice(3, 5_000, p=[1 / 6, 3 / 6, 2 / 6]),
             "session": np.random.default_rng(3).integers(0, 40, 5_000),
         }
-        fast = replay(arrivals, services, system, **told)
+        fast = replay(arrivals, services, system, **values)
         with monkeypatch.context() as patch:
             patch.setattr(replay_module, "WORKERS_OF_RECURSION", 0)
-            slow = replay(arrivals, services, system, **told)
+            slow = replay(arrivals, services, system, **values)
         for name in ("arrival", "backend", "wait", "sojourn", "start", "status", "attempts"):
             np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name), err_msg=name)
         assert fast.busy == pytest.approx(slow.busy)
@@ -110,35 +110,35 @@ def kept(outcome: Outcome) -> np.ndarray:
 @settings(max_examples=100, deadline=None)
 @given(loads())
 def test_every_request_has_one_outcome_and_services_begun_are_the_work(load: tuple) -> None:
-    arrivals, services, system, told = load
-    found = replay(arrivals, services, system, **told)
-    assert sum(found.counts().values()) == len(arrivals)
-    assert set(np.unique(found.status)) <= set(range(5))
-    assert (found.attempts >= 1).all()
-    assert (found.attempts <= 1 + system.retries).all()
-    assert (found.wait >= 0).all()
-    assert (found.sojourn >= 0).all()
-    assert found.wasted <= found.busy + 1e-9
-    answered = found.status == SERVED
+    arrivals, services, system, reported = load
+    result = replay(arrivals, services, system, **reported)
+    assert sum(result.counts().values()) == len(arrivals)
+    assert set(np.unique(result.status)) <= set(range(5))
+    assert (result.attempts >= 1).all()
+    assert (result.attempts <= 1 + system.retries).all()
+    assert (result.wait >= 0).all()
+    assert (result.sojourn >= 0).all()
+    assert result.wasted <= result.busy + 1e-9
+    answered = result.status == SERVED
     useful = services[answered].sum()
-    assert found.busy == pytest.approx(useful + found.wasted)
+    assert result.busy == pytest.approx(useful + result.wasted)
     if not system.retries:
-        assert found.busy == pytest.approx(services[kept(found)].sum())
-        np.testing.assert_allclose(found.sojourn[answered], (found.wait + services)[answered], atol=1e-9)
+        assert result.busy == pytest.approx(services[kept(result)].sum())
+        np.testing.assert_allclose(result.sojourn[answered], (result.wait + services)[answered], atol=1e-9)
     if system.timeout is not None:
-        assert (found.sojourn[answered & (found.attempts == 1)] < system.timeout).all()
+        assert (result.sojourn[answered & (result.attempts == 1)] < system.timeout).all()
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["fifo", "lifo", "sjf", "adaptive_lifo"]), st.integers(1, 3))
 def test_no_worker_is_idle_while_somebody_waits_for_it(seed: int, discipline: str, workers: int) -> None:
     arrivals, services = drawn(seed, 80, workers * 0.95, lattice=bool(seed % 2))
-    found = replay(arrivals, services, System((workers,), discipline))
-    ends = found.start + services
-    for i in np.flatnonzero(found.wait > 1e-12):
-        for t in np.concatenate([[arrivals[i]], found.start, ends]):
-            if arrivals[i] <= t < found.start[i]:
-                assert np.count_nonzero((found.start <= t) & (t < ends)) == workers
+    result = replay(arrivals, services, System((workers,), discipline))
+    ends = result.start + services
+    for i in np.flatnonzero(result.wait > 1e-12):
+        for t in np.concatenate([[arrivals[i]], result.start, ends]):
+            if arrivals[i] <= t < result.start[i]:
+                assert np.count_nonzero((result.start <= t) & (t < ends)) == workers
 
 
 @settings(max_examples=60, deadline=None)
@@ -168,9 +168,9 @@ def test_six_requests_one_second_apart_and_a_timeout_of_a_minute() -> None:
 
 
 def test_two_requests_of_45_seconds_five_apart() -> None:
-    found = replay([0.0, 5.0], [45.0, 45.0], System((1,), timeout=60))
-    assert found.status.tolist() == [SERVED, TIMED_OUT_SERVED]
-    assert found.wait.tolist() == [0, 40]
+    result = replay([0.0, 5.0], [45.0, 45.0], System((1,), timeout=60))
+    assert result.status.tolist() == [SERVED, TIMED_OUT_SERVED]
+    assert result.wait.tolist() == [0, 40]
 
 
 def test_a_closed_loop_without_think_time_waits_for_n_s_over_c_less_s() -> None:
@@ -179,37 +179,37 @@ def test_a_closed_loop_without_think_time_waits_for_n_s_over_c_less_s() -> None:
     previous = np.arange(n) - clients
     previous[:clients] = -1
     for discipline in ("fifo", "codel"):
-        found = replay(
+        result = replay(
             np.zeros(n), np.full(n, service), System((workers,), discipline, codel_target=60), previous=previous
         )
         settled = slice(10 * clients, n - clients)
-        assert found.wait[settled].mean() == pytest.approx(clients * service / workers - service, rel=0.02)
-        assert found.ended == pytest.approx(n * service / workers)
+        assert result.wait[settled].mean() == pytest.approx(clients * service / workers - service, rel=0.02)
+        assert result.ended == pytest.approx(n * service / workers)
 
 
 def test_a_follower_comes_after_its_pause_even_when_own_arrivals_are_listed_between() -> None:
-    found = replay([0.0, 9.0, 100.0], [1.0, 1.0, 1.0], System((1,)), previous=[-1, 0, -1], think=[0, 2.0, 0])
-    assert found.arrival.tolist() == [0, 3, 100]
+    result = replay([0.0, 9.0, 100.0], [1.0, 1.0, 1.0], System((1,)), previous=[-1, 0, -1], think=[0, 2.0, 0])
+    assert result.arrival.tolist() == [0, 3, 100]
     failed = replay([0.0, 0.0, 0.0], [1.0, 1.0, 1.0], System((1,), capacity=0), previous=[-1, -1, 1])
     assert failed.status.tolist() == [SERVED, REJECTED, REJECTED]
     assert failed.arrival.tolist() == [0, 0, 0]
 
 
 def test_retries_come_after_the_backoff_and_their_work_is_for_nobody() -> None:
-    found = replay([0.0, 1.0], [10.0, 3.0], System((1,), timeout=5, retries=2, backoff=1))
+    result = replay([0.0, 1.0], [10.0, 3.0], System((1,), timeout=5, retries=2, backoff=1))
     # The first gives up at 5, 11 and 17; its first attempt is at work until 10, and so on.
     known = Reference([0.0, 1.0], [10.0, 3.0], System((1,), timeout=5, retries=2, backoff=1)).run()
-    assert found.attempts.tolist() == known.attempts == [3, 3]
-    assert found.sojourn.tolist() == known.sojourn
-    assert found.status[0] == TIMED_OUT_SERVED or found.status[0] == TIMED_OUT_WAITING
-    assert found.wasted == found.busy == 3 * 13
+    assert result.attempts.tolist() == known.attempts == [3, 3]
+    assert result.sojourn.tolist() == known.sojourn
+    assert result.status[0] == TIMED_OUT_SERVED or result.status[0] == TIMED_OUT_WAITING
+    assert result.wasted == result.busy == 3 * 13
 
 
 def test_a_rejected_attempt_may_find_a_place_the_next_time() -> None:
-    found = replay([0.0, 1.0], [2.0, 2.0], System((1,), capacity=0, retries=1, backoff=1.5))
-    assert found.status.tolist() == [SERVED, SERVED]
-    assert found.attempts.tolist() == [1, 2]
-    assert found.sojourn.tolist() == [2.0, 3.5]
+    result = replay([0.0, 1.0], [2.0, 2.0], System((1,), capacity=0, retries=1, backoff=1.5))
+    assert result.status.tolist() == [SERVED, SERVED]
+    assert result.attempts.tolist() == [1, 2]
+    assert result.sojourn.tolist() == [2.0, 3.5]
 
 
 def test_round_robin_counts_attempts_and_pinned_sessions_stay() -> None:
@@ -217,8 +217,8 @@ def test_round_robin_counts_attempts_and_pinned_sessions_stay() -> None:
     apart = np.arange(n) * 10.0
     assert replay(apart, np.ones(n), System((1, 1, 1))).backend.tolist() == [0, 1, 2] * 3
     sessions = ["a", "b", "a", "c", "d", "b", "d", "a", "c"]
-    found = replay(apart, np.ones(n), System((1, 1, 1), balancer="pinned"), session=sessions)
-    assert found.backend.tolist() == [0, 1, 0, 2, 0, 1, 0, 0, 2]
+    result = replay(apart, np.ones(n), System((1, 1, 1), balancer="pinned"), session=sessions)
+    assert result.backend.tolist() == [0, 1, 0, 2, 0, 1, 0, 0, 2]
 
 
 def test_least_conn_prefers_the_emptier_and_takes_turns_in_ties() -> None:
@@ -247,9 +247,9 @@ def test_codel_follows_the_pseudocode_of_its_standard_through_long_spells_of_dro
     arrivals, services = drawn(9, 1_500, 2.0, lattice=False)
     system = System((1,), "codel", codel_target=0.5, codel_interval=4.0, retries=1, backoff=0.5)
     known = Reference(arrivals, services, system).run()
-    found = replay(arrivals, services, system)
-    assert [STATUSES[code] for code in found.status] == known.status
-    assert found.counts()["dropped"] > 200
+    result = replay(arrivals, services, system)
+    assert [STATUSES[code] for code in result.status] == known.status
+    assert result.counts()["dropped"] > 200
 
 
 def test_better_balancers_wait_less() -> None:
@@ -273,8 +273,8 @@ def test_codel_keeps_the_wait_short_under_overload_and_drops_nobody_below_it() -
 
 @pytest.mark.parametrize(("threshold", "order"), [(0, [0, 4, 3, 2, 1]), (2, [0, 4, 3, 1, 2]), (3, [0, 4, 1, 2, 3])])
 def test_adaptive_lifo_turns_while_more_wait_than_its_threshold(threshold: int, order: list[int]) -> None:
-    found = replay(np.arange(5.0), np.full(5, 10.0), System((1,), "adaptive_lifo", lifo_threshold=threshold))
-    assert np.argsort(found.start).tolist() == order
+    result = replay(np.arange(5.0), np.full(5, 10.0), System((1,), "adaptive_lifo", lifo_threshold=threshold))
+    assert np.argsort(result.start).tolist() == order
 
 
 def test_a_margin_drops_those_who_could_not_be_served_in_time() -> None:
@@ -289,16 +289,16 @@ def test_a_margin_drops_those_who_could_not_be_served_in_time() -> None:
 
 def test_more_wait_than_there_were_slots_at_first() -> None:
     n = 3 * replay_module.SLOTS
-    found = replay(np.arange(n) * 1e-6, np.ones(n), System((1,), "lifo"))
-    assert found.ended == pytest.approx(n)
-    assert found.counts()["served"] == n
+    result = replay(np.arange(n) * 1e-6, np.ones(n), System((1,), "lifo"))
+    assert result.ended == pytest.approx(n)
+    assert result.counts()["served"] == n
 
 
 def test_nothing_comes_of_nothing() -> None:
     for discipline in ("fifo", "lifo"):
-        found = replay([], [], System((1,), discipline))
-        assert found.requests == found.served == found.busy == found.seconds == 0
-        assert math.isnan(found.goodput)
+        result = replay([], [], System((1,), discipline))
+        assert result.requests == result.served == result.busy == result.seconds == 0
+        assert math.isnan(result.goodput)
 
 
 @pytest.mark.parametrize(
@@ -320,9 +320,9 @@ def test_nothing_comes_of_nothing() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(wrong: dict, said: str) -> None:
-    told = {"arrivals": [0.0, 1.0], "services": [1.0, 1.0], "system": System((1,)), **wrong}
+    values = {"arrivals": [0.0, 1.0], "services": [1.0, 1.0], "system": System((1,)), **wrong}
     with pytest.raises(ValueError, match=said):
-        replay(**told)
+        replay(**values)
 
 
 @pytest.mark.parametrize(
@@ -343,5 +343,5 @@ def test_every_discipline_and_balancer_is_served() -> None:
     for discipline in DISCIPLINES:
         for balancer in BALANCERS:
             system = System((1, 1), discipline, balancer, timeout=50)
-            told = {"backend": np.arange(500) % 2, "session": np.arange(500) % 7}
-            assert replay(arrivals, services, system, **told).served > 300
+            values = {"backend": np.arange(500) % 2, "session": np.arange(500) % 7}
+            assert replay(arrivals, services, system, **values).served > 300

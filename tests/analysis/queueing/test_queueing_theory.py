@@ -67,10 +67,10 @@ def test_where_nothing_settles_the_wait_is_infinite(rate: float) -> None:
 def test_limited_places() -> None:
     # M/M/1/4 at rho 0.8: p(n) = 0.8^n (1 - 0.8) / (1 - 0.8^5).
     p = [0.8**n * 0.2 / (1 - 0.8**5) for n in range(5)]
-    found = theory.mmck(8, 0.1, 1, 3)
-    assert found.blocking == pytest.approx(p[4])
-    assert found.mean_waiting == pytest.approx(p[2] + 2 * p[3] + 3 * p[4])
-    assert found.mean_wait == pytest.approx(found.mean_waiting / (8 * (1 - p[4])))
+    result = theory.mmck(8, 0.1, 1, 3)
+    assert result.blocking == pytest.approx(p[4])
+    assert result.mean_waiting == pytest.approx(p[2] + 2 * p[3] + 3 * p[4])
+    assert result.mean_wait == pytest.approx(result.mean_waiting / (8 * (1 - p[4])))
     assert theory.mmck(20, 0.1, 3, 0).blocking == pytest.approx(theory.erlang_b(2, 3))
     assert theory.mmck(1000, 0.1, 2, 50).utilisation == pytest.approx(1)
     assert theory.mmck(16, 0.1, 2, 400).mean_wait == pytest.approx(theory.mmc_wait(16, 0.1, 2))
@@ -78,10 +78,10 @@ def test_limited_places() -> None:
 
 def test_a_closed_loop_without_think_time_gains_nothing_by_more_clients() -> None:
     for clients in (2, 4, 8):
-        found = theory.closed_loop(clients, 0.1, 2)
-        assert found.throughput == pytest.approx(20)
-        assert found.mean_response == pytest.approx(clients * 0.1 / 2)
-        assert found.mean_wait == pytest.approx(clients * 0.1 / 2 - 0.1)
+        result = theory.closed_loop(clients, 0.1, 2)
+        assert result.throughput == pytest.approx(20)
+        assert result.mean_response == pytest.approx(clients * 0.1 / 2)
+        assert result.mean_wait == pytest.approx(clients * 0.1 / 2 - 0.1)
     assert theory.closed_loop(1, 0.1, 2).mean_wait == pytest.approx(0)
 
 
@@ -89,9 +89,9 @@ def test_a_closed_loop_that_thinks() -> None:
     # One worker, two clients: p(n) ~ 1, 2a, 2a² with a = S/Z.
     a = 0.1 / 0.4
     busy = 1 - 1 / (1 + 2 * a + 2 * a * a)
-    found = theory.closed_loop(2, 0.1, 1, 0.4)
-    assert found.utilisation == pytest.approx(busy)
-    assert found.mean_response == pytest.approx(2 / (busy / 0.1) - 0.4)
+    result = theory.closed_loop(2, 0.1, 1, 0.4)
+    assert result.utilisation == pytest.approx(busy)
+    assert result.mean_response == pytest.approx(2 / (busy / 0.1) - 0.4)
     alone = theory.closed_loop(1, 0.1, 1, 0.4)
     assert alone.mean_wait == pytest.approx(0)
 

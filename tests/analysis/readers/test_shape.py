@@ -36,12 +36,12 @@ def both(
     monkeypatch: pytest.MonkeyPatch, log: Path, columns: Sequence[str] = COLUMNS
 ) -> list[tuple[pl.DataFrame, int, Records]]:
     """Rows, duplicates, reasons and refused lines: read the short way, and by the SQL alone."""
-    found: list[tuple[pl.DataFrame, int, Records]] = []
+    result: list[tuple[pl.DataFrame, int, Records]] = []
     for worth in (0, 1 << 60):
         monkeypatch.setattr(log_blocks, "BYTES_WORTH", worth)
         got = read(log, columns=columns)
-        found.append((got.rows.collect(), got.duplicates, got.records))
-    return found
+        result.append((got.rows.collect(), got.duplicates, got.records))
+    return result
 
 
 def check(log: Path, columns: Sequence[str] = COLUMNS) -> None:
@@ -144,11 +144,11 @@ def loaded(line: bytes) -> object:
 def test_nearly_all_lines_go_the_short_way(tmp_path: Path) -> None:
     inputs = opened_inputs([written(tmp_path / "access.jsonl", [json.loads(line) for line in LINES])])
     (block,) = blocks_of_lines(inputs.logs[0])
-    found = scanned(block, (*COLUMNS, RECORD))
+    result = scanned(block, (*COLUMNS, RECORD))
     inputs.close()
-    assert found is not None
-    assert len(found[0]) > 0.7 * len(LINES)
-    assert len(found[0]) + len(found[1]) == len(LINES)
+    assert result is not None
+    assert len(result[0]) > 0.7 * len(LINES)
+    assert len(result[0]) + len(result[1]) == len(LINES)
 
 
 @pytest.mark.parametrize(

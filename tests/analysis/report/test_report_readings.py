@@ -63,9 +63,9 @@ def readings(sections: list[Section]) -> Iterator[tuple[str, str]]:
 
 
 def test_every_chart_has_one_and_it_has_figures(sections: list[Section], shop: sojourn.SplitResult) -> None:
-    found = [*readings(sections), *((picture.key, picture.reading) for picture in split_pictures(shop))]
-    assert len(found) >= 25
-    for key, reading in found:
+    matches = [*readings(sections), *((picture.key, picture.reading) for picture in split_pictures(shop))]
+    assert len(matches) >= 25
+    for key, reading in matches:
         assert re.search(r"\d", reading), key
         assert reading.endswith("."), key
         assert "None" not in reading, key
@@ -73,33 +73,33 @@ def test_every_chart_has_one_and_it_has_figures(sections: list[Section], shop: s
 
 
 def test_of_goodput_it_is_the_rates_and_when_most_was_wasted(shop: sojourn.SplitResult) -> None:
-    found = goodput(shop.rows)
-    reading = goodput_section.reading(found)
-    assert f"{found.requests / found.seconds:.3g} requests ended per second" in reading
-    assert f"{found.good / found.seconds:.3g} of them with an answer" in reading
-    assert "no work was wasted" in goodput_section.reading(replace(found, wasted=0.0))
-    unknown = replace(found, known=0, unknown=found.given_up)
+    result = goodput(shop.rows)
+    reading = goodput_section.reading(result)
+    assert f"{result.requests / result.seconds:.3g} requests ended per second" in reading
+    assert f"{result.good / result.seconds:.3g} of them with an answer" in reading
+    assert "no work was wasted" in goodput_section.reading(replace(result, wasted=0.0))
+    unknown = replace(result, known=0, unknown=result.given_up)
     assert goodput_section.reading(unknown).endswith("given up on cost is not known.")
 
 
 def test_of_a_what_if_it_is_the_best_change_or_that_none_helps(shop: sojourn.SplitResult) -> None:
-    found = whatif(shop.rows)
-    best = min(found.variants, key=lambda variant: variant.response_time["p99"] or 0)
-    assert whatif_section.named(best) in whatif_section.variants_reading(found)
-    worse = replace(found, variants=[replace(best, change={**best.change, "p99": 0.1})])
+    result = whatif(shop.rows)
+    best = min(result.variants, key=lambda variant: variant.response_time["p99"] or 0)
+    assert whatif_section.named(best) in whatif_section.variants_reading(result)
+    worse = replace(result, variants=[replace(best, change={**best.change, "p99": 0.1})])
     assert whatif_section.variants_reading(worse).endswith("none of the changes (1) makes it less.")
-    assert whatif_section.whatif_section(replace(found, forced=True, refused="far off")).short == ""
+    assert whatif_section.whatif_section(replace(result, forced=True, refused="far off")).short == ""
 
 
 def test_of_a_comparison_it_is_both_sides_and_chance_is_said(
     ramp: sojourn.SplitResult, shop: sojourn.SplitResult
 ) -> None:
-    found = compare(ramp, shop, by="route")
-    assert "in A, and 390 ms, 298 ms of it queueing, in B" in compare_section.composition_reading(found)
-    chance = {name: replace(change, low=-9.0, high=9.0) for name, change in found.tail.items()}
-    assert "cannot be told from chance" in compare_section.changes_reading(replace(found, tail=chance))
-    figures = {name: replace(change, low=-9.0, high=9.0) for name, change in found.figures.items()}
-    assert "No change" in compare_section.short_of(replace(found, figures=figures))
+    result = compare(ramp, shop, by="route")
+    assert "in A, and 390 ms, 298 ms of it queueing, in B" in compare_section.composition_reading(result)
+    chance = {name: replace(change, low=-9.0, high=9.0) for name, change in result.tail.items()}
+    assert "cannot be told from chance" in compare_section.changes_reading(replace(result, tail=chance))
+    figures = {name: replace(change, low=-9.0, high=9.0) for name, change in result.figures.items()}
+    assert "No change" in compare_section.short_of(replace(result, figures=figures))
 
 
 def test_of_clocks_it_is_the_farthest(shop: sojourn.SplitResult) -> None:

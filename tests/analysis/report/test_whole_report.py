@@ -118,9 +118,9 @@ def test_a_chart_holds_as_many_points_however_many_requests_lie_behind_it(tmp_pa
 def test_connections_that_were_upgraded_are_no_distribution(tmp_path: Path) -> None:
     log, page = tmp_path / "sockets.jsonl", tmp_path / "sockets.html"
     log.write_bytes(line(status="101", request_time="60.000") * 3)
-    made = CliRunner().invoke(app, ["report", str(log), "--html", str(page)])
-    assert made.exit_code == 0, made.output
-    assert "all 3 requests were upgraded connections" in made.stdout
+    runner = CliRunner().invoke(app, ["report", str(log), "--html", str(page)])
+    assert runner.exit_code == 0, runner.output
+    assert "all 3 requests were upgraded connections" in runner.stdout
     assert "<figure>" not in page.read_text()
     drawn = CliRunner().invoke(app, ["plot", "tail", str(log), "--out", str(tmp_path / "f.svg")])
     assert "no request to draw but upgraded connections" in str(drawn.exception)

@@ -42,24 +42,24 @@ WANTED = shown(LINES)
 def test_the_split_of_lines_repeated_and_shuffled(copies: list[int], seed: int, cut: int) -> None:
     lines = LINES + [LINES[number] for number in copies]
     random.Random(seed).shuffle(lines)
-    found = shown(lines[:cut], lines[cut:])
-    audit = found["audit"]
+    result = shown(lines[:cut], lines[cut:])
+    audit = result["audit"]
     assert isinstance(audit, dict)
     assert audit.pop("duplicates") == len(copies)
     assert audit["checks"].pop()["value"] == len(copies)
     wanted = dict(WANTED, audit={k: v for k, v in WANTED["audit"].items() if k != "duplicates"})  # type: ignore[attr-defined]
     wanted["audit"] = dict(wanted["audit"], checks=wanted["audit"]["checks"][:-1])  # type: ignore[index,call-overload]
-    assert found == wanted_to_nine_digits(wanted, found)
+    assert result == wanted_to_nine_digits(wanted, result)
 
 
-def wanted_to_nine_digits(wanted: object, found: object) -> object:
+def wanted_to_nine_digits(wanted: object, result: object) -> object:
     """``wanted``, with floats of ``found`` where they differ in the last digit kept: sums in another order."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return {key: wanted_to_nine_digits(value, found.get(key)) for key, value in wanted.items()}
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        return [wanted_to_nine_digits(*pair) for pair in zip(wanted, found, strict=True)]
-    if isinstance(wanted, float) and isinstance(found, float) and abs(wanted - found) < 2e-9:
-        return found
+    if isinstance(wanted, dict) and isinstance(result, dict):
+        return {key: wanted_to_nine_digits(value, result.get(key)) for key, value in wanted.items()}
+    if isinstance(wanted, list) and isinstance(result, list) and len(wanted) == len(result):
+        return [wanted_to_nine_digits(*pair) for pair in zip(wanted, result, strict=True)]
+    if isinstance(wanted, float) and isinstance(result, float) and abs(wanted - result) < 2e-9:
+        return result
     return wanted
 
 

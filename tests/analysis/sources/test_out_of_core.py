@@ -17,21 +17,21 @@ from sojourn.readers import spool
 from sojourn.sources import out_of_core as large
 
 
-def same(found: object, wanted: object, where: str = "") -> None:
+def same(result: object, wanted: object, where: str = "") -> None:
     if isinstance(wanted, dict):
-        assert isinstance(found, dict)
-        assert list(found) == list(wanted), where
+        assert isinstance(result, dict)
+        assert list(result) == list(wanted), where
         for key, value in wanted.items():
-            same(found[key], value, f"{where}/{key}")
+            same(result[key], value, f"{where}/{key}")
     elif isinstance(wanted, list):
-        assert isinstance(found, list)
-        assert len(found) == len(wanted), where
+        assert isinstance(result, list)
+        assert len(result) == len(wanted), where
         for number, value in enumerate(wanted):
-            same(found[number], value, f"{where}/{number}")
-    elif isinstance(wanted, float) and isinstance(found, float):
-        assert math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-12), where
+            same(result[number], value, f"{where}/{number}")
+    elif isinstance(wanted, float) and isinstance(result, float):
+        assert math.isclose(result, wanted, rel_tol=1e-9, abs_tol=1e-12), where
     else:
-        assert found == wanted, where
+        assert result == wanted, where
 
 
 def test_a_split_on_disk_is_the_split_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +82,8 @@ def test_figures_of_groups_are_polars(limit: int, monkeypatch: pytest.MonkeyPatc
         }
     ).with_columns(x=pl.when(rng.random(100_000) < 0.8).then("x"))
     groups = rows.group_by("name").agg(requests=pl.len()).sort("name", nulls_last=False).head(limit)
-    found = large.Grouped.of(rows.lazy(), 100_000, groups, pl.col("counts")).summaries("x")
-    assert len(found) == len(groups)
+    result = large.Grouped.of(rows.lazy(), 100_000, groups, pl.col("counts")).summaries("x")
+    assert len(result) == len(groups)
     wanted = {name: part for (name,), part in rows.filter("counts").partition_by("name", as_dict=True).items()}
-    for name, figures in list(zip(groups["name"], found, strict=True))[:40]:
+    for name, figures in list(zip(groups["name"], result, strict=True))[:40]:
         same(figures, by_polars(wanted.get(name, rows.head(0))))

@@ -17,8 +17,10 @@ CODES = st.lists(st.integers(0, 4), max_size=30)
 
 @given(CODES)
 def test_places_of_each_code_ascending(codes: list[int]) -> None:
-    found = places_of(np.array(codes, np.int32), 6)
-    assert [here.tolist() for here in found] == [[i for i, code in enumerate(codes) if code == c] for c in range(6)]
+    result = places_of(np.array(codes, np.int32), 6)
+    assert [current.tolist() for current in result] == [
+        [i for i, code in enumerate(codes) if code == c] for c in range(6)
+    ]
 
 
 def test_no_code_has_no_place() -> None:
@@ -48,9 +50,9 @@ def test_connections_at_an_arrival_are_those_that_came_less_those_that_left(seed
 def test_a_request_that_is_there_twice_counts_once_and_those_without_an_id_are_left_alone() -> None:
     ended = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [("a", ended, "x"), ("a", ended, "x"), ("a", ended, "y"), ("a", ended + timedelta(seconds=1), "x")]
-    nobody = [(None, ended, "x"), (None, ended, "x"), ("", ended, "x"), ("", ended, "x")]
+    none_waiting = [(None, ended, "x"), (None, ended, "x"), ("", ended, "x"), ("", ended, "x")]
     schema = {"request_id": pl.String, "time": pl.Datetime("us", "UTC"), "upstream": pl.String}
-    kept, twice = _each_once(pl.DataFrame(rows + nobody, schema=schema, orient="row"))
+    kept, twice = _each_once(pl.DataFrame(rows + none_waiting, schema=schema, orient="row"))
     assert (len(kept), twice) == (7, 1)
     each = pl.DataFrame(rows[1:], schema=schema, orient="row")
     assert _each_once(each)[1] == 0

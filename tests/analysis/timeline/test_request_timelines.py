@@ -36,13 +36,13 @@ TWO = drawn((0.0, 0.0, 45.0, 45.0, SERVED), (5.0, 45.0, 90.0, 65.0, GIVEN_UP), (
 
 def bars(table: pl.DataFrame) -> dict[str, list[tuple[str, float, float]]]:
     """Request -> (what, begin, end) of its bars, read from the chart itself."""
-    found: dict[str, list[tuple[str, float, float]]] = {}
+    result: dict[str, list[tuple[str, float, float]]] = {}
     spec = sequence_chart(table).to_dict()
     for layer in spec["layer"]:
         if layer["mark"]["type"] == "bar":
             for bar in spec["datasets"][layer["data"]["name"]]:
-                found.setdefault(bar["request"], []).append((bar["what"], bar["begin"], bar["end"]))
-    return found
+                result.setdefault(bar["request"], []).append((bar["what"], bar["begin"], bar["end"]))
+    return result
 
 
 def test_the_sequence_chart_shades_waiting_work_and_work_for_nobody() -> None:
@@ -73,12 +73,12 @@ def test_one_that_was_given_up_on_before_its_work_began_waits_on_in_grey() -> No
 def log(tmp_path: Path) -> Path:
     """A log of three: one answered, one refused by the app server, one that nginx gave up on."""
 
-    def line(start: float, taken: float, status: int, **app: str) -> str:
+    def line(start: float, used: float, status: int, **app: str) -> str:
         record = {
-            "time": f"{1_767_312_000 + start + taken:.3f}", "request_time": f"{taken:.3f}",
+            "time": f"{1_767_312_000 + start + used:.3f}", "request_time": f"{used:.3f}",
             "request_start": f"{1_767_312_000 + start:.3f}", "status": str(status), "route": "/r", "service": "s",
             "upstream_addr": "10.0.0.1:80", "upstream_status": str(status), "upstream_connect_time": "0.000",
-            "upstream_header_time": "-" if status == 504 else f"{taken:.3f}", "upstream_response_time": f"{taken:.3f}",
+            "upstream_header_time": "-" if status == 504 else f"{used:.3f}", "upstream_response_time": f"{used:.3f}",
         }  # fmt: skip
         return json.dumps(record | app) + "\n"
 
@@ -89,17 +89,17 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_stays_of_a_log(log: Path) -> None:
-    found = request_timelines(split(log).rows)
-    assert found.schema == pl.Schema(TIMELINE)
-    assert found.select("number", "status", "outcome").rows() == [
+    result = request_timelines(split(log).rows)
+    assert result.schema == pl.Schema(TIMELINE)
+    assert result.select("number", "status", "outcome").rows() == [
         (1, 200, SERVED),
         (2, 503, TURNED_AWAY),
         (3, 504, GIVEN_UP),
     ]
-    assert found["arrival"].to_list() == pytest.approx([0.0, 1.0, 2.0])
-    assert found["left"].to_list() == pytest.approx([2.0, 4.0, 11.0])
+    assert result["arrival"].to_list() == pytest.approx([0.0, 1.0, 2.0])
+    assert result["left"].to_list() == pytest.approx([2.0, 4.0, 11.0])
     # Nothing tells when, or whether, the last two were begun.
-    assert [found[name].to_list() for name in ("begin", "end")] == [
+    assert [result[name].to_list() for name in ("begin", "end")] == [
         [pytest.approx(0.5, abs=1e-3), None, None],
         [pytest.approx(2.0, abs=1e-3), None, None],
     ]
@@ -114,14 +114,14 @@ def test_what_cannot_be_drawn_is_refused_with_words(log: Path) -> None:
 
 def test_what_is_around_stays(log: Path) -> None:
     rows = split(log).rows
-    found = timelines_with_workers(rows)
-    assert found.first == datetime.fromtimestamp(1_767_312_000, UTC)
-    assert found.workers == {"10.0.0.1:80": 1}
+    result = timelines_with_workers(rows)
+    assert result.first == datetime.fromtimestamp(1_767_312_000, UTC)
+    assert result.workers == {"10.0.0.1:80": 1}
     assert timelines_with_workers(rows, workers=3).workers == {"10.0.0.1:80": 3}
-    assert_frame_equal(found.table, request_timelines(rows))
+    assert_frame_equal(result.table, request_timelines(rows))
     # The first said how long it waited, the second was turned away from the line; of the third nobody knows.
-    assert found.table["told"].to_list() == [True, True, False]
-    assert found.table["service"].unique().to_list() == ["s"]
+    assert result.table["told"].to_list() == [True, True, False]
+    assert result.table["service"].unique().to_list() == ["s"]
 
 
 def test_one_whose_app_kept_silent_about_its_work_holds_a_worker_until_its_answer_began(log: Path) -> None:

@@ -34,28 +34,28 @@ def of(*rows: dict[str, object], told: object = None, **options: object) -> Visi
 
 def test_every_instant_is_the_truth(tmp_path: Path) -> None:
     setting = PoolSettings(requests=3_000, rate=22, timeout=3.0, streams={"/export": 0.5}, seed=9)
-    found, truth = read(tmp_path, setting)
-    assert len(found) == 3_000
+    result, truth = read(tmp_path, setting)
+    assert len(result) == 3_000
     assert sum(r.status == 504 for r in truth.requests) > 30
     by_id = {r.request_id: r for r in truth.requests}
-    real = [by_id[request_id] for request_id in found.frame["request_id"]]
-    since = found.base.timestamp() - EPOCH
+    real = [by_id[request_id] for request_id in result.frame["request_id"]]
+    since = result.base.timestamp() - EPOCH
     for name, attribute in (
         ("arrival", "stamp"), ("wait_end", "wait_end"), ("busy_start", "begun"), ("busy_end", "free"),
     ):  # fmt: skip
-        measured = getattr(found, name) + since
+        measured = getattr(result, name) + since
         # nginx's clock ticks in milliseconds, and the app's is known to about one.
         assert np.abs(measured - [getattr(r, attribute) for r in real]).max() < 2.5e-3, name
-    assert found.frame["tenant"].to_list() == [r.tenant for r in real]
-    assert [found.backends[b] for b in found.backend] == [f"10.0.0.{r.backend + 1}:8080" for r in real]
-    assert (np.diff(found.arrival) >= 0).all()
+    assert result.frame["tenant"].to_list() == [r.tenant for r in real]
+    assert [result.backends[b] for b in result.backend] == [f"10.0.0.{r.backend + 1}:8080" for r in real]
+    assert (np.diff(result.arrival) >= 0).all()
 
 
 def test_a_retry_waits_from_its_own_attempt() -> None:
     row = {**ANSWERED, "attempts": 2, "retries": 2.0, "app_queueing_delay": 2.5, "request_time": 2.7, "response": 0.7,
            "header": 0.7}  # fmt: skip
-    found = of(row)
-    assert (found.arrival[0], found.wait[0], found.busy_start[0]) == pytest.approx((2.0, 0.4995, 2.4995))
+    result = of(row)
+    assert (result.arrival[0], result.wait[0], result.busy_start[0]) == pytest.approx((2.0, 0.4995, 2.4995))
 
 
 def test_a_request_given_up_on_holds_its_worker_later() -> None:
@@ -67,20 +67,20 @@ def test_a_request_given_up_on_holds_its_worker_later() -> None:
         "request_time": 1.0,
         "request_id": "g",
     }
-    found = of(gone, told=spans(span("g", 3.0, 2.0)))
-    assert (found.wait_end[0], found.busy_start[0], found.busy_end[0], found.held[0]) == pytest.approx(
+    result = of(gone, told=spans(span("g", 3.0, 2.0)))
+    assert (result.wait_end[0], result.busy_start[0], result.busy_end[0], result.held[0]) == pytest.approx(
         (1, 2.9995, 4.9995, 2)
     )
 
 
 def test_what_is_left_out_is_counted() -> None:
     gone = {"status": 504, "request_start": 0.0, "header": None, "response": 1.0, "request_time": 1.0}
-    found = of(
+    result = of(
         ANSWERED, gone, {"attempts": 0, "upstream": None, "status": 200}, {**ANSWERED, "request_id": "0"},
         {**ANSWERED, "status": 101},
     )  # fmt: skip
-    assert len(found) == 1
-    assert found.left_out == {"not_proxied": 1, "no_wait": 1, "duplicates": 1}
+    assert len(result) == 1
+    assert result.left_out == {"not_proxied": 1, "no_wait": 1, "duplicates": 1}
     assert len(of()) == 0
 
 
@@ -89,10 +89,10 @@ def test_rows_without_an_id_are_all_kept() -> None:
 
 
 def test_an_app_that_is_silent_about_its_service_holds_no_worker_that_is_known_of() -> None:
-    found = of({**ANSWERED, "app_service_time": None})
-    assert found.wait[0] == pytest.approx(0.0995)
-    assert np.isnan(found.busy_start[0])
-    assert np.isnan(found.busy_end[0])
+    result = of({**ANSWERED, "app_service_time": None})
+    assert result.wait[0] == pytest.approx(0.0995)
+    assert np.isnan(result.busy_start[0])
+    assert np.isnan(result.busy_end[0])
 
 
 def test_workers_are_names_that_lived_at_the_same_time() -> None:
@@ -105,30 +105,30 @@ def test_workers_are_names_that_lived_at_the_same_time() -> None:
     assert (known.count.tolist(), known.names.tolist(), known.source) == ([2], [3], (FROM_WORKER_VALUES,))
     seen = of(*(served(0.1 * i, None) for i in range(4))).workers
     assert (seen.count.tolist(), seen.source) == ([2], (FROM_CONCURRENCY,))
-    told = of(*replaced, workers={"10.0.0.1:80": 5}).workers
-    assert (told.count.tolist(), told.source) == ([5], (FROM_OPTION,))
+    reported = of(*replaced, workers={"10.0.0.1:80": 5}).workers
+    assert (reported.count.tolist(), reported.source) == ([5], (FROM_OPTION,))
 
 
 def test_backends_that_share_a_route_are_one_upstream() -> None:
-    found = of(
+    result = of(
         {**ANSWERED, "upstream": "a:1", "route": "/x"}, {**ANSWERED, "upstream": "b:1", "route": "/x"},
         {**ANSWERED, "upstream": "b:1", "route": "/y"}, {**ANSWERED, "upstream": "c:1", "route": "/y"},
         {**ANSWERED, "upstream": "d:1", "route": "/z"}, {**ANSWERED, "upstream": "e:1", "route": "/x", "service": "s"},
     )  # fmt: skip
-    pools = {name: int(found.pool[i]) for i, name in enumerate(found.backends)}
+    pools = {name: int(result.pool[i]) for i, name in enumerate(result.backends)}
     assert pools["a:1"] == pools["b:1"] == pools["c:1"]
     assert len({pools[name] for name in ("a:1", "d:1", "e:1")}) == 3
-    assert found.pools[pools["a:1"]] == "a:1, b:1, c:1"
+    assert result.pools[pools["a:1"]] == "a:1, b:1, c:1"
 
 
 def test_the_order_of_the_lines_does_not_matter(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, PoolSettings(requests=800))
+    result, _ = read(tmp_path, PoolSettings(requests=800))
     lines = (tmp_path / "access.jsonl").read_bytes().splitlines(keepends=True)
     random.Random(1).shuffle(lines)
     (tmp_path / "other.jsonl").write_bytes(b"".join(lines))
     other = visits(sojourn.split(tmp_path / "other.jsonl", columns=("request_id", "tenant")).rows, columns=("tenant",))
     for name in ("arrival", "wait_end", "busy_start", "busy_end", "backend"):
-        assert np.array_equal(getattr(found, name), getattr(other, name)), name
+        assert np.array_equal(getattr(result, name), getattr(other, name)), name
 
 
 def test_most_at_once() -> None:

@@ -57,15 +57,15 @@ def lines_of(pool: Path, seconds: float) -> list[str]:
 
 def test_ten_minutes_are_the_split_of_the_same_lines(pool: Path, seen: View) -> None:
     split = sojourn.split(pool, by=["route"]).to_dict()
-    found = sojourn.model.formatting.rounded(seen.windows["10m"].to_dict("route"))
-    assert found["requests"] == split["requests"] == 4_000
+    result = sojourn.model.formatting.rounded(seen.windows["10m"].to_dict("route"))
+    assert result["requests"] == split["requests"] == 4_000
     for key in ("response_time", "queueing_share"):
-        assert found[key] == split[key]
-    assert found["queueing_delay"] == split["components"]["queueing_delay"]
-    assert found["service_time"] == split["components"]["service_time"]
-    assert found["verdict"] == split["verdict"]
-    assert found["app_known"] == split["audit"]["app_known"]
-    for row, expected in zip(found["by"]["route"], split["by"]["route"], strict=True):
+        assert result[key] == split[key]
+    assert result["queueing_delay"] == split["components"]["queueing_delay"]
+    assert result["service_time"] == split["components"]["service_time"]
+    assert result["verdict"] == split["verdict"]
+    assert result["app_known"] == split["audit"]["app_known"]
+    for row, expected in zip(result["by"]["route"], split["by"]["route"], strict=True):
         assert {key: row[key] for key in expected} == expected
 
 
@@ -76,15 +76,15 @@ def test_a_shorter_window_is_the_split_of_its_lines_with_the_clocks_of_all(
     rows = sojourn.split(pool).rows.collect()
     last = rows["time"].max()
     inside = rows.filter(pl.col("time") > last - timedelta(seconds=seconds))  # type: ignore[operator]
-    found = seen.windows[name]
-    assert found.requests == len(inside) == len(lines_of(pool, seconds)) > 100
-    for column, summary in zip(GROUP_SHOWN, (found.response, found.queueing, found.service), strict=True):
+    result = seen.windows[name]
+    assert result.requests == len(inside) == len(lines_of(pool, seconds)) > 100
+    for column, summary in zip(GROUP_SHOWN, (result.response, result.queueing, result.service), strict=True):
         assert summary["mean"] == pytest.approx(inside[column].mean())
         assert summary["p99"] == pytest.approx(inside[column].quantile(0.99, "linear"))
-    assert found.statuses[504] == (inside["status"] == 504).sum()
-    assert found.errors == inside["status"].is_in([499, 504]).sum()
-    assert found.errors or name == "now"
-    assert found.rate == pytest.approx(len(inside) / seconds)
+    assert result.statuses[504] == (inside["status"] == 504).sum()
+    assert result.errors == inside["status"].is_in([499, 504]).sum()
+    assert result.errors or name == "now"
+    assert result.rate == pytest.approx(len(inside) / seconds)
 
 
 def test_where_clocks_agree_a_window_alone_says_the_same(tmp_path: Path) -> None:
@@ -92,31 +92,31 @@ def test_where_clocks_agree_a_window_alone_says_the_same(tmp_path: Path) -> None
     (tmp_path / "all").write_bytes(b"".join(as_lines(records)))
     with watching(tmp_path / "all") as watcher:
         assert watcher.recent.last is not None
-        found = watcher.view(Choice(), datetime.now(UTC), watcher.recent.last).windows["1m"]
+        view = watcher.view(Choice(), datetime.now(UTC), watcher.recent.last).windows["1m"]
     (tmp_path / "minute").write_text("\n".join(lines_of(tmp_path / "all", 60.0)) + "\n")
     alone = sojourn.split(tmp_path / "minute")
-    assert found.requests == alone.requests
-    assert found.response == pytest.approx(alone.response_time)
-    assert found.service == pytest.approx(alone.components["service_time"])
-    assert found.queueing["mean"] == pytest.approx(alone.components["queueing_delay"]["mean"], abs=2e-3)
+    assert view.requests == alone.requests
+    assert view.response == pytest.approx(alone.response_time)
+    assert view.service == pytest.approx(alone.components["service_time"])
+    assert view.queueing["mean"] == pytest.approx(alone.components["queueing_delay"]["mean"], abs=2e-3)
 
 
 def test_whom_was_waited_for_is_what_blame_says(pool: Path, seen: View, tmp_path: Path) -> None:
     rows = sojourn.split(pool, columns=("request_id",)).rows.collect()
     last = rows["time"].max()
-    asked = rows.with_columns(minute=pl.col("time") > last - timedelta(seconds=60))  # type: ignore[operator]
-    expected = blame(asked.lazy(), by="route", where={"minute": True})
-    found = seen.queues
-    assert found is not None
-    assert found.kind == "blame"
-    assert found.waited == pytest.approx(expected.waited, rel=1e-6)
-    assert found.imbalance == pytest.approx(expected.imbalance, rel=1e-6)
-    assert found.dispatch == pytest.approx(expected.dispatch, rel=1e-6)
-    told = {row["culprit"]: row["seconds"] for row in found.culprits}
-    assert told == pytest.approx(
+    requested = rows.with_columns(minute=pl.col("time") > last - timedelta(seconds=60))  # type: ignore[operator]
+    expected = blame(requested.lazy(), by="route", where={"minute": True})
+    result = seen.queues
+    assert result is not None
+    assert result.kind == "blame"
+    assert result.waited == pytest.approx(expected.waited, rel=1e-6)
+    assert result.imbalance == pytest.approx(expected.imbalance, rel=1e-6)
+    assert result.dispatch == pytest.approx(expected.dispatch, rel=1e-6)
+    values = {row["culprit"]: row["seconds"] for row in result.culprits}
+    assert values == pytest.approx(
         dict(expected.culprits.filter(pl.col("seconds") > 0).select("culprit", "seconds").iter_rows())
     )
-    assert sum(told.values()) + found.imbalance + found.dispatch == pytest.approx(found.waited)
+    assert sum(values.values()) + result.imbalance + result.dispatch == pytest.approx(result.waited)
 
 
 def test_depths_are_those_of_the_whole_log_one_slowest_request_ago(pool: Path, tmp_path: Path) -> None:
@@ -125,26 +125,26 @@ def test_depths_are_those_of_the_whole_log_one_slowest_request_ago(pool: Path, t
     cut = float(json.loads(lines[0])["time"]) + 95.0
     (tmp_path / "log").write_text("".join(line for line in lines if float(json.loads(line)["time"]) <= cut))
     with watching(tmp_path / "log", replay=True) as watcher:
-        found = watcher.view(Choice(), datetime.now(UTC)).queues
-    assert found is not None
-    assert found.as_of is not None
-    assert found.lag > 1
-    end = found.as_of.timestamp()
+        view = watcher.view(Choice(), datetime.now(UTC)).queues
+    assert view is not None
+    assert view.as_of is not None
+    assert view.lag > 1
+    end = view.as_of.timestamp()
     rows = sojourn.split(pool).rows.filter(pl.col("queueing_delay").is_not_null()).collect()
-    for row in found.backends:
-        here = rows.filter(pl.col("upstream") == row["upstream"])
-        arrival = here["start"].dt.epoch("us") / 1e6 + here["upload"] + here["retries"]
-        left = arrival + here["queueing_delay"]
+    for row in view.backends:
+        current = rows.filter(pl.col("upstream") == row["upstream"])
+        arrival = current["start"].dt.epoch("us") / 1e6 + current["upload"] + current["retries"]
+        left = arrival + current["queueing_delay"]
         waited = (left.clip(end - 60, end) - arrival.clip(end - 60, end)).sum()
         assert row["depth"] == pytest.approx(waited / 60, rel=0.01)
         assert row["last"] == ((arrival <= end) & (left > end)).sum()
         begun = left.clip(end - 60, end)
-        worked = ((left + here["service_time"]).clip(end - 60, end) - begun).sum()
+        worked = ((left + current["service_time"]).clip(end - 60, end) - begun).sum()
         assert row["busy"] == pytest.approx(worked / 60 / 2, rel=0.01)
         assert (row["workers"], row["source"]) == (2, "worker values")
-        ended = (here["time"].dt.epoch("us") / 1e6).is_between(cut - 60, cut, closed="right").sum()
+        ended = (current["time"].dt.epoch("us") / 1e6).is_between(cut - 60, cut, closed="right").sum()
         assert row["rate"] == pytest.approx(ended / 60, abs=0.05)
-    assert max(row["most"] for row in found.backends) > 3
+    assert max(row["most"] for row in view.backends) > 3
 
 
 # --- what is held
@@ -156,8 +156,8 @@ def test_what_ended_over_ten_minutes_ago_is_let_go_and_nothing_younger(tmp_path:
     with watching(log, replay=True) as watcher:
         view = watcher.view(Choice(by="worker"), datetime.now(UTC))
         assert view.at == at(2_998)
-        assert [found.requests for found in view.windows.values()] == [5, 30, 300]
-        assert [found.seconds for found in view.windows.values()] == [10, 60, 600]
+        assert [result.requests for result in view.windows.values()] == [5, 30, 300]
+        assert [result.seconds for result in view.windows.values()] == [10, 60, 600]
         assert view.windows["10m"].values == 3
         assert view.records.read == 1_500
         assert 300 <= view.held <= 1_500
@@ -296,18 +296,18 @@ def test_a_replay_stands_still_at_its_end() -> None:
 
 
 def test_what_takes_long_is_computed_seldom() -> None:
-    made = []
-    paced = Paced(lambda: made.append(sum(range(2_000_000))), share=0.001)
+    items = []
+    paced = Paced(lambda: items.append(sum(range(2_000_000))), share=0.001)
     for _ in range(5):
         paced.get()
-    assert len(made) == 2  # the first time does not count: most of it is loading
+    assert len(items) == 2  # the first time does not count: most of it is loading
     paced.outdated()
     paced.get()
-    assert len(made) == 3
-    cheap = Paced(lambda: made.append(1), share=1e6)
+    assert len(items) == 3
+    cheap = Paced(lambda: items.append(1), share=1e6)
     for _ in range(3):
         cheap.get()
-    assert made[3:] == [1, 1, 1]
+    assert items[3:] == [1, 1, 1]
 
 
 # --- the screen

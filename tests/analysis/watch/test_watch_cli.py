@@ -37,31 +37,31 @@ def run(*arguments: str, code: int = 0, **environment: str) -> str:
 
 
 def test_once_as_json_is_one_object(log: Path) -> None:
-    told = json.loads(run(str(log), "--once", "--json", "--by", "upstream"))
-    assert told["at"] == told["last_record"] == "2026-01-01T00:01:39.500Z"
-    assert told["last_record_age"] > 86_400
-    assert told["records"] == {"read": 200, "accepted": 200, "rejected": 0, "reasons": {}}
-    assert list(told["windows"]) == ["now", "1m", "10m"]
-    assert [window["requests"] for window in told["windows"].values()] == [20, 120, 200]
-    assert told["windows"]["10m"]["seconds"] == pytest.approx(99.5)
-    assert told["verdict"]["cause"] == "queueing"
-    assert told["windows"]["1m"]["by"]["upstream"][0]["upstream"] == "10.0.0.1:80"
-    assert told["queues"]["backends"][0]["workers"] == 1
-    assert len(told["history"]["queueing_delay"]) == 60
-    assert told["notes"] == []
+    document = json.loads(run(str(log), "--once", "--json", "--by", "upstream"))
+    assert document["at"] == document["last_record"] == "2026-01-01T00:01:39.500Z"
+    assert document["last_record_age"] > 86_400
+    assert document["records"] == {"read": 200, "accepted": 200, "rejected": 0, "reasons": {}}
+    assert list(document["windows"]) == ["now", "1m", "10m"]
+    assert [window["requests"] for window in document["windows"].values()] == [20, 120, 200]
+    assert document["windows"]["10m"]["seconds"] == pytest.approx(99.5)
+    assert document["verdict"]["cause"] == "queueing"
+    assert document["windows"]["1m"]["by"]["upstream"][0]["upstream"] == "10.0.0.1:80"
+    assert document["queues"]["backends"][0]["workers"] == 1
+    assert len(document["history"]["queueing_delay"]) == 60
+    assert document["notes"] == []
 
 
 def test_once_of_a_log_that_is_written_is_of_now(tmp_path: Path) -> None:
     now = time.time()
     log = tmp_path / "access.log"
     log.write_bytes(b"".join(record(now - 100 + k) for k in range(70)) + given_up(now - 25, 2.0))
-    told = json.loads(run(str(log), "--once", "--json"))
-    assert 24 < told["last_record_age"] < 60
-    minute = sum(k - 100 > told["last_record_age"] - 25 - 60 for k in range(70)) + 1
-    assert [window["requests"] for window in told["windows"].values()] == [0, pytest.approx(minute, abs=1), 71]
-    assert told["windows"]["now"]["verdict"] is None
-    assert told["verdict"] is not None
-    assert told["windows"]["1m"]["statuses"]["504"] == 1
+    document = json.loads(run(str(log), "--once", "--json"))
+    assert 24 < document["last_record_age"] < 60
+    minute = sum(k - 100 > document["last_record_age"] - 25 - 60 for k in range(70)) + 1
+    assert [window["requests"] for window in document["windows"].values()] == [0, pytest.approx(minute, abs=1), 71]
+    assert document["windows"]["now"]["verdict"] is None
+    assert document["verdict"] is not None
+    assert document["windows"]["1m"]["statuses"]["504"] == 1
 
 
 def test_once_as_text_has_the_figures_and_no_keys(log: Path) -> None:
@@ -74,9 +74,9 @@ def test_once_as_text_has_the_figures_and_no_keys(log: Path) -> None:
 
 
 def test_a_filter_and_a_column_to_begin_with(log: Path) -> None:
-    told = json.loads(run(str(log), "--once", "--json", "--filter", "route=/b", "--by", "worker"))
-    assert told["windows"]["10m"]["requests"] == 67
-    assert told["filter"] == "route=/b"
+    document = json.loads(run(str(log), "--once", "--json", "--filter", "route=/b", "--by", "worker"))
+    assert document["windows"]["10m"]["requests"] == 67
+    assert document["filter"] == "route=/b"
 
 
 def test_what_is_refused(log: Path, tmp_path: Path) -> None:

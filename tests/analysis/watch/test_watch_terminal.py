@@ -33,10 +33,10 @@ class Terminal:
         self.tmux("new-session", "-d", "-s", "t", "-x", "100", "-y", "30", shell)
 
     def tmux(self, *arguments: str) -> str:
-        made = subprocess.run(
+        process = subprocess.run(
             [*self._tmux, *arguments], capture_output=True, text=True, timeout=20, env=self._environment, check=True
         )
-        return made.stdout
+        return process.stdout
 
     def keys(self, *keys: str) -> None:
         self.tmux("send-keys", "-t", "t", *keys)
@@ -59,9 +59,9 @@ class Terminal:
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
     with tempfile.TemporaryDirectory(prefix="tmux") as folder:  # a socket's path must be short
-        made = Terminal(Path(folder))
-        yield made
-        made.tmux("kill-server")
+        produced = Terminal(Path(folder))
+        yield produced
+        produced.tmux("kill-server")
 
 
 @pytest.fixture
@@ -207,12 +207,12 @@ def test_a_terminal_that_is_closed_ends_it_without_a_word(terminal: Terminal, lo
 def _watching(terminal: Terminal) -> int:
     """The process that the terminal's shell has begun to watch with."""
     shell = int(terminal.tmux("list-panes", "-F", "#{pane_pid}"))
-    (found,) = [
+    (result,) = [
         int(process.name)
         for process in Path("/proc").glob("[0-9]*")
         if _parent(process) == shell and b"sojourn\0watch" in (process / "cmdline").read_bytes()
     ]
-    return found
+    return result
 
 
 def _parent(process: Path) -> int:

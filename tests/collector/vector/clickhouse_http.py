@@ -70,18 +70,18 @@ class Engine:
         self._data = folder.parent / f"{folder.name}.body"
         self.timezone = self._running.query("SELECT serverTimezone()", "TabSeparatedRaw").bytes().decode().strip()
 
-    def ask(self, statement: bytes, given: dict[str, str], *, only_read: bool) -> tuple[bytes, str, dict[str, str]]:
+    def ask(self, statement: bytes, arguments: dict[str, str], *, only_read: bool) -> tuple[bytes, str, dict[str, str]]:
         """(body, format, summary) of one statement with the parameters of its URL; ``RefusedError`` where it fails."""
-        bound = {name.removeprefix("param_"): value for name, value in given.items() if name.startswith("param_")}
-        settings = {k: v for k, v in given.items() if k not in RESERVED and not k.startswith("param_")}
+        bound = {name.removeprefix("param_"): value for name, value in arguments.items() if name.startswith("param_")}
+        settings = {k: v for k, v in arguments.items() if k not in RESERVED and not k.startswith("param_")}
         if only_read:
             settings["readonly"] = "2"  # a GET changes nothing
         insert = _INSERT.match(statement)
         with self._lock:
             session = self._open()
             try:
-                if given.get("database"):
-                    session.query(f"USE `{given['database'].replace('`', '')}`")
+                if arguments.get("database"):
+                    session.query(f"USE `{arguments['database'].replace('`', '')}`")
                 for name, value in sorted(settings.items(), key=lambda pair: pair[0] == "readonly"):
                     if not name.isidentifier():
                         raise RefusedError(404, 115, f"Unknown setting '{name}'. (UNKNOWN_SETTING)")
@@ -91,7 +91,7 @@ class Engine:
                     summary = {"written_rows": str(result.rows_read()), "written_bytes": str(result.bytes_read())}
                     return b"", "TabSeparated", summary
                 named = _FORMAT.search(statement)
-                kind = named[1].decode() if named else given.get("default_format", "TabSeparated")
+                kind = named[1].decode() if named else arguments.get("default_format", "TabSeparated")
                 result = session.query(statement.decode(), kind, params=bound)
                 return result.bytes() or b"", kind, {"read_rows": str(result.rows_read())}
             except UnicodeDecodeError:  # it quotes what it could not read, and that is no text
@@ -165,9 +165,9 @@ class Handler(BaseHTTPRequestHandler):
     def _answered(self) -> None:
         body = self._body()  # wholly, whatever the answer: the connection goes on
         url = urlsplit(self.path)
-        given = dict(parse_qsl(url.query, keep_blank_values=True))
+        arguments = dict(parse_qsl(url.query, keep_blank_values=True))
         if url.path == "/control":
-            self._send(200, json.dumps(self.moods.told(given)).encode(), {})
+            self._send(200, json.dumps(self.moods.told(arguments)).encode(), {})
             return
         try:
             if self.moods.now("refuse"):
@@ -176,18 +176,18 @@ class Handler(BaseHTTPRequestHandler):
             if self.moods.now("deny"):
                 self.moods.counts["denied"] += 1
                 raise RefusedError(403, 516, "sojourn_writer: Authentication failed. (AUTHENTICATION_FAILED)")
-            self._authenticated(given)
+            self._authenticated(arguments)
             text, kind, summary = b"Ok.\n", "TabSeparated", {}
             if url.path not in ("/", "/ping"):
                 raise RefusedError(404, 0, f"There is no handle {url.path}")
-            statement = b"\n".join(part for part in (given.get("query", "").encode(), self._unpacked(body)) if part)
+            statement = b"\n".join(part for part in (arguments.get("query", "").encode(), self._unpacked(body)) if part)
             if url.path == "/" and statement.strip():
                 self.moods.counts["asked"] += 1
                 insert = _INSERT.match(statement)
                 if self.moods.now("forget") and insert and b" requests " in insert[1]:
                     self.moods.counts["lines_forgotten"] += len(statement[insert.end() :].splitlines())
                 else:
-                    text, kind, summary = self.engine.ask(statement, given, only_read=self.command != "POST")
+                    text, kind, summary = self.engine.ask(statement, arguments, only_read=self.command != "POST")
                 if self.moods.now("lose") and insert:
                     self.moods.counts["lost"] += 1
                     raise RefusedError(503, 209, "Timeout exceeded while writing to socket. (SOCKET_TIMEOUT)")
@@ -228,9 +228,9 @@ class Handler(BaseHTTPRequestHandler):
             case other:
                 raise RefusedError(501, 48, f"Unknown compression method: {other}. (NOT_IMPLEMENTED)")
 
-    def _authenticated(self, given: dict[str, str]) -> None:
+    def _authenticated(self, arguments: dict[str, str]) -> None:
         basic = self.headers.get("Authorization", "")
-        user, password = given.get("user", "default"), given.get("password", "")
+        user, password = arguments.get("user", "default"), arguments.get("password", "")
         if basic.startswith("Basic "):
             user, _, password = base64.b64decode(basic.removeprefix("Basic ")).decode().partition(":")
         user = self.headers.get("X-ClickHouse-User", user)
@@ -306,10 +306,10 @@ class StandIn:
 
     def ask(self, sql: str, database: str = "sojourn") -> list[dict[str, Any]]:
         """Rows of a query, numbers as numbers."""
-        given = {"database": database, "output_format_json_quote_64bit_integers": "0"}
+        values = {"database": database, "output_format_json_quote_64bit_integers": "0"}
         if self.account is not None:
-            given |= {"user": self.account[0], "password": self.account[1]}
-        status, _, body = self.request("POST", "/?" + urlencode(given), f"{sql} FORMAT JSONEachRow".encode())
+            values |= {"user": self.account[0], "password": self.account[1]}
+        status, _, body = self.request("POST", "/?" + urlencode(values), f"{sql} FORMAT JSONEachRow".encode())
         assert status == 200, body.decode()
         return [json.loads(line) for line in body.decode().splitlines()]
 

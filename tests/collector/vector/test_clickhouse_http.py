@@ -41,10 +41,10 @@ def table(server: StandIn) -> Iterator[StandIn]:
     assert post(server, "DROP DATABASE d SYNC")[0] == 200
 
 
-def post(server: StandIn, body: str | bytes = b"", **given: str) -> tuple[int, str, str]:
+def post(server: StandIn, body: str | bytes = b"", **text: str) -> tuple[int, str, str]:
     """(status, error's code, body)."""
     data = body.encode() if isinstance(body, str) else body
-    status, headers, answer = server.request("POST", "/?" + urlencode(given), data)
+    status, headers, answer = server.request("POST", "/?" + urlencode(text), data)
     return status, headers.get("X-ClickHouse-Exception-Code", ""), answer.decode()
 
 
@@ -69,13 +69,13 @@ def test_data_is_read_as_its_format_says(table: StandIn) -> None:
     rows = [{"n": 1, "d": "2026-01-01 00:00:00.123456", "s": "FORMAT CSV"}, {"n": 2, "d": None, "s": ""}]
     assert table.ask("SELECT * FROM t ORDER BY n", "d") == rows
     packed = gzip.compress(b'{"n":3}\n')
-    given = urlencode({"query": "INSERT INTO d.t FORMAT JSONEachRow"})
-    assert table.request("POST", f"/?{given}", packed, {"Content-Encoding": "gzip"})[0] == 200
+    arguments = urlencode({"query": "INSERT INTO d.t FORMAT JSONEachRow"})
+    assert table.request("POST", f"/?{arguments}", packed, {"Content-Encoding": "gzip"})[0] == 200
     assert post(table, "INSERT INTO d.t (n) VALUES (4)")[0] == 200
     assert post(table, 'INSERT INTO d.t FORMAT JSONEachRow\n{"n":5}')[0] == 200
     assert post(table, "INSERT INTO d.t (n) SELECT n + 10 FROM d.t")[0] == 200
-    found = [row["n"] for row in table.ask("SELECT n FROM t ORDER BY n", "d")]
-    assert found == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
+    matches = [row["n"] for row in table.ask("SELECT n FROM t ORDER BY n", "d")]
+    assert matches == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_data_is_read_as_its_format_says(table: StandIn) -> None:
 def test_data_that_does_not_fit_is_refused(
     table: StandIn, row: str | bytes, settings: dict[str, str], status: int, code: str | None
 ) -> None:
-    found = insert(table, '{"n":9}', row, **settings)
-    assert found[0] == status, found
-    assert code is None or found[1] == code
-    assert found[2].startswith(f"Code: {found[1]}. DB::Exception: ")
+    result = insert(table, '{"n":9}', row, **settings)
+    assert result[0] == status, result
+    assert code is None or result[1] == code
+    assert result[2].startswith(f"Code: {result[1]}. DB::Exception: ")
     assert table.ask("SELECT count() AS n FROM t", "d") == [{"n": 0}]  # all of it or nothing
 
 

@@ -116,9 +116,9 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_agent_and_the_loader_cut_queries_and_addresses_alike() -> None:
-    made = requests_made([{"uri": uri} for uri in URIS] + [{"remote_addr": address} for address in ADDRESSES])
-    assert [row["uri"] for row in made[: len(URIS)]] == list(URIS.values())
-    assert [row["remote_addr"] for row in made[len(URIS) :]] == list(ADDRESSES.values())
+    produced = requests_made([{"uri": uri} for uri in URIS] + [{"remote_addr": address} for address in ADDRESSES])
+    assert [row["uri"] for row in produced[: len(URIS)]] == list(URIS.values())
+    assert [row["remote_addr"] for row in produced[len(URIS) :]] == list(ADDRESSES.values())
     assert {uri: path_of(uri) for uri in URIS} == URIS
     assert {address: network_of(address) for address in ADDRESSES} == ADDRESSES
     uris, addresses = [*URIS, *[""] * len(ADDRESSES)], [*[""] * len(URIS), *ADDRESSES]

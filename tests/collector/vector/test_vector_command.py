@@ -25,9 +25,9 @@ def configs(folder: Path) -> list[str]:
 
 
 def test_the_test_of_the_table_is_current() -> None:
-    made = runpy.run_path(str(TESTS / "generate.py"))["text"]()
-    assert (TESTS / "requests.yaml").read_text("utf-8") == made, "run collector/vector/tests/generate.py"
-    assert made.count("extract_from") == len(CASES)
+    produced = runpy.run_path(str(TESTS / "generate.py"))["text"]()
+    assert (TESTS / "requests.yaml").read_text("utf-8") == produced, "run collector/vector/tests/generate.py"
+    assert produced.count("extract_from") == len(CASES)
 
 
 def test_the_documented_command_validates_without_a_store(tmp_path: Path) -> None:

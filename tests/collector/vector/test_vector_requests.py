@@ -104,11 +104,11 @@ def test_the_reader_splits_as_the_table_says(tmp_path: Path, monkeypatch: pytest
     assert len(rows) == len(GOOD)
     for row, case in zip(rows, GOOD, strict=True):
         expected = {**TABLE["split_empty"], **case["split"]}
-        found = {
+        values = {
             name: row[name] for name in ("upload", "retries", "transfer", "send", "upstream", "attempts", "answered")
         }
-        found["upstream"] = found["upstream"] or ""
-        for name, value in found.items():
+        values["upstream"] = values["upstream"] or ""
+        for name, value in values.items():
             assert same(value, expected[name]), (case["name"], name)
         stored = row_of(case)
         assert row["route"] in (stored["route"], None)
@@ -123,11 +123,11 @@ def test_the_store_takes_every_row_and_splits_it_as_the_table_says(store_dsn: st
         rows = "\n".join(json.dumps({**row_of(case), "source": str(i)}) for i, case in enumerate(GOOD))
         settings = "input_format_skip_unknown_fields = 0, optimize_on_insert = 0, max_partitions_per_insert_block = 0"
         store.client.command(f"INSERT INTO requests SETTINGS {settings} FORMAT JSONEachRow {rows}")
-        found = store.client.query(
+        answer = store.client.query(
             f"SELECT toUInt32(source) AS number, {names} FROM requests ORDER BY number"
         ).result_rows
-    assert len(found) == len(GOOD)
-    for case, (_, *values) in zip(GOOD, found, strict=True):
+    assert len(answer) == len(GOOD)
+    for case, (_, *values) in zip(GOOD, answer, strict=True):
         expected = {**TABLE["split_empty"], **case["split"]}
         for (name, right), value in zip(expected.items(), values, strict=True):
             assert same(value, right), (case["name"], name)

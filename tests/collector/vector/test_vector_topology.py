@@ -46,9 +46,9 @@ def produced(component: dict[str, Any]) -> set[str]:
 
 
 def test_every_output_is_taken_and_every_input_exists() -> None:
-    given = {output for name, c in COMPONENTS.items() if c["group"] != "sinks" for output in outputs(name, c)}
-    taken = {name for c in COMPONENTS.values() for name in c.get("inputs", [])}
-    assert taken == given
+    values = {output for name, c in COMPONENTS.items() if c["group"] != "sinks" for output in outputs(name, c)}
+    by_name = {name for c in COMPONENTS.values() for name in c.get("inputs", [])}
+    assert by_name == values
 
 
 @pytest.mark.parametrize("name", REMAPS)
@@ -98,10 +98,10 @@ def test_what_a_file_keeps_has_no_other_buffer(name: str) -> None:
 def test_a_row_has_exactly_the_columns_of_its_table(name: str) -> None:
     sink = STORES[name]
     assert len(sink["inputs"]) == 1
-    made = produced(COMPONENTS[sink["inputs"][0]])
+    built = produced(COMPONENTS[sink["inputs"][0]])
     if sink_table(sink) == "pipeline_metrics":
-        made |= {"value"}
-    assert made == columns(sink_table(sink))
+        built |= {"value"}
+    assert built == columns(sink_table(sink))
 
 
 def test_every_table_of_the_agent_has_a_sink() -> None:

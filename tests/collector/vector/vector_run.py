@@ -23,10 +23,10 @@ ACCOUNT = ("sojourn_writer", "pass-for-the-test-only")  # Vector puts it into th
 
 def vector_program() -> str:
     """Path of ``vector``; the test is skipped where there is none."""
-    found = os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
-    if not found:
+    setting = os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
+    if not setting:
         pytest.skip("no vector: install Vector 0.57.0 (vector.dev/docs/setup/installation) or set SOJOURN_VECTOR to it")
-    return found
+    return setting
 
 
 class Vector:
@@ -68,9 +68,9 @@ class Vector:
                 self._process.wait_until(self._healthy, START_S, "the agent's health")
                 return
             except LabError:
-                said = self.said()
+                output = self.said()
                 self._process.stop()
-                if attempt == 2 or "in use" not in said:
+                if attempt == 2 or "in use" not in output:
                     raise
 
     def kill(self) -> None:
@@ -145,9 +145,9 @@ def replaced(value: Any, places: dict[str, str], ports: dict[str, int]) -> Any:
         return [replaced(item, places, ports) for item in value]
     if not isinstance(value, str):
         return value
-    for ours, theirs in places.items():
-        if value.startswith(ours):
-            return theirs + value.removeprefix(ours)
+    for own, theirs in places.items():
+        if value.startswith(own):
+            return theirs + value.removeprefix(own)
     host, _, port = value.rpartition(":")
     if host == "127.0.0.1":
         ports[port] = free_port()

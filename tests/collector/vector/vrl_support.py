@@ -26,14 +26,14 @@ CASES: list[dict[str, Any]] = TABLE["cases"]
 
 def components(folder: Path = VECTOR / "config") -> dict[str, dict[str, Any]]:
     """Every component of the configuration by its name, with `group`: sources, transforms or sinks."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for file in sorted(folder.glob("*.yaml")):
         for group, members in yaml.safe_load(file.read_text("utf-8")).items():
             if group in ("sources", "transforms", "sinks"):
                 for name, options in members.items():
-                    assert name not in found, f"{name} is there twice"
-                    found[name] = {**options, "group": group, "config_file": file.name}
-    return found
+                    assert name not in result, f"{name} is there twice"
+                    result[name] = {**options, "group": group, "config_file": file.name}
+    return result
 
 
 def sink_parameters(sink: Mapping[str, Any]) -> dict[str, str]:
@@ -71,18 +71,18 @@ def row_of(case: Mapping[str, Any]) -> dict[str, Any]:
 
 def find_vrl() -> str:
     """The `vrl` command; skips the test where there is none."""
-    found = os.environ.get("SOJOURN_VRL") or shutil.which("vrl")
-    if not found:
+    setting = os.environ.get("SOJOURN_VRL") or shutil.which("vrl")
+    if not setting:
         pytest.skip("no vrl command: `cargo install vrl --version 0.38.0 --locked`, or name it in SOJOURN_VRL")
-    return found
+    return setting
 
 
 def find_vector() -> str:
     """The `vector` command; skips the test where there is none."""
-    found = os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
-    if not found:
+    setting = os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
+    if not setting:
         pytest.skip("no vector command: install Vector 0.57.0 (https://vector.dev), or name it in SOJOURN_VECTOR")
-    return found
+    return setting
 
 
 def run_program(source: str, events: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -102,13 +102,13 @@ def run_program(source: str, events: Sequence[Mapping[str, Any]]) -> list[Any]:
             capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    made: dict[int, Any] = {}
+    produced: dict[int, Any] = {}
     for line in done.stdout.splitlines():
         result = json.loads(base64.b64decode(line.strip('"')))
-        made[result["number"]] = result["made"]
-    said = iter(done.stderr.splitlines())
-    results = [made[i] if i in made else next(said, "nothing was said") for i in range(len(events))]
-    left = list(said)
+        produced[result["number"]] = result["made"]
+    output = iter(done.stderr.splitlines())
+    results = [produced[i] if i in produced else next(output, "nothing was said") for i in range(len(events))]
+    left = list(output)
     assert not left, left[:20]
     return results
 
@@ -117,8 +117,8 @@ def adapted_config(folder: Path) -> Path:
     """The configuration with the paths of this checkout and of ``folder``: what `vector validate` and `test` need."""
     target = folder / "config"
     secrets, data = folder / "secrets", folder / "data"
-    for made in (target, secrets, data, folder / "logs"):
-        made.mkdir()
+    for produced in (target, secrets, data, folder / "logs"):
+        produced.mkdir()
     (secrets / "clickhouse_writer").write_text("for-tests-only\n")
     for file in (VECTOR / "config").glob("*.yaml"):
         text = file.read_text("utf-8").replace(INSTALLED, str(VECTOR)).replace("/var/lib/vector", str(data))

@@ -35,11 +35,11 @@ _ANALYSES: dict[str, Callable[[Any], Any]] = {
 
 def check(data: bytes) -> None:
     """Every one of them."""
-    log, told = Path(_FOLDER.name, "access.jsonl"), Path(_FOLDER.name, "spans.jsonl")
+    log, reported = Path(_FOLDER.name, "access.jsonl"), Path(_FOLDER.name, "spans.jsonl")
     lines = data.splitlines(keepends=True)
     log.write_bytes(b"".join(line for line in lines if b"resourceSpans" not in line))
-    told.write_bytes(b"".join(line for line in lines if b"resourceSpans" in line))
-    result = sojourn.split(log, spans=told, columns=("request_id",))
+    reported.write_bytes(b"".join(line for line in lines if b"resourceSpans" in line))
+    result = sojourn.split(log, spans=reported, columns=("request_id",))
     for name, analysis in _ANALYSES.items():
         try:
             refusal(partial(_answer, analysis, result), sojourn.SojournError)

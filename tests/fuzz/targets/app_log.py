@@ -25,11 +25,11 @@ def check(data: bytes) -> None:
     path.write_bytes(data)
     if data[:2] == b"\x1f\x8b" or data[:4] in (b"PAR1", b"\x28\xb5\x2f\xfd"):
         return
-    told, records = read_app_log([path])
+    reported, records = read_app_log([path])
     assert records.read == data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    assert records.accepted == len(told)
+    assert records.accepted == len(reported)
     assert set(records.reasons) <= {*REASONS, *OF_ANY_LINE}
-    for row in told.to_dicts():
+    for row in reported.to_dicts():
         assert 0 <= row["span_seconds"] < 1e9, row
         assert math.isfinite(row["span_service_time"]), row
         assert row["span_start"] is None or row["span_start"] <= row["span_end"], row

@@ -35,14 +35,14 @@ def check(data: bytes) -> None:
     refusal(lambda: raindrops_of(text, 0.1), ValueError)
     path = Path(_FOLDER.name, "kernel.jsonl")
     path.write_bytes(data)
-    said = refusal(lambda: _recording(path), SojournError)
-    assert said is None or "\n" not in said, said
+    output = refusal(lambda: _recording(path), SojournError)
+    assert output is None or "\n" not in output, output
 
 
 def _recording(path: Path) -> None:
-    found = read_samples([path])
-    assert found.records.accepted == len(found.times)
-    json.dumps(found.counters.to_dicts(), default=str, allow_nan=False)
+    samples = read_samples([path])
+    assert samples.records.accepted == len(samples.times)
+    json.dumps(samples.counters.to_dicts(), default=str, allow_nan=False)
 
 
 def made(rng: Random) -> bytes:

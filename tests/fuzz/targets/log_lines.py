@@ -59,19 +59,21 @@ def compare(batch: list[bytes]) -> None:
         for line in data.decode("utf-8", "replace").split("\n")
         if "\r" not in line and _of_strings(line)
     ]
-    told = peers.rows_by_vrl(lines)
-    if told is None:
+    reported = peers.rows_by_vrl(lines)
+    if reported is None:
         return
     rows, refused = loaded("".join(f"{line}\n" for line in lines).encode())
     wrong: list[tuple[Any, ...]] = []
-    for number, (line, made) in enumerate(zip(lines, told, strict=True), 1):
+    for number, (line, produced) in enumerate(zip(lines, reported, strict=True), 1):
         expected = refused.get(number) or figures_of_row(rows[number])
-        found = made if isinstance(made, str) else figures_of_vrl(made)
-        if isinstance(found, str) or isinstance(expected, str):
-            wrong += [(line, found, expected)] if found != expected else []
+        result = produced if isinstance(produced, str) else figures_of_vrl(produced)
+        if isinstance(result, str) or isinstance(expected, str):
+            wrong += [(line, result, expected)] if result != expected else []
         else:
-            differ = [name for name in found if found[name] != expected[name] and abs(_integer(expected[name])) < 2**53]
-            wrong += [(line, name, found[name], expected[name]) for name in differ]
+            differ = [
+                name for name in result if result[name] != expected[name] and abs(_integer(expected[name])) < 2**53
+            ]
+            wrong += [(line, name, result[name], expected[name]) for name in differ]
     assert not wrong, wrong[:8]
 
 
@@ -127,9 +129,9 @@ def _agree(row: dict[str, Any], stored: dict[str, Any]) -> None:
     for name in ("route", "service", "worker", "proxy", "request_id"):
         assert (row[name] or "") == stored[name], (name, row[name], stored[name])
     if row["attempts"] == len(stored["attempt_addr"]):
-        for there, here in _LAST.items():
+        for there, current in _LAST.items():
             last = stored[there][-1] if stored[there] else None
-            assert row[here] == _micros(last) or not row["attempts"], (here, row[here], stored[there])
+            assert row[current] == _micros(last) or not row["attempts"], (current, row[current], stored[there])
 
 
 def _micros(value: Decimal | None) -> int | None:
@@ -144,12 +146,12 @@ def figures_of_row(row: dict[str, Any]) -> dict[str, Any]:
     return {**instants, **lists, **{n: _micros(row[n]) for n in _SAME}, **{n: row[n] for n in plain}}
 
 
-def figures_of_vrl(made: dict[str, Any]) -> dict[str, Any]:
+def figures_of_vrl(produced: dict[str, Any]) -> dict[str, Any]:
     """The same of what Vector's program made."""
-    figures = {name: _rounded(made[name]) for name in ("time", "request_start", "proxy_start", *_SAME)}
-    lists = {name: [_rounded(each) for each in made[name]] for name in _LAST}
+    figures = {name: _rounded(produced[name]) for name in ("time", "request_start", "proxy_start", *_SAME)}
+    lists = {name: [_rounded(each) for each in produced[name]] for name in _LAST}
     plain = ("status", "app_garbled", "attempt_addr", "attempt_status", "route", "connection", "bytes_sent", "worker")
-    return {**figures, **lists, **{name: made[name] for name in plain}}
+    return {**figures, **lists, **{name: produced[name] for name in plain}}
 
 
 def _rounded(seconds: float | None) -> int | None:

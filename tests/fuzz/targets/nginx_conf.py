@@ -74,9 +74,9 @@ def _resolved(name: str) -> list[str]:
 def _diagnosed(root: Directive, text: str) -> None:
     path = Path("/etc/nginx/nginx.conf")
     with_house(root, path)
-    found = Diagnosis()
-    _look(Conf(path, Reading(root, None, (), {"nginx.conf": text})), found)
-    for finding in found.findings:
+    diagnosis = Diagnosis()
+    _look(Conf(path, Reading(root, None, (), {"nginx.conf": text})), diagnosis)
+    for finding in diagnosis.findings:
         assert "\x1b" not in finding.what, finding
 
 

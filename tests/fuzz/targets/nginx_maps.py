@@ -25,9 +25,9 @@ _W3C = TraceContextTextMapPropagator()
 def _map(source: str) -> list[tuple[re.Pattern[str], str]]:
     """The regular expressions of the map of a variable, in their order, and what each is mapped to."""
     blocks = re.findall(rf"^map \${source} \$\w+ \{{(.*?)^\}}", _CONF, re.S | re.M)
-    found = [pair for block in blocks for pair in re.findall(r'"~((?:[^"\\]|\\.)*)"\s+(\S+);', block)]
-    assert found, source
-    return [(re.compile(pattern), value) for pattern, value in found]
+    matches = [pair for block in blocks for pair in re.findall(r'"~((?:[^"\\]|\\.)*)"\s+(\S+);', block)]
+    assert matches, source
+    return [(re.compile(pattern), value) for pattern, value in matches]
 
 
 ((_ID_REFUSED, _),) = _map("http_x_request_id")
@@ -51,8 +51,8 @@ def check(data: bytes) -> None:
 
 def _mapped(pairs: list[tuple[re.Pattern[str], str]], value: str, default: str) -> str:
     for pattern, result in pairs:
-        if found := pattern.search(value):
-            return re.sub(r"\$([0-9])", lambda group, found=found: found[int(group[1])] or "", result)  # type: ignore[misc]
+        if outcome := pattern.search(value):
+            return re.sub(r"\$([0-9])", lambda group, result=outcome: result[int(group[1])] or "", result)  # type: ignore[misc]
     return default
 
 

@@ -53,9 +53,9 @@ def _selected(text: str) -> None:
 
 def _simulated(arrivals: str, service: str) -> None:
     """Processes that are taken can be simulated, and what comes out is a number."""
-    found = simulate(arrivals, service, System((1,)), requests=50, seed=1).to_dict()
-    json.dumps(found, allow_nan=False)
-    assert math.isfinite(found["wait"]["mean"]), (arrivals, service)
+    result = simulate(arrivals, service, System((1,)), requests=50, seed=1).to_dict()
+    json.dumps(result, allow_nan=False)
+    assert math.isfinite(result["wait"]["mean"]), (arrivals, service)
 
 
 _READERS: tuple[Callable[[str], object], ...] = (

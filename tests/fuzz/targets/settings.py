@@ -54,8 +54,8 @@ def check(data: bytes) -> None:
     """The files' own checks; what is told of them holds no password."""
     path = Path(_FOLDER.name, "sojourn.toml")
     path.write_bytes(data)
-    said = refusal(lambda: _sound(path), ConfigError)
-    assert said is None or said.startswith(str(path)), said
+    output = refusal(lambda: _sound(path), ConfigError)
+    assert output is None or output.startswith(str(path)), output
 
 
 def _sound(path: Path) -> None:

@@ -29,10 +29,10 @@ _BY_SQL = BlockParser(records_query(_COLUMNS, "block", {**EXPRESSIONS, RECORD: I
 def check(data: bytes) -> None:
     """Every line that is read the short way is one the SQL accepts, and reads alike."""
     for block in blocks_of_lines(LogInput("", io.BytesIO(data), None, None, None)):
-        found = scanned(block, _COLUMNS)
-        if found is None:
+        result = scanned(block, _COLUMNS)
+        if result is None:
             continue
-        table, others = found
+        table, others = result
         accepted = _BY_SQL.parsed("", block).accepted
         by_number = {row["number"]: row for row in accepted.to_pylist()} if accepted is not None else {}
         assert len(table) + len(others) == len(block.lines)

@@ -23,9 +23,9 @@ def check(data: bytes) -> None:
     """Every span has a begin before its end, and no figure that is none."""
     path = Path(_FOLDER.name, "spans.jsonl")
     path.write_bytes(data)
-    told = read_spans([path])
-    assert dict(told.schema) == SPANS_SCHEMA
-    for row in told.to_dicts():
+    spans = read_spans([path])
+    assert dict(spans.schema) == SPANS_SCHEMA
+    for row in spans.to_dicts():
         assert row["span_start"] <= row["span_end"], row
         for name in ("span_seconds", "span_service_time", "span_queueing_delay"):
             assert row[name] is None or math.isfinite(row[name]), row

@@ -24,18 +24,18 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz")
 
 def check(data: bytes) -> None:
     """Whatever the log holds."""
-    log, told = Path(_FOLDER.name, "access.jsonl"), Path(_FOLDER.name, "spans.jsonl")
+    log, reported = Path(_FOLDER.name, "access.jsonl"), Path(_FOLDER.name, "spans.jsonl")
     lines = data.splitlines(keepends=True)
     log.write_bytes(b"".join(line for line in lines if b"resourceSpans" not in line))
-    told.write_bytes(b"".join(line for line in lines if b"resourceSpans" in line))
-    result = sojourn.split(log, spans=told, by=GROUPS)
-    found: dict[str, Any] = result.to_dict()
-    json.dumps(found, allow_nan=False)
-    records = found["records"]
+    reported.write_bytes(b"".join(line for line in lines if b"resourceSpans" in line))
+    result = sojourn.split(log, spans=reported, by=GROUPS)
+    outcome: dict[str, Any] = result.to_dict()
+    json.dumps(outcome, allow_nan=False)
+    records = outcome["records"]
     assert records["read"] == records["accepted"] + records["rejected"], records
     assert records["rejected"] == sum(records["reasons"].values()), records
     if result.requests:
-        assert found["audit"]["identity_max_error"] <= IDENTITY_TOLERANCE, found["audit"]
+        assert outcome["audit"]["identity_max_error"] <= IDENTITY_TOLERANCE, outcome["audit"]
         assert str(result)
 
 

@@ -21,23 +21,25 @@ _READER = StampReader(MAX_AGE, MAX_FUTURE)
 def check(data: bytes) -> None:
     """The verdict is one of those there are, within the limits, and alike through WSGI and ASGI."""
     headers = headers_of(data)
-    found = verdict(headers)
-    assert (found.start_us is None) != (found.reason is None)
-    if found.reason is not None:
-        assert found.reason in REASONS
+    result = verdict(headers)
+    assert (result.start_us is None) != (result.reason is None)
+    if result.reason is not None:
+        assert result.reason in REASONS
     else:
-        assert found.start_us is not None
-        assert NOW_US - MAX_AGE * 10**6 <= found.start_us <= NOW_US + MAX_FUTURE * 10**6
-    assert verdict_of_wsgi(headers) == found, headers
+        assert result.start_us is not None
+        assert NOW_US - MAX_AGE * 10**6 <= result.start_us <= NOW_US + MAX_FUTURE * 10**6
+    assert verdict_of_wsgi(headers) == result, headers
 
 
 def compare(batch: list[bytes]) -> None:
     """The other languages, each in one process."""
     cases = [headers_of(data) for data in batch]
-    own = [found.reason if found.start_us is None else found.start_us for found in map(verdict, cases)]
-    for told in (peers.stamps_by_ruby(cases, NOW_US), peers.stamps_by_njs(cases, NOW_US)):
-        if told is not None:
-            differ = [(case, mine, other) for case, mine, other in zip(cases, own, told, strict=True) if mine != other]
+    own = [result.reason if result.start_us is None else result.start_us for result in map(verdict, cases)]
+    for reported in (peers.stamps_by_ruby(cases, NOW_US), peers.stamps_by_njs(cases, NOW_US)):
+        if reported is not None:
+            differ = [
+                (case, mine, other) for case, mine, other in zip(cases, own, reported, strict=True) if mine != other
+            ]
             assert not differ, differ[:5]
 
 

@@ -56,11 +56,11 @@ def test_it_writes_its_table_as_json_and_markdown(tmp_path: Path) -> None:
 
 
 def test_made_logs_are_of_the_same_requests(tmp_path: Path) -> None:
-    ours, combined = tmp_path / "access.jsonl", tmp_path / "access.log"
-    made = Made(2_000, routes=7, backends=3, first=500)
-    write_log(made, ours)
-    write_combined(made, combined)
-    records = [json.loads(line) for line in ours.read_text().splitlines()]
+    own, combined = tmp_path / "access.jsonl", tmp_path / "access.log"
+    produced = Made(2_000, routes=7, backends=3, first=500)
+    write_log(produced, own)
+    write_combined(produced, combined)
+    records = [json.loads(line) for line in own.read_text().splitlines()]
     lines = combined.read_text().splitlines()
     assert [record["uri"] for record in records] == [line.split()[6] for line in lines]
     assert len({record["request_id"] for record in records}) == 2_000

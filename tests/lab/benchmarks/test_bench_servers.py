@@ -15,26 +15,26 @@ from benchmarks.suites import generator, nginx
 
 def found_by(name: str, folder: Path) -> Found:
     suite = importlib.import_module(f"benchmarks.suites.{name}")
-    found: Found = suite.run(Settings(1, 0.01, folder, lambda _: None))
-    for row in found.rows:
+    result: Found = suite.run(Settings(1, 0.01, folder, lambda _: None))
+    for row in result.rows:
         assert math.isfinite(row.ours), row
         assert (row.theirs is None) == (row.ratio is None), row
         assert row.ratio is None or row.ratio > 0, row
-    assert all(math.isfinite(slope.slope) for slope in found.slopes)
-    return found
+    assert all(math.isfinite(slope.slope) for slope in result.slopes)
+    return result
 
 
 def test_nginx(tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
-    found = found_by("nginx", tmp_path)
+    result = found_by("nginx", tmp_path)
     # A row for each setup but the peer, the rate of them all, three of latency.
-    assert len(found.rows) == len(nginx.setups()) - 1 + 1 + 3
-    assert all(row.ours > 0 for row in found.rows if row.unit != "ms")
-    assert [row.goal for row in found.rows if row.unit == "ms"] == [0.1] * 3
+    assert len(result.rows) == len(nginx.setups()) - 1 + 1 + 3
+    assert all(row.ours > 0 for row in result.rows if row.unit != "ms")
+    assert [row.goal for row in result.rows if row.unit == "ms"] == [0.1] * 3
     # Either the worker was busy and there is a goal, or the page says that it was not.
-    assert (found.rows[0].goal == 0.9) != bool(found.skipped)
-    assert len(found.slopes) == 2
+    assert (result.rows[0].goal == 0.9) != bool(result.skipped)
+    assert len(result.slopes) == 2
 
 
 def test_a_bare_record_has_our_keys_and_none_of_our_variables() -> None:
@@ -44,16 +44,16 @@ def test_a_bare_record_has_our_keys_and_none_of_our_variables() -> None:
 
 
 def test_middleware(tmp_path: Path) -> None:
-    found = found_by("middleware", tmp_path)
-    goals = [row for row in found.rows if row.goal is not None]
+    result = found_by("middleware", tmp_path)
+    goals = [row for row in result.rows if row.goal is not None]
     assert [row.what.split(",")[0] for row in goals][:2] == ["WSGI", "ASGI"]
     assert all(row.goal == 10.0 and row.at == "most" for row in goals)
-    assert len(found.slopes) == 2
+    assert len(result.slopes) == 2
 
 
 def test_generator(tmp_path: Path) -> None:
-    found = found_by("generator", tmp_path)
-    errors = [row for row in found.rows if row.what.startswith("schedule error")]
+    result = found_by("generator", tmp_path)
+    errors = [row for row in result.rows if row.what.startswith("schedule error")]
     assert len(errors) == 3
     assert all(row.ours > 0 for row in errors)
     assert sorted(row.ours for row in errors) == [row.ours for row in errors]

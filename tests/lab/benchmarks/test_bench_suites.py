@@ -35,15 +35,15 @@ def test_blame_and_what_if_stand_beside_the_split_and_every_kernel_beside_simpy(
     monkeypatch.setattr(analyses, "command_cost", cost)
     monkeypatch.setattr(analyses, "_said", lambda script, _: 1.0 if script is analyses.OURS else 4.0)
     monkeypatch.setattr(analyses, "slopes", lambda *_: [Slope("blame", "requests", (1.0, 2.0), (1.0, 2.0))])
-    found = analyses.run(settings_in(tmp_path))
+    result = analyses.run(settings_in(tmp_path))
     assert {"split", "blame", "whatif"} == set(ran)
-    rows = {(row.what, row.peer): row for row in found.rows}
+    rows = {(row.what, row.peer): row for row in result.rows}
     assert rows["`sojourn blame`, 1,000 requests", analyses.SPLIT].ratio == 1.5
     assert rows["`sojourn whatif, one variant`, 1,000 requests", analyses.SPLIT].ratio == 1.5
     assert rows["blame of 1,000 visits in memory", analyses.JOIN].ratio == 4.0
     assert rows["replay: fifo, 1 worker, one queue", "SimPy, M/M/1"].ours > 0
     assert rows["replay: fifo, 1 worker, one queue", "Ciw, M/M/1"].ours > 0
-    assert all(row.ratio is not None and row.ratio > 0 for row in found.rows)
+    assert all(row.ratio is not None and row.ratio > 0 for row in result.rows)
 
 
 def test_the_interval_join_blames_as_blame_does(
@@ -79,16 +79,16 @@ def test_every_command_has_a_slope_over_each_of_three(tmp_path: Path, monkeypatc
         return Cost(1.0, 1.0 + read[-1] / 1_000, 1.0)
 
     monkeypatch.setattr(growth, "command_cost", cost)
-    found = growth.slopes(settings_in(tmp_path), {"wc": lambda log: ["wc", str(log)]}, {("wc", "routes"): "a word"})
+    result = growth.slopes(settings_in(tmp_path), {"wc": lambda log: ["wc", str(log)]}, {("wc", "routes"): "a word"})
     assert read == [2_000, 5_000, 6_000, 4_000, 4_000, 4_000, 4_000]
-    assert [(each.against, each.sizes, each.note) for each in found] == [
+    assert [(each.against, each.sizes, each.note) for each in result] == [
         ("requests", (5_000, 6_000), ""),
         ("backends", (1, 2), ""),
         ("routes", (3, 4), "a word"),
     ]
-    assert found[0].costs == pytest.approx((3.0, 4.0))  # less what a start takes
-    assert found[0].slope == pytest.approx(np.log(4 / 3) / np.log(6 / 5))
-    assert found[1].slope == pytest.approx(0.0, abs=1e-9)
+    assert result[0].costs == pytest.approx((3.0, 4.0))  # less what a start takes
+    assert result[0].slope == pytest.approx(np.log(4 / 3) / np.log(6 / 5))
+    assert result[1].slope == pytest.approx(0.0, abs=1e-9)
 
 
 STORE = """
@@ -112,28 +112,28 @@ def test_loading_and_every_question_stand_beside_the_bare_way(tmp_path: Path) ->
         env={**os.environ, "PYTHONPATH": str(HOUSE / "analysis")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    rows = {row["what"]: row for row in found["rows"]}
+    document = json.loads(done.stdout)
+    rows = {row["what"]: row for row in document["rows"]}
     assert rows["`sojourn store load`, 2,000 lines"]["ratio"] > 0
     assert rows["a request in the store, merged"]["ratio"] > 0
-    asked = [row for row in found["rows"] if row["what"].endswith("a day of 1,000 requests")]
-    assert len(asked) == 8
-    assert all(row["ours"] > 0 and row["theirs"] > 0 for row in asked)
+    requested = [row for row in document["rows"] if row["what"].endswith("a day of 1,000 requests")]
+    assert len(requested) == 8
+    assert all(row["ours"] > 0 and row["theirs"] > 0 for row in requested)
 
 
 def test_every_program_is_run_beside_a_parser(tmp_path: Path) -> None:
     if not (os.environ.get("SOJOURN_VECTOR") or shutil.which("vector") or shutil.which("vrl")):
         pytest.skip("neither vector nor the vrl command is installed")
-    found = vrl.run(settings_in(tmp_path))
-    assert [row.what.split(",")[0] for row in found.rows] == ["requests.vrl", "requests.vrl", "spans.vrl"]
-    assert all(row.ours > 0 and row.ratio is not None and row.ratio > 0 for row in found.rows)
+    result = vrl.run(settings_in(tmp_path))
+    assert [row.what.split(",")[0] for row in result.rows] == ["requests.vrl", "requests.vrl", "spans.vrl"]
+    assert all(row.ours > 0 and row.ratio is not None and row.ratio > 0 for row in result.rows)
 
 
 def test_without_vector_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SOJOURN_VECTOR", raising=False)
     monkeypatch.delenv("SOJOURN_VRL", raising=False)
     monkeypatch.setattr(vrl.shutil, "which", lambda *_, **__: None)
-    found = Found()
-    runner, _ = vrl._runner(found)
+    result = Found()
+    runner, _ = vrl._runner(result)
     assert runner is None
-    assert len(found.skipped) == 2
+    assert len(result.skipped) == 2

@@ -28,29 +28,29 @@ def test_made_traffic_is_read_as_it_was_made(kept: int, tmp_path: Path) -> None:
     traffic = made_traffic(Settings(requests=1500, kept=kept, dropped_syns=0.02, repeated=0.03))
     packets = write_capture(traffic, tmp_path / "made.pcap")
     with Capture([tmp_path / "made.pcap"], batch_bytes=1 << 16) as capture:
-        found = track(capture, capture.addresses)
+        result = track(capture, capture.addresses)
         assert (capture.counts.packets, capture.counts.segments) == (packets, packets)
-    made = made_tracked(traffic)
-    assert made.connections["syn_retransmissions"].sum() > 10
-    assert made.exchanges["retransmissions"].sum() > 10
-    assert_frame_equal(found.connections, made.connections)
-    assert_frame_equal(found.exchanges, made.exchanges, rel_tol=0, abs_tol=1e-9)
-    assert found.unparsed == {}
-    assert found.connections["exchanges"].max() == kept if kept == 1 else found.connections["exchanges"].max() > 1
+    produced = made_tracked(traffic)
+    assert produced.connections["syn_retransmissions"].sum() > 10
+    assert produced.exchanges["retransmissions"].sum() > 10
+    assert_frame_equal(result.connections, produced.connections)
+    assert_frame_equal(result.exchanges, produced.exchanges, rel_tol=0, abs_tol=1e-9)
+    assert result.unparsed == {}
+    assert result.connections["exchanges"].max() == kept if kept == 1 else result.connections["exchanges"].max() > 1
 
 
 def test_a_snap_length_cuts_bodies_and_changes_no_figure(tmp_path: Path) -> None:
     traffic = made_traffic(Settings(requests=200))
     packets = write_capture(traffic, tmp_path / "cut.pcap", snaplen=262)
     with Capture([tmp_path / "cut.pcap"]) as capture:
-        found = track(capture, capture.addresses)
+        result = track(capture, capture.addresses)
         assert (capture.counts.segments, capture.counts.undecoded) == (packets, {})
         assert capture.counts.cut > 0
-    made = made_tracked(traffic)
-    assert_frame_equal(found.connections, made.connections)
-    times = [name for name, dtype in made.exchanges.schema.items() if isinstance(dtype, pl.Datetime)]
+    produced = made_tracked(traffic)
+    assert_frame_equal(result.connections, produced.connections)
+    times = [name for name, dtype in produced.exchanges.schema.items() if isinstance(dtype, pl.Datetime)]
     assert_frame_equal(
-        found.exchanges.select("request_id", "path", *times), made.exchanges.select("request_id", "path", *times)
+        result.exchanges.select("request_id", "path", *times), produced.exchanges.select("request_id", "path", *times)
     )
 
 
@@ -61,22 +61,22 @@ def test_the_waits_that_were_made_are_found(with_log: bool, tmp_path: Path) -> N
     write_capture(traffic, tmp_path / "made.pcap")
     write_log(traffic, tmp_path / "access.jsonl")
     log = sojourn.split([str(tmp_path / "access.jsonl")], columns=READ).rows if with_log else None
-    found = wire_of_captures([tmp_path / "made.pcap"], rows=log).timeline
+    result = wire_of_captures([tmp_path / "made.pcap"], rows=log).timeline
     number = {row.tobytes().hex(): request for request, row in enumerate(traffic.identity)}
-    order = np.array([number[identity] for identity in found["request_id"]])
+    order = np.array([number[identity] for identity in result["request_id"]])
     assert sorted(order) == list(range(len(traffic)))
-    assert found["joined_by"].unique().to_list() == ["request_id" if with_log else "none"]
-    assert (found["request_first"].to_physical().to_numpy() == traffic.request[order]).all()
+    assert result["joined_by"].unique().to_list() == ["request_id" if with_log else "none"]
+    assert (result["request_first"].to_physical().to_numpy() == traffic.request[order]).all()
 
     def error(column: str, true_ns: Ints) -> float:
-        return float(np.abs(found[column].to_numpy() - true_ns[order] / 1e9).max())
+        return float(np.abs(result[column].to_numpy() - true_ns[order] / 1e9).max())
 
     assert error("syn_dropped", traffic.syn_again - traffic.syn) < 1e-9
-    assert found["syn_queue"].is_null().all(), "the capture is the proxy's: the backends' handshakes are round trips"
+    assert result["syn_queue"].is_null().all(), "the capture is the proxy's: the backends' handshakes are round trips"
     wait = traffic.app_start - traffic.established
     assert error("accept_wait", wait) < 1e-4
-    assert (found["accept_wait_lower"].to_numpy() <= wait[order] / 1e9).all()
-    assert (found["accept_wait_upper"].to_numpy() >= wait[order] / 1e9).all()
+    assert (result["accept_wait_lower"].to_numpy() <= wait[order] / 1e9).all()
+    assert (result["accept_wait_upper"].to_numpy() >= wait[order] / 1e9).all()
 
 
 @pytest.mark.parametrize("script", ["READER", "TRACKER", "SCAPY"])
@@ -101,17 +101,17 @@ def test_it_gives_a_row_against_every_peer_there_is(tmp_path: Path, monkeypatch:
     )
     grown = Slope("sojourn pcap", "packets", (1.0, 2.0), (1.0, 2.0))
     monkeypatch.setattr(wire, "_slope", lambda _: grown)
-    found = wire.run(BenchSettings(repeats=1, scale=0.001, folder=tmp_path, progress=lambda _: None))
-    read, joined = found.rows
+    result = wire.run(BenchSettings(repeats=1, scale=0.001, folder=tmp_path, progress=lambda _: None))
+    read, joined = result.rows
     assert read.what.startswith("reader, ")
     assert read.ours > 0
     if "tshark" in chosen:
         assert (read.peer, read.ratio is not None and read.ratio > 0) == ("tshark", True)
-        assert found.versions["tshark"]
-    assert any("scapy" in reason for reason in found.skipped)
+        assert result.versions["tshark"]
+    assert any("scapy" in reason for reason in result.skipped)
     assert joined.what.startswith("joining 1,000 requests")
     assert joined.note.startswith("1,000 by their request id")
-    assert found.slopes == [grown]
+    assert result.slopes == [grown]
 
 
 def test_the_start_is_what_a_capture_of_one_request_takes(tmp_path: Path) -> None:

@@ -41,10 +41,10 @@ def test_list_lists() -> None:
     listed = CliRunner().invoke(app, ["list"])
     assert listed.exit_code == 0
     assert "benchmark" in listed.stdout
-    (found,) = [
+    (result,) = [
         each for each in json.loads(CliRunner().invoke(app, ["list", "--json"]).stdout) if each["name"] == "benchmark"
     ]
-    assert found["cases"] == 6
+    assert result["cases"] == 6
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_of_several_runs_one_that_cannot_be_made_takes_nothing_from_the_others(
     done = CliRunner().invoke(app, ["run", "broken.toml", "small.toml", "--quiet", "--once"])
     assert done.exit_code == 1
     assert "no unicorn" in done.stderr
-    (made,) = (tmp_path / "runs").glob("small-*")
+    (produced,) = (tmp_path / "runs").glob("small-*")
     # A busy machine can make any run void.
-    passed = json.loads((made / "run.json").read_bytes())["passed"]
+    passed = json.loads((produced / "run.json").read_bytes())["passed"]
     assert f"{int(passed)} of 2 passed" in done.stdout

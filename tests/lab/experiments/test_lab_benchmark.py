@@ -59,10 +59,10 @@ def test_only_queueing_grows_with_the_number_of_users(run: dict[str, Any]) -> No
         for case in run["cases"]
     }
     for service_ms in (100, 300):
-        asked = service_ms / 1000.0 * SCALE
+        requested = service_ms / 1000.0 * SCALE
         (_, alone), (_, four), (service, eight) = (means[f"c{users}-s{service_ms}"] for users in (1, 4, 8))
-        assert service >= asked
-        assert alone < asked / 2.0 < four < 2.0 * asked < eight
+        assert service >= requested
+        assert alone < requested / 2.0 < four < 2.0 * requested < eight
 
 
 def test_the_accept_queues_held_what_waited(run: dict[str, Any]) -> None:

@@ -120,8 +120,8 @@ def test_the_report_shows_both(run: dict[str, Any]) -> None:
 
 def test_a_capture_is_asked_for_by_the_command_or_the_file() -> None:
     assert scenario_with_options("benchmark", RunOptions())[0].capture is False
-    asked, _ = scenario_with_options("benchmark", RunOptions(capture=True))
-    assert (asked.capture, asked.analyses) == (True, ["wire"])
+    requested, _ = scenario_with_options("benchmark", RunOptions(capture=True))
+    assert (requested.capture, requested.analyses) == (True, ["wire"])
     assert (
         scenario_with_options("accept-queue", RunOptions(capture=True))[0]
         == scenario_with_options("accept-queue", RunOptions())[0]

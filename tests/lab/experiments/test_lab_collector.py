@@ -100,9 +100,9 @@ def test_throughput_counts_what_was_acknowledged_in_the_window() -> None:
         Acknowledged(1, 109.5, 110.0, ["after"]),
     ]
     assert throughput_of(batches, WINDOW) == pytest.approx(0.4)
-    found = consumers_of(batches, 1, WINDOW)
+    result = consumers_of(batches, 1, WINDOW)
     # Held: 0 s of the second, 1 s of the third, 0.5 s of the last.
-    assert found == {"busy": pytest.approx(0.15), "cost": pytest.approx(1.1 / 4), "batch": 2.0}
+    assert result == {"busy": pytest.approx(0.15), "cost": pytest.approx(1.1 / 4), "batch": 2.0}
 
 
 def test_latency_is_from_the_intended_instant_and_by_the_window_of_the_intention() -> None:
@@ -122,11 +122,11 @@ def test_what_is_lost_and_what_came_twice_is_told() -> None:
     clients = [beat("a", 101.0), beat("b", 102.0), beat("refused", 103.0, 503), beat("read", 104.0, 200, "/viewers")]
     batches = [Acknowledged(1, 101.0, 101.2, ["a"])]
     settings = Collector(rate=0.3)
-    found = case_figures(settings, WINDOW, clients, batches, [], ["a", "a"], summary(failed=1), summary())
-    assert (found["lost"], found["twice"]) == (1, 1)
-    assert (found["offered"], found["errors_per_s"]) == (pytest.approx(0.3), pytest.approx(0.1))
-    assert (found["refused"], found["other_failures"]) == (pytest.approx(1 / 3), 0)
-    assert found["read_latency"]["p90"] == 0.2
+    result = case_figures(settings, WINDOW, clients, batches, [], ["a", "a"], summary(failed=1), summary())
+    assert (result["lost"], result["twice"]) == (1, 1)
+    assert (result["offered"], result["errors_per_s"]) == (pytest.approx(0.3), pytest.approx(0.1))
+    assert (result["refused"], result["other_failures"]) == (pytest.approx(1 / 3), 0)
+    assert result["read_latency"]["p90"] == 0.2
     whole = case_figures(settings, WINDOW, clients, batches, [], ["b", "a"], summary(), None)
     assert (whole["lost"], whole["twice"], whole["reads"]) == (0, 0, 0)
 
@@ -249,13 +249,13 @@ def test_cores_that_are_not_there_are_refused_in_a_sentence(tmp_path: Path) -> N
     if Nginx.why_unavailable() is not None:
         pytest.skip("nginx is not installed")
     scenario = tmp_path / "small.toml"
-    asked = len(os.sched_getaffinity(0)) + 1
-    scenario.write_text(SMALL.format(cases=CASE.format(name="many", more=f"cores = {asked}")))
+    requested = len(os.sched_getaffinity(0)) + 1
+    scenario.write_text(SMALL.format(cases=CASE.format(name="many", more=f"cores = {requested}")))
     command = [sys.executable, "-m", "sojourn_lab", "run", str(scenario), "--out", str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert f"asks for {asked} cores, and there are {asked - 1}" in " ".join(done.stderr.split())
+    assert f"asks for {requested} cores, and there are {requested - 1}" in " ".join(done.stderr.split())
 
 
 def test_the_goal_of_the_article_is_written_down_for_the_last_configuration() -> None:

@@ -73,23 +73,23 @@ def test_usage_counts_children_in_sessions_of_their_own(tmp_path: Path) -> None:
 def test_nothing_is_missing_after_a_short_one(tmp_path: Path) -> None:
     pytest.importorskip("chdb")
     out = tmp_path / "out"
-    told = ["--minutes", "0.1", "--rate", "20", "--every", "1", "--rotate", "2.5", "--out", str(out)]
+    reported = ["--minutes", "0.1", "--rate", "20", "--every", "1", "--rotate", "2.5", "--out", str(out)]
     done = subprocess.run(
-        [sys.executable, "-m", "sojourn_lab.experiments.endurance", *told],
+        [sys.executable, "-m", "sojourn_lab.experiments.endurance", *reported],
         capture_output=True,
         text=True,
         check=False,
         timeout=150,
     )
     assert (out / "endurance.json").exists(), done.stderr
-    found = json.loads((out / "endurance.json").read_text())
-    assert {found["counts"][name] for name in SAME} == {found["counts"]["offered"]}, found
-    assert found["counts"]["offered"] > 60
-    assert found["counts"]["refused"] == 0
-    assert found["counts"]["files loaded"] >= 2
-    assert set(found["parts"]) == {
+    document = json.loads((out / "endurance.json").read_text())
+    assert {document["counts"][name] for name in SAME} == {document["counts"]["offered"]}, document
+    assert document["counts"]["offered"] > 60
+    assert document["counts"]["refused"] == 0
+    assert document["counts"]["files loaded"] >= 2
+    assert set(document["parts"]) == {
         "nginx", "backend-1", "backend-2", "store", "watch", "watch on a terminal", "generator",
     }  # fmt: skip
     # So short a run is not settled; but no part ended badly, and no count is off.
-    assert all("memory grew" in fault or "files are open" in fault for fault in found["faults"]), found["faults"]
+    assert all("memory grew" in fault or "files are open" in fault for fault in document["faults"]), document["faults"]
     assert not groups_of(out)

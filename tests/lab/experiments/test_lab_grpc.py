@@ -40,11 +40,11 @@ grpc = {{balanced = "{balanced}", rate = 10, service_time = 0.1}}
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[GrpcServer]:
-    found = started_server("backend-1", 1, 2.0, tmp_path)
+    result = started_server("backend-1", 1, 2.0, tmp_path)
     try:
-        yield found
+        yield result
     finally:
-        found.process.stop()
+        result.process.stop()
 
 
 def test_the_server_works_as_long_as_it_is_told_and_says_what_a_call_waited(server: GrpcServer) -> None:
@@ -81,8 +81,8 @@ def case_of(rows: list[tuple[float, float, float, str]], window: tuple[float, fl
         records.append(ClientRecord("one", f"one-{number}", 0, 0.1, sent, sent, end, end, 200))
         calls[server].append(Call(f"one-{number}", "0", start, end))
     plan = plan_for(Path("unused"), "", PoissonLoad(1.0), duration=window[1] - window[0])
-    found = summary_of(plan, Window(*window), records=records, dropped=[], loop_lag=[0.0], cpu=0.1)
-    return records, calls, found
+    result = summary_of(plan, Window(*window), records=records, dropped=[], loop_lag=[0.0], cpu=0.1)
+    return records, calls, result
 
 
 def test_a_pinned_case_by_hand() -> None:
@@ -94,24 +94,24 @@ def test_a_pinned_case_by_hand() -> None:
         (112.0, 115.0, 116.0, "a"),
     ]
     records, calls, summary = case_of(rows, (100.0, 120.0))
-    found = case_figures(records, calls, summary, workers=1, at=110.0)
-    assert found["joined"]["requests"] == 0
-    assert found["before"]["backends"]["a"]["share"] == 1.0
-    assert found["before"]["queueing_delay"]["mean"] == pytest.approx(2.0)
-    assert found["after"]["waited"] == pytest.approx(3.0)
-    assert found["after"]["imbalance_share"] == pytest.approx(1.0)
-    assert found["client"]["response_time"]["max"] == pytest.approx(8.0)
-    assert found["client"]["after"]["response_time"]["mean"] == pytest.approx(4.0)
-    assert found["client"]["unmatched"] == 0
-    assert found["client"]["failed"] == 0
+    result = case_figures(records, calls, summary, workers=1, at=110.0)
+    assert result["joined"]["requests"] == 0
+    assert result["before"]["backends"]["a"]["share"] == 1.0
+    assert result["before"]["queueing_delay"]["mean"] == pytest.approx(2.0)
+    assert result["after"]["waited"] == pytest.approx(3.0)
+    assert result["after"]["imbalance_share"] == pytest.approx(1.0)
+    assert result["client"]["response_time"]["max"] == pytest.approx(8.0)
+    assert result["client"]["after"]["response_time"]["mean"] == pytest.approx(4.0)
+    assert result["client"]["unmatched"] == 0
+    assert result["client"]["failed"] == 0
 
 
 def test_a_case_without_an_addition_and_a_call_that_no_server_knows() -> None:
     records, calls, summary = case_of([(100.0, 100.0, 101.0, "a"), (102.0, 102.0, 103.0, "b")], (100.0, 110.0))
     calls["b"].clear()
-    found = case_figures(records, calls, summary, workers=1, at=None)
-    assert (found["requests"], found["client"]["unmatched"]) == (1, 1)
-    assert found["client"]["answered"] == 2
+    result = case_figures(records, calls, summary, workers=1, at=None)
+    assert (result["requests"], result["client"]["unmatched"]) == (1, 1)
+    assert result["client"]["answered"] == 2
 
 
 def test_quantiles_have_p95() -> None:

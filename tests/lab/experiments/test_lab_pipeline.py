@@ -35,9 +35,9 @@ pytestmark = pytest.mark.alone
 def stage_of(folder: Path, name: str, duration: float = 1.0, **settings: Any) -> Stage:
     """A stage for one case of the shipped scenario, shortened."""
     scenario = msgspec.structs.replace(find_scenario("pipeline"), duration=duration, warmup=0.2)
-    (found,) = [case for case in scenario.cases if case.name == name]
-    assert found.pipeline is not None
-    case: Case = msgspec.structs.replace(found, pipeline=msgspec.structs.replace(found.pipeline, **settings))
+    (result,) = [case for case in scenario.cases if case.name == name]
+    assert result.pipeline is not None
+    case: Case = msgspec.structs.replace(result, pipeline=msgspec.structs.replace(result.pipeline, **settings))
     logs = folder / name
     logs.mkdir()
     return Stage(
@@ -51,9 +51,9 @@ def test_every_record_made_up_is_one_the_toolkit_takes(tmp_path: Path) -> None:
     assert lines != log_lines(500, [4], spread=7200.0)
     log = tmp_path / "made.jsonl"
     log.write_bytes(b"".join(lines))
-    found = sojourn.read(log)
-    rows = found.rows.collect()
-    assert (found.records.read, found.records.reasons) == (500, {})
+    requests = sojourn.read(log)
+    rows = requests.rows.collect()
+    assert (requests.records.read, requests.records.reasons) == (500, {})
     assert rows["request_id"].n_unique() == 500
     instants = [float(json.loads(line)["time"]) for line in lines]
     assert min(instants) >= FIRST
@@ -90,8 +90,8 @@ def test_counts_are_those_of_the_program_for_requests() -> None:
         instant: str, component: str, output: str, value: float, name: str = "component_sent_events_total"
     ) -> bytes:
         tags = {"component_id": component, "output": output}
-        told = {"name": name, "tags": tags, "timestamp": instant, "kind": "absolute", "counter": {"value": value}}
-        return json.dumps(told).encode() + b"\n"
+        values = {"name": name, "tags": tags, "timestamp": instant, "kind": "absolute", "counter": {"value": value}}
+        return json.dumps(values).encode() + b"\n"
 
     first, second = "2026-01-01T00:00:00.250000123Z", "2026-01-01T00:00:00.5Z"
     text = b"".join(
@@ -153,8 +153,8 @@ def test_without_vector_its_cases_are_skipped_aloud(tmp_path: Path, monkeypatch:
     criterion = Criterion("fast", "figures.events_per_s", cases="vector-*", above=1.0)
     other = Criterion("rows", "figures.rows_per_s", cases="batch-*", above=9.0)
     assert [(each.name, each.passed) for each in judged_criteria([criterion, other], cases)] == [("rows", False)]
-    said = lessons_of(find_scenario("pipeline"), cases)
-    assert said[0].startswith("vector-1 was skipped, nothing is known of it: there is no vector")
+    output = lessons_of(find_scenario("pipeline"), cases)
+    assert output[0].startswith("vector-1 was skipped, nothing is known of it: there is no vector")
 
 
 def test_a_case_without_a_figure_is_not_taken_for_a_skipped_one() -> None:

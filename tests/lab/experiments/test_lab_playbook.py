@@ -120,7 +120,7 @@ def test_a_step_may_say_where_it_starts_and_whether_it_is_kept(tmp_path: Path) -
 def test_a_step_that_fails_or_is_void_does_not_stop_the_others_and_is_not_kept(tmp_path: Path) -> None:
     calls: list[int] = []
 
-    def faulty(scenario: Scenario, scale: float, folder: RunFolder, **told: Any) -> Run:
+    def faulty(scenario: Scenario, scale: float, folder: RunFolder, **reported: Any) -> Run:
         calls.append(len(calls))
         if calls[-1] == 1:
             raise LabError("nginx does not start")
@@ -130,7 +130,7 @@ def test_a_step_that_fails_or_is_void_does_not_stop_the_others_and_is_not_kept(t
             return result_of(scenario, {"throughput": 900.0, "errors_per_s": 0.0}, void="the generator was late")
         if calls[-1] == 4:
             return result_of(scenario, {"throughput": 900.0, "errors_per_s": 0.0}, fault="the report failed")
-        return by_the_law(scenario, scale, folder, **told)
+        return by_the_law(scenario, scale, folder, **reported)
 
     steps = [{"name": f"step {number}", "set": {CONSUMERS: 2}, "keep": True} for number in range(5)]
     record = made(tmp_path, playbook(steps=steps), faulty)
@@ -146,10 +146,10 @@ def test_a_step_that_fails_or_is_void_does_not_stop_the_others_and_is_not_kept(t
 
 
 def test_what_is_known_is_written_after_every_step(tmp_path: Path) -> None:
-    def stopped(scenario: Scenario, scale: float, folder: RunFolder, **told: Any) -> Run:
+    def stopped(scenario: Scenario, scale: float, folder: RunFolder, **reported: Any) -> Run:
         if folder.final.name == "02":
             raise KeyboardInterrupt
-        return by_the_law(scenario, scale, folder, **told)
+        return by_the_law(scenario, scale, folder, **reported)
 
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path, playbook(), stopped)
@@ -223,10 +223,10 @@ def test_the_playbooks_that_come_with_the_lab_are_whole() -> None:
     paths = shipped_playbook_paths()
     assert [path.stem for path in paths] == ["collector"]
     for path in paths:
-        found = find_playbook(path.stem)
-        assert found.name == path.stem
-        checked(found)
-        checked(found, quick=True)
+        result = find_playbook(path.stem)
+        assert result.name == path.stem
+        checked(result)
+        checked(result, quick=True)
 
 
 def ran(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -33,6 +33,6 @@ def test_workers_of_the_proxy_make_no_difference(tmp_path: Path) -> None:
         assert contrast["ratio"] == pytest.approx(1.0, abs=tolerance), contrast
         assert contrast["low"] <= contrast["ratio"] <= contrast["high"]
     # nginx really had that many workers.
-    found = {path.parent.parent.name: path.read_text() for path in out.glob("logs/topology-*/nginx/nginx.conf")}
-    told = {text.partition("worker_processes ")[2].partition(";")[0] for text in found.values()}
-    assert told == {"2", "4", "6"}
+    values = {path.parent.parent.name: path.read_text() for path in out.glob("logs/topology-*/nginx/nginx.conf")}
+    by_name = {text.partition("worker_processes ")[2].partition(";")[0] for text in values.values()}
+    assert by_name == {"2", "4", "6"}

@@ -80,13 +80,13 @@ PLAIN = [record(0.1 * number, 0.01 + 0.001 * (number % 5)) for number in range(1
 
 
 def test_arrivals_and_service_times_are_kept_to_the_microsecond(tmp_path: Path) -> None:
-    found = replayed(log_of(tmp_path, PLAIN))
-    load = load_of(scenario_of(found))
+    result = replayed(log_of(tmp_path, PLAIN))
+    load = load_of(scenario_of(result))
     assert load.at == pytest.approx([0.1 * number for number in range(100)], abs=1e-9)
     assert load.service_times == pytest.approx([0.01 + 0.001 * (number % 5) for number in range(100)], abs=1e-9)
-    assert found.original.service_mean == pytest.approx(0.012)
-    assert found.original.response_mean == pytest.approx(0.012, abs=0.001)
-    assert found.original.queueing_mean < 0.001
+    assert result.original.service_mean == pytest.approx(0.012)
+    assert result.original.response_mean == pytest.approx(0.012, abs=0.001)
+    assert result.original.queueing_mean < 0.001
 
 
 def test_nothing_else_of_the_log_is_kept(tmp_path: Path) -> None:
@@ -107,30 +107,30 @@ def test_routes_are_told_apart_and_named_only_if_asked(tmp_path: Path) -> None:
 
 def test_a_request_nobody_told_the_service_time_of_still_holds_a_worker(tmp_path: Path) -> None:
     records = [*PLAIN, *(record(20.0 + n, None, 2.0) for n in range(3))]
-    found = replayed(log_of(tmp_path, records))
-    assert (found.read, found.drawn, len(found.at)) == (103, 3, 103)
-    assert {round(each, 6) for each in found.services[-3:]} <= {0.010, 0.011, 0.012, 0.013, 0.014}
-    assert found.patience == pytest.approx(2.0, abs=0.01)
-    scenario = scenario_of(found)
+    result = replayed(log_of(tmp_path, records))
+    assert (result.read, result.drawn, len(result.at)) == (103, 3, 103)
+    assert {round(each, 6) for each in result.services[-3:]} <= {0.010, 0.011, 0.012, 0.013, 0.014}
+    assert result.patience == pytest.approx(2.0, abs=0.01)
+    scenario = scenario_of(result)
     assert scenario.topology.proxy_read_timeout == pytest.approx(2.0, abs=0.01)
     assert not any(each.metric.endswith("service_time.mean") for each in scenario.criteria)
-    assert "3 had no service time of their own" in replay_toml(found)
+    assert "3 had no service time of their own" in replay_toml(result)
 
 
 def test_what_no_worker_took_is_left_out_and_counted(tmp_path: Path) -> None:
     nothing = dict.fromkeys(("upstream_status", "upstream_connect_time", "upstream_header_time"), "")
     static = record(3.05, None, upstream_addr="", upstream_response_time="", status="200", **nothing)
     refused = record(3.06, None, status="502", upstream_status="502", upstream_connect_time="-")
-    found = replayed(log_of(tmp_path, [*PLAIN, static, refused]))
-    assert (found.read, found.not_proxied, found.refused, len(found.at)) == (102, 1, 1, 100)
+    result = replayed(log_of(tmp_path, [*PLAIN, static, refused]))
+    assert (result.read, result.not_proxied, result.refused, len(result.at)) == (102, 1, 1, 100)
 
 
 def test_the_topology_is_read_off_the_log_or_told(tmp_path: Path) -> None:
     records = [record(0.1 * n, 0.15, upstream_addr=f"10.0.0.{n % 2 + 1}:80", worker=str(n % 6)) for n in range(60)]
     (tier,) = replayed(log_of(tmp_path, records)).tiers
     assert (tier.backends, tier.workers, tier.source) == (2, 3, "worker values")
-    (told,) = replayed(tmp_path / "access.jsonl", workers=5).tiers
-    assert (told.workers, told.source) == (5, "told")
+    (reported,) = replayed(tmp_path / "access.jsonl", workers=5).tiers
+    assert (reported.workers, reported.source) == (5, "told")
     uneven = replayed(tmp_path / "access.jsonl", workers={"10.0.0.1:80": 1, "10.0.0.2:80": 3})
     assert (uneven.tiers[0].workers, uneven.tiers[0].uneven) == (2, True)
     assert "each has their mean here" in replay_toml(uneven)
@@ -139,9 +139,9 @@ def test_the_topology_is_read_off_the_log_or_told(tmp_path: Path) -> None:
 def test_two_upstreams_are_two_pools(tmp_path: Path) -> None:
     records = [record(0.1 * n, 0.01) for n in range(20)]
     records += [record(0.1 * n + 0.05, 0.02, upstream_addr="10.0.0.9:80", route="/export") for n in range(10)]
-    found = replayed(log_of(tmp_path, records))
-    scenario = scenario_of(found)
-    assert [(each.backends, each.routes) for each in found.tiers] == [(1, ("/r1",)), (1, ("/r2",))]
+    result = replayed(log_of(tmp_path, records))
+    scenario = scenario_of(result)
+    assert [(each.backends, each.routes) for each in result.tiers] == [(1, ("/r1",)), (1, ("/r2",))]
     assert scenario.topology.backends == 1
     assert [(each.name, each.routes) for each in scenario.topology.pools] == [("pool-2", ["/r2"])]
 
@@ -156,8 +156,8 @@ def test_another_speed_moves_the_arrivals_only_and_is_held_against_nothing(tmp_p
 
 
 def test_a_limit_takes_the_earliest(tmp_path: Path) -> None:
-    found = replayed(log_of(tmp_path, PLAIN[::-1]), limit=10)
-    assert found.at == pytest.approx([0.1 * number for number in range(10)], abs=1e-9)
+    result = replayed(log_of(tmp_path, PLAIN[::-1]), limit=10)
+    assert result.at == pytest.approx([0.1 * number for number in range(10)], abs=1e-9)
 
 
 def test_the_criteria_move_with_the_scale(tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_the_command_writes_a_scenario(tmp_path: Path) -> None:
     out = tmp_path / "replay.toml"
     done = CliRunner().invoke(app, ["replay", str(log_of(tmp_path, PLAIN)), "--scenario-out", str(out), "--json"])
     assert done.exit_code == 0
-    found = json.loads(done.stdout)
-    assert (found["requests"], found["tiers"][0]["workers"], found["left_out"]["refused"]) == (100, 1, 0)
+    document = json.loads(done.stdout)
+    assert (document["requests"], document["tiers"][0]["workers"], document["left_out"]["refused"]) == (100, 1, 0)
     assert len(load_of(scenario_from_text(out.read_text(), "")).at) == 100
 
 

@@ -92,11 +92,11 @@ def test_the_interval_of_a_ratio_covers_the_truth_as_often_as_it_says() -> None:
 
 def test_a_ratio_of_two_rounds_has_no_interval_and_a_figure_that_is_missing_no_ratio() -> None:
     assert ratio_with_interval([2.0, 8.0]) == (pytest.approx(4.0), None, None)
-    found = contrast_results([Contrast("c", "figures.x", "a", "b"), Contrast("d", "figures.y", "a", "b")], CASES[:4])
-    assert (found[0].a, found[0].b, found[0].rounds) == (5.5, 2.0, 2)
-    assert found[0].ratio == pytest.approx(math.sqrt(2.0 * 3.0))
-    assert (found[1].ratio, found[1].a) == (None, None)
-    (judged,) = judged_criteria([Criterion("e", "ratio", contrasts="c", above=2.0)], [], contrasts=found)
+    result = contrast_results([Contrast("c", "figures.x", "a", "b"), Contrast("d", "figures.y", "a", "b")], CASES[:4])
+    assert (result[0].a, result[0].b, result[0].rounds) == (5.5, 2.0, 2)
+    assert result[0].ratio == pytest.approx(math.sqrt(2.0 * 3.0))
+    assert (result[1].ratio, result[1].a) == (None, None)
+    (judged,) = judged_criteria([Criterion("e", "ratio", contrasts="c", above=2.0)], [], contrasts=result)
     assert judged.passed
 
 
@@ -106,8 +106,8 @@ def test_a_paragraph_is_filled_with_the_figures_of_the_run() -> None:
     )
     text = """A has {a:figures.x|count}, B {b:figures.x|s},
         {a:figures.none} and {ab:ratio|.2f}; braces {like this} stay."""
-    told = paragraph(text, CASES[:4], contrasts)
-    assert told == "A has 6, B 2 s, – and 2.45; braces {like this} stay."
+    reported = paragraph(text, CASES[:4], contrasts)
+    assert reported == "A has 6, B 2 s, – and 2.45; braces {like this} stay."
     assert [formed(0.0123, form) for form in ("ms", "%", "count", ".1f")] == ["12.3 ms", "1.2 %", "0", "0.0"]
 
 

@@ -68,23 +68,23 @@ def test_a_poisson_ramp_grows_linearly_and_has_half_its_final_rate_on_average() 
 
 
 def test_the_stations_of_a_connection_add_up_to_the_whole() -> None:
-    found = stations_of(connection(0, 100.0, wait=0.5))
-    assert found is not None
-    whole = found.pop("whole")
-    assert sum(found.values()) == pytest.approx(whole)
+    result = stations_of(connection(0, 100.0, wait=0.5))
+    assert result is not None
+    whole = result.pop("whole")
+    assert sum(result.values()) == pytest.approx(whole)
     assert whole == pytest.approx(0.515)
-    assert found["message"] == pytest.approx(0.5)
-    assert waited(found | {"whole": whole}) == pytest.approx(0.502)
+    assert result["message"] == pytest.approx(0.5)
+    assert waited(result | {"whole": whole}) == pytest.approx(0.502)
     assert stations_of(Connection("c", 0, 1.0, 1.0, error="refused")) is None
 
 
 def test_the_onset_is_the_first_slice_from_which_on_everybody_waits() -> None:
     # A ramp from 0 to 10 a second in 10 s: nobody waits before 6 a second, but for one stall at 3 a second.
-    made = [
+    items = [
         connection(number, at, wait=1.0 if at > 6.0 or 3.0 < at < 3.2 else 0.0)
         for number, at in enumerate(10.0 * np.sqrt(np.linspace(0.0, 0.999, 600)))
     ]
-    slices = slices_of(made, 0.0, 1.0)
+    slices = slices_of(items, 0.0, 1.0)
     assert sum(each["connections"] for each in slices) == 600
     assert {each["connections"] for each in slices} == {50}
     onset = onset_of(slices, 0.1, capacity=5.0)
@@ -92,17 +92,17 @@ def test_the_onset_is_the_first_slice_from_which_on_everybody_waits() -> None:
     assert 5.5 < onset["rate"] < 6.9
     assert onset["offered_load"] == pytest.approx(onset["rate"] / 5.0)
     assert onset["station"] == "message"
-    nobody = slices_of([connection(number, 0.1 * number) for number in range(60)], 0.0, 1.0)
-    assert onset_of(nobody, 0.1, 5.0) == {
+    none_waiting = slices_of([connection(number, 0.1 * number) for number in range(60)], 0.0, 1.0)
+    assert onset_of(none_waiting, 0.1, 5.0) == {
         "found": 0, "threshold": 0.1, "rate": None, "offered_load": None, "station": None
     }  # fmt: skip
     assert described([]) == dict.fromkeys(("mean", "p50", "p95", "p99", "max"))
 
 
 def test_the_cost_of_a_connection_is_what_the_process_used_from_one_answer_to_the_next() -> None:
-    made = [connection(number, float(number), cpu=1.0 + 0.02 * number) for number in range(10)]
-    assert cost_of(made, 2) == pytest.approx(0.02)
-    assert cost_of(made[:3], 2) is None
+    items = [connection(number, float(number), cpu=1.0 + 0.02 * number) for number in range(10)]
+    assert cost_of(items, 2) == pytest.approx(0.02)
+    assert cost_of(items[:3], 2) is None
     assert cost_of([Connection("c", 0, 0.0, 0.0, error="refused")] * 9, 0) is None
 
 
@@ -129,12 +129,12 @@ def test_a_process_that_is_gone_has_no_sample() -> None:
 
 
 def test_a_late_generator_makes_a_run_void() -> None:
-    made = [connection(number, 0.1 * number) for number in range(100)]
-    assert void_reasons(summary_for(100, late=0.005), made, 0.02) == []
-    assert "20.0 ms late at p99" in void_reasons(summary_for(100, late=0.02), made, 0.02)[0]
-    assert void_reasons(summary_for(100, late=0.02), made, 1.0) == [], "5 % of the median is allowed"
-    assert "dropped 3" in void_reasons(summary_for(100, dropped=3), made, 0.02)[0]
-    assert "began 100 of 110" in void_reasons(summary_for(110), made, 0.02)[0]
+    items = [connection(number, 0.1 * number) for number in range(100)]
+    assert void_reasons(summary_for(100, late=0.005), items, 0.02) == []
+    assert "20.0 ms late at p99" in void_reasons(summary_for(100, late=0.02), items, 0.02)[0]
+    assert void_reasons(summary_for(100, late=0.02), items, 1.0) == [], "5 % of the median is allowed"
+    assert "dropped 3" in void_reasons(summary_for(100, dropped=3), items, 0.02)[0]
+    assert "began 100 of 110" in void_reasons(summary_for(110), items, 0.02)[0]
 
 
 def test_the_log_is_asked_for_every_connection(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_the_log_is_asked_for_every_connection(tmp_path: Path) -> None:
             for row in rows
         )
     )
-    made = [connection(number, float(number)) for number in (0, 1, 3)]
-    assert log_figures(log, "c", made) == {"upgraded": 2, "other": 1, "missing": 1}
+    items = [connection(number, float(number)) for number in (0, 1, 3)]
+    assert log_figures(log, "c", items) == {"upgraded": 2, "other": 1, "missing": 1}
 
 
 def test_settings_move_with_time_and_ask_for_one_rate() -> None:
@@ -188,9 +188,9 @@ def test_what_k6_tells_becomes_a_connection(tmp_path: Path) -> None:
     first, second = connections_of(console, "c")
     assert (first.error, first.made, first.began) == ("refused", False, 0.901)
     assert second.made
-    found = stations_of(second)
-    assert found is not None
-    assert found["whole"] == pytest.approx(0.0135)
+    result = stations_of(second)
+    assert result is not None
+    assert result["whole"] == pytest.approx(0.0135)
     console.write_text('{"number": "x"}\n')
     with pytest.raises(LabError, match="k6 did not write what it should"):
         connections_of(console, "c")

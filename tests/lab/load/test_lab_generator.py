@@ -172,9 +172,9 @@ def test_a_ramp_holds_its_first_rate_in_the_warm_up(tmp_path: Path) -> None:
 
 
 def test_failures_are_counted_by_kind(tmp_path: Path) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else can take the port
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    with socket.socket() as none_waiting:
+        none_waiting.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else can take the port
+        url = f"http://127.0.0.1:{none_waiting.getsockname()[1]}"
         summary, records = generated(plan_for(tmp_path, url, ConstantLoad(20.0), duration=0.5))
     assert summary.errors == {"refused": 10}
     assert (summary.answered, summary.failed) == (0, 10)

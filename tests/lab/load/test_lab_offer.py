@@ -39,12 +39,12 @@ class Sleeper(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    asked: list[tuple[str, str | None]] = []
-    handler = type("Handler", (Sleeper,), {"asked": asked})
+    requested: list[tuple[str, str | None]] = []
+    handler = type("Handler", (Sleeper,), {"asked": requested})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{running.server_port}", asked
+        yield f"http://127.0.0.1:{running.server_port}", requested
         running.shutdown()
         thread.join()
 
@@ -59,15 +59,15 @@ def lab(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def test_load_is_offered_and_ends_by_itself(
     server: tuple[str, list[tuple[str, str | None]]], tmp_path: Path, model: tuple[str, str]
 ) -> None:
-    url, asked = server
+    url, requested = server
     log = tmp_path / "client.jsonl"
     done = lab(
         "load", url, *model, "--duration", "1", "--service-time", "0.02", "--name", "c2", "--client-log", log, "--json"
     )
     summary = json.loads(done.stdout)
     assert summary["answered"] == summary["offered"] > 10
-    assert set(asked) == {("/sleep/0.020000", "c2")}
-    assert len(asked) == len(log.read_text().splitlines())
+    assert set(requested) == {("/sleep/0.020000", "c2")}
+    assert len(requested) == len(log.read_text().splitlines())
     assert done.returncode == (1 if summary["void"] else 0)
     assert ("say more about the generator" in done.stderr) == bool(summary["void"])
 

@@ -63,8 +63,8 @@ def test_a_run_is_named_by_number_name_or_folder(runs: Path) -> None:
 
 def test_every_table_has_its_columns_and_rows(runs: Path) -> None:
     for table, columns in TABLES.items():
-        found = asked(archive_of(runs), f"SELECT * FROM {table}")
-        assert found[0] == list(columns)
+        result = asked(archive_of(runs), f"SELECT * FROM {table}")
+        assert result[0] == list(columns)
     assert answer(runs, "SELECT number, scenario, article, passed, kept, criteria FROM runs ORDER BY number") == [
         (1, "known", "004", True, 1, 1), (2, "known", "004", True, 1, 1), (3, "known", "004", False, 1, 1),
     ]  # fmt: skip
@@ -78,21 +78,21 @@ def test_every_table_has_its_columns_and_rows(runs: Path) -> None:
 
 def test_figures_hold_every_number_of_a_case_under_the_path_that_criteria_use(runs: Path) -> None:
     case = json.loads((runs / "c" / "run.json").read_bytes())["cases"][0]
-    found = dict(answer(runs, "SELECT path, value FROM figures WHERE run = 'c'"))  # type: ignore[arg-type]
-    assert found["figures.balance.of.2"] == 1.0
-    assert found["split.response_time.mean"] == case["split"]["response_time"]["mean"]
-    assert not any(path.startswith("load.") for path in found)
-    for path, value in found.items():
+    result = dict(answer(runs, "SELECT path, value FROM figures WHERE run = 'c'"))  # type: ignore[arg-type]
+    assert result["figures.balance.of.2"] == 1.0
+    assert result["split.response_time.mean"] == case["split"]["response_time"]["mean"]
+    assert not any(path.startswith("load.") for path in result)
+    for path, value in result.items():
         assert number_at(path, case) == value
     assert dict(numbers_of({"a": [1, {"b": 2.0}], "c": "3", "d": None})) == {"a.0": 1.0, "a.1.b": 2.0}
 
 
 def test_the_requests_of_all_runs_are_one_table(runs: Path) -> None:
     sql = "SELECT run, number, count(*), avg(queue) FROM requests GROUP BY ALL ORDER BY number"
-    found = answer(runs, sql)
-    assert [row[:3] for row in found] == [("c", 1, 2_000), ("a", 2, 1_500), ("b", 3, 2_000)]
+    result = answer(runs, sql)
+    assert [row[:3] for row in result] == [("c", 1, 2_000), ("a", 2, 1_500), ("b", 3, 2_000)]
     means = dict(answer(runs, "SELECT run, avg(queueing_mean) FROM cases GROUP BY run"))  # type: ignore[arg-type]
-    for row in found:
+    for row in result:
         assert row[3] == pytest.approx(means[row[0]])
 
 
@@ -154,17 +154,17 @@ def test_the_command_lists_the_newest_first_and_prints_no_escape(runs: Path) -> 
     assert numbers == ["3", "2", "1", "6"], "three runs, and six that were not read"
     assert "\x1b" not in shown.stdout
     assert r"evil\x1b" in shown.stdout
-    found = json.loads(CliRunner().invoke(app, ["runs", "--dir", str(runs), "--json"]).stdout)
-    assert [each["run"] for each in found["runs"]] == ["b", "a", "c"]
-    assert found["unreadable"]["empty"] == "has no run.json"
+    document = json.loads(CliRunner().invoke(app, ["runs", "--dir", str(runs), "--json"]).stdout)
+    assert [each["run"] for each in document["runs"]] == ["b", "a", "c"]
+    assert document["unreadable"]["empty"] == "has no run.json"
 
 
 def test_the_command_answers_sql(runs: Path) -> None:
     sql = "SELECT run, passed, started, [1, 2] AS list, 'NaN'::DOUBLE AS nan FROM runs ORDER BY number"
     done = CliRunner().invoke(app, ["runs", "--dir", str(runs), "--sql", sql, "--json"])
-    found = json.loads(done.stdout)
-    assert found["columns"] == ["run", "passed", "started", "list", "nan"]
-    assert found["rows"][0] == ["c", True, "2026-11-18T11:06:40", [1, 2], None]
+    document = json.loads(done.stdout)
+    assert document["columns"] == ["run", "passed", "started", "list", "nan"]
+    assert document["rows"][0] == ["c", True, "2026-11-18T11:06:40", [1, 2], None]
     refused = CliRunner().invoke(app, ["runs", "--dir", str(runs), "--sql", "DELETE FROM runs"])
     assert refused.exit_code == 1
     assert "takes one SELECT" in refused.stderr

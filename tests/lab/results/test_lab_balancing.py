@@ -35,29 +35,29 @@ def visits_of(rows: list[tuple[float, float, float, int]], backends: tuple[str, 
 
 def test_waiting_beside_an_idle_backend_is_imbalance_and_waiting_behind_all_of_them_is_not() -> None:
     # Two at a: the second waits 1 s, for 0.5 s of which b is idle (it works from 0.5 on).
-    found = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0), (0.0, 1.0, 2.0, 0), (0.5, 0.5, 2.0, 1)]), NAMES, 2.0)
-    assert found["requests"] == 3
-    assert found["rate"] == pytest.approx(1.5)
-    assert [found["backends"][name]["requests"] for name in "ab"] == [2, 1]
-    assert (found["most"], found["least"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert found["backends"]["a"]["queueing_delay"] == pytest.approx(0.5)
-    assert found["backends"]["b"]["service_time"] == pytest.approx(1.5)
-    assert found["waited"] == pytest.approx(1.0)
-    assert found["imbalance"] == pytest.approx(0.5)
-    assert found["imbalance_share"] == pytest.approx(0.5)
-    assert found["imbalance_mean"] == pytest.approx(0.5 / 3)
+    result = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0), (0.0, 1.0, 2.0, 0), (0.5, 0.5, 2.0, 1)]), NAMES, 2.0)
+    assert result["requests"] == 3
+    assert result["rate"] == pytest.approx(1.5)
+    assert [result["backends"][name]["requests"] for name in "ab"] == [2, 1]
+    assert (result["most"], result["least"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert result["backends"]["a"]["queueing_delay"] == pytest.approx(0.5)
+    assert result["backends"]["b"]["service_time"] == pytest.approx(1.5)
+    assert result["waited"] == pytest.approx(1.0)
+    assert result["imbalance"] == pytest.approx(0.5)
+    assert result["imbalance_share"] == pytest.approx(0.5)
+    assert result["imbalance_mean"] == pytest.approx(0.5 / 3)
 
 
 def test_a_backend_that_got_nothing_has_a_row_of_its_own_and_figures_of_nothing_are_none() -> None:
-    found = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0)
-    assert found["backends"]["b"] == {
+    result = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0)
+    assert result["backends"]["b"] == {
         "requests": 0, "share": 0.0, "rate": 0.0, "service_time": None, "queueing_delay": None,
     }  # fmt: skip
-    assert found["least"] == 0.0
-    assert found["imbalance_share"] is None
-    nobody = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0, np.array([False]))
-    assert nobody["queueing_delay"] == {"mean": None, "p99": None}
-    assert nobody["requests"] == 0
+    assert result["least"] == 0.0
+    assert result["imbalance_share"] is None
+    none_waiting = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0, np.array([False]))
+    assert none_waiting["queueing_delay"] == {"mean": None, "p99": None}
+    assert none_waiting["requests"] == 0
 
 
 def evenly(backends: int, since: float, until: float, every: float) -> list[tuple[float, int]]:
@@ -68,34 +68,34 @@ def evenly(backends: int, since: float, until: float, every: float) -> list[tupl
 def test_a_newcomer_that_is_asked_in_its_turn_has_its_share_as_soon_as_so_many_were_asked() -> None:
     rows = evenly(2, 0.0, 10.0, 0.1) + evenly(3, 10.0, 20.0, 0.1)
     arrival, backend = (np.array(column) for column in zip(*rows, strict=True))
-    found = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
-    assert (found["requests"], found["fair"]) == (33, pytest.approx(1 / 3))
-    assert found["share"] == pytest.approx(0.33)
-    assert found["settled_share"] == pytest.approx(1 / 3, abs=0.02)
-    assert found["seconds_to_first"] == pytest.approx(0.2)
+    result = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
+    assert (result["requests"], result["fair"]) == (33, pytest.approx(1 / 3))
+    assert result["share"] == pytest.approx(0.33)
+    assert result["settled_share"] == pytest.approx(1 / 3, abs=0.02)
+    assert result["seconds_to_first"] == pytest.approx(0.2)
     # Of the first 30 requests, 2.9 s, it had 10.
-    assert found["seconds_to_share"] == pytest.approx(2.9)
+    assert result["seconds_to_share"] == pytest.approx(2.9)
 
 
 def test_a_newcomer_that_nobody_asks_has_no_instants() -> None:
     rows = evenly(2, 0.0, 20.0, 0.1)
     arrival, backend = (np.array(column) for column in zip(*rows, strict=True))
-    found = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
-    assert (found["requests"], found["share"], found["settled_share"]) == (0, 0.0, 0.0)
-    assert found["seconds_to_first"] is found["seconds_to_share"] is None
+    result = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
+    assert (result["requests"], result["share"], result["settled_share"]) == (0, 0.0, 0.0)
+    assert result["seconds_to_first"] is result["seconds_to_share"] is None
 
 
 def test_before_an_addition_the_newcomer_is_nobody_who_could_have_served() -> None:
     # Both at a, b joins at 10: the first two could not have gone there, the last two could.
     rows = [(0.0, 0.0, 5.0, 0), (1.0, 5.0, 9.0, 0), (11.0, 11.0, 15.0, 0), (12.0, 15.0, 16.0, 0)]
     base = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-    found = before_and_after(
+    result = before_and_after(
         visits_of(rows[:2], ("10.0.0.1:80",)), visits_of(rows), NAMES, since=base, at=base + 10.0, until=base + 16.0
     )
-    assert (found["before"]["imbalance"], found["before"]["waited"]) == (0.0, pytest.approx(4.0))
-    assert (found["after"]["imbalance"], found["after"]["waited"]) == (pytest.approx(3.0), pytest.approx(3.0))
-    assert found["after"]["backends"]["b"]["requests"] == 0
-    assert found["joined"]["share"] == 0.0
+    assert (result["before"]["imbalance"], result["before"]["waited"]) == (0.0, pytest.approx(4.0))
+    assert (result["after"]["imbalance"], result["after"]["waited"]) == (pytest.approx(3.0), pytest.approx(3.0))
+    assert result["after"]["backends"]["b"]["requests"] == 0
+    assert result["joined"]["share"] == 0.0
 
 
 def test_an_action_keeps_its_place_in_a_longer_or_shorter_run() -> None:
@@ -127,7 +127,7 @@ def test_a_backend_added_in_mid_run_has_its_share_at_once(tmp_path: Path) -> Non
     run = sound_run(tmp_path, "added-backend", "--duration", "5", "--seed", "78")
     assert [each for each in run["criteria"] if not each["passed"]] == []
     for case in run["cases"]:
-        found = case["figures"]["balance"]
-        before = found["before"]["backends"]
-        assert before["backend-1"]["requests"] + before["backend-2"]["requests"] == found["before"]["requests"] > 20
-        assert found["joined"]["seconds_to_first"] > 0.0
+        result = case["figures"]["balance"]
+        before = result["before"]["backends"]
+        assert before["backend-1"]["requests"] + before["backend-2"]["requests"] == result["before"]["requests"] > 20
+        assert result["joined"]["seconds_to_first"] > 0.0

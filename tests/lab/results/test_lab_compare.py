@@ -25,8 +25,8 @@ def compared(a: Path, b: Path, **more: Any) -> RunComparison:
     return compared_runs(selected(str(a), a.parent), selected(str(b), b.parent), **more)
 
 
-def figure(found: RunComparison, path: str) -> FigureChange:
-    return next(each for each in found.figures if each.path == path)
+def figure(run_comparison: RunComparison, path: str) -> FigureChange:
+    return next(each for each in run_comparison.figures if each.path == path)
 
 
 def test_a_third_worker_that_shortens_the_queue_is_one_sentence(tmp_path: Path) -> None:
@@ -34,20 +34,20 @@ def test_a_third_worker_that_shortens_the_queue_is_one_sentence(tmp_path: Path) 
     after = recorded_run(
         tmp_path / "b", queueing=0.08, seed=2, settings=("topology.workers=3",), started=1_795_009_000.0
     )
-    found = compared(before, after)
-    queue = figure(found, QUEUEING)
+    result = compared(before, after)
+    queue = figure(result, QUEUEING)
     assert queue.change == pytest.approx(-0.6, abs=0.06)
     assert queue.low is not None
     assert queue.high is not None
     assert queue.low < -0.6 < queue.high, "the known truth"
     assert queue.high - queue.low < 0.2
     assert (queue.basis, queue.beyond_noise) == ("requests", True)
-    assert figure(found, SERVICE).beyond_noise is False
-    assert figure(found, "split.response_time.p99").beyond_noise is True
-    sentence = verdict(found)
+    assert figure(result, SERVICE).beyond_noise is False
+    assert figure(result, "split.response_time.p99").beyond_noise is True
+    sentence = verdict(result)
     assert sentence.startswith("Between run 1 and run 2 topology.workers went 2 → 3; mean queueing fell by ")
     assert sentence.endswith(f"({signed_percent(queue.low)} to {signed_percent(queue.high)}).")
-    assert [(each.name, each.before, each.after) for each in found.flips] == [("short", False, True)]
+    assert [(each.name, each.before, each.after) for each in result.flips] == [("short", False, True)]
 
 
 def test_the_same_again_is_no_change_beyond_noise(tmp_path: Path) -> None:
@@ -60,15 +60,15 @@ def test_the_same_again_is_no_change_beyond_noise(tmp_path: Path) -> None:
 def test_rounds_give_an_interval_for_any_figure(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a", queueing=0.2, rounds=5, requests=300, seed=1)
     after = recorded_run(tmp_path / "b", queueing=0.1, rounds=5, requests=300, seed=2)
-    found = compared(before, after, every=True)
-    queue = figure(found, QUEUEING)
+    result = compared(before, after, every=True)
+    queue = figure(result, QUEUEING)
     assert (queue.basis, queue.beyond_noise) == ("rounds", True)
     assert queue.low is not None
     assert queue.high is not None
     assert queue.low < -0.5 < queue.high
-    assert figure(found, "figures.balance.busiest").beyond_noise is False
-    assert not any(each.path.startswith(("window", "round", "duration")) for each in found.figures)
-    assert len(found.figures) > len(compared(before, after).figures)
+    assert figure(result, "figures.balance.busiest").beyond_noise is False
+    assert not any(each.path.startswith(("window", "round", "duration")) for each in result.figures)
+    assert len(result.figures) > len(compared(before, after).figures)
 
 
 def test_two_rounds_are_read_as_one_stretch_of_requests(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_two_rounds_are_read_as_one_stretch_of_requests(tmp_path: Path) -> None:
 
 def test_an_interval_over_rounds_needs_three_that_are_whole() -> None:
     pairs: list[tuple[float | None, float | None]] = [(1.0, 2.0), (1.0, 2.2), (1.0, 1.8)]
-    found = interval_by_rounds(pairs)
-    assert found is not None
-    assert found[0] < 1.0 < found[1]
+    result = interval_by_rounds(pairs)
+    assert result is not None
+    assert result[0] < 1.0 < result[1]
     assert interval_by_rounds(pairs[:2]) is None
     assert interval_by_rounds([*pairs, (None, 2.0)]) is None
     assert interval_by_rounds([*pairs, (0.0, 2.0)]) is None
@@ -91,10 +91,10 @@ def test_an_interval_over_rounds_needs_three_that_are_whole() -> None:
 
 def test_few_requests_and_a_lost_file_give_figures_without_an_interval(tmp_path: Path) -> None:
     few, many = recorded_run(tmp_path / "few", requests=20), recorded_run(tmp_path / "many")
-    found = compared(few, many)
-    assert figure(found, QUEUEING).beyond_noise is None
-    assert "p: no interval from 20 requests" in found.notes
-    assert verdict(found).endswith("no interval tells what changed from noise.")
+    result = compared(few, many)
+    assert figure(result, QUEUEING).beyond_noise is None
+    assert "p: no interval from 20 requests" in result.notes
+    assert verdict(result).endswith("no interval tells what changed from noise.")
     (many / "requests.parquet").write_bytes(b"PAR1")
     lost = compared(recorded_run(tmp_path / "more"), many)
     assert figure(lost, QUEUEING).low is None
@@ -104,17 +104,17 @@ def test_few_requests_and_a_lost_file_give_figures_without_an_interval(tmp_path:
 def test_another_scale_is_one_difference_and_not_every_duration(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a")
     after = recorded_run(tmp_path / "b", scale=0.3, settings=("topology.balancer='least_conn'",))
-    found = compared(before, after)
-    assert [(each.path, each.before, each.after) for each in found.setup] == [
+    result = compared(before, after)
+    assert [(each.path, each.before, each.after) for each in result.setup] == [
         ("topology.balancer", "round_robin", "least_conn"),
         ("scale", 1.0, 0.3),
     ]
-    assert any("of different scale, 1 and 0.3" in note for note in found.notes)
+    assert any("of different scale, 1 and 0.3" in note for note in result.notes)
 
 
 def test_settings_are_found_by_name_and_lists_of_numbers_are_one_setting() -> None:
-    found = dict(settings({"cases": [{"name": "a", "load": {"at": [1, 2]}}, {"name": "b"}], "seed": 1}))
-    assert found == {"cases.a.load.at": [1, 2], "seed": 1}
+    result = dict(settings({"cases": [{"name": "a", "load": {"at": [1, 2]}}, {"name": "b"}], "seed": 1}))
+    assert result == {"cases.a.load.at": [1, 2], "seed": 1}
     assert alike(0.1 * 3, 0.3)
     assert alike([1.0, "a"], [1, "a"])
     assert not alike(True, 1.1)
@@ -124,21 +124,21 @@ def test_settings_are_found_by_name_and_lists_of_numbers_are_one_setting() -> No
 def test_versions_runtime_and_what_was_asked_are_told_apart(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a", versions={"nginx": "1.22.1", "njs": "0.7"})
     after = recorded_run(tmp_path / "b", versions={"nginx": "1.28.0"}, runtime="compose", changes={"seed": 2})
-    found = {
+    values = {
         each.path: each for each in setup_differences(*(selected(str(each), tmp_path) for each in (before, after)))
     }
-    assert (found["versions.nginx"].kind, found["versions.nginx"].after) == ("versions", "1.28.0")
-    assert found["versions.njs"].after == "absent"
-    assert found["runtime"].kind == "run"
-    assert found["changes.seed"].kind == "changes"
+    assert (values["versions.nginx"].kind, values["versions.nginx"].after) == ("versions", "1.28.0")
+    assert values["versions.njs"].after == "absent"
+    assert values["runtime"].kind == "run"
+    assert values["changes.seed"].kind == "changes"
 
 
 def test_runs_of_different_scenarios_are_compared_by_what_they_share(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a")
     after = recorded_run(tmp_path / "b", settings=("name='other'", "topology.workers=4"))
-    found = compared(before, after)
-    assert verdict(found).startswith("Between run 1 and run 2 the scenario changed from known to other; ")
-    assert any("by the cases and keys that both have" in note for note in found.notes)
+    result = compared(before, after)
+    assert verdict(result).startswith("Between run 1 and run 2 the scenario changed from known to other; ")
+    assert any("by the cases and keys that both have" in note for note in result.notes)
     raw = json.loads((after / "run.json").read_bytes())
     raw["cases"][0] |= {"name": "q", "base": "q"}
     (after / "run.json").write_text(json.dumps(raw))
@@ -152,8 +152,8 @@ def test_a_record_of_another_version_is_compared_as_it_is(tmp_path: Path) -> Non
     raw = json.loads((before / "run.json").read_bytes())
     raw["scenario"]["no_longer_known"] = {"x": 1}
     (before / "run.json").write_text(json.dumps(raw))
-    found = {each.path for each in compared(before, after).setup}
-    assert {"no_longer_known.x", "topology.workers"} <= found
+    values = {each.path for each in compared(before, after).setup}
+    assert {"no_longer_known.x", "topology.workers"} <= values
 
 
 def test_the_command_says_the_verdict_first_and_nothing_in_it_is_obeyed(tmp_path: Path) -> None:
@@ -166,10 +166,10 @@ def test_the_command_says_the_verdict_first_and_nothing_in_it_is_obeyed(tmp_path
     assert "up in 0.4 s, then 0.4 s" in words
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
-    found = json.loads(CliRunner().invoke(app, ["compare", "a", "b", "--dir", str(tmp_path), "--json"]).stdout)
-    assert found["verdict"].startswith("Between run 1 and run 2")
-    assert found["a"]["run"] == "a"
-    assert {each["path"] for each in found["figures"]} >= {QUEUEING, SERVICE}
+    document = json.loads(CliRunner().invoke(app, ["compare", "a", "b", "--dir", str(tmp_path), "--json"]).stdout)
+    assert document["verdict"].startswith("Between run 1 and run 2")
+    assert document["a"]["run"] == "a"
+    assert {each["path"] for each in document["figures"]} >= {QUEUEING, SERVICE}
     missing = CliRunner().invoke(app, ["compare", "a", "c", "--dir", str(tmp_path)])
     assert missing.exit_code == 1
     assert "there is no run c" in missing.stderr

@@ -96,9 +96,9 @@ def test_a_criterion_is_for_the_cases_it_names_and_fails_where_there_are_none() 
     cases = [result("c1-s100"), result("c8-s100"), result("c8-s300")]
     judged = judged_criteria([Criterion("x", QUEUEING, cases="c8-*", below=1.0)], cases)
     assert [each.case for each in judged] == ["c8-s100", "c8-s300"]
-    (nobody,) = judged_criteria([Criterion("x", QUEUEING, cases="c9-*", below=1.0)], cases)
-    assert not nobody.passed
-    assert "c9-*" in nobody.bound
+    (none_waiting,) = judged_criteria([Criterion("x", QUEUEING, cases="c9-*", below=1.0)], cases)
+    assert not none_waiting.passed
+    assert "c9-*" in none_waiting.bound
 
 
 def test_a_truth_value_counts_as_a_number() -> None:

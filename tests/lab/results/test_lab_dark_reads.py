@@ -57,8 +57,8 @@ def test_the_percentage_is_what_nginx_is_told(percent: float, now: float | None,
 def test_copies_are_counted_compared_and_switched_off(tmp_path: Path) -> None:
     settings = ["repeats=1", "contrasts=[]", "criteria=[]", "cases.quarter.topology.mirror.percent=50.0"]
     settings += ["cases.quarter.topology.mirror.differs=0.3"]
-    told = [part for each in settings for part in ("--set", each)]
-    run = sound_run(tmp_path, "dark-reads", "--duration", "4", "--seed", "41", *told)
+    reported = [part for each in settings for part in ("--set", each)]
+    run = sound_run(tmp_path, "dark-reads", "--duration", "4", "--seed", "41", *reported)
     none, half, slow = (case["figures"]["dark_reads"] for case in run["cases"])
     assert "compared" not in none or not none["compared"]
     # About 80 requests before the switch: five standard deviations of a share of a half are 28 of 100.

@@ -52,9 +52,9 @@ def test_clients_are_served_again_from_the_first_of_many_of_whom_nine_in_ten_are
     assert served_again(served, 0.0, 100.0) == 10.0
     # A lucky one in between is none.
     lucky = asked_each_second(([False] * 4 + [True]) * 6 + [True] * SEVERAL)
-    found = served_again(lucky, 0.0, 100.0)
-    assert found is not None
-    assert found >= 24.0
+    result = served_again(lucky, 0.0, 100.0)
+    assert result is not None
+    assert result >= 24.0
     assert served_again(asked_each_second([True] * SEVERAL), 0.0, 100.0) == 0.0
     # From the end of the burst, not from the request after it.
     assert served_again(asked_each_second([True] * (SEVERAL + 1)), 0.5, 100.0) == 0.5
@@ -88,10 +88,10 @@ def test_the_law_of_work_conservation_for_a_queue_in_another_order() -> None:
 
 def test_pressure_counts_attempts_and_share_those_who_asked() -> None:
     records = [record("a", 1.0, status=None), record("a", 1.5, attempt=2, status=None), record("b", 2.0)]
-    asked = asked_of(records)
-    assert spell_of(asked, records, 0.0, 4.0, capacity=0.5) == {
+    requested = asked_of(records)
+    assert spell_of(requested, records, 0.0, 4.0, capacity=0.5) == {
         "wanted": 2, "share": 0.5, "attempts": 1.5, "pressure": 1.5,
     }  # fmt: skip
-    assert spell_of(asked, records, 10.0, 11.0, capacity=0.5) == {
+    assert spell_of(requested, records, 10.0, 11.0, capacity=0.5) == {
         "wanted": 0, "share": None, "attempts": None, "pressure": 0.0,
     }  # fmt: skip

@@ -30,12 +30,12 @@ def test_every_route_has_its_own_distribution() -> None:
             "service_time": [0.1, 1.0, 0.4, 9.0],
         }
     )
-    found = by_route(rows)
-    assert list(found) == ["/a", "/b"]
-    assert found["/b"]["requests"] == 2
-    assert found["/b"]["response_time"]["mean"] == pytest.approx(0.3)
-    assert found["/b"]["queueing_delay"]["max"] == pytest.approx(0.1)
-    assert found["/a"]["service_time"]["p50"] == pytest.approx(1.0)
+    result = by_route(rows)
+    assert list(result) == ["/a", "/b"]
+    assert result["/b"]["requests"] == 2
+    assert result["/b"]["response_time"]["mean"] == pytest.approx(0.3)
+    assert result["/b"]["queueing_delay"]["max"] == pytest.approx(0.1)
+    assert result["/a"]["service_time"]["p50"] == pytest.approx(1.0)
 
 
 def test_the_shares_of_a_wait_add_up_to_it() -> None:
@@ -48,12 +48,12 @@ def test_the_shares_of_a_wait_add_up_to_it() -> None:
             orient="row",
         ),
     )
-    found = waits_of(blamed)
-    assert found["/a"] == {
+    result = waits_of(blamed)
+    assert result["/a"] == {
         "waited": 10.0, "dispatch": 0.2, "imbalance": 0.1, "unknown": pytest.approx(0.1),
         "blamed": {"/a": 0.1, "/b": 0.5},
     }  # fmt: skip
-    assert found["/b"]["blamed"] == {"/a": None, "/b": None}
+    assert result["/b"]["blamed"] == {"/a": None, "/b": None}
 
 
 def test_the_upstream_is_looked_up_only_where_there_is_a_choice() -> None:

@@ -26,16 +26,16 @@ def test_users_join_evenly_over_the_measured_time() -> None:
 
 
 def test_a_constant_stream_is_a_plateau_however_many_users_there_are() -> None:
-    found = plateau_of(answers(np.arange(3001) * 1.0), RAMP, 5, 30.0)
-    assert found["early"]["throughput"] == pytest.approx(100.0, rel=0.01)
-    assert found["ratio"] == pytest.approx(1.0, abs=0.01)
-    assert found["more_users"] == pytest.approx(54.1 / 15.0)
+    result = plateau_of(answers(np.arange(3001) * 1.0), RAMP, 5, 30.0)
+    assert result["early"]["throughput"] == pytest.approx(100.0, rel=0.01)
+    assert result["ratio"] == pytest.approx(1.0, abs=0.01)
+    assert result["more_users"] == pytest.approx(54.1 / 15.0)
 
 
 def test_a_stream_that_grows_with_its_users_is_none() -> None:
     at = np.arange(3001) * 0.01
-    found = plateau_of(answers(at**2), RAMP, 5, 30.0)
-    assert found["ratio"] > 3.0
+    result = plateau_of(answers(at**2), RAMP, 5, 30.0)
+    assert result["ratio"] > 3.0
 
 
 def test_too_few_users_for_a_plateau_are_refused() -> None:
@@ -46,9 +46,9 @@ def test_too_few_users_for_a_plateau_are_refused() -> None:
 def test_users_whom_nobody_is_in_the_way_of_bring_one_each_pause_and_service() -> None:
     at = np.arange(3001) * 0.01
     # N(t) / (Z + S), summed over time: N grows from 1 by 59 in 30 s.
-    found = rise_of(answers((at + 59.0 / 60.0 * at**2) / 0.275), PACED, 5, 0.05, 30.0)
-    assert found["ratio"] == pytest.approx(1.0, abs=0.02)
-    assert found["r2"] > 0.99
+    result = rise_of(answers((at + 59.0 / 60.0 * at**2) / 0.275), PACED, 5, 0.05, 30.0)
+    assert result["ratio"] == pytest.approx(1.0, abs=0.02)
+    assert result["r2"] > 0.99
     flat = rise_of(answers(np.arange(3001) * 0.5), PACED, 5, 0.05, 30.0)
     assert flat["r2"] is None or flat["r2"] < 0.0
 

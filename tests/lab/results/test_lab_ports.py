@@ -38,8 +38,8 @@ def test_a_block_is_of_neighbours_in_the_kernel_s_range_and_avoids_what_is_held(
     ports = free_block(8, 3)
     assert len(ports) == 8
     assert low <= ports[0] < ports[-1] <= high
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:
-        taken.bind(("127.0.0.1", ports[5]))
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as used:
+        used.bind(("127.0.0.1", ports[5]))
         assert ports[5] not in free_block(8, 3)
 
 
@@ -55,20 +55,20 @@ MAKERS = [
 @pytest.mark.parametrize("maker", MAKERS)
 def test_as_many_connections_as_ports_and_one_again_when_one_has_ended(maker: Any) -> None:
     ports = free_block(6, 11)
-    made: SocketFactory = maker(ports)
+    produced: SocketFactory = maker(ports)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
         server.bind(("127.0.0.1", 0))
         server.listen(32)
         address = server.getsockname()
 
         def connected() -> socket.socket:
-            found = made((socket.AF_INET, socket.SOCK_STREAM, 0, "", address))
+            result = produced((socket.AF_INET, socket.SOCK_STREAM, 0, "", address))
             try:
-                found.connect(address)
+                result.connect(address)
             except OSError:
-                found.close()
+                result.close()
                 raise
-            return found
+            return result
 
         held = []
         try:
@@ -113,8 +113,8 @@ def test_more_ports_than_there_are_end_the_generator_with_a_sentence(
     plan = plan_for(tmp_path, "http://127.0.0.1:9", ConstantLoad(1.0), duration=0.1, local_ports=12)
     (tmp_path / "plan.json").write_bytes(msgspec.json.encode(plan))
     assert main([str(tmp_path / "plan.json")]) == 1
-    said = "generator: it cannot have 12 local ports: no 12 neighbouring ports are free from 40000 to 40010\n"
-    assert capsys.readouterr().err == said
+    output = "generator: it cannot have 12 local ports: no 12 neighbouring ports are free from 40000 to 40010\n"
+    assert capsys.readouterr().err == output
 
 
 def test_the_most_at_once_counts_an_end_before_a_beginning() -> None:

@@ -101,7 +101,7 @@ def test_every_case_ran_on_its_own_topology(run: dict[str, Any]) -> None:
         row = json.loads(line)
         workers[row["service"]].add(row["worker"])
         assert row["route"] in ("/product", "/export")
-    assert {name: len(found) for name, found in workers.items()} == {"before": 4, "three": 6, "lifo": 4}
+    assert {name: len(result) for name, result in workers.items()} == {"before": 4, "three": 6, "lifo": 4}
     logs = Path(run["run"]) / "logs"
     assert (logs / "topology-2" / "nginx" / "nginx.conf").is_file()
     assert (logs / "topology-3" / "backend-2.err").is_file()
@@ -148,12 +148,12 @@ AFTER = {"mean": 0.5, "p50": 0.5, "p99": 2.0}
 
 
 def test_the_error_is_of_the_prediction_and_the_movement_of_the_system() -> None:
-    found = compared(PREDICTION, SAID, AFTER)
-    assert found.p50.error == pytest.approx(-0.2)
-    assert (found.p99.error, found.p99.moved) == (pytest.approx(0.1), pytest.approx(-0.5))
-    assert (found.p99.interval, found.p50.interval) == ([2.0, 2.4], None)
-    assert found.replay == {"mean": 0.01, "p99": -0.02}
-    words = lessons_of(find_scenario("prediction"), [], [found, found])
+    result = compared(PREDICTION, SAID, AFTER)
+    assert result.p50.error == pytest.approx(-0.2)
+    assert (result.p99.error, result.p99.moved) == (pytest.approx(0.1), pytest.approx(-0.5))
+    assert (result.p99.interval, result.p50.interval) == ([2.0, 2.4], None)
+    assert result.replay == {"mean": 0.01, "p99": -0.02}
+    words = lessons_of(find_scenario("prediction"), [], [result, result])
     assert words[0].endswith("and went to 2,000 ms: the prediction was off by +10.0%.")
     assert words[-1] == "Of 4 predicted figures the one furthest off is the p50 of more: -20.0%."
 
@@ -169,19 +169,19 @@ def test_a_refusal_is_a_failure_that_says_why() -> None:
 
 
 def test_a_criterion_for_predictions_goes_by_their_change() -> None:
-    found = compared(PREDICTION, SAID, AFTER)
+    result = compared(PREDICTION, SAID, AFTER)
     near = Criterion("x", "p99.predicted", within=0.15, of="p99.after", predictions="mo*")
     nearer = Criterion("x", "p99.predicted", within=0.05, of="p99.after", predictions="mo*")
-    nobody = Criterion("x", "p99.predicted", below=9.0, predictions="less")
-    judged = judged_criteria([near, nearer, nobody], [], [found])
+    none_waiting = Criterion("x", "p99.predicted", below=9.0, predictions="less")
+    judged = judged_criteria([near, nearer, none_waiting], [], [result])
     assert [(each.case, each.passed) for each in judged] == [("more", True), ("more", False), ("", False)]
     assert judged[2].bound == "no prediction is called less"
 
 
 def test_nothing_in_the_table_of_predictions_is_markup() -> None:
-    found: PredictionResult = compared(msgspec.structs.replace(PREDICTION, change="[red]a[/]"), SAID, AFTER)
+    result: PredictionResult = compared(msgspec.structs.replace(PREDICTION, change="[red]a[/]"), SAID, AFTER)
     console = Console(width=80, record=True, file=io.StringIO())
-    run = msgspec.structs.replace(_run(), predictions=[found])
+    run = msgspec.structs.replace(_run(), predictions=[result])
     print_run(console, run, "there")
     text = console.export_text()
     assert "[red]a[/]" in text

@@ -17,11 +17,11 @@ def test_a_failure_without_a_span_is_unseen_and_one_with_a_span_is_not() -> None
     rows = pl.DataFrame(
         {"status": [200, 200, 502, 502, 503, 504, 499], "span_seconds": [1.0, 1, None, None, 1, 9, None]}
     )
-    found = reconciled(rows)
-    assert (found["at_nginx"], found["reached"], found["failed"]) == (7, 4, 5)
-    assert (found["unseen"], found["seen_failed"]) == (3, 2)
-    assert found["unseen_share"] == pytest.approx(3 / 7)
-    assert found["by_status"] == {"499": 1, "502": 2}
+    result = reconciled(rows)
+    assert (result["at_nginx"], result["reached"], result["failed"]) == (7, 4, 5)
+    assert (result["unseen"], result["seen_failed"]) == (3, 2)
+    assert result["unseen_share"] == pytest.approx(3 / 7)
+    assert result["by_status"] == {"499": 1, "502": 2}
 
 
 def test_nothing_logged_has_no_share() -> None:

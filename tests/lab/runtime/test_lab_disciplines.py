@@ -38,12 +38,12 @@ def line_of(*arrivals: float, gone: tuple[int, ...] = ()) -> deque[Someone]:
 
 def order(take: Any, line: deque[Someone], now: float = 10.0) -> list[int]:
     """The numbers of those who are next, one after the other."""
-    found = []
+    matches = []
     while line:
         someone, _ = take(line, now)
         if someone is not None:
-            found.append(someone.number)
-    return found
+            matches.append(someone.number)
+    return matches
 
 
 def test_the_names_are_those_of_the_simulator_but_for_what_a_server_cannot_know() -> None:
@@ -133,13 +133,13 @@ def test_an_adaptive_timeout_is_long_for_a_burst_and_short_in_a_standing_queue()
     # The first came to an empty line, so it and what came within 10 s of that may wait 10 s.
     line = line_of(0.0, 1.0, 9.0)
     assert take(line, 0.0)[0] == Someone(0, 0.0)
-    found, away = take(line, 12.0)
-    assert (found, away) == (Someone(2, 9.0), [Someone(1, 1.0)])
+    result, away = take(line, 12.0)
+    assert (result, away) == (Someone(2, 9.0), [Someone(1, 1.0)])
     # The line was empty until 13: who comes at 23.5 and finds it standing may wait 1 s only.
     line = line_of(13.0, 23.5, 24.5)
     assert take(line, 14.0)[0] == Someone(0, 13.0)
-    found, away = take(line, 25.0)
-    assert (found, away) == (Someone(2, 24.5), [Someone(1, 23.5)])
+    result, away = take(line, 25.0)
+    assert (result, away) == (Someone(2, 24.5), [Someone(1, 23.5)])
 
 
 def test_an_adaptive_timeout_turns_nobody_away_who_came_to_an_empty_line() -> None:

@@ -66,9 +66,9 @@ def run(folder: Path, *arguments: str, more: str = "", case: str = "") -> tuple[
 
 
 def test_a_url_is_asked_for_to_the_letter() -> None:
-    found = target_of("https://example.org:8443/a%20b?c=d%2Fe&f", LIMITS)
-    assert (found.base, found.path) == ("https://example.org:8443", "/a%20b?c=d%2Fe&f")
-    assert found.shown == "https://example.org:8443/a%20b", "a query may hold a key"
+    result = target_of("https://example.org:8443/a%20b?c=d%2Fe&f", LIMITS)
+    assert (result.base, result.path) == ("https://example.org:8443", "/a%20b?c=d%2Fe&f")
+    assert result.shown == "https://example.org:8443/a%20b", "a query may hold a key"
     assert target_of("http://[::1]:80", LIMITS).base == "http://[::1]:80"
     assert target_of("http://example.org", LIMITS).path == "/"
     behind = target_of("http://example.org/lab/", LIMITS, lab_app=True)
@@ -99,9 +99,9 @@ def test_limits_go_with_a_url_and_servers_do_not() -> None:
         asked_target(None, limits={"rate": 3.0}, lab_app=False, starts=False)
     with pytest.raises(ScenarioError, match="it starts nothing"):
         asked_target("http://a", limits={}, lab_app=False, starts=True)
-    found = asked_target("http://a", limits={"rate": 9.0, "concurrency": None}, lab_app=False, starts=False)
-    assert found is not None
-    assert found.limits == Limits(rate=9.0)
+    result = asked_target("http://a", limits={"rate": 9.0, "concurrency": None}, lab_app=False, starts=False)
+    assert result is not None
+    assert result.limits == Limits(rate=9.0)
 
 
 def test_the_peak_of_a_load_is_what_its_schedule_says() -> None:
@@ -146,18 +146,18 @@ def test_what_only_the_labs_own_servers_can_do_is_refused(case: str, words: str)
 
 
 def test_what_clients_cannot_tell_is_left_out_and_named() -> None:
-    found = external_scenario(scenario('analyses = ["routes"]'), target_of("http://localhost/{x}", LIMITS))
-    assert [each.name for each in found.criteria] == ["no failure", "the URL answered"]
-    assert "criterion: identity; criterion: as the law has it; analysis: routes." in found.learned
-    assert "http://localhost/(x)" in found.learned, "braces are places for figures"
-    assert found.analyses == []
-    assert {case.service_time for case in found.cases} == {0.0}
+    result = external_scenario(scenario('analyses = ["routes"]'), target_of("http://localhost/{x}", LIMITS))
+    assert [each.name for each in result.criteria] == ["no failure", "the URL answered"]
+    assert "criterion: identity; criterion: as the law has it; analysis: routes." in result.learned
+    assert "http://localhost/(x)" in result.learned, "braces are places for figures"
+    assert result.analyses == []
+    assert {case.service_time for case in result.cases} == {0.0}
 
 
 def test_turns_are_never_nearer_than_the_rate_allows() -> None:
     pace = Pace(10.0)
-    given = [pace.turn(wanted) for wanted in (1.0, 1.0, 1.05, 5.0, 5.01)]
-    assert given == pytest.approx([1.0, 1.1, 1.2, 5.0, 5.1])
+    arguments = [pace.turn(wanted) for wanted in (1.0, 1.0, 1.05, 5.0, 5.01)]
+    assert arguments == pytest.approx([1.0, 1.1, 1.2, 5.0, 5.1])
     assert [Pace(None).turn(wanted) for wanted in (1.0, 1.0)] == [1.0, 1.0]
 
 

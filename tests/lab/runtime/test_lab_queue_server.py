@@ -155,10 +155,10 @@ def served_with_one_gone(backend: Backend) -> int:
     for _ in range(10):
         begun = time.monotonic()
         (blocker,) = in_line(backend, "/sleep/0.5")
-        gone, stays = in_line(backend, "/sleep/0.01", "/sleep/0.01")
+        gone, timelines = in_line(backend, "/sleep/0.01", "/sleep/0.01")
         gone.close()
         left = time.monotonic()
-        assert [answer_on(each)[0] for each in (blocker, stays)] == [200, 200]
+        assert [answer_on(each)[0] for each in (blocker, timelines)] == [200, 200]
         after = backend.spans.read_bytes().count(b"\n")
         # On a busy machine the first may have been served before the client left.
         if left - begun < 0.5:

@@ -37,8 +37,8 @@ def runtime_in(folder: Path, topology: Topology = Topology()) -> ProcessRuntime:
 
 
 def groups(runtime: ProcessRuntime) -> list[int]:
-    found = [backend.process.pid for backend in runtime.backends]
-    return [*found, runtime.nginx.process.pid] if runtime.nginx is not None else found
+    matches = [backend.process.pid for backend in runtime.backends]
+    return [*matches, runtime.nginx.process.pid] if runtime.nginx is not None else matches
 
 
 def assert_gone(runtime: ProcessRuntime) -> None:

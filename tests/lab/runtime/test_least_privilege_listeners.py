@@ -67,18 +67,18 @@ def addresses_of(value: Any) -> Iterator[str]:
 
 
 def test_no_source_asks_for_every_address() -> None:
-    found = []
+    matches = []
     seen = 0
     for path in sources():
         seen += 1
         if not any(str(path).startswith(name) for name in EVERYWHERE) and (HOUSE / path).is_file():
             text = (HOUSE / path).read_text(encoding="utf-8", errors="replace")
-            found += [
+            matches += [
                 f"{path}: {line.strip()}" for line in text.splitlines() if ADDRESS.search(line.partition("# ")[0])
             ]
     if not seen:
         pytest.skip("this is no checkout of git")
-    assert found == []
+    assert matches == []
 
 
 @pytest.mark.parametrize("folder", ["config", "scale"])
@@ -92,16 +92,18 @@ def test_the_agent_listens_on_loopback(folder: str) -> None:
 def test_commands_of_the_documents_bind_to_loopback() -> None:
     server = re.compile(r"\b(?:gunicorn|uvicorn|hypercorn|unicorn|puma|rackup|waitress-serve|flask run)\b.*")
     option = re.compile(r"(?:--bind|-b|--listen|--host|-o|-l)[ =](\S+)")
-    found = []
+    matches = []
     for page in (HOUSE / "docs").rglob("*.md"):
-        found += [told[1] for line in server.findall(page.read_text("utf-8")) for told in option.finditer(line)]
-    assert len(found) > 3
-    assert all(re.match(r"127\.0\.0\.1|localhost|unix:|\[::1\]", address) for address in found), found
+        matches += [
+            reported[1] for line in server.findall(page.read_text("utf-8")) for reported in option.finditer(line)
+        ]
+    assert len(matches) > 3
+    assert all(re.match(r"127\.0\.0\.1|localhost|unix:|\[::1\]", address) for address in matches), matches
 
 
 def family_of(pid: int) -> set[int]:
     """The process and everything it started, as long as that is there."""
-    found = {pid}
+    values = {pid}
     waiting = [pid]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
@@ -109,9 +111,9 @@ def family_of(pid: int) -> set[int]:
                 children = {int(child) for child in task.read_text().split()}
             except OSError:
                 continue
-            waiting += children - found
-            found |= children
-    return found
+            waiting += children - values
+            values |= children
+    return values
 
 
 def listening(pid: int) -> set[str]:
@@ -119,9 +121,9 @@ def listening(pid: int) -> set[str]:
     inodes = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
-            told = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(entry.path))
-            if told:
-                inodes.add(told[1])
+            match = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(entry.path))
+            if match:
+                inodes.add(match[1])
         tables = [Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
     except OSError:
         return set()
@@ -148,19 +150,19 @@ def test_while_the_lab_runs_all_its_programs_listen_on_loopback(tmp_path: Path) 
         [*command, "--quiet", "--out", str(tmp_path / "run")],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    found: dict[str, set[int]] = {}
+    result: dict[str, set[int]] = {}
     deadline = time.monotonic() + 90
     try:
         while lab.poll() is None:
             assert time.monotonic() < deadline
             for pid in family_of(lab.pid):
                 for where in listening(pid):
-                    found.setdefault(where, set()).add(pid)
+                    result.setdefault(where, set()).add(pid)
             time.sleep(0.02)
     finally:
         lab.send_signal(signal.SIGINT)  # it takes down what it started; over already, it does not notice
-        said, _ = lab.communicate(timeout=60)
-    if not found:
-        pytest.skip(f"the lab did not run here: {said[-300:]}")
-    assert all(ip_address(where).is_loopback for where in found), found
-    assert len(set().union(*found.values())) >= 2, "nginx and its apps were seen"
+        output, _ = lab.communicate(timeout=60)
+    if not result:
+        pytest.skip(f"the lab did not run here: {output[-300:]}")
+    assert all(ip_address(where).is_loopback for where in result), result
+    assert len(set().union(*result.values())) >= 2, "nginx and its apps were seen"

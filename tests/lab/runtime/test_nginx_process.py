@@ -89,11 +89,11 @@ def test_nginxs_own_words_on_a_bad_configuration(tmp_path: Path) -> None:
 
 def test_a_taken_port_is_picked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
-        taken = stranger.getsockname()[1]
-        picks = iter([taken, free_port()])
+        used = stranger.getsockname()[1]
+        picks = iter([used, free_port()])
         monkeypatch.setattr(lab_nginx, "free_port", lambda _host: next(picks))
         with lab(tmp_path) as nginx:
-            assert nginx.port != taken
+            assert nginx.port != used
             assert body(nginx) == b"hello"
 
 
@@ -170,7 +170,7 @@ def test_the_version() -> None:
 def test_an_ordinary_user_can_run_it(tmp_path_factory: pytest.TempPathFactory) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user; as an ordinary user every other test here shows it")
-    nobody = pwd.getpwnam("nobody")
+    none_waiting = pwd.getpwnam("nobody")
     try:
         subprocess.run(
             [sys.executable, "-c", "import sojourn_lab"], user="nobody", cwd="/", capture_output=True, check=True
@@ -179,7 +179,7 @@ def test_an_ordinary_user_can_run_it(tmp_path_factory: pytest.TempPathFactory) -
         pytest.skip(f"an ordinary user may not run {sys.executable}, or not read this checkout")
     folder = Path("/tmp") / f"sojourn-lab-{os.getpid()}"
     folder.mkdir(mode=0o700)
-    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    os.chown(folder, none_waiting.pw_uid, none_waiting.pw_gid)
     code = f"""
 import pathlib, urllib.request
 from sojourn_lab.runtime.nginx import Nginx
@@ -192,7 +192,7 @@ print(nginx.alerts(), "[warn]" in nginx.error_log_text())
         done = subprocess.run(
             [sys.executable, "-c", code],
             user="nobody",
-            group=nobody.pw_gid,
+            group=none_waiting.pw_gid,
             extra_groups=[],
             cwd="/",
             capture_output=True,

@@ -264,8 +264,10 @@ def test_a_case_may_have_routes_and_a_topology_of_its_own() -> None:
 
 
 def test_the_rules_of_disciplines_are_scaled_where_they_are_told() -> None:
-    told = '[topology]\nserver = "queue"\ndiscipline = "codel"\n[topology.rules]\ncodel_target = 0.02\ncapacity = 7\n'
-    rules = scenario_with_time_scaled(loads(HEAD + CLOSED + told), 0.5).topology.rules
+    reported = (
+        '[topology]\nserver = "queue"\ndiscipline = "codel"\n[topology.rules]\ncodel_target = 0.02\ncapacity = 7\n'
+    )
+    rules = scenario_with_time_scaled(loads(HEAD + CLOSED + reported), 0.5).topology.rules
     assert (rules.codel_target, rules.codel_interval, rules.capacity) == (0.01, 0.05, 7)
 
 

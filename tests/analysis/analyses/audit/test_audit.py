@@ -18,29 +18,29 @@ def steady(count: int, rng: random.Random, response=lambda _: 0.5, gap: float = 
     now, rows = 0.0, []
     for _ in range(count):
         now = round(now + rng.expovariate(1 / gap), 3)
-        taken = round(response(now), 3)
+        used = round(response(now), 3)
         rows.append({
-            "start": now, "request_start": now, "request_time": taken, "header": taken, "response": taken,
-            "app_queueing_delay": 0.0, "app_service_time": taken, "worker": str(rng.randrange(20)),
+            "start": now, "request_start": now, "request_time": used, "header": used, "response": used,
+            "app_queueing_delay": 0.0, "app_service_time": used, "worker": str(rng.randrange(20)),
         })  # fmt: skip
     return rows
 
 
 def test_a_steady_log_passes() -> None:
     rng = random.Random(1)
-    found = audited(steady(3000, rng, lambda _: rng.uniform(0.2, 0.8)))
-    assert found.failures() == []
-    assert found.stationary is True
-    assert found.little_ratio == pytest.approx(1, abs=0.03)
-    assert found.mean_in_system == pytest.approx(20 * 0.5, rel=0.1)
-    assert found.identity_max_error < 1e-9
+    result = audited(steady(3000, rng, lambda _: rng.uniform(0.2, 0.8)))
+    assert result.failures() == []
+    assert result.stationary is True
+    assert result.little_ratio == pytest.approx(1, abs=0.03)
+    assert result.mean_in_system == pytest.approx(20 * 0.5, rel=0.1)
+    assert result.identity_max_error < 1e-9
 
 
 def test_a_growing_response_time_is_not_stationary_and_says_so_first() -> None:
     rng = random.Random(2)
-    found = audited(steady(3000, rng, lambda now: 0.2 + now / 50))
-    assert found.stationary is False
-    assert any("not stationary" in failure and "response time rose" in failure for failure in found.failures())
+    result = audited(steady(3000, rng, lambda now: 0.2 + now / 50))
+    assert result.stationary is False
+    assert any("not stationary" in failure and "response time rose" in failure for failure in result.failures())
 
 
 def test_arrivals_that_dwindle_are_not_stationary() -> None:
@@ -49,28 +49,28 @@ def test_arrivals_that_dwindle_are_not_stationary() -> None:
     for i in range(3000):
         now = round(now + rng.expovariate(1 / (0.01 + i / 30_000)), 3)
         rows.append({"start": now, "request_start": now})
-    found = audited(rows)
-    assert found.stationary is False
-    assert "arrivals fell" in found.trend
+    result = audited(rows)
+    assert result.stationary is False
+    assert "arrivals fell" in result.trend
 
 
 def test_requests_that_never_finish_in_the_window_break_littles_law() -> None:
     """A burst that takes as long as the rest of the log: what arrives and what is present do not belong together."""
     rng = random.Random(4)
     rows = steady(200, rng, lambda now: 0.01 if now < 9 else 60.0)
-    found = audited(rows)
-    assert found.little_ratio is not None
-    assert abs(found.little_ratio - 1) > 0.05
-    assert any("Little" in failure for failure in found.failures())
+    result = audited(rows)
+    assert result.little_ratio is not None
+    assert abs(result.little_ratio - 1) > 0.05
+    assert any("Little" in failure for failure in result.failures())
 
 
 def test_more_work_than_workers_have_time_for_is_a_failure() -> None:
     """Without stamps nothing tells that one worker served several requests at a time."""
     rng = random.Random(5)
     rows = [{**row, "worker": "1", "app_queueing_delay": None} for row in steady(500, rng)]
-    found = audited(rows)
-    assert found.utilisation[0]["utilisation"] > 5
-    assert any("worked longer than their workers" in failure for failure in found.failures())
+    result = audited(rows)
+    assert result.utilisation[0]["utilisation"] > 5
+    assert any("worked longer than their workers" in failure for failure in result.failures())
 
 
 def test_a_worker_that_goes_on_for_a_client_already_gone_has_had_that_time() -> None:
@@ -83,9 +83,9 @@ def test_a_worker_that_goes_on_for_a_client_already_gone_has_had_that_time() -> 
         "start": 5.0, "request_start": 5.0, "status": 504, "request_time": 60.0, "header": None, "response": 60.0,
         "request_id": "b", "worker": None,
     }  # fmt: skip
-    told = spans(span("a", 0.0, 45.0), span("b", 45.0, 45.0))
-    found = audit(split_rows(frame(first, second), told)[0], upgraded=0)
-    assert found.utilisation == [
+    reported = spans(span("a", 0.0, 45.0), span("b", 45.0, 45.0))
+    result = audit(split_rows(frame(first, second), reported)[0], upgraded=0)
+    assert result.utilisation == [
         {"upstream": "10.0.0.1:80", "workers": 1, "busy": 90.0, "utilisation": 1.0, "in_one_worker": 1}
     ]
 
@@ -95,13 +95,13 @@ def test_negative_components_are_counted_not_clamped() -> None:
         {"request_start": 0.0, "attempts": 2, "app_queueing_delay": -0.3, "app_service_time": 0.1},
         {"request_start": 0.0, "attempts": 2, "app_queueing_delay": 0.3, "app_service_time": 0.1, "request_time": 0.2},
     ]
-    found = audited(rows)
-    assert found.negative["queue"] == 1
-    assert found.to_dict()["negative_queue"] == 1
-    assert found.negative["send"] == 1
+    result = audited(rows)
+    assert result.negative["queue"] == 1
+    assert result.to_dict()["negative_queue"] == 1
+    assert result.negative["send"] == 1
 
 
 def test_too_little_to_tell() -> None:
-    found = audited(steady(5, random.Random(6)))
-    assert found.stationary is None
-    assert found.failures() == []
+    result = audited(steady(5, random.Random(6)))
+    assert result.stationary is None
+    assert result.failures() == []

@@ -47,39 +47,40 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PoolTruth, Bla
 
 
 def test_every_figure_is_within_two_percent_of_the_truth(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
-    _, truth, found = pool
-    assert found.waited == pytest.approx(truth.waited, rel=0.02)
-    assert found.imbalance == pytest.approx(truth.imbalance, rel=0.02)
-    assert found.blamed == pytest.approx(truth.blamed, rel=0.02)
+    _, truth, result = pool
+    assert result.waited == pytest.approx(truth.waited, rel=0.02)
+    assert result.imbalance == pytest.approx(truth.imbalance, rel=0.02)
+    assert result.blamed == pytest.approx(truth.blamed, rel=0.02)
     assert truth.imbalance > 0.2 * truth.waited  # round robin: there is something to find
-    cells = {(row["victim"], row["culprit"]): row["seconds"] for row in found.matrix.iter_rows(named=True)}
+    cells = {(row["victim"], row["culprit"]): row["seconds"] for row in result.matrix.iter_rows(named=True)}
     assert set(cells) == set(truth.matrix)
     for cell, seconds in truth.matrix.items():
         assert cells[cell] == pytest.approx(seconds, rel=0.02, abs=0.001 * truth.blamed), cell
 
 
 def test_export_is_named_first_with_over_half_of_the_blamed_seconds(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
-    _, truth, found = pool
-    first = found.culprits.row(0, named=True)
+    _, truth, result = pool
+    first = result.culprits.row(0, named=True)
     assert first["culprit"] == "/export"
     assert first["share"] > 0.5
-    assert first["requests"] / found.requests == pytest.approx(0.05, abs=0.01)
+    assert first["requests"] / result.requests == pytest.approx(0.05, abs=0.01)
     caused = Counter()
     for number, seconds in truth.caused.items():
         caused[truth.requests[number].route] += seconds
-    for row in found.culprits.iter_rows(named=True):
+    for row in result.culprits.iter_rows(named=True):
         assert row["seconds"] == pytest.approx(caused[row["culprit"]], rel=0.02)
-    assert blame_section(found).sentence.startswith("/export caused")
+    assert blame_section(result).sentence.startswith("/export caused")
 
 
 def test_accounts_sum_to_the_measured_wait(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
-    log, _, found = pool
-    assert found.blamed + found.imbalance + found.dispatch == pytest.approx(found.waited, abs=1e-6)
-    assert found.matrix["seconds"].sum() == pytest.approx(found.blamed, abs=1e-6)
-    assert found.culprits["seconds"].sum() == pytest.approx(found.blamed, abs=1e-6)
-    assert found.over_time["seconds"].sum() == pytest.approx(found.waited, abs=1e-6)
-    assert found.chain.classes.select(pl.col("filled", "held").sum()).row(0) == pytest.approx(
-        (found.chain.to_dict()["filled"], found.blamed - found.chain.to_dict()["filled"] - found.chain.usual), abs=1e-6
+    log, _, result = pool
+    assert result.blamed + result.imbalance + result.dispatch == pytest.approx(result.waited, abs=1e-6)
+    assert result.matrix["seconds"].sum() == pytest.approx(result.blamed, abs=1e-6)
+    assert result.culprits["seconds"].sum() == pytest.approx(result.blamed, abs=1e-6)
+    assert result.over_time["seconds"].sum() == pytest.approx(result.waited, abs=1e-6)
+    assert result.chain.classes.select(pl.col("filled", "held").sum()).row(0) == pytest.approx(
+        (result.chain.to_dict()["filled"], result.blamed - result.chain.to_dict()["filled"] - result.chain.usual),
+        abs=1e-6,
     )
     every = visits(sojourn.split(log, columns=("request_id",)).rows)
     charged = accounts(every, services_of(every))
@@ -87,11 +88,11 @@ def test_accounts_sum_to_the_measured_wait(pool: tuple[Path, PoolTruth, BlameRes
 
 
 def test_the_costliest_requests_are_those_of_the_truth(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
-    _, truth, found = pool
+    _, truth, result = pool
     ranked = sorted(truth.caused, key=lambda number: -truth.caused[number])
-    assert found.costliest[0]["request_id"] == truth.requests[ranked[0]].request_id
-    assert found.costliest[0]["uri"] == truth.requests[ranked[0]].uri
-    assert {row["request_id"] for row in found.costliest} <= {truth.requests[n].request_id for n in ranked[:15]}
+    assert result.costliest[0]["request_id"] == truth.requests[ranked[0]].request_id
+    assert result.costliest[0]["uri"] == truth.requests[ranked[0]].uri
+    assert {row["request_id"] for row in result.costliest} <= {truth.requests[n].request_id for n in ranked[:15]}
 
 
 def test_workers_are_read_off_the_log(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
@@ -103,10 +104,10 @@ def test_with_timeouts_and_spans_the_work_for_nobody_is_blamed_too(tmp_path: Pat
     setting = PoolSettings(requests=6_000, rate=24, timeout=3.0, seed=3)
     log, spans, truth = written(tmp_path, setting)
     assert sum(r.status == 504 for r in truth.requests) > 100
-    found = blame(sojourn.split(log, spans=[spans], columns=("request_id",)).rows)
-    assert found.waited == pytest.approx(truth.waited, rel=0.02)
-    assert found.imbalance == pytest.approx(truth.imbalance, rel=0.02)
-    for row in found.matrix.iter_rows(named=True):
+    result = blame(sojourn.split(log, spans=[spans], columns=("request_id",)).rows)
+    assert result.waited == pytest.approx(truth.waited, rel=0.02)
+    assert result.imbalance == pytest.approx(truth.imbalance, rel=0.02)
+    for row in result.matrix.iter_rows(named=True):
         seconds = truth.matrix[row["victim"], row["culprit"]]
         assert row["seconds"] == pytest.approx(seconds, rel=0.02, abs=0.001 * truth.blamed)
     without = blame(sojourn.split(log, columns=("request_id",)).rows)
@@ -127,24 +128,26 @@ def test_with_timeouts_and_spans_the_work_for_nobody_is_blamed_too(tmp_path: Pat
 )
 def test_other_pools(setting: PoolSettings, tmp_path: Path) -> None:
     log, spans, truth = written(tmp_path, setting)
-    found = blame(sojourn.split(log, spans=[spans], columns=("request_id",)).rows)
-    assert found.waited == pytest.approx(truth.waited, rel=0.02)
-    assert found.imbalance == pytest.approx(truth.imbalance, rel=0.02, abs=0.001 * truth.waited)
-    for row in found.matrix.iter_rows(named=True):
+    result = blame(sojourn.split(log, spans=[spans], columns=("request_id",)).rows)
+    assert result.waited == pytest.approx(truth.waited, rel=0.02)
+    assert result.imbalance == pytest.approx(truth.imbalance, rel=0.02, abs=0.001 * truth.waited)
+    for row in result.matrix.iter_rows(named=True):
         seconds = truth.matrix[row["victim"], row["culprit"]]
         assert row["seconds"] == pytest.approx(seconds, rel=0.02, abs=0.001 * truth.blamed)
 
 
 def test_only_some_victims_whoever_they_waited_for(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
     log, truth, whole = pool
-    told = json.loads(run(str(log), "--json", "--where", "route=/search", "--where", "tenant=acme"))
+    document = json.loads(run(str(log), "--json", "--where", "route=/search", "--where", "tenant=acme"))
     waits = [r.wait_end - r.stamp for r in truth.requests if (r.route, r.tenant) == ("/search", "acme")]
-    assert (told["visits"], told["present"]) == (len(waits), 20_000)
-    assert told["waited"] == pytest.approx(sum(waits), rel=0.02)
-    assert told["blamed"] + told["imbalance"] + told["dispatch"] == pytest.approx(told["waited"], abs=1e-6)
-    assert [row["victim"] for row in told["victims"]] == ["/search"]
-    assert {row["culprit"] for row in told["culprits"]} == set(SHOP)
-    assert sum(row["seconds"] for row in told["culprits"]) == pytest.approx(told["blamed"], abs=1e-6)
+    assert (document["visits"], document["present"]) == (len(waits), 20_000)
+    assert document["waited"] == pytest.approx(sum(waits), rel=0.02)
+    assert document["blamed"] + document["imbalance"] + document["dispatch"] == pytest.approx(
+        document["waited"], abs=1e-6
+    )
+    assert [row["victim"] for row in document["victims"]] == ["/search"]
+    assert {row["culprit"] for row in document["culprits"]} == set(SHOP)
+    assert sum(row["seconds"] for row in document["culprits"]) == pytest.approx(document["blamed"], abs=1e-6)
     searches = blame(sojourn.split(log, columns=("request_id",)).rows, where={"route": "/search"})
     row = whole.victims.filter(victim="/search").row(0, named=True)
     assert searches.imbalance == pytest.approx(row["imbalance"], abs=1e-6)
@@ -163,14 +166,14 @@ def test_a_key_that_the_log_does_not_have(pool: tuple[Path, PoolTruth, BlameResu
 
 def test_by_a_key_of_ones_own_and_culprits_by_another(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
     log, truth, by_route = pool
-    found = blame(sojourn.split(log, columns=("request_id", "tenant")).rows, by="tenant", culprit="upstream")
-    assert set(found.victims["victim"]) == {"acme", "globex", "initech"}
-    assert set(found.culprits["culprit"]) == set(truth.skews)
-    assert found.blamed == pytest.approx(by_route.blamed, abs=1e-6)
+    result = blame(sojourn.split(log, columns=("request_id", "tenant")).rows, by="tenant", culprit="upstream")
+    assert set(result.victims["victim"]) == {"acme", "globex", "initech"}
+    assert set(result.culprits["culprit"]) == set(truth.skews)
+    assert result.blamed == pytest.approx(by_route.blamed, abs=1e-6)
     waits = Counter()
     for request in truth.requests:
         waits[request.tenant] += request.wait_end - request.stamp
-    for row in found.victims.iter_rows(named=True):
+    for row in result.victims.iter_rows(named=True):
         assert row["waited"] == pytest.approx(waits[row["victim"]], rel=0.02)
 
 
@@ -191,36 +194,36 @@ def test_shuffled_and_duplicated_lines_change_nothing(tmp_path: Path) -> None:
 # --- laws
 
 
-def counted(found: Visits) -> tuple[list[tuple[float, float, float]], Counter]:
+def counted(visits: Visits) -> tuple[list[tuple[float, float, float]], Counter]:
     """Accounts and matrix of visits at whole seconds, second by second."""
-    routes = found.frame["route"].to_list()
-    parts = [[0.0, 0.0, 0.0] for _ in range(len(found))]
+    routes = visits.frame["route"].to_list()
+    parts = [[0.0, 0.0, 0.0] for _ in range(len(visits))]
     cells: Counter = Counter()
-    known = ~np.isnan(found.busy_end)
+    known = ~np.isnan(visits.busy_end)
     for second in range(-2, 45):
         held = [
             [
                 i
-                for i in np.flatnonzero(known & (found.backend == b))
-                if found.busy_start[i] <= second < found.busy_end[i]
+                for i in np.flatnonzero(known & (visits.backend == b))
+                if visits.busy_start[i] <= second < visits.busy_end[i]
             ]
-            for b in range(len(found.backends))
+            for b in range(len(visits.backends))
         ]
-        free = [len(held[b]) < found.workers.count[b] for b in range(len(found.backends))]
-        for i in range(len(found)):
-            b = found.backend[i]
-            if not found.arrival[i] <= second < found.wait_end[i]:
+        free = [len(held[b]) < visits.workers.count[b] for b in range(len(visits.backends))]
+        for i in range(len(visits)):
+            b = visits.backend[i]
+            if not visits.arrival[i] <= second < visits.wait_end[i]:
                 continue
             if free[b]:
                 parts[i][0] += 1
-            elif any(free[other] for other in range(len(free)) if found.pool[other] == found.pool[b]):
+            elif any(free[other] for other in range(len(free)) if visits.pool[other] == visits.pool[b]):
                 parts[i][1] += 1
             else:
                 parts[i][2] += 1
                 for j in held[b]:
                     cells[routes[i], routes[j]] += 1 / len(held[b])
-    for i in np.flatnonzero(found.wait < 0):
-        parts[i][0] += found.wait[i]
+    for i in np.flatnonzero(visits.wait < 0):
+        parts[i][0] += visits.wait[i]
     return [tuple(part) for part in parts], cells
 
 
@@ -261,22 +264,22 @@ def test_nobody_is_blamed_in_an_empty_system(services: list[float]) -> None:
     for service in services:
         rows.append((0, clock, clock + 0.0005, clock + 0.0005, clock + service, "/a"))
         clock += service + 0.01
-    found = blame_of(made_visits(*rows, workers=(1, 1)))
-    assert (found.blamed, found.imbalance) == (0.0, 0.0)
-    assert found.dispatch == pytest.approx(0.0005 * len(services), abs=1e-9)
-    assert found.culprits["seconds"].sum() == 0
+    result = blame_of(made_visits(*rows, workers=(1, 1)))
+    assert (result.blamed, result.imbalance) == (0.0, 0.0)
+    assert result.dispatch == pytest.approx(0.0005 * len(services), abs=1e-9)
+    assert result.culprits["seconds"].sum() == 0
 
 
 def test_matrices_in_pieces_are_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     _, truth = simulated_pool(PoolSettings(requests=600))
     rows = [(r.backend, r.stamp, r.begun, r.begun, r.free, r.route) for r in truth.requests]
-    found = made_visits(*rows, workers=(2, 2))
-    whole, by_minute = blame_of(found), blame_by_minute(found, seconds=2.0)
+    visits = made_visits(*rows, workers=(2, 2))
+    whole, by_minute = blame_of(visits), blame_by_minute(visits, seconds=2.0)
     monkeypatch.setattr("sojourn.timeline.charge.CELLS", 30)
-    pieces = blame_of(found)
+    pieces = blame_of(visits)
     assert pieces.matrix["seconds"].to_list() == pytest.approx(whole.matrix["seconds"].to_list(), abs=1e-9)
     assert pieces.over_time["seconds"].to_list() == pytest.approx(whole.over_time["seconds"].to_list(), abs=1e-9)
-    again = blame_by_minute(found, seconds=2.0)
+    again = blame_by_minute(visits, seconds=2.0)
     assert again.drop("seconds").equals(by_minute.drop("seconds"))
     assert again["seconds"].to_list() == pytest.approx(by_minute["seconds"].to_list(), abs=1e-9)
 
@@ -285,19 +288,19 @@ def test_a_queue_that_never_empties_for_a_day_keeps_its_digits() -> None:
     # One worker, 1 s each, arrivals a little faster: the wait grows to hours.
     count = 90_000
     rows = [(0, i * 0.96, float(i), float(i), i + 1.0, "/a" if i % 3 else "/b") for i in range(count)]
-    found = blame_of(made_visits(*rows))
-    assert found.blamed + found.imbalance + found.dispatch == pytest.approx(found.waited, abs=1e-6)
-    assert found.matrix["seconds"].sum() == pytest.approx(found.waited, rel=1e-12)
+    result = blame_of(made_visits(*rows))
+    assert result.blamed + result.imbalance + result.dispatch == pytest.approx(result.waited, abs=1e-6)
+    assert result.matrix["seconds"].sum() == pytest.approx(result.waited, rel=1e-12)
 
 
 def test_many_classes_are_put_together_and_their_totals_stay_exact() -> None:
     rows = [(0, float(i), 2.0 * i, 2.0 * i, 2.0 * i + 2, f"/{i % 70}") for i in range(700)]
-    found = blame_of(made_visits(*rows))
-    assert found.matrix["victim"].n_unique() == found.matrix["culprit"].n_unique() == 51
-    assert OTHER in found.matrix["culprit"]
-    assert len(found.culprits) == len(found.victims) == 70
-    assert found.culprits["seconds"].sum() == pytest.approx(found.blamed, abs=1e-6)
-    assert found.matrix["seconds"].sum() == pytest.approx(found.blamed, abs=1e-6)
+    result = blame_of(made_visits(*rows))
+    assert result.matrix["victim"].n_unique() == result.matrix["culprit"].n_unique() == 51
+    assert OTHER in result.matrix["culprit"]
+    assert len(result.culprits) == len(result.victims) == 70
+    assert result.culprits["seconds"].sum() == pytest.approx(result.blamed, abs=1e-6)
+    assert result.matrix["seconds"].sum() == pytest.approx(result.blamed, abs=1e-6)
 
 
 # --- what nobody said
@@ -310,22 +313,22 @@ def test_requests_whose_app_was_silent_are_unknown_culprits() -> None:
         "request_id": "2",
     }  # fmt: skip
     rows = checked_split(frame({**silent, "worker": None}, {**waiting, "worker": None})).lazy()
-    found = blame(rows, workers=1)
-    assert found.waited == pytest.approx(0.3, abs=2e-3)
-    assert found.unknown == pytest.approx(0.3, abs=2e-3)
-    assert found.culprits.row(0, named=True)["culprit"] is None
-    assert found.matrix.row(0, named=True)["culprit"] is None
-    assert found.silent == 1
-    section = blame_section(found)
+    result = blame(rows, workers=1)
+    assert result.waited == pytest.approx(0.3, abs=2e-3)
+    assert result.unknown == pytest.approx(0.3, abs=2e-3)
+    assert result.culprits.row(0, named=True)["culprit"] is None
+    assert result.matrix.row(0, named=True)["culprit"] is None
+    assert result.silent == 1
+    section = blame_section(result)
     assert "not known" in section.failures[0]
     assert section.tables[1].rows[0][0] == "–"
 
 
 def test_no_requests_at_all() -> None:
-    found = blame_of(made_visits())
-    assert (found.waited, found.requests, found.window) == (0.0, 0, None)
-    assert found.to_dict()["matrix"] == []
-    assert "Nobody" in blame_section(found).sentence
+    result = blame_of(made_visits())
+    assert (result.waited, result.requests, result.window) == (0.0, 0, None)
+    assert result.to_dict()["matrix"] == []
+    assert "Nobody" in blame_section(result).sentence
     assert blame_by_minute(made_visits()).is_empty()
 
 
@@ -339,29 +342,29 @@ def test_a_column_that_was_not_read_is_an_error_in_words() -> None:
 
 def queue_of(rows: list[tuple[float, float, str]]) -> Visits:
     """One worker, first come, first served, of (arrival, service, route)."""
-    free, made = 0.0, []
+    free, produced = 0.0, []
     for arrival, service, route in sorted(rows):
         begun = max(arrival, free)
         free = begun + service
-        made.append((0, arrival, begun, begun, free, route))
-    return made_visits(*made)
+        produced.append((0, arrival, begun, begun, free, route))
+    return made_visits(*produced)
 
 
-def chain_by_class(found: Visits) -> dict[str, dict[str, float]]:
-    return {row["culprit"]: row for row in blame_of(found).chain.classes.iter_rows(named=True)}
+def chain_by_class(visits: Visits) -> dict[str, dict[str, float]]:
+    return {row["culprit"]: row for row in blame_of(visits).chain.classes.iter_rows(named=True)}
 
 
 def test_a_burst_of_arrivals_filled_the_queue() -> None:
     steady = [(float(i), 0.5, "/a") for i in range(100)]
-    found = chain_by_class(queue_of([*steady, *((50.0 + i * 0.01, 0.5, "/b") for i in range(20))]))
-    assert max(found, key=lambda name: found[name]["filled"]) == "/b"
-    assert found["/b"]["filled"] > 10 * found["/b"]["held"]
+    result = chain_by_class(queue_of([*steady, *((50.0 + i * 0.01, 0.5, "/b") for i in range(20))]))
+    assert max(result, key=lambda name: result[name]["filled"]) == "/b"
+    assert result["/b"]["filled"] > 10 * result["/b"]["held"]
 
 
 def test_a_long_service_held_the_worker() -> None:
     steady = [(float(i), 10.0 if i == 50 else 0.5, "/a") for i in range(200)]
-    found = chain_by_class(queue_of(steady))
-    assert found["/a"]["held"] > 5 * found["/a"]["filled"]
+    result = chain_by_class(queue_of(steady))
+    assert result["/a"]["held"] > 5 * result["/a"]["filled"]
 
 
 def test_the_costliest_period_is_told_with_its_culprit(tmp_path: Path) -> None:
@@ -385,8 +388,8 @@ def test_the_chain_divides_the_blamed_seconds(found: Visits) -> None:
     routes = found.frame["route"].unique().sort().to_list()
     codes = np.array([routes.index(route) for route in found.frame["route"]], np.int64)
     chain = chain_of(found, services, blamed, codes, routes)
-    told = chain.to_dict()
-    assert told["filled"] + told["held"] + told["usual"] == pytest.approx(blamed.sum(), abs=1e-9)
+    document = chain.to_dict()
+    assert document["filled"] + document["held"] + document["usual"] == pytest.approx(blamed.sum(), abs=1e-9)
 
 
 # --- the command
@@ -402,20 +405,20 @@ def run(*arguments: str) -> str:
 
 def test_the_command_prints_the_contracts_json(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
     log, truth, _ = pool
-    told = json.loads(run(str(log), "--json"))
-    assert set(told) >= {"waited", "blamed", "imbalance", "dispatch", "matrix", "culprits", "workers", "chain"}
-    assert set(told["matrix"][0]) >= {"victim", "culprit", "seconds", "share"}
-    assert set(told["culprits"][0]) >= {"culprit", "seconds", "share"}
-    assert told["culprits"][0]["culprit"] == "/export"
-    assert told["waited"] == pytest.approx(truth.waited, rel=0.02)
-    assert sum(row["share"] for row in told["culprits"]) == pytest.approx(1, abs=1e-6)
+    document = json.loads(run(str(log), "--json"))
+    assert set(document) >= {"waited", "blamed", "imbalance", "dispatch", "matrix", "culprits", "workers", "chain"}
+    assert set(document["matrix"][0]) >= {"victim", "culprit", "seconds", "share"}
+    assert set(document["culprits"][0]) >= {"culprit", "seconds", "share"}
+    assert document["culprits"][0]["culprit"] == "/export"
+    assert document["waited"] == pytest.approx(truth.waited, rel=0.02)
+    assert sum(row["share"] for row in document["culprits"]) == pytest.approx(1, abs=1e-6)
 
 
 def test_the_command_takes_workers_and_a_culprit_column(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
-    told = json.loads(run(str(pool[0]), "--json", "--workers", "3", "--by", "tenant", "--culprit", "route"))
-    assert {row["source"] for row in told["workers"]} == {"told"}
-    assert told["blamed"] == 0  # three workers each would never all have been busy: the log says two were
-    assert "acme" in {row["victim"] for row in told["victims"]}
+    document = json.loads(run(str(pool[0]), "--json", "--workers", "3", "--by", "tenant", "--culprit", "route"))
+    assert {row["source"] for row in document["workers"]} == {"told"}
+    assert document["blamed"] == 0  # three workers each would never all have been busy: the log says two were
+    assert "acme" in {row["victim"] for row in document["victims"]}
 
 
 def test_hostile_names_are_shown_not_obeyed(tmp_path: Path) -> None:
@@ -443,10 +446,21 @@ def test_every_picture_can_be_drawn(pool: tuple[Path, PoolTruth, BlameResult]) -
 
 def test_the_reference_names_every_key(pool: tuple[Path, PoolTruth, BlameResult]) -> None:
     page = (Path(__file__).parents[4] / "docs/reference/blame.md").read_text()
-    told = pool[2].to_dict()
-    nested = [told["matrix"][0], told["culprits"][0], told["victims"][0], told["workers"][0], told["requests"][0]]
-    nested += [told["chain"], told["chain"]["periods"][0], told["over_time"]["windows"][0], told["negative"]]
-    for key in {*told, *(key for row in nested for key in row), *told["left_out"]}:
+    reported = pool[2].to_dict()
+    nested = [
+        reported["matrix"][0],
+        reported["culprits"][0],
+        reported["victims"][0],
+        reported["workers"][0],
+        reported["requests"][0],
+    ]
+    nested += [
+        reported["chain"],
+        reported["chain"]["periods"][0],
+        reported["over_time"]["windows"][0],
+        reported["negative"],
+    ]
+    for key in {*reported, *(key for row in nested for key in row), *reported["left_out"]}:
         assert f"`{key}`" in page, key
 
 

@@ -66,16 +66,16 @@ def test_what_is_no_size(wrong: tuple[float, float, float]) -> None:
     ("slo", "p", "limit"), [("p99=0.1", 0.99, 0.1), ("p50=0.05", 0.5, 0.05), ("p90=0.2", 0.9, 0.2)]
 )
 def test_the_knee_of_a_ramp_is_found(slo: str, p: float, limit: float) -> None:
-    found = open_ramp(slos=[Slo.of(slo)], target_rate=24_000.0, headroom=0.3)
-    (knee,) = found.knees
+    result = open_ramp(slos=[Slo.of(slo)], target_rate=24_000.0, headroom=0.3)
+    (knee,) = result.knees
     truth = breaks_at(p, limit)
     assert knee.rate == pytest.approx(truth, rel=0.03)
     assert knee.low is not None
     assert knee.high is not None
     assert knee.low * 0.98 <= truth <= knee.high * 1.02
-    assert found.sizing is not None
-    assert found.sizing.instances == instances_needed(24_000, knee.rate, 0.3)  # type: ignore[arg-type]
-    assert found.sizing.low <= found.sizing.instances <= found.sizing.high  # type: ignore[operator]
+    assert result.sizing is not None
+    assert result.sizing.instances == instances_needed(24_000, knee.rate, 0.3)  # type: ignore[arg-type]
+    assert result.sizing.low <= result.sizing.instances <= result.sizing.high  # type: ignore[operator]
 
 
 def test_the_interval_of_the_knee_holds_the_truth_as_often_as_it_says() -> None:
@@ -100,30 +100,30 @@ def test_a_queue_that_was_simulated_breaks_where_theory_says() -> None:
 
 
 def test_what_never_broke_is_at_least() -> None:
-    found = open_ramp(slos=[Slo("p99", 30.0)], target_rate=1000.0)
-    (knee,) = found.knees
+    result = open_ramp(slos=[Slo("p99", 30.0)], target_rate=1000.0)
+    (knee,) = result.knees
     assert (knee.rate, knee.at_least) == (None, pytest.approx(95, rel=0.05))
     assert "not seen" in str(knee.reason)
-    assert found.sizing is not None
-    assert (found.sizing.bound, found.sizing.instances) == ("at most", math.ceil(1000 / knee.at_least))  # type: ignore[operator]
-    assert "at least" in capacity_section(found).sentence
+    assert result.sizing is not None
+    assert (result.sizing.bound, result.sizing.instances) == ("at most", math.ceil(1000 / knee.at_least))  # type: ignore[operator]
+    assert "at least" in capacity_section(result).sentence
 
 
 def test_what_was_always_broken_is_below() -> None:
-    found = open_ramp(slos=[Slo("p99", 0.001)], target_rate=1000.0)
-    (knee,) = found.knees
+    result = open_ramp(slos=[Slo("p99", 0.001)], target_rate=1000.0)
+    (knee,) = result.knees
     assert (knee.rate, knee.at_most) == (None, pytest.approx(5, rel=0.3))
-    assert found.sizing is not None
-    assert found.sizing.instances is None
-    assert "broken at every load" in str(found.sizing.reason)
+    assert result.sizing is not None
+    assert result.sizing.instances is None
+    assert "broken at every load" in str(result.sizing.reason)
 
 
 def test_the_objective_that_breaks_first_sizes() -> None:
-    found = open_ramp(slos=[Slo("p99", 0.5), Slo("p50", 0.015)], target_rate=500.0)
-    rates = [knee.rate for knee in found.knees]
-    assert found.sizing is not None
-    assert found.sizing.per_instance == min(rates)  # type: ignore[type-var]
-    assert "p50" in found.sizing.source
+    result = open_ramp(slos=[Slo("p99", 0.5), Slo("p50", 0.015)], target_rate=500.0)
+    rates = [knee.rate for knee in result.knees]
+    assert result.sizing is not None
+    assert result.sizing.per_instance == min(rates)  # type: ignore[type-var]
+    assert "p50" in result.sizing.source
 
 
 def test_errors_are_an_objective_too() -> None:
@@ -139,9 +139,9 @@ def test_errors_are_an_objective_too() -> None:
 def test_the_knee_is_a_rate_that_was_seen_or_between(pairs: list[tuple[int, float]], limit: float) -> None:
     rate, figure = (np.array(column, float) for column in zip(*pairs, strict=True))
     knee = knee_of(rate, figure, Slo("p99", limit), resamples=5)
-    told = [value for value in (knee.rate, knee.at_least, knee.at_most) if value is not None]
-    assert len(told) == 1
-    assert rate.min() <= told[0] <= rate.max()
+    reported = [value for value in (knee.rate, knee.at_least, knee.at_most) if value is not None]
+    assert len(reported) == 1
+    assert rate.min() <= reported[0] <= rate.max()
     if figure.max() <= limit:
         assert knee.at_least == rate.max()
     shuffled = knee_of(rate[::-1], figure[::-1], Slo("p99", limit), resamples=5)
@@ -178,13 +178,13 @@ def test_the_command(log: str) -> None:
     assert printed.exit_code == 0, printed.output
     assert "p99 ≤ 0.1 s breaks at 5" in printed.stdout
     assert max(map(len, printed.stdout.splitlines())) <= 80
-    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
-    knee = found["knees"][0]
+    document = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    knee = document["knees"][0]
     assert knee["low"] <= breaks_at(0.99, 0.1) <= knee["high"]
     assert knee["rate"] == pytest.approx(breaks_at(0.99, 0.1), rel=0.1)
-    assert found["sizing"]["instances"] == instances_needed(24_000, found["sizing"]["per_instance"], 0.3)
-    assert len(found["windows"]) == 59
-    assert found["windows"][0]["begin"].endswith("Z")
+    assert document["sizing"]["instances"] == instances_needed(24_000, document["sizing"]["per_instance"], 0.3)
+    assert len(document["windows"]) == 59
+    assert document["windows"][0]["begin"].endswith("Z")
 
 
 def test_without_a_source() -> None:
@@ -211,23 +211,23 @@ def test_wrong_usage(arguments: list[str]) -> None:
     ],
 )
 def test_section_and_charts(make: Callable[[], Capacity], capsys: pytest.CaptureFixture[str]) -> None:
-    found = make()
-    section = capacity_section(found)
+    result = make()
+    section = capacity_section(result)
     show(section)
     assert section.sentence.split()[0] in capsys.readouterr().out
-    for chart in (throughput_against_concurrency(found), objective_against_rate(found, found.knees[0])):
+    for chart in (throughput_against_concurrency(result), objective_against_rate(result, result.knees[0])):
         drawn = chart.to_dict()
         sizes = [len(values) for values in drawn["datasets"].values()]
         assert 1 < max(sizes) <= POINTS
-    assert json.dumps(found.to_dict())
+    assert json.dumps(result.to_dict())
 
 
 def test_the_example_is_what_its_generator_makes_and_its_truth_is_found() -> None:
     """Four workers of 20 requests/s each: throughput cannot pass 80."""
     assert LOG.read_bytes() == ramp_log()
-    found = json.loads(CliRunner().invoke(app, ["capacity", str(LOG), "--slo", "p99=0.5", "--json"]).stdout)
-    assert found["usl"]["peak"]["throughput"] == pytest.approx(80, rel=0.05)
-    assert 65 < found["knees"][0]["rate"] < 80
+    document = json.loads(CliRunner().invoke(app, ["capacity", str(LOG), "--slo", "p99=0.5", "--json"]).stdout)
+    assert document["usl"]["peak"]["throughput"] == pytest.approx(80, rel=0.05)
+    assert 65 < document["knees"][0]["rate"] < 80
 
 
 def test_a_missing_file_is_said_in_words(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ def split_of(folder: Path, *seen: Seen) -> sojourn.SplitResult:
 
 def misses(result: sojourn.SplitResult, seen: list[Seen]) -> list[float]:
     """Queueing delays as split less the truth, s; largest first."""
-    found = dict(result.rows.select("request_id", "queueing_delay").collect().iter_rows())
-    return sorted((abs(found[one.record["request_id"]] - one.queue) for one in seen), reverse=True)
+    outcome = dict(result.rows.select("request_id", "queueing_delay").collect().iter_rows())
+    return sorted((abs(outcome[one.record["request_id"]] - one.queue) for one in seen), reverse=True)
 
 
 def skewed(skew: Skew, **more: object) -> list[Seen]:
@@ -134,11 +134,11 @@ def test_a_constant_skew_is_one_segment(skew: float, rate: float, requests: int,
 def test_a_queue_never_empty_says_so_and_how_wide_the_interval_is(tmp_path: Path) -> None:
     seen = skewed(lambda _: 0.02, busy=0.4)
     result = split_of(tmp_path, *seen)
-    found = clock(result.rows)
-    (row,) = found.pairs
+    outcome = clock(result.rows)
+    (row,) = outcome.pairs
     assert row["idle"] is False
     assert row["uncertainty"] > 0.3
-    section = clock_section(found)
+    section = clock_section(outcome)
     assert "1 had too little idle time to tell" in section.sentence
     assert any("Too little idle time" in note and "an interval of 36" in note for note in section.notes)
     assert any("never seen empty" in note for note in result.notes)
@@ -203,21 +203,21 @@ def test_nothing_to_tell(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(
         b'{"time":"1767225600.1","request_time":"0.1","status":"200","upstream_addr":"a:1"}\n'
     )
-    found = clock(sojourn.split(tmp_path / "a.jsonl").rows)
-    assert (found.pairs, found.silent) == ([], [{"proxy": None, "upstream": "a:1", "requests": 1}])
-    section = clock_section(found)
+    result = clock(sojourn.split(tmp_path / "a.jsonl").rows)
+    assert (result.pairs, result.silent) == ([], [{"proxy": None, "upstream": "a:1", "requests": 1}])
+    section = clock_section(result)
     assert "Nothing tells" in section.sentence
     assert "a:1" in section.notes[0]
 
 
 def test_the_chart_shows_both_sides_of_a_step(tmp_path: Path) -> None:
-    found = clock(split_of(tmp_path, *skewed(lambda t: 0.02 - (0.08 if t > 100 else 0.0))).rows)
-    line = line_table(found, 0)
+    result = clock(split_of(tmp_path, *skewed(lambda t: 0.02 - (0.08 if t > 100 else 0.0))).rows)
+    line = line_table(result, 0)
     assert line["offset"].to_list() == pytest.approx([20, 20, -60, -60], abs=2)
-    band = band_table(found, 0)
+    band = band_table(result, 0)
     assert 200 < len(band) <= 301
     assert band["lower"].min() >= -60 - 0.3 * 81  # type: ignore[operator]
-    assert len(offsets_over_time(found).to_dict()["vconcat"]) == 1
+    assert len(offsets_over_time(result).to_dict()["vconcat"]) == 1
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -37,36 +37,36 @@ SUMS = 1e-9  # s
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[PoolSettings], Path]:
     folder = tmp_path_factory.mktemp("compare")
-    made: dict[PoolSettings, Path] = {}
+    produced: dict[PoolSettings, Path] = {}
 
     def log(pool: PoolSettings) -> Path:
         key = repr(pool)
-        if key not in made:
-            made[key] = folder / f"{len(made)}.jsonl"  # type: ignore[index]
-            made[key].write_bytes(b"".join(as_lines(simulated_pool(pool)[0])))  # type: ignore[index]
-        return made[key]  # type: ignore[index]
+        if key not in produced:
+            produced[key] = folder / f"{len(produced)}.jsonl"  # type: ignore[index]
+            produced[key].write_bytes(b"".join(as_lines(simulated_pool(pool)[0])))  # type: ignore[index]
+        return produced[key]  # type: ignore[index]
 
     return log
 
 
 @pytest.fixture(scope="module")
 def sides(logs: Callable[[PoolSettings], Path]) -> Callable[[PoolSettings], SplitResult]:
-    made: dict[str, SplitResult] = {}
+    produced: dict[str, SplitResult] = {}
 
     def side(pool: PoolSettings) -> SplitResult:
-        if repr(pool) not in made:
-            made[repr(pool)] = sojourn.split(logs(pool), columns=("request_id", "tenant"))
-        return made[repr(pool)]
+        if repr(pool) not in produced:
+            produced[repr(pool)] = sojourn.split(logs(pool), columns=("request_id", "tenant"))
+        return produced[repr(pool)]
 
     return side
 
 
-def assert_sums(found: Comparison) -> None:
+def assert_sums(comparison: Comparison) -> None:
     """Components sum to the whole, groups sum to the change of the mean."""
-    mean = found.figures["mean"].change
-    assert math.fsum(c.change for c in found.components.values()) == pytest.approx(mean, abs=SUMS)
-    assert math.fsum(c.change for c in found.tail.values()) == pytest.approx(found.tail_mean.change, abs=SUMS)
-    assert math.fsum(group.contribution for group in found.groups) == pytest.approx(mean, abs=SUMS)
+    mean = comparison.figures["mean"].change
+    assert math.fsum(c.change for c in comparison.components.values()) == pytest.approx(mean, abs=SUMS)
+    assert math.fsum(c.change for c in comparison.tail.values()) == pytest.approx(comparison.tail_mean.change, abs=SUMS)
+    assert math.fsum(group.contribution for group in comparison.groups) == pytest.approx(mean, abs=SUMS)
 
 
 Sides = Callable[[PoolSettings], SplitResult]
@@ -75,54 +75,54 @@ Sides = Callable[[PoolSettings], SplitResult]
 def test_slower_code_on_one_route_is_service_time_on_that_route(sides: Sides) -> None:
     """Half busy: the 50 ms show as they are, with hardly a queue."""
     before = dataclasses.replace(SLOWER, routes=ROUTES)
-    found = compare(sides(before), sides(SLOWER))
-    assert_sums(found)
-    assert found.cause == "service"
-    service = found.components["service_time"]
+    result = compare(sides(before), sides(SLOWER))
+    assert_sums(result)
+    assert result.cause == "service"
+    service = result.components["service_time"]
     assert service.change == pytest.approx(0.4 * 0.05, rel=0.1)
     assert service.low < 0.4 * 0.05 < service.high  # type: ignore[operator]
-    assert found.figures["mean"].certain
-    search, cart = sorted(found.groups, key=lambda group: group.name != "/search")
+    assert result.figures["mean"].certain
+    search, cart = sorted(result.groups, key=lambda group: group.name != "/search")
     assert search.within["service_time"] == pytest.approx(0.4 * 0.05, rel=0.05)
     assert abs(cart.within["service_time"]) < 0.001
-    assert found.groups[0].name == "/search"
+    assert result.groups[0].name == "/search"
     assert search.low > 0
-    assert "% is service time" in found.sentence
+    assert "% is service time" in result.sentence
 
 
 def test_fewer_workers_are_queueing(sides: Sides) -> None:
     busy = dataclasses.replace(USUAL, rate=125.0)
-    found = compare(sides(dataclasses.replace(busy, workers=3)), sides(busy))
-    assert_sums(found)
-    assert (found.cause, found.tail_cause) == ("queueing", "queueing")
-    p99 = found.figures["p99"]
+    result = compare(sides(dataclasses.replace(busy, workers=3)), sides(busy))
+    assert_sums(result)
+    assert (result.cause, result.tail_cause) == ("queueing", "queueing")
+    p99 = result.figures["p99"]
     assert p99.certain
     assert p99.change > 0
     assert p99.low < p99.change < p99.high  # type: ignore[operator]
-    queueing = found.tail["queue"].change + found.tail["connect"].change
-    assert queueing / found.tail_mean.change > 0.9
-    assert abs(found.components["service_time"].change) < 0.001
-    assert not found.components["service_time"].certain
-    assert "queueing" in found.sentence
-    assert found.sentence.startswith("p99 rose by")
+    queueing = result.tail["queue"].change + result.tail["connect"].change
+    assert queueing / result.tail_mean.change > 0.9
+    assert abs(result.components["service_time"].change) < 0.001
+    assert not result.components["service_time"].certain
+    assert "queueing" in result.sentence
+    assert result.sentence.startswith("p99 rose by")
 
 
 def test_a_change_of_the_mix_is_the_mix(sides: Sides) -> None:
     light = dataclasses.replace(USUAL, rate=10.0, requests=8_000)
     more = dataclasses.replace(light, routes={"/cart": Route(0.2, 0.02), "/search": Route(0.8, 0.04, "constant")})
-    found = compare(sides(light), sides(more))
-    assert_sums(found)
-    mix = math.fsum(group.mix for group in found.groups)
+    result = compare(sides(light), sides(more))
+    assert_sums(result)
+    mix = math.fsum(group.mix for group in result.groups)
     assert mix == pytest.approx(0.4 * 0.02, rel=0.15)
-    assert abs(found.figures["mean"].change - mix) < 0.2 * mix
+    assert abs(result.figures["mean"].change - mix) < 0.2 * mix
 
 
 def test_a_route_that_came_is_its_share_of_the_mix(sides: Sides) -> None:
     light = dataclasses.replace(USUAL, rate=8.0, requests=8_000)
     routes = {"/cart": Route(0.6, 0.02), "/search": Route(0.3, 0.04, "constant"), "/new": Route(0.1, 0.2, "constant")}
-    found = compare(sides(light), sides(dataclasses.replace(light, routes=routes)))
-    assert_sums(found)
-    new = found.groups[0]
+    result = compare(sides(light), sides(dataclasses.replace(light, routes=routes)))
+    assert_sums(result)
+    new = result.groups[0]
     assert (new.name, new.requests[0], new.mean[0]) == ("/new", 0, None)
     assert math.fsum(new.within.values()) == 0
     assert new.mix == pytest.approx(0.1 * (0.2 - 0.03), rel=0.2)
@@ -130,14 +130,14 @@ def test_a_route_that_came_is_its_share_of_the_mix(sides: Sides) -> None:
 
 def test_the_same_twice_is_no_change(sides: Sides) -> None:
     side = sides(USUAL)
-    found = compare(side, side)
-    assert_sums(found)
-    everything = [*found.figures.values(), *found.components.values(), *found.tail.values(), found.tail_mean]
+    result = compare(side, side)
+    assert_sums(result)
+    everything = [*result.figures.values(), *result.components.values(), *result.tail.values(), result.tail_mean]
     for change in everything:
         assert change.change == 0
         assert change.low <= 0 <= change.high  # type: ignore[operator]
-    assert found.cause is None
-    assert found.sentence.startswith("Nothing changed")
+    assert result.cause is None
+    assert result.sentence.startswith("Nothing changed")
 
 
 @pytest.mark.thorough
@@ -147,9 +147,9 @@ def test_chance_alone_is_called_a_change_as_seldom_as_it_says(sides: Sides) -> N
     drawn = [sides(dataclasses.replace(light, seed=seed)) for seed in range(16)]
     called = {"mean": 0, "p50": 0, "p99": 0}
     for one, other in zip(drawn[::2], drawn[1::2], strict=True):
-        found = compare(one, other)
+        result = compare(one, other)
         for name in called:
-            called[name] += found.figures[name].certain
+            called[name] += result.figures[name].certain
     assert max(called.values()) <= 2
 
 
@@ -163,12 +163,12 @@ def test_before_and_after_an_instant(logs: Callable[[PoolSettings], Path]) -> No
     assert "p99 rose by" in text
     assert "The load was not the same" in text
     assert max(map(len, printed.stdout.splitlines())) <= 80
-    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
-    assert found["verdict"]["cause"] == "queueing"
-    assert found["a"]["name"] == "before 2026-01-01T00:02:30Z"
-    assert found["a"]["requests"] + found["b"]["requests"] == surge.requests
-    total = sum(row["change"] for row in found["components"])
-    assert total == pytest.approx(found["response_time"]["mean"]["change"], abs=1e-6)
+    document = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert document["verdict"]["cause"] == "queueing"
+    assert document["a"]["name"] == "before 2026-01-01T00:02:30Z"
+    assert document["a"]["requests"] + document["b"]["requests"] == surge.requests
+    total = sum(row["change"] for row in document["components"])
+    assert total == pytest.approx(document["response_time"]["mean"]["change"], abs=1e-6)
 
 
 def test_two_logs_by_a_key_of_ones_own(logs: Callable[[PoolSettings], Path]) -> None:
@@ -181,16 +181,16 @@ def test_two_logs_by_a_key_of_ones_own(logs: Callable[[PoolSettings], Path]) -> 
         "tenant",
         "--json",
     ]
-    found = json.loads(CliRunner().invoke(app, arguments).stdout)
-    assert {row["tenant"] for row in found["by"]["tenant"]} == {"acme", "globex", "initech"}
+    document = json.loads(CliRunner().invoke(app, arguments).stdout)
+    assert {row["tenant"] for row in document["by"]["tenant"]} == {"acme", "globex", "initech"}
 
 
 def test_of_very_many_groups_the_largest_are_told_apart(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["sojourn.analyses.compare.analysis"], "GROUPS", 2)  # its name is a function's, too
-    found = compare(sides(USUAL), sides(SLOWER), by="tenant")
-    assert_sums(found)
-    assert (len(found.groups), found.groups_total) == (3, 3)
-    assert {group.name for group in found.groups} == {"acme", "globex", "(other)"}
+    result = compare(sides(USUAL), sides(SLOWER), by="tenant")
+    assert_sums(result)
+    assert (len(result.groups), result.groups_total) == (3, 3)
+    assert {group.name for group in result.groups} == {"acme", "globex", "(other)"}
 
 
 def test_failures_of_a_side_are_said_first(logs: Callable[[PoolSettings], Path]) -> None:
@@ -230,17 +230,17 @@ def test_resamples_are_blocks_of_neighbours_and_every_window_is_drawn_alike() ->
 
 def test_windows_and_bins_hold_what_the_rows_hold(sides: Sides) -> None:
     side = sides(USUAL)
-    found = blocks(side.rows, "route", ["/cart"])
-    assert found.groups == ("(other)", "/cart")
+    result = blocks(side.rows, "route", ["/cart"])
+    assert result.groups == ("(other)", "/cart")
     once = resampled_windows(0, 1) * 0 + 1
-    assert found.requests.sum() == side.requests
+    assert result.requests.sum() == side.requests
     for name in COMPONENTS:
-        assert found.sums[name].sum() / side.requests == pytest.approx(side.means[name], abs=1e-9)
-        assert found.group_sums[name].sum() / side.requests == pytest.approx(side.means[name], abs=1e-9)
+        assert result.sums[name].sum() / side.requests == pytest.approx(side.means[name], abs=1e-9)
+        assert result.group_sums[name].sum() / side.requests == pytest.approx(side.means[name], abs=1e-9)
     exact = [side.response_time[name] for name in ("p50", "p90", "p99", "p999")]
-    assert quantiles_of(found, once, (0.5, 0.9, 0.99, 0.999))[0].tolist() == pytest.approx(exact, rel=0.02, abs=0.0011)
+    assert quantiles_of(result, once, (0.5, 0.9, 0.99, 0.999))[0].tolist() == pytest.approx(exact, rel=0.02, abs=0.0011)
     tail = side.tail["p99"]["components"]
-    for name, value in tail_means(found, once, 0.99).items():
+    for name, value in tail_means(result, once, 0.99).items():
         assert value[0] == pytest.approx(tail[name], rel=0.05, abs=0.002)  # type: ignore[index]
 
 
@@ -249,8 +249,8 @@ def test_one_value_for_all(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     record = {"request_time": "0.100", "status": "200", "uri": "/"}
     log.write_bytes(b"".join(json.dumps({**record, "time": f"{EPOCH + i:.1f}"}).encode() + b"\n" for i in range(5)))
-    found = compare(sojourn.split(log), sojourn.split(log))
-    p99 = found.figures["p99"]
+    result = compare(sojourn.split(log), sojourn.split(log))
+    p99 = result.figures["p99"]
     assert p99.a == p99.b == pytest.approx(0.1)
     assert (p99.change, p99.low, p99.high, p99.certain) == (0.0, 0.0, 0.0, False)
 
@@ -287,14 +287,14 @@ def _rounded(value: object) -> object:
 
 
 def test_section_and_charts(sides: Sides, capsys: pytest.CaptureFixture[str]) -> None:
-    found = compare(sides(USUAL), sides(SLOWER), names=("old", "\x1b[31mnew"))
-    show(compare_section(found))
+    result = compare(sides(USUAL), sides(SLOWER), names=("old", "\x1b[31mnew"))
+    show(compare_section(result))
     printed = capsys.readouterr().out
     assert "\x1b[31mnew" not in printed
     assert "slowest 1 %" in printed
-    for chart in (composition(found), changes(found)):
+    for chart in (composition(result), changes(result)):
         assert 1 < max(len(values) for values in chart.to_dict()["datasets"].values()) < 50
-    assert json.dumps(found.to_dict())
+    assert json.dumps(result.to_dict())
 
 
 def test_split_requests_of_nothing_cannot_be_compared(sides: Sides, tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ def read(folder: Path, setting: PoolSettings, *, spans: bool = False) -> tuple[D
     records, truth = simulated_pool(setting)
     (folder / "access.jsonl").write_bytes(b"".join(as_lines(records)))
     (folder / "app.jsonl").write_bytes(b"".join(span_lines(truth)))
-    told = [folder / "app.jsonl"] if spans else []
-    return depth(sojourn.split(folder / "access.jsonl", spans=told, columns=("request_id",)).rows), truth
+    reported = [folder / "app.jsonl"] if spans else []
+    return depth(sojourn.split(folder / "access.jsonl", spans=reported, columns=("request_id",)).rows), truth
 
 
 def held(truth: PoolTruth) -> float:
@@ -70,9 +70,9 @@ def test_depth_over_time_is_the_count_second_by_second(found: Visits) -> None:
     rows = {(row["begin"], row["upstream"]): row for row in result.over_time.iter_rows(named=True)}
     for (begin, upstream), row in rows.items():
         second = (begin - found.base).total_seconds()
-        here = np.array([upstream in (ALL, found.backends[b]) for b in found.backend], bool)
-        waiting = int((here & (found.arrival <= second) & (second < found.wait_end)).sum())
-        serving = int((here & (found.busy_start <= second) & (second < found.busy_end)).sum())
+        current = np.array([upstream in (ALL, found.backends[b]) for b in found.backend], bool)
+        waiting = int((current & (found.arrival <= second) & (second < found.wait_end)).sum())
+        serving = int((current & (found.busy_start <= second) & (second < found.busy_end)).sum())
         if result.window and (result.window[1] - found.base).total_seconds() > second:
             assert row["waiting"] == pytest.approx(waiting, abs=1e-9)
             assert row["most_waiting"] == waiting
@@ -87,11 +87,11 @@ def test_what_arrivals_find() -> None:
         (0, 1.0, 4.0, 4.0, 6.0, "/"),
         (0, 7.0, 7.0, 7.0, 9.0, "/"),
     ]
-    found = depth_of(made_visits(*rows))
-    assert found.seen.select("low", "high", "requests").rows() == [(0, 0, 3), (1, 1, 1)]
-    assert found.backends[0]["seen_in_system"] == (0 + 1 + 2 + 0) / 4
-    assert found.peak is not None
-    assert (found.peak["waiting"], (found.peak["at"] - made_visits().base).total_seconds()) == (2, 1.0)
+    result = depth_of(made_visits(*rows))
+    assert result.seen.select("low", "high", "requests").rows() == [(0, 0, 3), (1, 1, 1)]
+    assert result.backends[0]["seen_in_system"] == (0 + 1 + 2 + 0) / 4
+    assert result.peak is not None
+    assert (result.peak["waiting"], (result.peak["at"] - made_visits().base).total_seconds()) == (2, 1.0)
 
 
 def test_requests_of_one_instant_come_one_after_the_other() -> None:
@@ -102,10 +102,10 @@ def test_requests_of_one_instant_come_one_after_the_other() -> None:
 
 def test_a_request_given_up_on_still_stands_in_the_queue() -> None:
     rows = [(0, 0.0, 0.0, 0.0, 10.0, "/"), (0, 1.0, 3.0, 10.0, 12.0, "/"), (0, 5.0, 12.0, 12.0, 13.0, "/")]
-    found = depth_of(made_visits(*rows))
-    assert found.overall["gone"] * 13 == pytest.approx(7)
-    assert found.overall["waiting"] * 13 == pytest.approx(2 + 7)
-    assert found.seen.select("low", "requests").rows() == [(0, 2), (1, 1)]
+    result = depth_of(made_visits(*rows))
+    assert result.overall["gone"] * 13 == pytest.approx(7)
+    assert result.overall["waiting"] * 13 == pytest.approx(2 + 7)
+    assert result.seen.select("low", "requests").rows() == [(0, 2), (1, 1)]
 
 
 def test_deep_queues_are_told_in_few_rows() -> None:
@@ -120,22 +120,22 @@ def test_deep_queues_are_told_in_few_rows() -> None:
 
 
 def test_time_averages_and_utilisation_are_the_truth(tmp_path: Path) -> None:
-    found, truth = read(tmp_path, PoolSettings(requests=8_000))
-    assert found.window is not None
-    seconds = (found.window[1] - found.window[0]).total_seconds()
-    assert found.overall["waiting"] == pytest.approx(math.fsum(truth.waits) / seconds, rel=0.01)
-    assert found.overall["in_service"] == pytest.approx(held(truth) / seconds, rel=0.01)
-    assert found.overall["utilisation"] == pytest.approx(held(truth) / seconds / 4, rel=0.01)
-    assert found.overall["workers"] == 4
-    rate = found.requests / seconds
-    assert found.overall["waiting"] == pytest.approx(rate * found.overall["mean_wait"], rel=1e-6)
+    result, truth = read(tmp_path, PoolSettings(requests=8_000))
+    assert result.window is not None
+    seconds = (result.window[1] - result.window[0]).total_seconds()
+    assert result.overall["waiting"] == pytest.approx(math.fsum(truth.waits) / seconds, rel=0.01)
+    assert result.overall["in_service"] == pytest.approx(held(truth) / seconds, rel=0.01)
+    assert result.overall["utilisation"] == pytest.approx(held(truth) / seconds / 4, rel=0.01)
+    assert result.overall["workers"] == 4
+    rate = result.requests / seconds
+    assert result.overall["waiting"] == pytest.approx(rate * result.overall["mean_wait"], rel=1e-6)
 
 
 def test_random_arrivals_see_time_averages(tmp_path: Path) -> None:
     route = {"/": Route(1.0, 0.1)}
-    found, _ = read(tmp_path, PoolSettings(routes=route, backends=1, workers=2, rate=14, skews=(0.0,)))
-    assert found.overall["seen_in_system"] == pytest.approx(found.overall["in_system"], rel=0.05)
-    assert not any("not random" in note for note in depth_section(found).notes)
+    result, _ = read(tmp_path, PoolSettings(routes=route, backends=1, workers=2, rate=14, skews=(0.0,)))
+    assert result.overall["seen_in_system"] == pytest.approx(result.overall["in_system"], rel=0.05)
+    assert not any("not random" in note for note in depth_section(result).notes)
 
 
 def test_arrivals_in_turn_do_not(tmp_path: Path) -> None:
@@ -146,28 +146,28 @@ def test_arrivals_in_turn_do_not(tmp_path: Path) -> None:
         begun = max(arrival, free)
         free = begun + 0.9
         rows.append((0, arrival, begun, begun, free, "/"))
-    found = depth_of(made_visits(*rows))
-    assert any("not random" in note for note in depth_section(found).notes)
+    result = depth_of(made_visits(*rows))
+    assert any("not random" in note for note in depth_section(result).notes)
 
 
 def test_streaming_holds_workers_longer_and_spans_tell(tmp_path: Path) -> None:
     setting = PoolSettings(requests=4_000, rate=12, streams={"/export": 2.0})
     without, truth = read(tmp_path, setting)
-    found, _ = read(tmp_path, setting, spans=True)
+    result, _ = read(tmp_path, setting, spans=True)
     streamed = math.fsum(r.stream for r in truth.requests)
     assert streamed > 100
-    assert found.streamed == pytest.approx(streamed, rel=0.001)
+    assert result.streamed == pytest.approx(streamed, rel=0.001)
     assert without.streamed == 0
-    assert found.window is not None
-    seconds = (found.window[1] - found.window[0]).total_seconds()
-    assert found.overall["in_service"] * seconds == pytest.approx(held(truth), rel=0.001)
-    assert without.overall["in_service"] < 0.9 * found.overall["in_service"]
+    assert result.window is not None
+    seconds = (result.window[1] - result.window[0]).total_seconds()
+    assert result.overall["in_service"] * seconds == pytest.approx(held(truth), rel=0.001)
+    assert without.overall["in_service"] < 0.9 * result.overall["in_service"]
 
 
 def test_without_headers_service_lasts_until_the_answer(tmp_path: Path) -> None:
-    found = made_visits((0, 0.0, 1.0, NAN, NAN, "/"), (0, 0.0, 1.0, 1.0, 2.0, "/"))
-    found = Visits(**{**found.__dict__, "frame": found.frame.with_columns(header=3.0)})
-    result = depth_of(found)
+    visits = made_visits((0, 0.0, 1.0, NAN, NAN, "/"), (0, 0.0, 1.0, 1.0, 2.0, "/"))
+    visits = Visits(**{**visits.__dict__, "frame": visits.frame.with_columns(header=3.0)})
+    result = depth_of(visits)
     assert result.overall["in_service"] * 3 == pytest.approx(1 + 2)
     assert result.silent == 1
 
@@ -199,27 +199,27 @@ def test_the_command(tmp_path: Path) -> None:
     read(tmp_path, PoolSettings(requests=800))
     done = CliRunner().invoke(app, ["depth", str(tmp_path / "access.jsonl"), "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert set(told) >= {"overall", "backends", "peak", "on_arrival", "over_time", "streamed_seconds", "workers"}
-    assert told["visits"] == 800
+    document = json.loads(done.stdout)
+    assert set(document) >= {"overall", "backends", "peak", "on_arrival", "over_time", "streamed_seconds", "workers"}
+    assert document["visits"] == 800
     shown = CliRunner().invoke(app, ["depth", str(tmp_path / "access.jsonl"), "--workers", "2"])
     assert "What arrivals found" in shown.stdout
 
 
 def test_every_picture_can_be_drawn_and_the_reference_names_every_key(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, PoolSettings(requests=800))
-    pictures = depth_section(found).pictures
+    result, _ = read(tmp_path, PoolSettings(requests=800))
+    pictures = depth_section(result).pictures
     assert [picture.key for picture in pictures] == ["depth-over-time", "depth-on-arrival", "workers"]
     for picture in pictures:
         assert len(json.dumps(picture.chart().to_dict())) < 300_000
     page = (Path(__file__).parents[4] / "docs/reference/depth.md").read_text()
-    told = found.to_dict()
+    document = result.to_dict()
     nested = [
-        told["overall"],
-        told["backends"][0],
-        told["peak"],
-        told["on_arrival"][0],
-        told["over_time"]["windows"][0],
+        document["overall"],
+        document["backends"][0],
+        document["peak"],
+        document["on_arrival"][0],
+        document["over_time"]["windows"][0],
     ]
-    for key in {*told, *(key for row in nested for key in row)}:
+    for key in {*document, *(key for row in nested for key in row)}:
         assert f"`{key}`" in page, key

@@ -26,12 +26,12 @@ STORM = PoolSettings(requests=1_500, rate=24, timeout=3.0, client_retries=3, bac
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PoolTruth]:
-    made = tmp_path_factory.mktemp("goodput")
+    produced = tmp_path_factory.mktemp("goodput")
     records, truth = simulated_pool(IMPATIENT)
-    (made / "access.jsonl").write_bytes(b"".join(as_lines(records)))
-    (made / "app-spans.jsonl").write_bytes(b"".join(span_lines(truth)))
-    (made / "app.log").write_bytes(b"".join(late_log(truth)))
-    return made, truth
+    (produced / "access.jsonl").write_bytes(b"".join(as_lines(records)))
+    (produced / "app-spans.jsonl").write_bytes(b"".join(span_lines(truth)))
+    (produced / "app.log").write_bytes(b"".join(late_log(truth)))
+    return produced, truth
 
 
 def read(folder: Path, *, told: bool = True, by: str = "route") -> GoodputResult:
@@ -43,17 +43,17 @@ def read(folder: Path, *, told: bool = True, by: str = "route") -> GoodputResult
 
 
 def test_wasted_work_by_route_is_the_truth(folder: tuple[Path, PoolTruth]) -> None:
-    found, truth = read(folder[0]), folder[1]
+    result, truth = read(folder[0]), folder[1]
     wasted = truth.wasted()
-    assert found.given_up == sum(r.status in (499, 504) for r in truth.requests) == found.known > 200
+    assert result.given_up == sum(r.status in (499, 504) for r in truth.requests) == result.known > 200
     assert {r.status for r in truth.requests} == {200, 499, 504}
-    assert found.wasted == pytest.approx(sum(wasted.values()), abs=1e-3)
-    for row in found.groups.iter_rows(named=True):
+    assert result.wasted == pytest.approx(sum(wasted.values()), abs=1e-3)
+    for row in result.groups.iter_rows(named=True):
         assert row["wasted"] == pytest.approx(wasted[row["group"]], abs=1e-3)
-    assert found.groups.row(0, named=True)["group"] == "/export"
-    assert found.worked == pytest.approx(sum(r.free - r.begun for r in truth.requests), abs=0.01)
+    assert result.groups.row(0, named=True)["group"] == "/export"
+    assert result.worked == pytest.approx(sum(r.free - r.begun for r in truth.requests), abs=0.01)
     after = sum(min(max(r.free - r.end, 0), r.free - r.begun) for r in truth.requests if r.status in (499, 504))
-    assert found.after == pytest.approx(after, rel=0.005)
+    assert result.after == pytest.approx(after, rel=0.005)
 
 
 def test_the_apps_own_log_tells_the_same(folder: tuple[Path, PoolTruth]) -> None:
@@ -69,12 +69,12 @@ def test_the_apps_own_log_tells_the_same(folder: tuple[Path, PoolTruth]) -> None
 
 
 def test_without_either_it_is_unknown_and_never_nothing(folder: tuple[Path, PoolTruth]) -> None:
-    found = read(folder[0], told=False)
-    assert found.unknown == found.given_up
-    told = found.to_dict()
-    assert (told["wasted_seconds"], told["wasted_share"]) == (None, None)
-    assert {row["wasted"] for row in told["by"]["route"]} == {None}
-    section = goodput_section(found)
+    result = read(folder[0], told=False)
+    assert result.unknown == result.given_up
+    document = result.to_dict()
+    assert (document["wasted_seconds"], document["wasted_share"]) == (None, None)
+    assert {row["wasted"] for row in document["by"]["route"]} == {None}
+    section = goodput_section(result)
     assert "--spans" in section.sentence
     assert {row[4] for row in section.tables[0].rows} == {"–"}
 
@@ -83,15 +83,15 @@ def test_some_unknown_are_said_first(folder: tuple[Path, PoolTruth], tmp_path: P
     lines = (folder[0] / "app.log").read_bytes().splitlines(keepends=True)
     (tmp_path / "app.log").write_bytes(b"".join(lines[::2]))
     late, _ = read_app_log([tmp_path / "app.log"])
-    found = goodput(sojourn.split(folder[0] / "access.jsonl", columns=COLUMNS).rows, app_log=late)
-    assert 0.3 < found.unknown / found.given_up < 0.7
-    assert "have no span" in goodput_section(found).failures[0]
+    result = goodput(sojourn.split(folder[0] / "access.jsonl", columns=COLUMNS).rows, app_log=late)
+    assert 0.3 < result.unknown / result.given_up < 0.7
+    assert "have no span" in goodput_section(result).failures[0]
 
 
 def test_windows_add_up_and_duplicates_change_nothing(folder: tuple[Path, PoolTruth], tmp_path: Path) -> None:
-    found = read(folder[0])
-    assert found.over_time["wasted"].sum() == pytest.approx(found.wasted, abs=1e-6)
-    assert found.over_time["worked"].sum() == pytest.approx(found.worked, abs=1e-6)
+    result = read(folder[0])
+    assert result.over_time["wasted"].sum() == pytest.approx(result.wasted, abs=1e-6)
+    assert result.over_time["worked"].sum() == pytest.approx(result.worked, abs=1e-6)
     rng = random.Random(3)
     lines = (folder[0] / "access.jsonl").read_bytes().splitlines(keepends=True)
     lines += rng.sample(lines, 1_000)
@@ -99,7 +99,7 @@ def test_windows_add_up_and_duplicates_change_nothing(folder: tuple[Path, PoolTr
     (tmp_path / "access.jsonl").write_bytes(b"".join(lines))
     (tmp_path / "app-spans.jsonl").write_bytes((folder[0] / "app-spans.jsonl").read_bytes() * 2)
     again = read(tmp_path).to_dict()
-    once = found.to_dict()
+    once = result.to_dict()
     for key in ("requests", "given_up", "known", "unknown", "client_repeats", "storms"):
         assert again[key] == once[key]
     for key in ("wasted_seconds", "worker_seconds", "goodput", "amplification"):
@@ -111,18 +111,18 @@ def test_a_connection_that_was_never_made_held_no_worker() -> None:
     rows = checked_split(
         frame({**gone, "connect": None, "request_id": "1"}, {**gone, "connect": 0.0, "request_id": "2"})
     ).lazy()
-    found = goodput(rows)
-    assert (found.given_up, found.not_reached, found.unknown) == (2, 1, 1)
+    result = goodput(rows)
+    assert (result.given_up, result.not_reached, result.unknown) == (2, 1, 1)
 
 
 def test_a_client_that_leaves_a_stream_wastes_what_comes_after() -> None:
     left = {"status": 499, "request_id": "r", "request_time": 0.5, "header": 0.1, "response": 0.5, "request_start": 0.0,
             "app_queueing_delay": 0.0, "app_service_time": 0.1}  # fmt: skip
     rows = checked_split(frame(left), spans(span("r", 0.0, 2.0))).lazy()
-    found = goodput(rows)
-    assert found.wasted == pytest.approx(1.5, abs=2e-3)
-    assert found.after == pytest.approx(1.5, abs=2e-3)
-    assert found.worked == pytest.approx(2.0)
+    result = goodput(rows)
+    assert result.wasted == pytest.approx(1.5, abs=2e-3)
+    assert result.after == pytest.approx(1.5, abs=2e-3)
+    assert result.worked == pytest.approx(2.0)
 
 
 def test_a_key_that_the_log_does_not_have(folder: tuple[Path, PoolTruth]) -> None:
@@ -131,9 +131,9 @@ def test_a_key_that_the_log_does_not_have(folder: tuple[Path, PoolTruth]) -> Non
 
 
 def test_nothing_was_given_up_on() -> None:
-    found = goodput(checked_split(frame({}, {})).lazy())
-    assert found.given_up == 0
-    assert goodput_section(found).sentence.startswith("No work was wasted")
+    result = goodput(checked_split(frame({}, {})).lazy())
+    assert result.given_up == 0
+    assert goodput_section(result).sentence.startswith("No work was wasted")
     empty = goodput(checked_split(frame()).lazy())
     assert (empty.requests, empty.to_dict()["goodput"]) == (0, 0.0)
 
@@ -144,25 +144,25 @@ def test_nothing_was_given_up_on() -> None:
 def test_clients_that_try_again_are_counted(tmp_path: Path) -> None:
     records, truth = simulated_pool(STORM)
     (tmp_path / "access.jsonl").write_bytes(b"".join(as_lines(records)))
-    found = read(tmp_path, told=False)
+    result = read(tmp_path, told=False)
     again = sum(r.attempt > 0 for r in truth.requests)
     assert again > 500
-    assert found.repeats == again
-    assert found.amplification == pytest.approx(len(records) / (len(records) - again))
-    storm = max(found.storms, key=lambda s: s.requests)
+    assert result.repeats == again
+    assert result.amplification == pytest.approx(len(records) / (len(records) - again))
+    storm = max(result.storms, key=lambda s: s.requests)
     inside = [r for r in truth.requests if storm.begin.timestamp() <= r.start + 1_767_225_600 < storm.end.timestamp()]
     assert storm.requests == pytest.approx(len(inside), abs=2)
     assert storm.amplification > 1.5
     assert storm.failures > 0.05
     assert storm.repeated == pytest.approx(sum(r.attempt > 0 for r in inside) / len(inside), abs=0.01)
-    assert any(table.title.startswith("Retry storms") for table in goodput_section(found).tables)
+    assert any(table.title.startswith("Retry storms") for table in goodput_section(result).tables)
 
 
 def test_a_calm_log_has_no_storm(folder: tuple[Path, PoolTruth]) -> None:
-    found = read(folder[0])
-    assert found.repeats == 0
-    assert found.amplification == 1
-    assert found.storms == ()
+    result = read(folder[0])
+    assert result.repeats == 0
+    assert result.amplification == 1
+    assert result.storms == ()
 
 
 def test_asking_again_after_a_success_or_much_later_is_no_retry() -> None:
@@ -172,15 +172,15 @@ def test_asking_again_after_a_success_or_much_later_is_no_retry() -> None:
         {**same, "start": 0.4, "status": 504}, {**same, "start": 100.0, "status": 200},  # much later
         {**same, "start": 100.2, "remote_addr": "2"},  # somebody else
     ]  # fmt: skip
-    found = goodput(checked_split(frame(*({**row, "request_id": str(i)} for i, row in enumerate(rows)))).lazy())
-    assert found.repeats == 1
+    result = goodput(checked_split(frame(*({**row, "request_id": str(i)} for i, row in enumerate(rows)))).lazy())
+    assert result.repeats == 1
 
 
 def test_nginx_retries_are_attempts() -> None:
     rows = checked_split(frame({"attempts": 3, "retries": 0.2}, {"attempts": 1})).lazy()
-    found = goodput(rows.drop("remote_addr"))
-    assert (found.attempts, found.amplification, found.repeats) == (2.0, 2.0, None)
-    assert any("cannot be told" in note for note in goodput_section(found).notes)
+    result = goodput(rows.drop("remote_addr"))
+    assert (result.attempts, result.amplification, result.repeats) == (2.0, 2.0, None)
+    assert any("cannot be told" in note for note in goodput_section(result).notes)
 
 
 # --- the app's log
@@ -231,19 +231,24 @@ def test_the_command(folder: tuple[Path, PoolTruth]) -> None:
     arguments = ["goodput", str(folder[0] / "access.jsonl"), "--app-log", str(folder[0] / "app.log")]
     done = CliRunner().invoke(app, [*arguments, "--json", "--by", "tenant"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["wasted_seconds"] == pytest.approx(sum(folder[1].wasted().values()), abs=1e-3)
-    assert {row["group"] for row in told["by"]["tenant"]} == {"acme", "globex", "initech"}
-    assert told["app_log"]["read"] == 5_000
+    document = json.loads(done.stdout)
+    assert document["wasted_seconds"] == pytest.approx(sum(folder[1].wasted().values()), abs=1e-3)
+    assert {row["group"] for row in document["by"]["tenant"]} == {"acme", "globex", "initech"}
+    assert document["app_log"]["read"] == 5_000
     shown = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
     assert "of worker time" in shown.stdout
 
 
 def test_every_picture_can_be_drawn_and_the_reference_names_every_key(folder: tuple[Path, PoolTruth]) -> None:
-    found = read(folder[0])
-    for picture in goodput_section(found).pictures:
+    result = read(folder[0])
+    for picture in goodput_section(result).pictures:
         assert len(json.dumps(picture.chart().to_dict())) < 300_000
     page = (Path(__file__).parents[4] / "docs/reference/goodput.md").read_text()
-    told = found.to_dict()
-    for key in {*told, *told["by"]["route"][0], *told["over_time"]["windows"][0], *Storm.__dataclass_fields__}:
+    document = result.to_dict()
+    for key in {
+        *document,
+        *document["by"]["route"][0],
+        *document["over_time"]["windows"][0],
+        *Storm.__dataclass_fields__,
+    }:
         assert f"`{key}`" in page, key

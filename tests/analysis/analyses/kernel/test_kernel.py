@@ -58,50 +58,50 @@ def samples(
     ]
 
 
-def found_in(made: list[Sample], **asked: int) -> KernelResult:
-    return kernel(samples_of(made), asked={int(port[1:]): backlog for port, backlog in asked.items()})
+def found_in(produced: list[Sample], **requested: int) -> KernelResult:
+    return kernel(samples_of(produced), asked={int(port[1:]): backlog for port, backlog in requested.items()})
 
 
-def keys(found: KernelResult) -> list[str]:
-    return [finding.key for finding in found.findings]
+def keys(result: KernelResult) -> list[str]:
+    return [finding.key for finding in result.findings]
 
 
 def test_full_is_one_more_than_the_limit() -> None:
-    found = found_in(samples([0, 4, 5, 5, 2], [70, 70, 73, 79, 79]))
-    (row,) = found.sockets.to_dicts()
+    findings = found_in(samples([0, 4, 5, 5, 2], [70, 70, 73, 79, 79]))
+    (row,) = findings.sockets.to_dicts()
     assert (row["deepest"], row["full"], row["full_share"], row["mean"], row["last"]) == (5, 2, 0.4, 3.2, 2)
     assert row["deepest_at"].timestamp() == START + 2
-    assert (found.overflows, found.other_drops, found.unseen, found.seconds) == (9, 0, 0, 4.0)
-    assert keys(found) == ["overflowed", "filled", "steps"]
+    assert (findings.overflows, findings.other_drops, findings.unseen, findings.seconds) == (9, 0, 0, 4.0)
+    assert keys(findings) == ["overflowed", "filled", "steps"]
 
 
 def test_drops_that_are_no_overflows_are_not_counted_twice() -> None:
-    made = samples([0, 0], [5, 8], ListenDrops=[5, 12], TCPReqQFullDrop=[0, 3], settings={"tcp_syncookies": 0})
-    found = found_in(made)
-    assert (found.overflows, found.other_drops, found.syn_drops) == (3, 4, 3)
-    assert set(keys(found)) == {"overflowed", "missed", "other_drops", "cookies_off", "steps"}
-    assert "4 packets more were dropped" in next(f.sentence for f in found.findings if f.key == "other_drops")
+    produced = samples([0, 0], [5, 8], ListenDrops=[5, 12], TCPReqQFullDrop=[0, 3], settings={"tcp_syncookies": 0})
+    findings = found_in(produced)
+    assert (findings.overflows, findings.other_drops, findings.syn_drops) == (3, 4, 3)
+    assert set(keys(findings)) == {"overflowed", "missed", "other_drops", "cookies_off", "steps"}
+    assert "4 packets more were dropped" in next(f.sentence for f in findings.findings if f.key == "other_drops")
 
 
 def test_overflows_that_no_sample_explains_are_told_apart() -> None:
     # 6 are beside a sample that saw the queue full, 3 are not.
-    found = found_in(samples([0, 5, 0, 0], [0, 2, 6, 9]))
-    assert (found.overflows, found.unseen) == (9, 3)
-    missed = next(f for f in found.findings if f.key == "missed")
+    findings = found_in(samples([0, 5, 0, 0], [0, 2, 6, 9]))
+    assert (findings.overflows, findings.unseen) == (9, 3)
+    missed = next(f for f in findings.findings if f.key == "missed")
     assert missed.sentence.startswith("3 of the 9 packets")
 
 
 def test_counters_that_go_back_are_said_and_not_counted() -> None:
-    found = found_in(samples([0] * 5, [100, 104, 2, 3, 3]))
-    assert (found.overflows, found.resets) == (5, 1)
-    assert any("went back" in failure for failure in kernel_section(found).failures)
+    findings = found_in(samples([0] * 5, [100, 104, 2, 3, 3]))
+    assert (findings.overflows, findings.resets) == (5, 1)
+    assert any("went back" in failure for failure in kernel_section(findings).failures)
 
 
 def test_what_no_sample_tells_is_unknown_and_not_zero() -> None:
-    found = kernel(samples_of([Sample(time=START, sockets=[listener(5)])]))
-    assert (found.overflows, found.other_drops, found.cookies, found.period) == (None, None, None, None)
-    assert found.sockets["syn_recv"].to_list() == [None]
-    assert "is not known" in kernel_section(found).sentence
+    result = kernel(samples_of([Sample(time=START, sockets=[listener(5)])]))
+    assert (result.overflows, result.other_drops, result.cookies, result.period) == (None, None, None, None)
+    assert result.sockets["syn_recv"].to_list() == [None]
+    assert "is not known" in kernel_section(result).sentence
     with pytest.raises(SojournError, match="no sample"):
         kernel(samples_of([]))
 
@@ -119,15 +119,15 @@ def test_what_no_sample_tells_is_unknown_and_not_zero() -> None:
     ],
 )
 def test_a_backlog_that_was_cut(limit: int, somaxconn: int, asked: int | None, key: str | None, said: str) -> None:
-    made = samples([0, 0], limit=limit, settings={"somaxconn": somaxconn})
-    found = found_in(made, **({} if asked is None else {"p8000": asked}))
-    assert keys(found) == ([] if key is None else [key])
-    assert all(said in finding.sentence for finding in found.findings)
+    produced = samples([0, 0], limit=limit, settings={"somaxconn": somaxconn})
+    findings = found_in(produced, **({} if asked is None else {"p8000": asked}))
+    assert keys(findings) == ([] if key is None else [key])
+    assert all(said in finding.sentence for finding in findings.findings)
 
 
 def test_the_sample_may_say_what_was_asked_for() -> None:
-    made = [Sample(time=START, sockets=[listener(0, 128, asked=2048)], settings={"somaxconn": 128})]
-    (finding,) = kernel(samples_of(made)).findings
+    items = [Sample(time=START, sockets=[listener(0, 128, asked=2048)], settings={"somaxconn": 128})]
+    (finding,) = kernel(samples_of(items)).findings
     assert finding.key == "cut"
     assert "2,048" in finding.sentence
     assert "somaxconn=2048" in finding.mend
@@ -146,13 +146,13 @@ def test_settings_worth_knowing(setting: str, value: int, key: str) -> None:
 
 
 def test_settings_that_changed_on_the_way() -> None:
-    made = [*samples([0, 0]), Sample(time=START + 2, settings={"somaxconn": 8})]
-    found = found_in(made)
-    assert (found.settings["somaxconn"], found.changed) == (8, ("somaxconn",))
+    items = [*samples([0, 0]), Sample(time=START + 2, settings={"somaxconn": 8})]
+    findings = found_in(items)
+    assert (findings.settings["somaxconn"], findings.changed) == (8, ("somaxconn",))
 
 
 def test_handshakes_open_while_the_queue_was_full_are_said() -> None:
-    made = [
+    items = [
         Sample(
             time=START + second,
             sockets=[listener(depth, syn_recv=open_)],
@@ -160,41 +160,41 @@ def test_handshakes_open_while_the_queue_was_full_are_said() -> None:
         )
         for second, (depth, open_) in enumerate([(5, 3), (5, 7), (0, 20)])
     ]
-    found = found_in(made)
-    (row,) = found.sockets.to_dicts()
+    findings = found_in(items)
+    (row,) = findings.sockets.to_dicts()
     assert (row["syn_recv"], row["open_while_full"]) == (20, 7)
-    assert "up to 7 handshakes open" in next(f.sentence for f in found.findings if f.key == "filled")
+    assert "up to 7 handshakes open" in next(f.sentence for f in findings.findings if f.key == "filled")
 
 
 def test_missing_samples_and_a_clock_set_back_are_said() -> None:
-    made = samples([0] * 8)
-    found = found_in([*made[:3], *made[6:]])
-    assert (found.missing, found.backward) == (3, 0)
-    assert found.depths["depth"].to_list() == [0, 0, 0, None, 0, 0]
-    back = found_in([*made[3:], *made[:3]])
+    produced = samples([0] * 8)
+    findings = found_in([*produced[:3], *produced[6:]])
+    assert (findings.missing, findings.backward) == (3, 0)
+    assert findings.depths["depth"].to_list() == [0, 0, 0, None, 0, 0]
+    back = found_in([*produced[3:], *produced[:3]])
     assert back.backward == 1
     assert back.seconds == 6.0
 
 
 def test_sockets_of_one_name_are_told_apart_by_their_address() -> None:
     both = [listener(1), listener(2, address="::1")]
-    found = found_in([Sample(time=START, sockets=both)])
-    assert set(found.sockets["socket"]) == {"app at 0.0.0.0:8000", "app at [::1]:8000"}
+    findings = found_in([Sample(time=START, sockets=both)])
+    assert set(findings.sockets["socket"]) == {"app at 0.0.0.0:8000", "app at [::1]:8000"}
 
 
 def test_a_long_recording_is_drawn_in_windows_that_keep_its_peaks() -> None:
     depths = [5 if second == 1234 else 1 for second in range(3000)]
-    found = found_in(samples(depths, [2 * max(second - 1000, 0) for second in range(3000)]))
-    assert len(found.depths) <= 240
-    assert found.depths["depth"].max() == 5
-    assert len(found.events) <= 240
-    assert found.events["overflows"].sum() == found.overflows == 2 * 1999
-    chart = json.loads(accept_queue(found).to_json())
+    findings = found_in(samples(depths, [2 * max(second - 1000, 0) for second in range(3000)]))
+    assert len(findings.depths) <= 240
+    assert findings.depths["depth"].max() == 5
+    assert len(findings.events) <= 240
+    assert findings.events["overflows"].sum() == findings.overflows == 2 * 1999
+    chart = json.loads(accept_queue(findings).to_json())
     assert len(chart["vconcat"]) == 2
 
 
 def test_the_chart_has_a_panel_for_each_queue_and_bars_from_nothing() -> None:
-    made = [
+    items = [
         Sample(
             time=START + second,
             sockets=[listener(depth, syn_recv=1), listener(1, 511, name="web\x1b[31m", port=80, syn_recv=0)],
@@ -202,8 +202,8 @@ def test_the_chart_has_a_panel_for_each_queue_and_bars_from_nothing() -> None:
         )
         for second, depth in enumerate([0, 5, 5])
     ]
-    found = found_in(made)
-    chart = json.loads(accept_queue(found).to_json())
+    findings = found_in(items)
+    chart = json.loads(accept_queue(findings).to_json())
     app_panel, web, away, open_ = chart["vconcat"]
     assert [len(app_panel["layer"]), "layer" in web] == [2, False]
     assert web["title"]["text"] == r"accept queue of web\x1b[31m (full at 512, far above this scale)"
@@ -267,20 +267,20 @@ def test_bad_lines_are_counted_by_reason_and_lose_nothing_else(tmp_path: Path) -
 
 
 def test_files_are_read_in_the_order_of_their_first_sample(tmp_path: Path) -> None:
-    made = [msgspec.json.encode(sample) for sample in samples([1, 2, 3, 4])]
-    later, earlier = written(tmp_path / "a", *made[2:]), written(tmp_path / "b", *made[:2])
+    items = [msgspec.json.encode(sample) for sample in samples([1, 2, 3, 4])]
+    later, earlier = written(tmp_path / "a", *items[2:]), written(tmp_path / "b", *items[:2])
     assert read_samples([later, earlier]).sockets["depth"].to_list() == [1, 2, 3, 4]
     assert read_samples([earlier], ports=[80]).sockets.is_empty()
 
 
 def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
-    for name, text, said in [
+    for name, text, output in [
         ("a", b"", "0 lines read"),
         ("b", b"x\n", "1 line read, all refused .not_a_sample 1."),
         ("c", b"PAR1....", "JSON lines"),
     ]:
         (tmp_path / name).write_bytes(text)
-        with pytest.raises(SojournError, match=said):
+        with pytest.raises(SojournError, match=output):
             read_samples([tmp_path / name])
     with pytest.raises(SojournError, match=r"no kernel\.jsonl"):
         read_samples([tmp_path])
@@ -370,13 +370,13 @@ def test_an_answer_of_raindrops() -> None:
     assert raindrops_of(text, 0.01) == Raindrops(3, 1, {"0.0.0.0:8080": (4, 9), "/run/app.sock": (1, 2)}, 0.01)
     with pytest.raises(ValueError, match="not raindrops'"):
         raindrops_of("<html>404</html>", 0.0)
-    found = found_in(
+    findings = found_in(
         [
             Sample(time=START + k, raindrops={"u": answer})
             for k, answer in enumerate([raindrops_of(text, 0.01), "no answer"])
         ]
     )
-    assert found.raindrops.to_dicts() == [
+    assert findings.raindrops.to_dicts() == [
         {"endpoint": "u", "answers": 1, "unanswered": 1, "slowest": 0.01, "calling": 3, "queued": 11}
     ]
 
@@ -424,13 +424,13 @@ def test_what_comes_from_a_unix_socket(tmp_path: Path, answer: bytes, said: str 
 
         server = threading.Thread(target=serve)
         server.start()
-        found = Asker(f"http://unix:{tmp_path}/s").sample(10.0)
+        result = Asker(f"http://unix:{tmp_path}/s").sample(10.0)
         server.join()
     if said is None:
-        assert isinstance(found, Raindrops)
-        assert (found.calling, found.listeners) == (2, {})
+        assert isinstance(result, Raindrops)
+        assert (result.calling, result.listeners) == (2, {})
     else:
-        assert found == said
+        assert result == said
 
 
 def test_nobody_at_the_endpoint_is_said() -> None:
@@ -451,16 +451,20 @@ def run(*arguments: object) -> str:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    made = samples([0, 5, 5, 1], [0, 2, 9, 9])
-    return written(tmp_path / "kernel.jsonl", *map(msgspec.json.encode, made))
+    produced = samples([0, 5, 5, 1], [0, 2, 9, 9])
+    return written(tmp_path / "kernel.jsonl", *map(msgspec.json.encode, produced))
 
 
 def test_a_recording_is_explained(recording: Path) -> None:
-    told = json.loads(run(recording, "--json", "--backlog", "8000=511"))
-    assert (told["listen_overflows"], told["sockets"][0]["full"], told["sockets"][0]["asked"]) == (9, 2, 511)
-    assert told["window"] == {"from": "2026-01-01T00:00:00.000Z", "to": "2026-01-01T00:00:03.000Z", "seconds": 3.0}
-    assert told["records"] == {"read": 4, "accepted": 4, "rejected": 0, "reasons": {}}
-    assert [finding["key"] for finding in told["findings"]] == ["overflowed", "filled", "cut", "steps"]
+    document = json.loads(run(recording, "--json", "--backlog", "8000=511"))
+    assert (document["listen_overflows"], document["sockets"][0]["full"], document["sockets"][0]["asked"]) == (
+        9,
+        2,
+        511,
+    )
+    assert document["window"] == {"from": "2026-01-01T00:00:00.000Z", "to": "2026-01-01T00:00:03.000Z", "seconds": 3.0}
+    assert document["records"] == {"read": 4, "accepted": 4, "rejected": 0, "reasons": {}}
+    assert [finding["key"] for finding in document["findings"]] == ["overflowed", "filled", "cut", "steps"]
     assert "was full, 5 connections, in 50 % of 4 samples" in " ".join(run(recording.parent).split())
 
 
@@ -470,8 +474,8 @@ def test_what_nginx_asks_for(recording: Path, tmp_path: Path) -> None:
         "events {}\nhttp { server { listen 8000 backlog=1024; } server { listen 8000; server_name x; } "
         "server { listen 8001; } }\n"
     )
-    told = json.loads(run(recording, "--json", "--nginx", conf))
-    assert told["sockets"][0]["asked"] == 1024
+    document = json.loads(run(recording, "--json", "--nginx", conf))
+    assert document["sockets"][0]["asked"] == 1024
 
 
 def test_a_page(recording: Path, tmp_path: Path) -> None:
@@ -487,18 +491,18 @@ def test_one_look_has_no_rates() -> None:
         listening.bind(("127.0.0.1", 0))
         listening.listen(7)
         port = listening.getsockname()[1]
-        told = json.loads(run("--once", "--json", "--port", f"here={port}", "--backlog", f"{port}=9"))
-    (row,) = told["sockets"]
-    assert (row["socket"], row["last"], row["limit"], row["asked"], told["samples"]) == ("here", 0, 7, 9, 1)
-    assert told["counters"] == {}
-    assert told["settings"]["somaxconn"] >= 7
+        document = json.loads(run("--once", "--json", "--port", f"here={port}", "--backlog", f"{port}=9"))
+    (row,) = document["sockets"]
+    assert (row["socket"], row["last"], row["limit"], row["asked"], document["samples"]) == ("here", 0, 7, 9, 1)
+    assert document["counters"] == {}
+    assert document["settings"]["somaxconn"] >= 7
 
 
 def test_a_recording_of_this_machine_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "k.jsonl"
-    told = json.loads(run("--out", path, "--seconds", "0.2", "--period", "0.05", "--json"))
-    assert told["samples"] == len(path.read_bytes().splitlines()) >= 3
-    assert set(told["counters"]) <= set(COUNTERS)
+    document = json.loads(run("--out", path, "--seconds", "0.2", "--period", "0.05", "--json"))
+    assert document["samples"] == len(path.read_bytes().splitlines()) >= 3
+    assert set(document["counters"]) <= set(COUNTERS)
 
 
 def test_the_bpftrace_script_is_shipped() -> None:
@@ -521,7 +525,7 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 def test_frames_have_their_columns_even_when_empty() -> None:
     empty = samples_of([Sample(time=START)])
-    found = kernel(empty)
-    assert found.sockets.schema["full"] == pl.Int64
-    assert found.depths.is_empty()
-    json.dumps(found.to_dict(), default=str)
+    result = kernel(empty)
+    assert result.sockets.schema["full"] == pl.Int64
+    assert result.depths.is_empty()
+    json.dumps(result.to_dict(), default=str)

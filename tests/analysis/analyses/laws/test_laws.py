@@ -70,8 +70,8 @@ def hyperexponential(rng: np.random.Generator, mean: float, cv2: float, count: i
     return rng.exponential(1, count) * mean / (2 * np.where(first, part, 1 - part))
 
 
-def only(found: Laws) -> StationLaws:
-    (station,) = found.stations
+def only(laws_result: Laws) -> StationLaws:
+    (station,) = laws_result.stations
     return station
 
 
@@ -138,14 +138,14 @@ def test_a_closed_loop_meets_its_law() -> None:
 
 def test_a_trend_takes_the_laws_away() -> None:
     rng = np.random.default_rng(1)
-    found = queue(np.cumsum(exponential(rng, 0.2, 5000)), exponential(rng, MEAN, 5000), 1)
+    result = queue(np.cumsum(exponential(rng, 0.2, 5000)), exponential(rng, MEAN, 5000), 1)
     audit = Audit(stationary=False, trend="arrivals rose by 80 % (p = 0.001)")
-    told = laws(found, audit)
-    assert told.failures[0].startswith("not stationary: arrivals rose")
-    assert only(told).believe is None
-    assert all("arrivals rose" in str(p.reason) for p in only(told).predictions if p.law != "closed_loop")
-    assert "no law holds here" in laws_section(told).sentence
-    assert laws(found, Audit(stationary=True)).stations[0].believe is not None
+    reported = laws(result, audit)
+    assert reported.failures[0].startswith("not stationary: arrivals rose")
+    assert only(reported).believe is None
+    assert all("arrivals rose" in str(p.reason) for p in only(reported).predictions if p.law != "closed_loop")
+    assert "no law holds here" in laws_section(reported).sentence
+    assert laws(result, Audit(stationary=True)).stations[0].believe is not None
 
 
 def test_more_load_than_can_be_served_has_no_law() -> None:
@@ -176,15 +176,15 @@ def test_round_robin_makes_arrivals_more_even_than_poisson() -> None:
     wait = np.empty(len(arrival))
     for backend in (0, 1):
         wait[which == backend] = queue(arrival[which == backend], service[which == backend], 1).wait
-    found = laws(visits_of(arrival, wait, service, 1, which))
-    assert [s.station.kind for s in found.stations] == ["upstream", "backend", "backend"]
-    upstream, one, _ = found.stations
+    result = laws(visits_of(arrival, wait, service, 1, which))
+    assert [s.station.kind for s in result.stations] == ["upstream", "backend", "backend"]
+    upstream, one, _ = result.stations
     assert one.station.ca2 == pytest.approx(0.5, abs=0.03)
     assert one.believe == "kingman"
     assert law(one, "kingman").error == pytest.approx(0, abs=0.15)
     assert (upstream.station.workers, upstream.station.ca2) == (2, pytest.approx(1, abs=0.03))
     assert law(upstream, "erlang_c").mean_wait < 0.8 * upstream.station.mean_wait  # type: ignore[operator]
-    assert "price of balancing" in " ".join(found.notes)
+    assert "price of balancing" in " ".join(result.notes)
 
 
 def test_too_few_to_speak_of_averages() -> None:
@@ -236,8 +236,8 @@ def test_the_command(log: Path) -> None:
     assert printed.exit_code == 0, printed.output
     assert "believe Erlang C" in " ".join(printed.stdout.split())
     assert max(map(len, printed.stdout.splitlines())) <= 80
-    found = json.loads(CliRunner().invoke(app, ["laws", str(log), "--workers", "8", "--json"]).stdout)
-    (station,) = found["stations"]
+    document = json.loads(CliRunner().invoke(app, ["laws", str(log), "--workers", "8", "--json"]).stdout)
+    (station,) = document["stations"]
     assert (station["workers"], station["workers_source"]) == (8, "told")
     assert station["utilisation"] == pytest.approx(0.4, rel=0.05)
     assert set(station["laws"]) == set(NAMES)
@@ -252,10 +252,10 @@ def test_wrong_usage(log: Path) -> None:
 
 def test_section_and_chart(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(2)
-    found = laws(queue(np.cumsum(exponential(rng, 0.125, 20_000)), exponential(rng, MEAN, 20_000), 1))
-    show(laws_section(found))
+    result = laws(queue(np.cumsum(exponential(rng, 0.125, 20_000)), exponential(rng, MEAN, 20_000), 1))
+    show(laws_section(result))
     assert "Pollaczek–Khinchine" in capsys.readouterr().out
-    drawn = wait_against_utilisation(only(found)).to_dict()
+    drawn = wait_against_utilisation(only(result)).to_dict()
     sizes = [len(values) for values in drawn["datasets"].values()]
     assert 10 < max(sizes) < 400
-    assert json.dumps(found.to_dict())
+    assert json.dumps(result.to_dict())

@@ -34,13 +34,13 @@ MODELS = [
 def test_two_million_requests_wait_as_theory_says(
     name: str, arrivals: str, service: str, workers: int, mean_wait: float
 ) -> None:
-    found = simulate(arrivals, service, System((workers,)), requests=2 * MILLION, seed=2)
-    assert found.theory is not None
-    assert found.theory.name == name
-    assert found.theory.mean_wait == pytest.approx(mean_wait)
-    assert found.wait["mean"] == pytest.approx(mean_wait, rel=0.02)
-    for figure, wait in found.theory.wait.items():
-        assert found.wait[figure] == pytest.approx(wait, rel=0.03, abs=1e-9)
+    result = simulate(arrivals, service, System((workers,)), requests=2 * MILLION, seed=2)
+    assert result.theory is not None
+    assert result.theory.name == name
+    assert result.theory.mean_wait == pytest.approx(mean_wait)
+    assert result.wait["mean"] == pytest.approx(mean_wait, rel=0.02)
+    for figure, wait in result.theory.wait.items():
+        assert result.wait[figure] == pytest.approx(wait, rel=0.03, abs=1e-9)
 
 
 def test_no_seed_is_special_and_intervals_hold_the_truth_as_often_as_they_say() -> None:
@@ -64,10 +64,10 @@ def test_lifo_waits_as_long_as_fifo_on_average_but_not_in_the_tail() -> None:
 
 
 def test_limited_places_block_and_wait_as_theory_says() -> None:
-    found = simulate("poisson:16", "exponential:0.1", System((2,), capacity=4), requests=MILLION, seed=3)
-    assert found.theory.name == "M/M/2/6"
-    assert found.counts["rejected"] / found.counted == pytest.approx(found.theory.blocking, rel=0.02)
-    assert found.wait["mean"] == pytest.approx(found.theory.mean_wait, rel=0.02)
+    result = simulate("poisson:16", "exponential:0.1", System((2,), capacity=4), requests=MILLION, seed=3)
+    assert result.theory.name == "M/M/2/6"
+    assert result.counts["rejected"] / result.counted == pytest.approx(result.theory.blocking, rel=0.02)
+    assert result.wait["mean"] == pytest.approx(result.theory.mean_wait, rel=0.02)
 
 
 def test_approximations_say_what_they_are() -> None:
@@ -95,11 +95,11 @@ def test_approximations_say_what_they_are() -> None:
     ],
 )
 def test_without_a_closed_form_the_reason_is_said(service: str, system: System, why: str) -> None:
-    found = simulate("poisson:8", service, system, requests=2_000)
-    assert found.theory is None
-    assert why in found.reason
-    assert found.to_dict()["theory"] is None
-    assert why in " ".join(simulate_section(found).notes)
+    result = simulate("poisson:8", service, system, requests=2_000)
+    assert result.theory is None
+    assert why in result.reason
+    assert result.to_dict()["theory"] is None
+    assert why in " ".join(simulate_section(result).notes)
 
 
 DRAWN = 400_000
@@ -140,11 +140,11 @@ def written(path: Path, lines: list[object]) -> str:
 def test_traces_are_taken_as_they_are(tmp_path: Path) -> None:
     arrivals = written(tmp_path / "a", ["# six requests", 100, 101, 102, "", 103, 104, 105])
     services = written(tmp_path / "s", [45, 16, 8, 4, 2, 1])
-    found = simulate(arrivals, services, System((1,), timeout=60))
-    assert found.requests == found.counted == 6
-    assert found.to_dict()["timeouts"] == 5
-    assert found.counts["served"] == 1
-    assert found.wasted == pytest.approx(31)
+    result = simulate(arrivals, services, System((1,), timeout=60))
+    assert result.requests == result.counted == 6
+    assert result.to_dict()["timeouts"] == 5
+    assert result.counts["served"] == 1
+    assert result.wasted == pytest.approx(31)
     with pytest.raises(ValueError, match="7 requests, but the trace of arrivals has 6"):
         simulate(arrivals, services, requests=7)
     again = simulate("constant:1", services, requests=12)
@@ -210,13 +210,13 @@ def run(*arguments: str) -> object:
 
 def test_the_command_in_json_and_in_words() -> None:
     arguments = ("--arrivals", "poisson:8", "--service", "exponential:0.1", "--requests", "50000", "--seed", "2")
-    found = json.loads(run(*arguments, "--json").stdout)
-    assert {"requests", "utilisation", "wait", "sojourn", "theory", "goodput", "timeouts", "mean_wait"} <= set(found)
-    assert found["requests"] == 50_000
-    assert set(found["wait"]) == {"mean", "p50", "p90", "p99", "p999", "max"}
-    assert found["theory"]["model"] == "M/M/1"
-    assert found["theory"]["mean_wait"] == 0.4
-    assert found["mean_wait"]["lower"] < found["wait"]["mean"] < found["mean_wait"]["upper"]
+    document = json.loads(run(*arguments, "--json").stdout)
+    assert {"requests", "utilisation", "wait", "sojourn", "theory", "goodput", "timeouts", "mean_wait"} <= set(document)
+    assert document["requests"] == 50_000
+    assert set(document["wait"]) == {"mean", "p50", "p90", "p99", "p999", "max"}
+    assert document["theory"]["model"] == "M/M/1"
+    assert document["theory"]["mean_wait"] == 0.4
+    assert document["mean_wait"]["lower"] < document["wait"]["mean"] < document["mean_wait"]["upper"]
     shown = run(*arguments)
     assert shown.exit_code == 0
     assert "M/M/1 says 400 ms" in shown.stdout
@@ -226,8 +226,8 @@ def test_the_documents_name_every_rule_outcome_and_key() -> None:
     mechanism = (HOUSE / "docs/explanation/queueing.md").read_text()
     assert {*DISCIPLINES, *BALANCERS, *STATUSES} <= set(re.findall(r"^\| `(\w+)` \|", mechanism, re.M))
     reference = (HOUSE / "docs/reference/simulate.md").read_text()
-    found = simulate("poisson:8", "exponential:0.1", System((1,), capacity=3), requests=2_000).to_dict()
-    keys = {*found, *found["mean_wait"], *found["theory"]} - {"error"}
+    result = simulate("poisson:8", "exponential:0.1", System((1,), capacity=3), requests=2_000).to_dict()
+    keys = {*result, *result["mean_wait"], *result["theory"]} - {"error"}
     assert keys <= set(re.findall(r"`([a-z_]+)`", reference))
     for kind in (*ARRIVALS, *SERVICES):
         assert f"| `{kind}:" in reference
@@ -258,13 +258,13 @@ def test_everybody_rejected_or_given_up_can_be_said() -> None:
 
 
 def test_the_chart_holds_points_not_requests() -> None:
-    found = simulate("poisson:8", "exponential:0.1", requests=100_000, seed=2)
-    points = wait_points(found)
+    result = simulate("poisson:8", "exponential:0.1", requests=100_000, seed=2)
+    points = wait_points(result)
     assert len(points) <= 2 * POINTS
     simulated = [(p["seconds"], p["exceeding"]) for p in points if p["source"] == "simulated"]
-    waits = found.waits()
+    waits = result.waits()
     for seconds, exceeding in simulated[:: len(simulated) // 7]:
         assert (waits > seconds * (1 + 1e-5)).mean() == pytest.approx(exceeding, abs=2e-4)
-    assert wait_chart(found).to_dict()["mark"]["type"] == "line"
-    (picture,) = simulate_section(found).pictures
+    assert wait_chart(result).to_dict()["mark"]["type"] == "line"
+    (picture,) = simulate_section(result).pictures
     assert picture.chart().to_dict()

@@ -97,8 +97,8 @@ def test_counts_over_time_are_those_of_counting(requests: list[Request]) -> None
         for arrival, waited, _, _ in requests
         if waited is not None
     )
-    found = {(at, number): count for at, number, count in table.with_columns(pl.col("arrived").dt.epoch("us")).rows()}
-    assert found == wanted
+    values = {(at, number): count for at, number, count in table.with_columns(pl.col("arrived").dt.epoch("us")).rows()}
+    assert values == wanted
 
 
 @settings(max_examples=40, deadline=None)
@@ -201,9 +201,9 @@ def test_a_level_of_the_same_requests_is_shown_once() -> None:
 def test_every_request_is_in_the_heatmap_and_in_the_hexagons(shop: SplitResult) -> None:
     served = shop.served.collect()
     for column in ("request_time", "queueing_delay", "service_time"):
-        found = heat(shop.measures, column)
-        assert found.table["requests"].sum() == served[column].count()
-        assert found.table["high"].max() == pytest.approx(served[column].max(), rel=1e-6)
+        result = heat(shop.measures, column)
+        assert result.table["requests"].sum() == served[column].count()
+        assert result.table["high"].max() == pytest.approx(served[column].max(), rel=1e-6)
     both = served.filter(pl.col("queueing_delay").is_not_null() & pl.col("service_time").is_not_null())
     assert hexbin(shop.measures).table["requests"].sum() == len(both)
 
@@ -230,22 +230,22 @@ def test_of_a_heatmap_it_is_what_was_slow_and_the_shortest_time_that_holds_half_
 
 
 def test_ridges_hold_every_request_and_are_as_high_as_a_row(shop: SplitResult) -> None:
-    found = ridges(shop.measures, "route")
-    assert found.table["requests"].sum() == shop.requests
-    table = ridge_table(found)
+    result = ridges(shop.measures, "route")
+    assert result.table["requests"].sum() == shop.requests
+    table = ridge_table(result)
     heights = table.group_by("group").agg((pl.col("top").max() - pl.col("bottom").min()).alias("high"))
     assert heights["high"].to_list() == pytest.approx([0.88] * 3)
-    assert table["group"].unique(maintain_order=True).to_list()[0] == found.table["group"][0]
+    assert table["group"].unique(maintain_order=True).to_list()[0] == result.table["group"][0]
 
 
 def test_ridges_by_concurrency_count_who_was_there() -> None:
     # One worker, 1 s each; four come at once: they find 0, 1, 2 and 3 there.
-    found = made_visits(*((0, 0.0, float(n), float(n), n + 1.0, "/") for n in range(4)))
-    frame = found.frame.with_columns(
+    visits = made_visits(*((0, 0.0, float(n), float(n), n + 1.0, "/") for n in range(4)))
+    frame = visits.frame.with_columns(
         request_time=pl.Series([n + 1.0 for n in range(4)]), queueing_delay=pl.Series([float(n) for n in range(4)]),
         service_time=pl.lit(1.0),
     )  # fmt: skip
-    table = bins_by_concurrency(replace(found, frame=frame), BINS)
+    table = bins_by_concurrency(replace(visits, frame=frame), BINS)
     assert table.group_by("group", maintain_order=True).agg(pl.col("requests").sum()).rows() == [
         ("0", 1), ("1", 1), ("2–3", 2),
     ]  # fmt: skip
@@ -253,21 +253,21 @@ def test_ridges_by_concurrency_count_who_was_there() -> None:
 
 
 def test_every_second_of_waiting_flows_from_a_cause_to_a_victim(shop: SplitResult) -> None:
-    found = blame_of(visits(shop.rows, columns=("header",)))
-    table = flow_table(found)
-    assert float(table["seconds"].sum()) == pytest.approx(found.waited, rel=1e-6)
+    result = blame_of(visits(shop.rows, columns=("header",)))
+    table = flow_table(result)
+    assert float(table["seconds"].sum()) == pytest.approx(result.waited, rel=1e-6)
     causes = dict(table.group_by("cause").agg(pl.col("seconds").sum()).rows())
-    assert causes["imbalance"] == pytest.approx(found.imbalance)
-    assert causes["/export"] == pytest.approx(found.culprits.row(0, named=True)["seconds"])
+    assert causes["imbalance"] == pytest.approx(result.imbalance)
+    assert causes["/export"] == pytest.approx(result.culprits.row(0, named=True)["seconds"])
     victims = dict(table.group_by("victim").agg(pl.col("seconds").sum()).rows())
-    assert victims == pytest.approx({row["victim"]: row["waited"] for row in found.victims.to_dicts()})
-    assert blame_flow(found).to_dict()
+    assert victims == pytest.approx({row["victim"]: row["waited"] for row in result.victims.to_dicts()})
+    assert blame_flow(result).to_dict()
 
 
 def test_a_cause_has_one_colour_however_long_its_name_is() -> None:
     long = "/" + "a" * 200
-    found = made_visits((0, 0.0, 0.0, 0.0, 2.0, long), (0, 1.0, 2.0, 2.0, 3.0, "/b"))
-    spec = blame_flow(blame_of(found)).to_dict()
+    visits = made_visits((0, 0.0, 0.0, 0.0, 2.0, long), (0, 1.0, 2.0, 2.0, 3.0, "/b"))
+    spec = blame_flow(blame_of(visits)).to_dict()
     domain = spec["layer"][0]["encoding"]["color"]["scale"]["domain"]
     drawn = {row["cause"] for rows in spec["datasets"].values() for row in rows if row.get("cause")}
     assert drawn <= set(domain)
@@ -301,12 +301,12 @@ def test_a_scene_of_one_backend_has_only_its_requests(shop: SplitResult) -> None
 
 
 def test_few_requests_are_all_in_the_scene() -> None:
-    found = made_visits((0, 0.0, 0.0, 0.0, 2.0, "/"), (0, 1.0, 2.0, 2.0, 3.0, "/"), (0, 1.5, 3.0, 3.0, 4.0, "/"))
+    visits = made_visits((0, 0.0, 0.0, 0.0, 2.0, "/"), (0, 1.0, 2.0, 2.0, 3.0, "/"), (0, 1.5, 3.0, 3.0, 4.0, "/"))
     ends = pl.Series([BASE_US + round(end * 1e6) for end in (2.0, 3.0, 4.0)])
-    frame = found.frame.with_columns(
+    frame = visits.frame.with_columns(
         time=pl.from_epoch(ends, time_unit="us").cast(INSTANT), worker=pl.lit("7"), status=pl.lit(200)
     )
-    scene = scene_of(replace(found, frame=frame), 300)
+    scene = scene_of(replace(visits, frame=frame), 300)
     assert scene.whole
     (block,) = blocks_of(scene)
     assert bars(block, WORKING) == pytest.approx([2.0, 1.0, 1.0])
@@ -317,16 +317,16 @@ def test_few_requests_are_all_in_the_scene() -> None:
 
 
 def test_a_worker_without_a_name_is_not_taken_for_one_with() -> None:
-    found = made_visits(*((0, 0.0, 0.0, 0.0, 2.0, "/") for _ in range(4)))
+    visits = made_visits(*((0, 0.0, 0.0, 0.0, 2.0, "/") for _ in range(4)))
     ends = pl.Series([BASE_US + 2_000_000] * 4)
     names = ["1", "checkout-7f9c5d6b8-abcde", "checkout-7f9c5d6b8-fghij", None]
-    frame = found.frame.with_columns(
+    frame = visits.frame.with_columns(
         time=pl.from_epoch(ends, time_unit="us").cast(INSTANT), worker=pl.Series(names), status=pl.lit(200)
     )
-    (block,) = blocks_of(scene_of(replace(found, frame=frame), 300))
+    (block,) = blocks_of(scene_of(replace(visits, frame=frame), 300))
     assert sorted(block.lanes) == sorted([*names[:3], "–"])
     assert bars(block, WORKING) == pytest.approx([2.0] * 4)
-    (block,) = blocks_of(scene_of(replace(found, frame=frame.with_columns(worker=pl.lit(None, pl.String))), 300))
+    (block,) = blocks_of(scene_of(replace(visits, frame=frame.with_columns(worker=pl.lit(None, pl.String))), 300))
     assert sorted(block.lanes) == ["1", "2", "3", "4"]
 
 

@@ -8,7 +8,7 @@ from shop_example import EXAMPLES, shop_files
 
 
 def test_the_committed_files_are_what_the_simulator_makes() -> None:
-    made = shop_files()
-    for name, held in made.items():
+    produced = shop_files()
+    for name, held in produced.items():
         assert gzip.decompress((EXAMPLES / name).read_bytes()) == held, name
-    assert sum((EXAMPLES / name).stat().st_size for name in made) <= 150_000
+    assert sum((EXAMPLES / name).stat().st_size for name in produced) <= 150_000

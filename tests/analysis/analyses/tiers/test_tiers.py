@@ -50,15 +50,15 @@ def found_of(settings: TwoTiers, write: Callable[..., Path]) -> tuple[Tiers, dic
     return tiers(read_traces([write(as_lines(exports(visits, settings)))])), truth(visits, settings)
 
 
-def figures(found: Tiers) -> dict[str, float]:
+def figures(tiers_result: Tiers) -> dict[str, float]:
     """Mean seconds a request, by account, as the simulator names them."""
     means = {
-        f"{tier.service} {name}": tier.seconds[name] / found.requests
-        for tier in found.services
+        f"{tier.service} {name}": tier.seconds[name] / tiers_result.requests
+        for tier in tiers_result.services
         for name in ("queueing", "self")
     }
-    network = sum(tier.seconds["network"] for tier in found.services) / found.requests
-    return {**means, "network": network, "response": found.response["mean"] or 0.0}
+    network = sum(tier.seconds["network"] for tier in tiers_result.services) / tiers_result.requests
+    return {**means, "network": network, "response": tiers_result.response["mean"] or 0.0}
 
 
 # --- the simulation
@@ -74,13 +74,13 @@ def figures(found: Tiers) -> dict[str, float]:
     ],
 )
 def test_figures_are_the_truth_within_2_percent(settings: TwoTiers, write: Callable[..., Path]) -> None:
-    found, known = found_of(settings, write)
-    measured = figures(found)
+    result, known = found_of(settings, write)
+    measured = figures(result)
     assert set(measured) == set(known)
     for name, seconds in known.items():
         assert measured[name] == pytest.approx(seconds, rel=0.02, abs=1e-6), name
-    assert found.requests == settings.requests
-    [edge] = found.edges
+    assert result.requests == settings.requests
+    [edge] = result.edges
     assert (edge.caller, edge.callee, edge.calls) == ("checkout", "db", settings.requests * settings.calls)
     assert edge.network["p50"] == pytest.approx(2 * settings.network, rel=0.02)  # though the clocks are 137 ms apart
 
@@ -126,20 +126,20 @@ def test_a_database_each_is_not_shared(write: Callable[..., Path]) -> None:
         settings = replace(SHARED, instances=1, rate=17.0, seed=number)
         text = as_lines(exports(simulated(settings), settings)).replace(b"checkout-1", b"checkout-%d" % (number + 1))
         parts.append(text.replace(b'"traceId":"0', b'"traceId":"%d' % (number + 1)))
-    found = tiers(read_traces([write(*parts)]))
-    [load] = found.loads
+    result = tiers(read_traces([write(*parts)]))
+    [load] = result.loads
     assert len(load.callers) == 2
     assert load.rises
     assert not load.shared
-    assert found.finding.kind == "dependency_queue"
+    assert result.finding.kind == "dependency_queue"
 
 
 def test_a_database_without_spans(write: Callable[..., Path]) -> None:
     settings = replace(SHARED, requests=2_000)
     lines = [e for e in exports(simulated(settings), settings) if b'"db-1"' not in as_lines(iter([e]))]
-    found = tiers(read_traces([write(as_lines(iter(lines)))]))
-    assert found.finding.kind == "shared_dependency"
-    assert [t.service for t in found.services if t.opaque] == ["db"]
+    result = tiers(read_traces([write(as_lines(iter(lines)))]))
+    assert result.finding.kind == "shared_dependency"
+    assert [t.service for t in result.services if t.opaque] == ["db"]
     slow = TwoTiers(front=0.012, database=0.2, database_workers=50, workers=30, requests=2_000)
     lines = [e for e in exports(simulated(slow), slow) if b'"db-1"' not in as_lines(iter([e]))]
     unknown = tiers(read_traces([write(as_lines(iter(lines)))])).finding
@@ -154,10 +154,10 @@ def test_a_database_that_does_not_say_how_long_its_callers_waited(write: Callabl
     settings = replace(SHARED, requests=2_000)
     text = as_lines(exports(simulated(settings), settings))
     lines = [line.replace(b"queueing.delay", b"other") if b'"db-1"' in line else line for line in text.splitlines()]
-    found = tiers(read_traces([write(b"\n".join(lines))]))
-    assert found.finding.kind == "shared_dependency"
-    assert "of its time is waiting or network" in found.finding.sentence
-    assert found.doubts["unknown_queueing"] == 2_000
+    result = tiers(read_traces([write(b"\n".join(lines))]))
+    assert result.finding.kind == "shared_dependency"
+    assert "of its time is waiting or network" in result.finding.sentence
+    assert result.doubts["unknown_queueing"] == 2_000
     quick = TwoTiers(front=0.01, database=0.02, database_workers=50, workers=30, requests=2_000, network=0.05)
     text = as_lines(exports(simulated(quick), quick)).replace(b"queueing.delay", b"other")
     far = tiers(read_traces([write(text)])).finding
@@ -171,9 +171,9 @@ def test_traces_that_began_in_a_window(write: Callable[..., Path]) -> None:
     path = write(as_lines(exports(visits, settings)))
     since, until = (datetime.fromtimestamp(EPOCH + second, UTC) for second in (3, 8))
     expected = [v for v in visits if 3 <= v.begin < 8]
-    found = tiers(read_traces([path], since=since, until=until))
-    assert found.requests == len(expected) > 50
-    assert found.spans == 3 * len(expected)
+    result = tiers(read_traces([path], since=since, until=until))
+    assert result.requests == len(expected) > 50
+    assert result.spans == 3 * len(expected)
 
 
 # --- with a log
@@ -198,14 +198,14 @@ def test_requests_of_a_log_are_joined(write: Callable[..., Path]) -> None:
     log = write(b"".join(json.dumps(record).encode() + b"\n" for record in records))
     traces = read_traces([write(as_lines(exports(visits, settings)))])
     rows = split(log, columns=("request_id", "trace_id", "span_id")).rows
-    found = tiers(traces, rows)
-    assert found.requests == 500
-    assert found.doubts["orphans"] == 100
-    assert found.doubts["log_rows_without_spans"] == 1
-    assert found.elsewhere == pytest.approx(500 * 0.1, rel=0.02)
-    assert found.response["mean"] == pytest.approx(sum(float(r["request_time"]) for r in records[:-1]) / 500)
-    parts = found.per_request.select(*ACCOUNTS, "elsewhere").sum_horizontal()
-    assert (parts - found.per_request["response"]).abs().max() < 1e-9
+    outcome = tiers(traces, rows)
+    assert outcome.requests == 500
+    assert outcome.doubts["orphans"] == 100
+    assert outcome.doubts["log_rows_without_spans"] == 1
+    assert outcome.elsewhere == pytest.approx(500 * 0.1, rel=0.02)
+    assert outcome.response["mean"] == pytest.approx(sum(float(r["request_time"]) for r in records[:-1]) / 500)
+    parts = outcome.per_request.select(*ACCOUNTS, "elsewhere").sum_horizontal()
+    assert (parts - outcome.per_request["response"]).abs().max() < 1e-9
     result = CliRunner().invoke(
         app, ["tiers", str(write(as_lines(exports(visits, settings)))), "--log", str(log), "--json"]
     )
@@ -236,13 +236,13 @@ def found_in(write: Callable[..., Path], *lines: dict[str, Any]) -> Tiers:
     return tiers(read_traces([write(*lines)]))
 
 
-def seconds_of(found: Tiers, service: str) -> dict[str, float]:
-    [tier] = [tier for tier in found.services if tier.service == service]
+def seconds_of(tiers_result: Tiers, service: str) -> dict[str, float]:
+    [tier] = [tier for tier in tiers_result.services if tier.service == service]
     return tier.seconds
 
 
 def test_internal_spans_and_inner_clients_are_their_services_own(write: Callable[..., Path]) -> None:
-    found = found_in(
+    findings = found_in(
         write,
         one(
             server("s", "", 0, 10),
@@ -252,92 +252,92 @@ def test_internal_spans_and_inner_clients_are_their_services_own(write: Callable
         ),
         one(server("d", "c2", 3.25, 4.75, **{"queueing.delay": 0.5}), service="db"),
     )
-    assert seconds_of(found, "front")["self"] == pytest.approx(6)
-    assert seconds_of(found, "db") == pytest.approx({"queueing": 0.5, "self": 1.5, "network": 2.0, "unknown": 0.0})
-    [edge] = found.edges
+    assert seconds_of(findings, "front")["self"] == pytest.approx(6)
+    assert seconds_of(findings, "db") == pytest.approx({"queueing": 0.5, "self": 1.5, "network": 2.0, "unknown": 0.0})
+    [edge] = findings.edges
     assert (edge.calls, edge.time) == (1, pytest.approx(4))
 
 
 def test_calls_at_the_same_time_share_it(write: Callable[..., Path]) -> None:
     """[1, 5] and [3, 7] of ten seconds: six in all, two of them shared."""
-    found = found_in(
+    findings = found_in(
         write,
         one(server("s", "", 0, 10), client("a", "s", 1, 5, **{"peer.service": "x"}), client("b", "s", 3, 7)),
         one(server("d", "b", 3, 7, **{"queueing.delay": 0.0}), service="y"),
     )
-    assert seconds_of(found, "front")["self"] == pytest.approx(4)
-    assert seconds_of(found, "x")["self"] == pytest.approx(3)
-    assert seconds_of(found, "y")["self"] == pytest.approx(3)
-    [y] = [tier for tier in found.services if tier.service == "y"]
+    assert seconds_of(findings, "front")["self"] == pytest.approx(4)
+    assert seconds_of(findings, "x")["self"] == pytest.approx(3)
+    assert seconds_of(findings, "y")["self"] == pytest.approx(3)
+    [y] = [tier for tier in findings.services if tier.service == "y"]
     assert y.self_time["mean"] == pytest.approx(4)  # of its own view, all four
 
 
 def test_a_call_that_goes_on_is_cut_for_its_callers_own_time_only(write: Callable[..., Path]) -> None:
-    found = found_in(
+    findings = found_in(
         write,
         one(server("s", "", 0, 4), client("a", "s", 3, 9), client("later", "s", 20, 21)),
         one(server("d", "a", 3, 9, **{"queueing.delay": 0.0}), service="db"),
     )
-    assert seconds_of(found, "front")["self"] == pytest.approx(3)
-    assert seconds_of(found, "db")["self"] == pytest.approx(1)
-    assert found.edges[0].seconds["mean"] == pytest.approx(6)
-    assert (found.doubts["cut"], found.doubts["cut_seconds"]) == (2, pytest.approx(6))
-    assert any("reach beyond" in note for note in found.notes)
+    assert seconds_of(findings, "front")["self"] == pytest.approx(3)
+    assert seconds_of(findings, "db")["self"] == pytest.approx(1)
+    assert findings.edges[0].seconds["mean"] == pytest.approx(6)
+    assert (findings.doubts["cut"], findings.doubts["cut_seconds"]) == (2, pytest.approx(6))
+    assert any("reach beyond" in note for note in findings.notes)
 
 
 def test_a_callee_without_a_client_span_before_it(write: Callable[..., Path]) -> None:
     """Its wait is the caller's, too: what is called began when its queue did."""
-    found = found_in(
+    findings = found_in(
         write,
         one(server("s", "", 0, 10)),
         one(server("d", "s", 4, 7, **{"queueing.delay": 2.0}), service="db"),
     )
-    assert seconds_of(found, "front")["self"] == pytest.approx(5)
-    assert seconds_of(found, "db") == pytest.approx({"queueing": 2, "self": 3, "network": 0, "unknown": 0})
+    assert seconds_of(findings, "front")["self"] == pytest.approx(5)
+    assert seconds_of(findings, "db") == pytest.approx({"queueing": 2, "self": 3, "network": 0, "unknown": 0})
 
 
 def test_a_wait_nobody_measured_is_neither_queueing_nor_network(write: Callable[..., Path]) -> None:
-    found = found_in(
+    findings = found_in(
         write, one(server("s", "", 0, 10), client("c", "s", 2, 8)), one(server("d", "c", 5, 7.5), service="db")
     )
-    assert seconds_of(found, "db") == pytest.approx({"queueing": 0, "self": 2.5, "network": 0, "unknown": 3.5})
-    assert found.doubts["unknown_queueing"] == 2
+    assert seconds_of(findings, "db") == pytest.approx({"queueing": 0, "self": 2.5, "network": 0, "unknown": 3.5})
+    assert findings.doubts["unknown_queueing"] == 2
 
 
 def test_one_request_recorded_twice_in_a_process_is_one_visit(write: Callable[..., Path]) -> None:
     inner = server("t", "s", 0.1, 9.9, **{"queueing.delay": 1.5})
-    found = found_in(write, one(server("s", "", 0, 10), inner, client("c", "t", 2, 4), instance="front-1"))
-    [front] = [tier for tier in found.services if not tier.opaque]
+    findings = found_in(write, one(server("s", "", 0, 10), inner, client("c", "t", 2, 4), instance="front-1"))
+    [front] = [tier for tier in findings.services if not tier.opaque]
     assert (front.visits, front.queueing["mean"]) == (1, 1.5)
     assert front.seconds["self"] == pytest.approx(8)
 
 
 def test_a_browser_or_load_generator_is_not_the_service_asked_about(write: Callable[..., Path]) -> None:
-    found = found_in(write, one(client("b", "", 0, 11), service="browser"), one(server("s", "b", 1, 10)))
-    assert found.finding.service == "front"
-    assert found.response["mean"] == pytest.approx(11)
-    assert seconds_of(found, "browser")["self"] == 0
+    findings = found_in(write, one(client("b", "", 0, 11), service="browser"), one(server("s", "b", 1, 10)))
+    assert findings.finding.service == "front"
+    assert findings.response["mean"] == pytest.approx(11)
+    assert seconds_of(findings, "browser")["self"] == 0
     with pytest.raises(SojournError, match="all spans are a client's"):
         found_in(write, one(client("b", "", 0, 11), service="browser"))
 
 
 def test_a_message_is_waited_for_by_nobody(write: Callable[..., Path]) -> None:
-    found = found_in(
+    findings = found_in(
         write,
         one(server("s", "", 0, 1), span(TRACE, "p", "s", 4, 0.2, 0.3)),
         one(span(TRACE, "m", "p", 5, 0.5, 60), service="mailer"),
     )
-    assert found.requests == 1
-    assert found.doubts["messages"] == 1
-    assert seconds_of(found, "mailer")["self"] == 0
-    assert seconds_of(found, "front")["self"] == pytest.approx(1)
+    assert findings.requests == 1
+    assert findings.doubts["messages"] == 1
+    assert seconds_of(findings, "mailer")["self"] == 0
+    assert seconds_of(findings, "front")["self"] == pytest.approx(1)
 
 
 # --- spans of the worst kind
 
 
 def test_cycles_and_lost_parents(write: Callable[..., Path]) -> None:
-    found = found_in(
+    findings = found_in(
         write,
         one(server("s", "nginx", 0, 1)),
         one(span(TRACE, "x", "y", 1, 0, 5), span(TRACE, "y", "x", 1, 0, 5), span(TRACE, "z", "x", 3, 0, 5)),
@@ -346,19 +346,19 @@ def test_cycles_and_lost_parents(write: Callable[..., Path]) -> None:
         one(server("q", "p", 0, 5), service="two"),
         one(server("lost", "gone", 0.5, 9), service="three"),
     )
-    assert found.requests == 1
-    assert found.total == pytest.approx(1)
-    assert found.doubts["broken"] == 6
-    assert found.doubts["orphans"] == 1
-    assert {tier.service for tier in found.services} == {"front", "three"}
+    assert findings.requests == 1
+    assert findings.total == pytest.approx(1)
+    assert findings.doubts["broken"] == 6
+    assert findings.doubts["orphans"] == 1
+    assert {tier.service for tier in findings.services} == {"front", "three"}
 
 
 def test_a_chain_of_many_spans(write: Callable[..., Path]) -> None:
     depth = 20_000
     spans = [span(TRACE, f"{n}", f"{n - 1}" if n else "", 1, 0, 1) for n in range(depth)]
     first = one(server("root", "", 0, 2), span(TRACE, "0", "root", 1, 0, 1))
-    found = found_in(write, first, *(one(*spans[n : n + 500]) for n in range(1, depth, 500)))
-    assert (found.spans, found.total) == (depth + 1, pytest.approx(2))
+    findings = found_in(write, first, *(one(*spans[n : n + 500]) for n in range(1, depth, 500)))
+    assert (findings.spans, findings.total) == (depth + 1, pytest.approx(2))
     hops = [server(f"{n}", f"{n - 1}" if n else "", 0, 1 + (depth - n) * 1e-6) for n in range(depth)]
     lines = [one(hop, service=("a", "b")[n % 2]) for n, hop in enumerate(hops)]
     assert found_in(write, *lines).requests == 1
@@ -380,14 +380,14 @@ def test_lines_of_every_kind(write: Callable[..., Path], tmp_path: Path) -> None
     path = write(good, good, bad, hostile, junk)
     traces = read_traces([path])
     assert traces.refused == {"not_an_export": 4, "duplicates": 1, "no_id": 1, "invalid_span_time": 2}
-    found = tiers(traces)
-    assert found.requests == 3
+    outcome = tiers(traces)
+    assert outcome.requests == 3
     result = CliRunner().invoke(app, ["tiers", str(path), "--service", "<script>\x1b[2J"])
     assert result.exit_code == 0, result.output
     assert "\x1b[2J" not in result.stdout
     packed = tmp_path / "spans.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert tiers(read_traces([tmp_path])).to_dict() == found.to_dict()
+    assert tiers(read_traces([tmp_path])).to_dict() == outcome.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -409,9 +409,9 @@ def test_what_cannot_be_done_is_said_in_words(
 ) -> None:
     places = {"EMPTY": write(b""), "GOOD": write(one(server("s", "", 0, 1))), "FOLDER": tmp_path}
     result = CliRunner().invoke(app, ["tiers", *(str(places.get(a, a)) for a in arguments)])
-    said = result.output + str(result.exception or "")
+    output = result.output + str(result.exception or "")
     assert result.exit_code == code or (code == 1 and isinstance(result.exception, SojournError))
-    assert words in said
+    assert words in output
 
 
 # --- laws
@@ -440,16 +440,16 @@ def test_every_second_is_in_one_account(
     lines = [one(server("0", "", 10, 20, **{"queueing.delay": 1.0}))]
     for number, (parent, kind, (begin, end), wait, service) in enumerate(shapes, start=1):
         attributes = {} if wait is None else {"queueing.delay": wait}
-        made = span(TRACE, str(number), str(parent % number), kind, 10 + begin, 10 + end, **attributes)
-        lines.append(one(made, service=service))
-    found = found_in(write, *lines)
-    parts = found.per_request.select(*ACCOUNTS, "elsewhere").sum_horizontal()
-    assert (parts - found.per_request["response"]).abs().max() < 1e-6  # type: ignore[operator]
-    spent = sum(sum(tier.seconds.values()) for tier in found.services)
-    assert math.isclose(spent + found.elsewhere, found.total, abs_tol=1e-6)
+        produced = span(TRACE, str(number), str(parent % number), kind, 10 + begin, 10 + end, **attributes)
+        lines.append(one(produced, service=service))
+    findings = found_in(write, *lines)
+    parts = findings.per_request.select(*ACCOUNTS, "elsewhere").sum_horizontal()
+    assert (parts - findings.per_request["response"]).abs().max() < 1e-6  # type: ignore[operator]
+    spent = sum(sum(tier.seconds.values()) for tier in findings.services)
+    assert math.isclose(spent + findings.elsewhere, findings.total, abs_tol=1e-6)
     again = found_in(write, *reversed(lines), *lines)
-    assert again.total == found.total
-    for one_tier, other in zip(again.services, found.services, strict=True):
+    assert again.total == findings.total
+    for one_tier, other in zip(again.services, findings.services, strict=True):
         assert one_tier.seconds == pytest.approx(other.seconds, abs=1e-6)
 
 
@@ -457,15 +457,15 @@ def test_every_second_is_in_one_account(
 
 
 def test_it_is_laid_out(write: Callable[..., Path]) -> None:
-    found, _ = found_of(replace(SHARED, requests=500), write)
-    section = tiers_section(found)
-    assert section.sentence.startswith(found.finding.sentence)
+    result, _ = found_of(replace(SHARED, requests=500), write)
+    section = tiers_section(result)
+    assert section.sentence.startswith(result.finding.sentence)
     assert all(len(row) == len(table.headings) for table in section.tables for row in table.rows)
     assert [picture.chart().to_dict()["$schema"][:5] for picture in section.pictures] == ["https", "https"]
-    drawn = tiers_table(found)
+    drawn = tiers_table(result)
     assert set(drawn["service"]) == {"checkout", "db"}
-    assert drawn["seconds"].sum() == pytest.approx(found.response["mean"], rel=1e-4)
-    assert 2 < len(load_table(found)) <= 40
+    assert drawn["seconds"].sum() == pytest.approx(result.response["mean"], rel=1e-4)
+    assert 2 < len(load_table(result)) <= 40
 
 
 def test_the_example_is_what_the_simulator_gives() -> None:

@@ -113,10 +113,10 @@ def block(kind: int, body: bytes, *, big: bool = False) -> bytes:
     return struct.pack(order + "I", kind) + size + padded + size
 
 
-def options(found: Iterable[tuple[int, bytes]], *, big: bool = False) -> bytes:
+def options(result: Iterable[tuple[int, bytes]], *, big: bool = False) -> bytes:
     """Options of a block, with the one that ends them."""
     order = ">" if big else "<"
-    parts = [struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4) for code, value in found]
+    parts = [struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4) for code, value in result]
     return b"".join(parts) + bytes(4) if parts else b""
 
 
@@ -129,14 +129,14 @@ def interface(link_type: int = ETHERNET, *, big: bool = False, resolution: int |
               name: str = "") -> bytes:  # fmt: skip
     """The block that describes an interface; ``resolution``: the byte of if_tsresol."""
     order = ">" if big else "<"
-    found: list[tuple[int, bytes]] = []
+    result: list[tuple[int, bytes]] = []
     if name:
-        found.append((2, name.encode()))
+        result.append((2, name.encode()))
     if resolution is not None:
-        found.append((9, bytes([resolution])))
+        result.append((9, bytes([resolution])))
     if offset is not None:
-        found.append((14, struct.pack(order + "q", offset)))
-    return block(1, struct.pack(order + "HHI", link_type, 0, 262144) + options(found, big=big), big=big)
+        result.append((14, struct.pack(order + "q", offset)))
+    return block(1, struct.pack(order + "HHI", link_type, 0, 262144) + options(result, big=big), big=big)
 
 
 def ticks(time: int, resolution: int | None, offset: int | None) -> int:
@@ -155,8 +155,8 @@ def enhanced(frame: Frame, *, big: bool = False, resolution: int | None = None, 
     order = ">" if big else "<"
     count = ticks(frame.time, resolution, offset)
     lengths = struct.pack(order + "IIII", count >> 32, count & 0xFFFFFFFF, len(frame.data), frame.length)
-    who = struct.pack(order + ("HH" if obsolete else "I"), frame.interface, *([0] if obsolete else []))
-    return block(2 if obsolete else 6, who + lengths + frame.data, big=big)
+    waiting = struct.pack(order + ("HH" if obsolete else "I"), frame.interface, *([0] if obsolete else []))
+    return block(2 if obsolete else 6, waiting + lengths + frame.data, big=big)
 
 
 def simple(frame: Frame, *, big: bool = False) -> bytes:
@@ -167,8 +167,8 @@ def simple(frame: Frame, *, big: bool = False) -> bytes:
 def statistics(number: int = 0, *, dropped: int | None = None, system: int | None = None, big: bool = False) -> bytes:
     """The block of an interface's statistics."""
     order = ">" if big else "<"
-    found = [(code, struct.pack(order + "Q", n)) for code, n in ((5, dropped), (7, system)) if n is not None]
-    return block(5, struct.pack(order + "III", number, 0, 0) + options(found, big=big), big=big)
+    matches = [(code, struct.pack(order + "Q", n)) for code, n in ((5, dropped), (7, system)) if n is not None]
+    return block(5, struct.pack(order + "III", number, 0, 0) + options(matches, big=big), big=big)
 
 
 def pcapng(

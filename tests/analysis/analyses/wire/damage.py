@@ -34,12 +34,12 @@ def small_capture(folder: Path, requests: int = 2) -> bytes:
 
 def packets_of(pcap: bytes) -> list[tuple[int, int, bytes]]:
     """Seconds, nanoseconds and bytes of the packets of a little-endian pcap of ns."""
-    found, at = [], 24
+    result, at = [], 24
     while at < len(pcap):
         seconds, fraction, kept, _ = struct.unpack_from("<IIII", pcap, at)
-        found.append((seconds, fraction, pcap[at + 16 : at + 16 + kept]))
+        result.append((seconds, fraction, pcap[at + 16 : at + 16 + kept]))
         at += 16 + kept
-    return found
+    return result
 
 
 def as_pcapng(pcap: bytes, order: str = "<") -> bytes:
@@ -90,16 +90,16 @@ def tracked(data: bytes, folder: Path) -> Counts | str:
     path = _written(data, folder)
     try:
         with Capture([path], batch_bytes=1 << 16) as capture:
-            found = track(capture, capture.addresses)
+            result = track(capture, capture.addresses)
             counts = _sound(capture.counts, capture.counts.segments)
     except SojournError as error:
         return _sentence(error)
-    assert dict(found.connections.schema) == CONNECTIONS
-    assert dict(found.exchanges.schema) == EXCHANGES
-    assert found.connections["packets"].sum() + found.connections["copies"].sum() >= counts.segments
-    assert set(found.exchanges["connection"]) <= set(found.connections["connection"])
-    assert found.connections["exchanges"].sum() == found.exchanges.height
-    assert all(count > 0 for count in found.unparsed.values())
+    assert dict(result.connections.schema) == CONNECTIONS
+    assert dict(result.exchanges.schema) == EXCHANGES
+    assert result.connections["packets"].sum() + result.connections["copies"].sum() >= counts.segments
+    assert set(result.exchanges["connection"]) <= set(result.connections["connection"])
+    assert result.connections["exchanges"].sum() == result.exchanges.height
+    assert all(count > 0 for count in result.unparsed.values())
     return counts
 
 

@@ -59,20 +59,20 @@ class Made:
             "request_id": f"{len(self.timeline):032x}", "joined_by": "request_id", "log_row": len(self.timeline),
             "attempts": 1, "method": "GET", "path": path, "status": status,
         }  # fmt: skip
-        asked = began + hand + 10 * US
-        opens = asked + 120 * US
+        requested = began + hand + 10 * US
+        opens = requested + 120 * US
         answered_syn = opens + dropped * 1_000 * MS
         established = answered_syn + hand
-        taken = established + acks_dropped * 1_000 * MS
+        used = established + acks_dropped * 1_000 * MS
         if kept:
-            established = taken = opens
-        begins = taken + round(wait * MS)
+            established = used = opens
+        begins = used + round(wait * MS)
         done = begins + round(service * MS)
         back = done + 60 * US
         if client_leg:
             row |= {
                 "client": "10.0.0.9:51234", "client_exchange": len(self.exchanges),
-                "request_first": asked, "request_last": asked,
+                "request_first": requested, "request_last": requested,
                 "response_first": back + 40 * US, "response_last": back + 90 * US,
             }  # fmt: skip
             if not kept:
@@ -88,8 +88,8 @@ class Made:
                 row |= {
                     "backend_syn": opens, "backend_syn_answered": answered_syn,
                     "backend_syn_ack": answered_syn + hand // 2, "backend_established": established,
-                    "backend_ack_taken": taken, "syn_dropped": (answered_syn - opens) / 1e9,
-                    "syn_queue": (taken - answered_syn) / 1e9, "accept_wait_lower": (taken - established) / 1e9,
+                    "backend_ack_taken": used, "syn_dropped": (answered_syn - opens) / 1e9,
+                    "syn_queue": (used - answered_syn) / 1e9, "accept_wait_lower": (used - established) / 1e9,
                     "accept_wait_upper": (back - established) / 1e9 - service / 1e3,
                 }  # fmt: skip
             if known:
@@ -97,7 +97,7 @@ class Made:
                 row |= {} if kept else {"accept_wait": (begins - established) / 1e9}
             at = ("10.0.0.1", 40000, "10.0.0.2", 8001)
             self._connection(
-                at, opens, answered_syn, established, dropped, acks_dropped, end, kept, taken=taken,
+                at, opens, answered_syn, established, dropped, acks_dropped, end, kept, taken=used,
                 ended=back + 100 * US,
             )  # fmt: skip
         self.timeline.append(row)
@@ -114,8 +114,8 @@ class Made:
         exchange: bool = True,
     ) -> None:  # fmt: skip
         number = len(self.connections)
-        made: dict[str, Any] = {name: 0 for name, kind in CONNECTIONS.items() if kind.is_integer()}
-        made |= {
+        produced: dict[str, Any] = {name: 0 for name, kind in CONNECTIONS.items() if kind.is_integer()}
+        produced |= {
             "connection": number, "client": ends[0], "client_port": ends[1], "server": ends[2], "server_port": ends[3],
             "first": syn, "last": ended or syn + repeats * 1_000 * MS, "syn_retransmissions": repeats,
             "acks_dropped": acks_dropped,
@@ -123,16 +123,16 @@ class Made:
             "exchanges": int(exchange), "packets": 10,
         }  # fmt: skip
         if not kept:
-            made |= {
+            produced |= {
                 "syn": syn,
                 "syn_answered": answered,
                 "established": established,
                 "ack_taken": taken or established,
             }
-            made |= {"syn_ack": None if answered is None else answered + 20 * US}
+            produced |= {"syn_ack": None if answered is None else answered + 20 * US}
         if end.startswith("reset"):
-            made["reset"] = ended
-        self.connections.append(made)
+            produced["reset"] = ended
+        self.connections.append(produced)
         if exchange:
             self.exchanges.append({"exchange": len(self.exchanges), "connection": number, "number": 1})
 
@@ -145,9 +145,9 @@ def _frame(rows: Iterable[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl
     return pl.DataFrame(listed, schema=as_ints).cast(dict(schema))  # type: ignore[arg-type]
 
 
-def result_of(made: Made, **more: Any) -> WireResult:
+def result_of(produced: Made, **more: Any) -> WireResult:
     """A result of these frames as ``wire`` makes it; ``more`` replaces attributes."""
-    timeline, connections, exchanges = made.frames()
+    timeline, connections, exchanges = produced.frames()
     legs = pl.when(pl.col("server_port") == 80).then(pl.lit("client")).otherwise(pl.lit("backend"))
     connections = connections.with_columns(leg=legs, endpoint=pl.format("{}:{}", "server", "server_port"))
     connections = connections.with_columns(vantage=pl.lit("both"))
@@ -156,11 +156,11 @@ def result_of(made: Made, **more: Any) -> WireResult:
     lasted = (pl.col("backend_established") - pl.col("backend_syn")).dt.total_nanoseconds() / 1e9
     measured = timeline.with_columns(handshake=lasted)
     sizes = {name: measured[name].count() for name in (*columns, "handshake")}
-    told = [name for name, size in sizes.items() if size]
+    reported = [name for name, size in sizes.items() if size]
     values: dict[str, Any] = {
         "names": ("made.pcap",), "interfaces": ("lo",), "counts": Counts(packets=1_000, segments=1_000),
         "window": None, "connections": connections, "exchanges": exchanges, "timeline": timeline,
-        "figures": summaries(measured.lazy(), told) if told else {}, "sizes": sizes,
+        "figures": summaries(measured.lazy(), reported) if reported else {}, "sizes": sizes,
         "steps": syn_steps(connections), "servers": servers(connections), "ends": ends(connections),
     }  # fmt: skip
     result = WireResult(**{**values, **more})

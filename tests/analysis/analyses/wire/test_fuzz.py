@@ -57,11 +57,11 @@ def test_a_truncated_capture_keeps_what_came_before(kind: str, folder: Path) -> 
     data = containers(pcap)[kind]
     seen = 0
     for length in range(0, len(data), 1 if kind == "pcap" else 7):
-        found = read(data[:length], folder)
-        assert isinstance(found, Counts) or seen == 0
-        if isinstance(found, Counts):
-            assert found.packets >= seen
-            seen = found.packets
+        result = read(data[:length], folder)
+        assert isinstance(result, Counts) or seen == 0
+        if isinstance(result, Counts):
+            assert result.packets >= seen
+            seen = result.packets
     if kind != "pcap.zst":  # its one block is either whole or lost
         assert seen >= len(packets_of(pcap)) - 2
 
@@ -97,9 +97,9 @@ def test_lengths_of_pcap_records_that_lie(sound: dict[str, bytes], folder: Path)
             for length in LENGTHS:
                 changed = bytearray(data)
                 struct.pack_into("<I", changed, at + field, length)
-                found = (tracked if number == 3 else read)(bytes(changed), folder)
-                assert isinstance(found, Counts)
-                assert found.packets >= number
+                result = (tracked if number == 3 else read)(bytes(changed), folder)
+                assert isinstance(result, Counts)
+                assert result.packets >= number
         at += 16 + len(packet)
 
 
@@ -113,9 +113,9 @@ def test_lengths_of_pcapng_blocks_that_lie(order: str, sound: dict[str, bytes], 
             for length in (*LENGTHS, size - 4, size + 4, size - 1):
                 changed = bytearray(data)
                 struct.pack_into(order + "I", changed, at + min(field, size - 4), length)
-                found = read(bytes(changed), folder)
-                assert isinstance(found, Counts) or number < 0 or OUT_OF_ORDER in found
-                assert isinstance(found, str) or found.packets >= number
+                result = read(bytes(changed), folder)
+                assert isinstance(result, Counts) or number < 0 or OUT_OF_ORDER in result
+                assert isinstance(result, str) or result.packets >= number
         at, number = at + size, number + 1
 
 
@@ -132,11 +132,11 @@ def test_lengths_in_the_headers_of_packets_that_lie(at: int, form: str, sound: d
                 continue
             changed = bytearray(data)
             struct.pack_into(form, changed, begin + 16 + 14 + at, value)
-            found = (tracked if value == 255 else read)(bytes(changed), folder)
-            if isinstance(found, str):  # the packet is so short that the time of the next record was written to
-                assert OUT_OF_ORDER in found
+            result = (tracked if value == 255 else read)(bytes(changed), folder)
+            if isinstance(result, str):  # the packet is so short that the time of the next record was written to
+                assert OUT_OF_ORDER in result
                 continue
-            assert found.packets == len(packets_of(data))
+            assert result.packets == len(packets_of(data))
         begin += 16 + len(packet)
 
 

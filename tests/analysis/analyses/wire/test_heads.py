@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from made_segments import Talk, answer, request, tracked
 
 
-def exchange(asked: bytes, answered: bytes = answer(), *, kept: int | None = None) -> dict[str, Any]:
+def exchange(octets: bytes, answered: bytes = answer(), *, kept: int | None = None) -> dict[str, Any]:
     """The only exchange of a talk with this request and answer."""
     talk = Talk().opened()
-    talk.ask(3, asked, kept=kept)
+    talk.ask(3, octets, kept=kept)
     talk.answer(5, answered)
-    found = tracked(talk.segments).exchanges
-    assert found.height == 1
-    return found.row(0, named=True)
+    tracking = tracked(talk.segments).exchanges
+    assert tracking.height == 1
+    return tracking.row(0, named=True)
 
 
 def head(*lines: bytes) -> bytes:
@@ -25,7 +25,7 @@ def head(*lines: bytes) -> bytes:
 
 
 def test_every_field() -> None:
-    asked = head(
+    requested = head(
         b"GET /a/b?c=%20d&e HTTP/1.1",
         b"Host: shop.example:8080",
         b"User-Agent: X-Request-ID: not this one",
@@ -39,7 +39,7 @@ def test_every_field() -> None:
         b"X-Worker: 1234.7",
         b"Content-Length: 0",
     )
-    row = exchange(asked, answered)
+    row = exchange(requested, answered)
     assert row["method"] == "GET"
     assert row["path"] == "/a/b?c=%20d&e"
     assert row["host"] == "shop.example:8080"
@@ -63,9 +63,9 @@ def test_what_is_not_there_is_null() -> None:
 
 
 def test_fields_count_on_their_own_side() -> None:
-    asked = head(b"GET / HTTP/1.1", b"X-Queueing-Delay: 9", b"X-Worker: forged")
+    requested = head(b"GET / HTTP/1.1", b"X-Queueing-Delay: 9", b"X-Worker: forged")
     answered = head(b"HTTP/1.1 204 No Content", b"X-Request-Start: t=1", b"Host: other")
-    row = exchange(asked, answered)
+    row = exchange(requested, answered)
     assert [row[name] for name in ("queueing_delay", "worker", "stamp", "host")] == [None] * 4
 
 
@@ -135,18 +135,20 @@ def test_a_head_without_an_end_is_given_up() -> None:
     talk.answer(50, answer(431))
     talk.ask(60, request("/next"))
     talk.answer(61, answer(200))
-    found = tracked(talk.segments)
-    assert found.exchanges["path"].to_list() == ["/endless", "/next"]
-    assert found.exchanges["status"].to_list() == [431, 200]
+    tracking = tracked(talk.segments)
+    assert tracking.exchanges["path"].to_list() == ["/endless", "/next"]
+    assert tracking.exchanges["status"].to_list() == [431, 200]
 
 
 def test_hostile_bytes_do_no_harm() -> None:
-    asked = head(
+    requested = head(
         b"GET /\xff\xfe\x00\x1b[31m<script>?q=caf\xc3\xa9 HTTP/1.1",
         b"X-Request-ID: \xf0\x9f\x98\x80\xf0",
         b"Host: \x00",
     )
-    row = exchange(asked, head(b"HTTP/1.1 200 \xff", b"X-Worker: \xe4", b"X-Service-Time: nan?", b"Content-Length: 0"))
+    row = exchange(
+        requested, head(b"HTTP/1.1 200 \xff", b"X-Worker: \xe4", b"X-Service-Time: nan?", b"Content-Length: 0")
+    )
     assert row["path"] == "/\ufffd\ufffd\0\x1b[31m<script>?q=café"
     assert (row["request_id"], row["host"], row["worker"]) == ("\U0001f600\ufffd", "\0", "\ufffd")
     assert row["service_time"] is None
@@ -180,6 +182,6 @@ def test_any_bytes_are_survived(asked: bytes, answered: bytes, cut: int) -> None
         send = talk.answer if k else talk.ask
         send(3 + k, text[:cut])
         send(6 + k, text[cut:])
-    found = tracked(talk.segments).exchanges
-    assert found.height >= 1
-    assert found["request_bytes"].sum() <= len(asked) + 5
+    tracking = tracked(talk.segments).exchanges
+    assert tracking.height >= 1
+    assert tracking["request_bytes"].sum() <= len(asked) + 5

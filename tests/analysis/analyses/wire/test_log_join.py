@@ -17,9 +17,9 @@ MS = 1_000_000
 def joined(wire: Wire) -> tuple[Timelines, pl.DataFrame]:
     """What was joined, and of it the rows with a record, beside the truth (…_truth)."""
     rows, _ = split_rows(wire.rows.lazy())
-    found = timeline(wire.tracked, rows)
+    result = timeline(wire.tracked, rows)
     truth = wire.truth.with_columns(log_row=pl.int_range(pl.len(), dtype=pl.Int64))
-    return found, found.frame.join(truth, on="log_row", suffix="_truth")
+    return result, result.frame.join(truth, on="log_row", suffix="_truth")
 
 
 def wrong(rows: pl.DataFrame, side: str) -> int:
@@ -43,28 +43,28 @@ SETTINGS = {
 @pytest.mark.parametrize("made", SETTINGS.values(), ids=SETTINGS)
 def test_every_request_is_joined_to_its_own_record(made: Made) -> None:
     wire = made_wire(made)
-    found, rows = joined(wire)
+    result, rows = joined(wire)
     assert wrong(rows, "client") == wrong(rows, "backend") == 0
     assert rows["backend_exchange"].count() == len(wire.rows)
     assert rows["client_exchange"].count() >= 0.99 * len(wire.rows)
-    assert rows["log_row"].n_unique() == len(rows) == found.joined.requests
+    assert rows["log_row"].n_unique() == len(rows) == result.joined.requests
     by = "request_id" if made.ids else "tuple"
-    assert found.joined.by == {by: len(wire.rows)}
-    assert found.joined.unjoined == {}
+    assert result.joined.by == {by: len(wire.rows)}
+    assert result.joined.unjoined == {}
 
 
 def test_attempts_are_one_row_and_the_last_is_the_row_s() -> None:
     wire = made_wire(Made(retried=0.2))
-    found, rows = joined(wire)
+    result, rows = joined(wire)
     again = wire.rows["attempts"] > 1
     assert rows.sort("log_row")["attempts"].to_list() == wire.rows["attempts"].to_list()
     assert again.sum() > 100
-    assert len(found.frame) == len(wire.rows)  # the first attempts have no rows of their own
+    assert len(result.frame) == len(wire.rows)  # the first attempts have no rows of their own
 
 
 def test_the_clock_of_another_machine_is_found_by_requests_with_an_id() -> None:
-    found, _ = joined(made_wire(Made(capture_ahead=0.4)))
-    assert found.joined.clock_offset == pytest.approx(0.4, abs=0.001)
+    result, _ = joined(made_wire(Made(capture_ahead=0.4)))
+    assert result.joined.clock_offset == pytest.approx(0.4, abs=0.001)
     assert joined(made_wire(Made()))[0].joined.clock_offset == 0.0
     assert joined(made_wire(Made(ids=False)))[0].joined.clock_offset is None
 
@@ -76,24 +76,24 @@ def test_stamps_that_are_none_do_not_move_the_clock() -> None:
         pl.lit(None, wire.rows.schema["time"]).alias(n) for n in ("request_start", "proxy_start")
     )
     for rows in (late, bare):
-        found, matched = joined(Wire(wire.tracked, rows, wire.truth, wire.backends))
-        assert found.joined.clock_offset == 0.0
+        result, matched = joined(Wire(wire.tracked, rows, wire.truth, wire.backends))
+        assert result.joined.clock_offset == 0.0
         assert wrong(matched, "client") == 0
     ahead = made_wire(Made(capture_ahead=5.0))
     bare = ahead.rows.with_columns(
         pl.lit(None, wire.rows.schema["time"]).alias(n) for n in ("request_start", "proxy_start")
     )
-    found, _ = joined(Wire(ahead.tracked, bare, ahead.truth, ahead.backends))
-    assert found.joined.clock_offset == pytest.approx(5.0, abs=0.002)
+    result, _ = joined(Wire(ahead.tracked, bare, ahead.truth, ahead.backends))
+    assert result.joined.clock_offset == pytest.approx(5.0, abs=0.002)
 
 
 def test_what_is_alike_in_every_way_stays_unjoined_and_is_counted() -> None:
     # One client, one path, a thousand requests a second: of some nothing tells which is which.
     wire = made_wire(Made(loopback=True, clients=1, paths=1, rate=1000.0, ids=False, wait=0.0005, service=0.001))
-    found, rows = joined(wire)
+    result, rows = joined(wire)
     assert wrong(rows, "client") + wrong(rows, "backend") <= 0.002 * len(wire.rows)
-    assert found.joined.unjoined["ambiguous"] > 0
-    assert found.joined.requests + found.joined.unjoined["ambiguous"] <= len(wire.rows)
+    assert result.joined.unjoined["ambiguous"] > 0
+    assert result.joined.requests + result.joined.unjoined["ambiguous"] <= len(wire.rows)
 
 
 def test_whole_connections_tell_what_single_requests_do_not() -> None:
@@ -110,9 +110,9 @@ def test_an_id_that_came_twice_is_told_apart_by_time() -> None:
     exchanges = wire.tracked.exchanges.with_columns(request_id=twice)
     rows = wire.rows.with_columns(request_id=twice)
     wire = Wire(type(wire.tracked)(wire.tracked.connections, exchanges), rows, wire.truth, wire.backends)
-    found, matched = joined(wire)
+    result, matched = joined(wire)
     assert wrong(matched, "backend") == 0
-    assert found.joined.by == {"request_id": 100}
+    assert result.joined.by == {"request_id": 100}
 
 
 def test_an_id_that_everybody_has_is_no_id() -> None:
@@ -122,9 +122,9 @@ def test_an_id_that_everybody_has_is_no_id() -> None:
     )
     rows = wire.rows.with_columns(request_id=pl.lit("constant"))
     wire = Wire(type(wire.tracked)(wire.tracked.connections, exchanges), rows, wire.truth, wire.backends)
-    found, matched = joined(wire)
+    result, matched = joined(wire)
     assert wrong(matched, "backend") == wrong(matched, "client") == 0
-    assert found.joined.by == {"tuple": 2_000}
+    assert result.joined.by == {"tuple": 2_000}
 
 
 def test_two_requests_of_one_id_at_the_same_time_are_not_guessed() -> None:
@@ -138,9 +138,9 @@ def test_two_requests_of_one_id_at_the_same_time_are_not_guessed() -> None:
         wire.truth,
         wire.backends,
     )
-    found, _ = joined(wire)
-    assert found.joined.by["request_id"] == 198
-    assert found.joined.unjoined["ambiguous"] == 2
+    result, _ = joined(wire)
+    assert result.joined.by["request_id"] == 198
+    assert result.joined.unjoined["ambiguous"] == 2
 
 
 def test_records_outside_the_capture_s_time_are_not_missed() -> None:
@@ -148,9 +148,9 @@ def test_records_outside_the_capture_s_time_are_not_missed() -> None:
     early = wire.rows.with_columns(pl.col("time", "start", "proxy_start", "request_start") - pl.duration(hours=1))
     early = early.with_columns(request_id=pl.col("request_id") + "-early")
     rows, _ = split_rows(pl.concat([wire.rows, early]).lazy())
-    found = timeline(wire.tracked, rows)
-    assert found.joined.log == 1_000
-    assert found.joined.unjoined == {}
+    result = timeline(wire.tracked, rows)
+    assert result.joined.log == 1_000
+    assert result.joined.unjoined == {}
     lost = timeline(
         wire.tracked, split_rows(wire.rows.with_columns(request_id=pl.lit("x"), uri=pl.lit("/no")).lazy())[0]
     )
@@ -166,17 +166,17 @@ def test_a_capture_of_backends_alone_is_not_held_to_what_nginx_answered_itself()
         request_id=pl.col("request_id") + "-static",
     )  # fmt: skip
     rows, _ = split_rows(pl.concat([wire.rows, static]).lazy())
-    found = timeline(type(wire.tracked)(backend, exchanges), rows)
-    assert found.joined.requests == 500
-    assert found.joined.unjoined == {}
+    result = timeline(type(wire.tracked)(backend, exchanges), rows)
+    assert result.joined.requests == 500
+    assert result.joined.unjoined == {}
 
 
 def test_an_address_behind_a_balancer_does_not_keep_a_record_from_its_request() -> None:
     wire = made_wire(Made())
     hidden = wire.rows.with_columns(remote_addr=pl.lit("203.0.113.7"))
-    found, rows = joined(Wire(wire.tracked, hidden, wire.truth, wire.backends))
+    result, rows = joined(Wire(wire.tracked, hidden, wire.truth, wire.backends))
     assert wrong(rows, "client") == 0
-    assert found.joined.both >= 1_990
+    assert result.joined.both >= 1_990
 
 
 def test_an_ipv4_address_written_as_ipv6_is_the_same_address() -> None:
@@ -190,13 +190,15 @@ def test_an_ipv4_address_written_as_ipv6_is_the_same_address() -> None:
 
 def test_without_a_log_both_sides_are_joined_by_path_and_time() -> None:
     wire = made_wire(Made(paths=5))
-    found = timeline(wire.tracked)
-    both = found.frame.drop_nulls(["client_exchange", "backend_exchange"])
+    result = timeline(wire.tracked)
+    both = result.frame.drop_nulls(["client_exchange", "backend_exchange"])
     truth = dict(wire.truth.select("client_exchange", "backend_exchange").iter_rows())
     assert len(both) >= 1_990
-    assert all(truth[here] == there for here, there in both.select("client_exchange", "backend_exchange").iter_rows())
-    assert found.frame["joined_by"].cast(pl.String).unique().to_list() == ["none"]
-    assert found.joined.log is None
+    assert all(
+        truth[current] == there for current, there in both.select("client_exchange", "backend_exchange").iter_rows()
+    )
+    assert result.frame["joined_by"].cast(pl.String).unique().to_list() == ["none"]
+    assert result.joined.log is None
 
 
 def side(*rows: tuple[int, int, int, int], key: int = 1) -> Side:
@@ -211,8 +213,8 @@ def side(*rows: tuple[int, int, int, int], key: int = 1) -> Side:
 
 
 def pairs(first: Side, second: Side) -> tuple[list[tuple[int, int]], int]:
-    found, unsure = paired(first, second, round(TOLERANCE * 1e9))
-    return sorted(found.iter_rows()), unsure["second"].n_unique()
+    result, unsure = paired(first, second, round(TOLERANCE * 1e9))
+    return sorted(result.iter_rows()), unsure["second"].n_unique()
 
 
 def test_what_is_alone_is_taken_and_then_what_is_left_alone() -> None:
@@ -246,8 +248,8 @@ def test_stamps_go_by_magnitude() -> None:
         "": None,
         "t=1767225600123456.5": None,
     }
-    found = pl.DataFrame({"stamp": list(texts)}).select(stamp_us("stamp")).to_series()
-    assert found.to_list() == list(texts.values())
+    table = pl.DataFrame({"stamp": list(texts)}).select(stamp_us("stamp")).to_series()
+    assert table.to_list() == list(texts.values())
 
 
 def test_a_log_that_is_redacted_joins_as_one_that_is_whole() -> None:
@@ -257,15 +259,15 @@ def test_a_log_that_is_redacted_joins_as_one_that_is_whole() -> None:
         pl.col("remote_addr").str.replace(r"\.\d+$", ".0"), pl.col("uri").str.replace(r"\?.*", "")
     )
     whole_found, _ = joined(wire)
-    found, rows = joined(Wire(wire.tracked, cut, wire.truth, wire.backends))
+    result, rows = joined(Wire(wire.tracked, cut, wire.truth, wire.backends))
     assert wrong(rows, "client") == wrong(rows, "backend") == 0
-    assert found.joined.both == whole_found.joined.both
-    assert not found.frame["path"].str.contains("?", literal=True).any()
+    assert result.joined.both == whole_found.joined.both
+    assert not result.frame["path"].str.contains("?", literal=True).any()
 
 
 def test_a_log_that_keeps_no_address_joins_by_the_rest() -> None:
     wire = made_wire(Made())
     none = wire.rows.with_columns(remote_addr=pl.lit(None, pl.String))
-    found, rows = joined(Wire(wire.tracked, none, wire.truth, wire.backends))
+    result, rows = joined(Wire(wire.tracked, none, wire.truth, wire.backends))
     assert wrong(rows, "client") == 0
-    assert found.joined.both >= 1_990
+    assert result.joined.both >= 1_990

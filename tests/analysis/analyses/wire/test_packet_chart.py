@@ -15,29 +15,29 @@ from sojourn.present.pictures import drawn
 from sojourn.present.section import Picture
 
 
-def sequence(made: Made, row: int = 0, *, connections: bool = True) -> Sequence:
-    frames = made.frames()
+def sequence(produced: Made, row: int = 0, *, connections: bool = True) -> Sequence:
+    frames = produced.frames()
     return sequence_of(frames[0], row, *(frames[1:] if connections else ()))
 
 
 def one(**how: Any) -> Made:
-    made = Made()
-    made.request(**how)
-    return made
+    produced = Made()
+    produced.request(**how)
+    return produced
 
 
-def spans(found: Sequence, kind: str, *, at_proxy: bool = False) -> list[Span]:
-    return [span for span in found.spans if span.kind == kind and span.at_proxy == at_proxy]
+def spans(sequence: Sequence, kind: str, *, at_proxy: bool = False) -> list[Span]:
+    return [span for span in sequence.spans if span.kind == kind and span.at_proxy == at_proxy]
 
 
-def svg(made: Made, row: int = 0) -> str:
-    frames = made.frames()
+def svg(produced: Made, row: int = 0) -> str:
+    frames = produced.frames()
     return str(drawn(Picture("p", "t", "c", lambda: packet_sequence(frames[0], row, *frames[1:]))).svg)
 
 
-def data(made: Made, mark: str) -> list[dict[str, Any]]:
+def data(produced: Made, mark: str) -> list[dict[str, Any]]:
     """The values behind every layer of that mark."""
-    frames = made.frames()
+    frames = produced.frames()
     chart = packet_sequence(frames[0], 0, *frames[1:]).to_dict()
     named = [layer for layer in chart["vconcat"][0]["layer"] if layer["mark"]["type"] == mark]
     return [value for layer in named for value in chart["datasets"].get(layer["data"].get("name"), [])] or [
@@ -46,73 +46,73 @@ def data(made: Made, mark: str) -> list[dict[str, Any]]:
 
 
 def test_packets_are_in_the_order_of_time_with_both_sides() -> None:
-    found = sequence(one(handshake=0.05, wait=300, service=20))
-    assert [step.at for step in found.steps] == sorted(step.at for step in found.steps)
-    labels = [(step.where, step.label) for step in found.steps if step.label]
+    result = sequence(one(handshake=0.05, wait=300, service=20))
+    assert [step.at for step in result.steps] == sorted(step.at for step in result.steps)
+    labels = [(step.where, step.label) for step in result.steps if step.label]
     assert labels[:5] == [
         ("client", "SYN"), ("client", "SYN-ACK"), ("client", "ACK"), ("client", "GET /orders"), ("backend", "SYN"),
     ]  # fmt: skip
     assert labels[-4:] == [
         ("backend", "answer 200"), ("backend", "last byte"), ("client", "answer 200"), ("client", "last byte"),
     ]  # fmt: skip
-    assert (found.client, found.backend) == ("10.0.0.9:51234", "10.0.0.2:8001")
-    assert not any(step.lost for step in found.steps)
+    assert (result.client, result.backend) == ("10.0.0.9:51234", "10.0.0.2:8001")
+    assert not any(step.lost for step in result.steps)
 
 
 def test_a_known_start_makes_the_wait_itself() -> None:
-    found = sequence(one(handshake=0.05, wait=300, service=20))
-    (queue,), (service,) = spans(found, "accept_queue"), spans(found, "service")
+    result = sequence(one(handshake=0.05, wait=300, service=20))
+    (queue,), (service,) = spans(result, "accept_queue"), spans(result, "service")
     assert (queue.length, queue.begin, queue.end) == (300_000_000, "backend_established", "app_start")
     assert "300.0 ms" in queue.label
     assert service.length == 20_000_000
-    assert spans(found, "accept_queue_at_most") == []
-    (syn,) = spans(found, "syn_queue")
+    assert spans(result, "accept_queue_at_most") == []
+    (syn,) = spans(result, "syn_queue")
     assert syn.length == 50_000
 
 
 def test_without_it_there_are_bounds_and_the_sure_part_is_drawn_over_the_possible() -> None:
-    found = sequence(one(wait=300, service=20, known=False, acks_dropped=1))
-    (most,), (least,) = spans(found, "accept_queue_at_most"), spans(found, "accept_queue")
+    result = sequence(one(wait=300, service=20, known=False, acks_dropped=1))
+    (most,), (least,) = spans(result, "accept_queue_at_most"), spans(result, "accept_queue")
     assert most.length == pytest.approx(1_300_060_000, abs=10)
     assert least.length == pytest.approx(1_000_000_000, abs=10)
     assert "1,000 … 1,300 ms" in most.label
     assert (most.end, least.end) == ("latest_start", "backend_ack_taken")
-    assert "1 × SYN-ACK again" in spans(found, "syn_queue")[0].label
+    assert "1 × SYN-ACK again" in spans(result, "syn_queue")[0].label
     # They lie beside the SYN queue, which the connection had not left.
-    assert (most.column, least.column, spans(found, "syn_queue")[0].column) == (1, 1, 0)
-    assert "or earlier" in spans(found, "service")[0].label
+    assert (most.column, least.column, spans(result, "syn_queue")[0].column) == (1, 1, 0)
+    assert "or earlier" in spans(result, "service")[0].label
 
 
 def test_a_service_time_nobody_tells_is_within_the_bound() -> None:
-    made = one(wait=300, service=20, known=False)
-    row = made.timeline[0]
+    produced = one(wait=300, service=20, known=False)
+    row = produced.timeline[0]
     row["accept_wait_upper"] = (row["backend_response_first"] - row["backend_established"]) / 1e9
-    (most,) = spans(sequence(made), "accept_queue_at_most")
+    (most,) = spans(sequence(produced), "accept_queue_at_most")
     assert most.label == "accept queue\n0 … 320.1 ms,\nservice time included"
-    assert spans(sequence(made), "service") == []
+    assert spans(sequence(produced), "service") == []
 
 
 @pytest.mark.parametrize(("count", "text"), [(1, "1 SYN without an answer"), (3, "3 SYNs without an answer")])
 def test_syns_that_nothing_answered_end_in_a_cross_and_are_counted(count: int, text: str) -> None:
-    made = one(dropped=count)
-    found = sequence(made)
-    (dropped,) = spans(found, "dropped")
+    produced = one(dropped=count)
+    result = sequence(produced)
+    (dropped,) = spans(result, "dropped")
     assert dropped.length == count * 1_000_000_000
     assert dropped.label.startswith(text)
-    assert [step.key for step in found.steps if step.lost] == ["backend_syn"]
-    again = next(step for step in found.steps if step.key == "backend_syn_answered")
+    assert [step.key for step in result.steps if step.lost] == ["backend_syn"]
+    again = next(step for step in result.steps if step.key == "backend_syn_answered")
     assert again.label == ("SYN again" if count == 1 else "SYN, the 4th")
     # Only those that are in the frames are drawn: where the others were, nobody knows.
-    assert sum(mark["shape"].startswith("M") for mark in data(made, "point")) == 1
-    (unknown,) = spans(sequence(made, connections=False), "dropped")
+    assert sum(mark["shape"].startswith("M") for mark in data(produced, "point")) == 1
+    (unknown,) = spans(sequence(produced, connections=False), "dropped")
     assert unknown.label.startswith("SYNs without")
 
 
 def test_the_proxys_queues_are_bounded_by_nginxs_own_clock_where_it_is_sooner() -> None:
-    made = one(handshake=0.05)
-    (most,) = spans(sequence(made), "accept_queue_at_most", at_proxy=True)
+    produced = one(handshake=0.05)
+    (most,) = spans(sequence(produced), "accept_queue_at_most", at_proxy=True)
     assert (most.begin, most.end, most.length) == ("client_established", "backend_syn", 130_000)
-    timeline = made.frames()[0]
+    timeline = produced.frames()[0]
     late = timeline.with_columns(
         pl.col("backend_syn", "backend_syn_answered") + timedelta(milliseconds=50),
         nginx_start=pl.col("client_established") + timedelta(milliseconds=2),
@@ -123,26 +123,26 @@ def test_the_proxys_queues_are_bounded_by_nginxs_own_clock_where_it_is_sooner() 
 
 
 def test_an_older_connection_has_no_handshake_and_the_wait_is_for_the_app() -> None:
-    found = sequence(one(kept=True, wait=12))
-    assert not [step for step in found.steps if "SYN" in step.label]
-    (wait,) = spans(found, "waiting")
+    result = sequence(one(kept=True, wait=12))
+    assert not [step for step in result.steps if "SYN" in step.label]
+    (wait,) = spans(result, "waiting")
     assert "waiting for the app\n12.0 ms" in wait.label
-    assert [span.kind for span in found.spans if span.at_proxy] == ["proxy"]
+    assert [span.kind for span in result.spans if span.at_proxy] == ["proxy"]
 
 
 def test_of_several_attempts_it_says_which_is_drawn() -> None:
-    made = one(status=502)
-    assert sequence(made).title == "GET /orders → 502"
-    made.timeline[0]["attempts"] = 3
-    assert sequence(made).title == "GET /orders → 502, the last of 3 attempts"
+    produced = one(status=502)
+    assert sequence(produced).title == "GET /orders → 502"
+    produced.timeline[0]["attempts"] = 3
+    assert sequence(produced).title == "GET /orders → 502, the last of 3 attempts"
 
 
 def test_an_app_that_starts_before_the_handshake_ends_is_drawn_as_it_is() -> None:
     """Clocks differ: nothing is clamped, and nothing breaks."""
-    made = one(wait=-0.02, service=1)
-    (queue,) = spans(sequence(made), "accept_queue")
+    produced = one(wait=-0.02, service=1)
+    (queue,) = spans(sequence(produced), "accept_queue")
     assert (queue.length, queue.label) == (-20_000, "accept queue\n-0.020 ms")
-    assert "NaN" not in svg(made)
+    assert "NaN" not in svg(produced)
 
 
 def test_one_side_alone_is_drawn() -> None:
@@ -153,10 +153,10 @@ def test_one_side_alone_is_drawn() -> None:
 
 
 def test_a_reset_is_drawn_from_the_side_that_sent_it() -> None:
-    found = sequence(one(end="reset_by_server"))
-    (reset,) = [step for step in found.steps if "RST" in step.label]
+    result = sequence(one(end="reset_by_server"))
+    (reset,) = [step for step in result.steps if "RST" in step.label]
     assert not reset.to_server
-    assert reset == found.steps[-1]
+    assert reset == result.steps[-1]
     (reset,) = [step for step in sequence(one(end="reset_by_client")).steps if "RST" in step.label]
     assert reset.to_server
 
@@ -177,23 +177,23 @@ def test_the_longest_of_the_spans_stands_out() -> None:
 
 
 def test_control_characters_and_long_texts_do_no_harm() -> None:
-    made = one(path="/\x1b[31m\x00<script>" + "é" * 500)
-    made.timeline[0]["client"] = "[" + "fe80:" * 12 + "]:80"
-    drawn = svg(made)
+    produced = one(path="/\x1b[31m\x00<script>" + "é" * 500)
+    produced.timeline[0]["client"] = "[" + "fe80:" * 12 + "]:80"
+    drawn = svg(produced)
     assert "\x1b" not in drawn
     assert "<script>" not in drawn
     assert "…" in drawn
 
 
 def test_the_longest_and_the_median_request_are_shown() -> None:
-    made = Made()
+    produced = Made()
     for wait in (5, 1, 900, 2, 4):
-        made.request(wait=wait)
-    made.request(dropped=1, wait=0.1)
-    made.request(wait=5_000, client_leg=False)
-    (longest, said), (middle, other) = telling_rows(made.frames()[0])
+        produced.request(wait=wait)
+    produced.request(dropped=1, wait=0.1)
+    produced.request(wait=5_000, client_leg=False)
+    (longest, output), (middle, other) = telling_rows(produced.frames()[0])
     assert (longest, middle) == (5, 4)  # the SYN counts, and a request seen on one side alone does not
-    assert said == "the longest queue before the app of 6 requests"
+    assert output == "the longest queue before the app of 6 requests"
     assert other == "the median queue before the app of 6 requests, for comparison"
 
 
@@ -205,11 +205,11 @@ def test_what_there_is_is_shown_where_no_request_has_all() -> None:
 
 
 def test_a_request_without_an_answer_or_a_head_is_drawn() -> None:
-    made = one(known=False)
+    produced = one(known=False)
     for name in ("method", "path", "status", "response_first", "response_last", "backend_response_first",
                  "backend_response_last", "accept_wait_upper"):  # fmt: skip
-        made.timeline[0][name] = None
-    found = sequence(made)
-    assert found.title == "a request whose head is not to be seen → no answer"
-    assert found.steps[-1].label == "request (head not seen)"
-    assert "<svg" in svg(made)
+        produced.timeline[0][name] = None
+    result = sequence(produced)
+    assert result.title == "a request whose head is not to be seen → no answer"
+    assert result.steps[-1].label == "request (head not seen)"
+    assert "<svg" in svg(produced)

@@ -73,9 +73,9 @@ def test_a_run_s_folder_brings_its_log_and_its_samples(tmp_path: Path) -> None:
             shutil.copyfileobj(compressed, plain)
     result = run("pcap", str(tmp_path), "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["joined"] == 139
-    assert found["kernel"] is not None
+    document = json.loads(result.stdout)
+    assert document["joined"] == 139
+    assert document["kernel"] is not None
 
 
 def test_the_report_and_the_parquet_file_are_written(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_the_split_gains_what_packets_tell() -> None:
     assert result.wire is not None
     assert plain.wire is None
     assert "wire" not in plain.to_dict()
-    told = result.to_dict()["wire"]
-    means = told["means"]
+    document = result.to_dict()["wire"]
+    means = document["means"]
     parts = means["syn_dropped"] + means["handshake"] + means["accept_wait"]
     assert means["queueing_delay"] == pytest.approx(parts, abs=0.001)
     assert result.response_time == plain.response_time
@@ -154,9 +154,9 @@ def test_a_capture_of_another_time_joins_nothing_and_says_so(tmp_path: Path) -> 
         log.write_text("".join(line.replace('"request_id":"', '"request_id":"x') for line in list(lines)[:3]))
     result = run("pcap", CAPTURE, "--log", str(log), "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
+    document = json.loads(result.stdout)
     # Stamps and times still tell: ids are only one way.
-    assert found["join"]["by"] == {"tuple": 3}
+    assert document["join"]["by"] == {"tuple": 3}
 
 
 def test_the_section_of_a_capture_that_holds_nothing(tmp_path: Path) -> None:

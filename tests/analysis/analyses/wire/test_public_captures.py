@@ -58,11 +58,11 @@ def _ours(path: Path) -> Ours | SojournError:
 
 
 def test_every_capture_is_read_or_refused_in_a_sentence(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
-    for path, found in ours.items():
-        if isinstance(found, SojournError):
-            assert isinstance(theirs[path], str), f"{path}: refused here ({found}), and tshark reads it"
+    for path, result in ours.items():
+        if isinstance(result, SojournError):
+            assert isinstance(theirs[path], str), f"{path}: refused here ({result}), and tshark reads it"
             continue
-        counts = found.counts
+        counts = result.counts
         assert counts.packets == counts.segments + sum(counts.other.values()) + sum(counts.undecoded.values()), path
         if not isinstance(theirs[path], str) and not counts.damaged:
             assert counts.packets == theirs[path][0], path
@@ -71,7 +71,7 @@ def test_every_capture_is_read_or_refused_in_a_sentence(ours: dict[Path, Ours | 
 def test_segments_agree_field_by_field(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
     compared = _differences(ours, theirs, segment_differences)
     assert compared == {}
-    assert sum(len(found.segments) for found in ours.values() if isinstance(found, Ours)) > 20
+    assert sum(len(result.segments) for result in ours.values() if isinstance(result, Ours)) > 20
 
 
 def test_connections_agree(ours: dict[Path, Ours | SojournError], theirs: Theirs) -> None:
@@ -94,11 +94,11 @@ def test_both_byte_orders_say_the_same() -> None:
         assert replace(little.counts, damaged={}) == replace(big.counts, damaged={}), one
 
 
-def _differences(ours, theirs, compare):  # type: ignore[no-untyped-def]
-    found = {}
-    for path, mine in ours.items():
+def _differences(own, theirs, compare):  # type: ignore[no-untyped-def]
+    values = {}
+    for path, mine in own.items():
         if isinstance(mine, Ours) and not isinstance(theirs[path], str):
             differences = compare(mine, theirs[path][1])
             if differences:
-                found[str(path)] = differences[:5]
-    return found
+                values[str(path)] = differences[:5]
+    return values

@@ -230,8 +230,8 @@ def test_compressed_captures(tmp_path: Path, packed, data: bytes) -> None:
 def test_files_are_read_in_the_order_of_their_first_packets(tmp_path: Path) -> None:
     ring = tmp_path / "ring"
     ring.mkdir()
-    made = [crafted.pcap(crafted.frames([segment(sport=1000 + i)])) for i in range(3)]
-    for i, data in enumerate(made):
+    items = [crafted.pcap(crafted.frames([segment(sport=1000 + i)])) for i in range(3)]
+    for i, data in enumerate(items):
         body = bytearray(data)
         body[24:28] = struct.pack("<I", START // SECOND + i)
         written(ring, bytes(body), f"x.pcap{(i + 2) % 3}")
@@ -381,12 +381,12 @@ def test_whatever_is_changed_in_a_capture(tmp_path_factory: pytest.TempPathFacto
     path = written(tmp_path_factory.getbasetemp(), bytes(content), "fuzz")
     size = data.draw(st.sampled_from([50, 1 << 20]))
     try:
-        found = all_of(path, batch_bytes=size)
+        result = all_of(path, batch_bytes=size)
     except SojournError as error:
         refused = str(error)
     else:
         refused = ""
-        assert found[:2] == all_of(path)[:2]
+        assert result[:2] == all_of(path)[:2]
     assert not refused or str(path) in refused
     assert "\n" not in refused
 

@@ -14,9 +14,9 @@ from wire_simulator import Made, Wire, made_wire
 MS = 1e-3
 
 
-def with_truth(wire: Wire, found: Timelines) -> pl.DataFrame:
+def with_truth(wire: Wire, timelines: Timelines) -> pl.DataFrame:
     truth = wire.truth.rename({"accept_wait": "true_wait", "syn_dropped": "true_dropped"})
-    return found.frame.join(truth.drop("client_exchange"), on="backend_exchange")
+    return timelines.frame.join(truth.drop("client_exchange"), on="backend_exchange")
 
 
 def joined(wire: Wire) -> pl.DataFrame:
@@ -26,13 +26,13 @@ def joined(wire: Wire) -> pl.DataFrame:
 
 def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
     nothing = Tracked(empty(CONNECTIONS), empty(EXCHANGES))
-    for found in (timeline(nothing), timeline(made_wire(Made(requests=50)).tracked)):
-        assert dict(found.frame.schema) == {**TIMELINE, **PROXY_COLUMNS}
+    for result in (timeline(nothing), timeline(made_wire(Made(requests=50)).tracked)):
+        assert dict(result.frame.schema) == {**TIMELINE, **PROXY_COLUMNS}
     wire = made_wire(Made(requests=50))
     rows, _ = split_rows(wire.rows.lazy())
-    found = timeline(nothing, rows)
-    assert len(found.frame) == 0
-    assert found.joined.requests == 0
+    result = timeline(nothing, rows)
+    assert len(result.frame) == 0
+    assert result.joined.requests == 0
 
 
 @pytest.mark.parametrize("log", [True, False], ids=["log", "wire alone"])
@@ -78,10 +78,10 @@ def test_only_the_first_request_of_a_connection_has_a_handshake() -> None:
 
 def test_without_a_service_time_the_upper_bound_holds_it() -> None:
     wire = made_wire(Made(answers=False))
-    found = timeline(wire.tracked)
-    assert found.frame["accept_wait"].is_null().all()
-    assert found.joined.without_service == 2_000
-    rows = with_truth(wire, found)
+    result = timeline(wire.tracked)
+    assert result.frame["accept_wait"].is_null().all()
+    assert result.joined.without_service == 2_000
+    rows = with_truth(wire, result)
     service = wire.rows["response"].mean()
     assert isinstance(service, float)
     assert (rows["accept_wait_upper"] > rows["true_wait"]).all()
@@ -114,8 +114,8 @@ def test_a_clock_that_stands_elsewhere_moves_the_log_not_the_packets() -> None:
 
 
 def test_legs_are_told_by_stamps_by_the_log_and_by_the_user() -> None:
-    def legs(found: Timelines) -> dict[str, str]:
-        return dict(found.connections.select("endpoint", pl.col("leg").cast(pl.String)).unique().iter_rows())
+    def legs(timelines: Timelines) -> dict[str, str]:
+        return dict(timelines.connections.select("endpoint", pl.col("leg").cast(pl.String)).unique().iter_rows())
 
     expected = {"10.0.0.1:80": "client", "10.0.1.1:8080": "backend", "10.0.1.2:8080": "backend"}
     wire = made_wire(Made(requests=200))
@@ -129,9 +129,9 @@ def test_legs_are_told_by_stamps_by_the_log_and_by_the_user() -> None:
 
 
 def test_where_nothing_names_a_backend_every_server_has_its_bounds() -> None:
-    found = timeline(made_wire(Made(requests=200, stamps=False, ids=False)).tracked)
-    assert len(found.frame) == 400
-    assert found.frame["accept_wait_upper"].is_not_null().all()
+    result = timeline(made_wire(Made(requests=200, stamps=False, ids=False)).tracked)
+    assert len(result.frame) == 400
+    assert result.frame["accept_wait_upper"].is_not_null().all()
 
 
 def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
@@ -140,9 +140,9 @@ def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
         pl.when(pl.col("server_port") == 8080).then(pl.lit("fd00::7")).otherwise("server").alias("server")
     )
     rows = wire.rows.with_columns(upstream=pl.lit("[fd00::7]:8080"), upstream_addr=pl.lit("[fd00::7]:8080"))
-    found = timeline(Tracked(six, wire.tracked.exchanges), split_rows(rows.lazy())[0])
-    assert found.backends == ("[fd00::7]:8080",)
-    assert found.joined.requests == 100
+    result = timeline(Tracked(six, wire.tracked.exchanges), split_rows(rows.lazy())[0])
+    assert result.backends == ("[fd00::7]:8080",)
+    assert result.joined.requests == 100
 
 
 @pytest.mark.parametrize("value", [1e300, -1e300, float("inf"), float("nan"), 4e12, -4e12])

@@ -11,10 +11,10 @@ from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
 from sojourn.analyses.wire.tracked import Tracked
 
 
-def one(found: Tracked) -> dict[str, Any]:
+def one(tracking: Tracked) -> dict[str, Any]:
     """The only connection, its instants in ms."""
-    assert found.connections.height == 1
-    return in_ms(found.connections).row(0, named=True)
+    assert tracking.connections.height == 1
+    return in_ms(tracking.connections).row(0, named=True)
 
 
 def in_ms(frame: pl.DataFrame) -> pl.DataFrame:
@@ -34,10 +34,10 @@ def plain() -> Talk:
 
 
 def test_an_ordinary_connection() -> None:
-    found = tracked(plain().segments)
-    assert found.connections.schema == CONNECTIONS
-    assert found.exchanges.schema == EXCHANGES
-    row = one(found)
+    tracking = tracked(plain().segments)
+    assert tracking.connections.schema == CONNECTIONS
+    assert tracking.exchanges.schema == EXCHANGES
+    row = one(tracking)
     assert (row["client"], row["client_port"]) == (ADDRESSES[CLIENT], 40_000)
     assert (row["server"], row["server_port"]) == (ADDRESSES[SERVER], 80)
     instants = ("first", "syn", "syn_answered", "syn_ack", "established", "ack_taken", "client_data", "server_data")
@@ -47,14 +47,14 @@ def test_an_ordinary_connection() -> None:
     assert (row["client_bytes"], row["server_bytes"]) == (len(request()), len(answer()))
     counts = [name for name in CONNECTIONS if "retransmissions" in name or "zero" in name]
     assert not any(row[name] for name in (*counts, "acks_dropped", "gaps", "copies"))
-    assert found.unparsed == {}
+    assert tracking.unparsed == {}
 
 
 def test_nothing() -> None:
-    found = tracked([])
-    assert (found.connections.height, found.exchanges.height, found.unparsed) == (0, 0, {})
-    assert found.connections.schema == CONNECTIONS
-    assert found.exchanges.schema == EXCHANGES
+    tracking = tracked([])
+    assert (tracking.connections.height, tracking.exchanges.height, tracking.unparsed) == (0, 0, {})
+    assert tracking.connections.schema == CONNECTIONS
+    assert tracking.exchanges.schema == EXCHANGES
 
 
 def test_dropped_syns() -> None:
@@ -72,12 +72,12 @@ def test_dropped_syns() -> None:
 def test_an_ack_that_is_not_taken() -> None:
     """The accept queue got full after the SYN: the SYN-ACK comes again, until an ACK is taken."""
     talk = Talk().opened()
-    asked = talk.ask(3, request())
+    requested = talk.ask(3, request())
     talk.syn_ack(1000)
     talk.ack(1001)
     talk.syn_ack(3000)
     talk.ack(3002)
-    talk.again(3003, asked)
+    talk.again(3003, requested)
     row = one(tracked(talk.segments))
     assert (row["established"], row["ack_taken"]) == (2, 3002)
     assert (row["acks_dropped"], row["acks_doubtful"], row["syn_ack_retransmissions"]) == (2, 0, 2)
@@ -207,16 +207,16 @@ def test_zero_windows() -> None:
 
 def test_retransmissions_of_payload() -> None:
     talk = Talk().opened()
-    asked = talk.ask(3, request())
-    talk.again(203, asked)
+    requested = talk.ask(3, request())
+    talk.again(203, requested)
     answered = talk.answer(300, answer(body=b"x" * 1000))
     talk.again(500, answered)
     talk.again(900, answered)
-    found = tracked(talk.segments)
-    row = one(found)
+    tracking = tracked(talk.segments)
+    row = one(tracking)
     assert (row["client_retransmissions"], row["server_retransmissions"]) == (1, 2)
     assert (row["client_bytes"], row["server_bytes"]) == (len(request()), len(answered.payload))
-    assert found.exchanges["retransmissions"].to_list() == [3]
+    assert tracking.exchanges["retransmissions"].to_list() == [3]
 
 
 def test_a_keep_alive_probe_is_no_retransmission() -> None:
@@ -234,11 +234,11 @@ def test_overlaps_count_once() -> None:
     head = request("/long", method="POST", body=b"b" * 100)
     talk.send(3, CLIENT, ACK, head[:60], seq=first)
     talk.send(4, CLIENT, ACK, head[40:], seq=first + 40)
-    found = tracked(talk.segments)
-    row = one(found)
+    tracking = tracked(talk.segments)
+    row = one(tracking)
     assert (row["client_bytes"], row["client_retransmissions"], row["gaps"]) == (len(head), 0, 0)
-    assert found.exchanges["path"].to_list() == ["/long"]
-    assert found.exchanges["request_bytes"].to_list() == [len(head)]
+    assert tracking.exchanges["path"].to_list() == ["/long"]
+    assert tracking.exchanges["request_bytes"].to_list() == [len(head)]
 
 
 def test_out_of_order_is_neither_lost_nor_repeated() -> None:
@@ -247,25 +247,25 @@ def test_out_of_order_is_neither_lost_nor_repeated() -> None:
     first, text = talk.next[SERVER], answer(body=b"z" * 500)
     for ms, (start, stop) in enumerate([(0, 100), (300, 400), (200, 300), (400, len(text)), (100, 200)]):
         talk.send(10 + ms, SERVER, ACK, text[start:stop], seq=first + start)
-    found = tracked(talk.segments)
-    row = one(found)
+    tracking = tracked(talk.segments)
+    row = one(tracking)
     assert (row["server_retransmissions"], row["gaps"], row["server_bytes"]) == (0, 0, len(text))
-    assert found.exchanges["response_bytes"].to_list() == [len(text)]
+    assert tracking.exchanges["response_bytes"].to_list() == [len(text)]
 
 
 def test_a_head_whose_second_packet_comes_before_its_first() -> None:
     talk = Talk().opened()
-    asked, answered = request("/late", "X-Request-ID: r1"), answer(503, "X-Worker: 9")
-    for ms, side, text in ((3, CLIENT, asked), (9, SERVER, answered)):
+    requested, answered = request("/late", "X-Request-ID: r1"), answer(503, "X-Worker: 9")
+    for ms, side, text in ((3, CLIENT, requested), (9, SERVER, answered)):
         first = talk.next[side]
         talk.send(ms + 1, side, ACK, text[25:], seq=first + 25)
         talk.send(ms + 2, side, ACK, text[:25], seq=first)
         talk.next[side] += len(text)
     talk.ask(20, request("/next"))
     talk.answer(21, answer())
-    found = tracked(talk.segments)
-    assert one(found)["gaps"] == 0
-    rows = in_ms(found.exchanges)
+    tracking = tracked(talk.segments)
+    assert one(tracking)["gaps"] == 0
+    rows = in_ms(tracking.exchanges)
     # The fields that came before the first packet were let go; its request line is there, and so is what follows.
     assert rows["path"].to_list() == ["/late", "/next"]
     assert rows["status"].to_list() == [503, 200]
@@ -283,11 +283,11 @@ def test_gaps() -> None:
     talk.answer(13, text[700:])
     talk.next[SERVER] += 50  # acknowledged, never seen
     talk.ack(14)
-    found = tracked(talk.segments)
-    row = one(found)
+    tracking = tracked(talk.segments)
+    row = one(tracking)
     assert (row["gaps"], row["server_retransmissions"]) == (3, 0)
     assert row["server_bytes"] == len(text) - 400
-    assert found.exchanges["status"].to_list() == [200]
+    assert tracking.exchanges["status"].to_list() == [200]
 
 
 def test_many_gaps_are_bounded() -> None:
@@ -303,41 +303,41 @@ def test_copies_count_nowhere_else() -> None:
     talk = plain()
     for segment in talk.segments.copy():
         talk.again(segment.time / MS + 0.1, segment, fresh=False)
-    found = tracked(talk.segments)
-    row = one(found)
+    tracking = tracked(talk.segments)
+    row = one(tracking)
     assert (row["copies"], row["packets"]) == (10, 10)
     expected = one(tracked(plain().segments))
     assert {**row, "copies": 0} == {**expected, "copies": 0}
-    assert found.exchanges.equals(tracked(plain().segments).exchanges)
+    assert tracking.exchanges.equals(tracked(plain().segments).exchanges)
 
 
 def test_what_is_no_copy() -> None:
     talk = Talk().opened()
-    asked = talk.ask(3, request())
-    talk.again(3.5, asked)  # sent again at once, as another packet
-    talk.again(30, asked, fresh=False)  # too late for a copy
+    requested = talk.ask(3, request())
+    talk.again(3.5, requested)  # sent again at once, as another packet
+    talk.again(30, requested, fresh=False)  # too late for a copy
     row = one(tracked(talk.segments))
     assert (row["copies"], row["client_retransmissions"]) == (0, 2)
     talk = Talk().opened()
-    asked = talk.send(3, CLIENT, ACK, request(), ip_id=0)  # IPv6: packets have no number
-    talk.again(3.1, asked)
-    talk.again(3.5, asked)
+    requested = talk.send(3, CLIENT, ACK, request(), ip_id=0)  # IPv6: packets have no number
+    talk.again(3.1, requested)
+    talk.again(3.5, requested)
     row = one(tracked(talk.segments))
     assert (row["copies"], row["client_retransmissions"]) == (1, 1)
 
 
 def test_sequence_numbers_wrap() -> None:
     talk = Talk(client_isn=2**32 - 20, server_isn=2**32 - 1).opened()
-    asked = talk.ask(3, request())
+    requested = talk.ask(3, request())
     talk.answer(5, answer(body=b"q" * 2000))
     talk.ask(6, request("/2"))
-    talk.again(300, asked)
+    talk.again(300, requested)
     talk.answer(301, answer())
-    found = tracked(talk.segments)
-    row = one(found)
+    tracking = tracked(talk.segments)
+    row = one(tracking)
     assert (row["gaps"], row["client_retransmissions"], row["exchanges"]) == (0, 1, 2)
     assert row["client_bytes"] == len(request()) + len(request("/2"))
-    assert found.exchanges["status"].to_list() == [200, 200]
+    assert tracking.exchanges["status"].to_list() == [200, 200]
 
 
 def test_a_port_that_is_used_again() -> None:
@@ -351,22 +351,22 @@ def test_a_port_that_is_used_again() -> None:
     third.syn_ack(201)
     third.ack(202)
     third.ask(203, request("/third"))
-    found = tracked([*segments, *later.segments, *third.segments])
-    rows = in_ms(found.connections)
+    tracking = tracked([*segments, *later.segments, *third.segments])
+    rows = in_ms(tracking.connections)
     assert rows["syn"].to_list() == [0, 100, 200]
     assert rows["established"].to_list() == [2, 102, 202]
     assert rows["end"].to_list() == ["fin", "open", "open"]
     assert rows["exchanges"].to_list() == [1, 0, 1]
-    assert found.exchanges["connection"].to_list() == [0, 2]
-    assert found.exchanges["path"].to_list() == ["/", "/third"]
+    assert tracking.exchanges["connection"].to_list() == [0, 2]
+    assert tracking.exchanges["path"].to_list() == ["/", "/third"]
 
 
 def test_a_new_connection_whose_handshake_is_not_captured() -> None:
     later = Talk(client_isn=3_000_000_000, server_isn=2_000_000_000)
     later.ask(100, request("/later"))
-    found = tracked([*plain().segments, *later.segments])
-    assert found.connections.height == 2
-    assert found.exchanges["path"].to_list() == ["/", "/later"]
+    tracking = tracked([*plain().segments, *later.segments])
+    assert tracking.connections.height == 2
+    assert tracking.exchanges["path"].to_list() == ["/", "/later"]
 
 
 def test_what_comes_after_the_end_belongs_to_it() -> None:
@@ -395,10 +395,10 @@ def test_payload_on_the_syn() -> None:
     talk.syn_ack(1)
     talk.answer(2, answer())
     talk.ack(3)
-    found = tracked(talk.segments)
-    row = one(found)
+    tracking = tracked(talk.segments)
+    row = one(tracking)
     assert (row["client_data"], row["client_bytes"], row["gaps"]) == (0, len(request("/fast")), 0)
-    assert found.exchanges["path"].to_list() == ["/fast"]
+    assert tracking.exchanges["path"].to_list() == ["/fast"]
 
 
 def test_who_is_the_client_without_a_handshake() -> None:
@@ -438,8 +438,8 @@ def test_more_connections_than_there_was_room_for() -> None:
         talk.ask(3 + k, request(f"/{k}"))
         talk.answer(4 + k, answer())
         segments += talk.segments
-    found = tracked(segments)
-    assert found.connections.height == 3000
-    assert found.connections["exchanges"].to_list() == [1] * 3000
-    assert sorted(found.exchanges["path"]) == sorted(f"/{k}" for k in range(3000))
-    assert found.exchanges["status"].to_list() == [200] * 3000
+    tracking = tracked(segments)
+    assert tracking.connections.height == 3000
+    assert tracking.connections["exchanges"].to_list() == [1] * 3000
+    assert sorted(tracking.exchanges["path"]) == sorted(f"/{k}" for k in range(3000))
+    assert tracking.exchanges["status"].to_list() == [200] * 3000

@@ -12,18 +12,18 @@ from made_segments import ACK, CLIENT, FIN, MS, SERVER, Talk, answer, request, t
 from sojourn.analyses.wire.tracked import Tracked
 
 
-def rows(found: Tracked) -> list[dict[str, Any]]:
+def rows(tracking: Tracked) -> list[dict[str, Any]]:
     """The exchanges, their instants in ms."""
-    return found.exchanges.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).to_dicts()
+    return tracking.exchanges.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).to_dicts()
 
 
-def spans(found: Tracked) -> list[tuple[Any, ...]]:
+def spans(tracking: Tracked) -> list[tuple[Any, ...]]:
     names = ("request_first", "request_last", "response_first", "response_last")
-    return [tuple(row[name] for name in names) for row in rows(found)]
+    return [tuple(row[name] for name in names) for row in rows(tracking)]
 
 
-def column(found: Tracked, name: str) -> list[Any]:
-    return found.exchanges[name].to_list()
+def column(tracking: Tracked, name: str) -> list[Any]:
+    return tracking.exchanges[name].to_list()
 
 
 def test_several_requests_on_a_connection() -> None:
@@ -35,22 +35,22 @@ def test_several_requests_on_a_connection() -> None:
         talk.ask(10 * k + 11, text[1400:])
         talk.answer(10 * k + 15, answer(200 + k, body=body)[:1400])
         talk.answer(10 * k + 17, answer(200 + k, body=body)[1400:])
-    found = tracked(talk.segments)
-    assert spans(found) == [(10, 11, 15, 17), (20, 21, 25, 27), (30, 31, 35, 37)]
-    assert column(found, "number") == [1, 2, 3]
-    assert column(found, "status") == [200, 201, 202]
-    assert column(found, "method") == ["POST"] * 3
-    assert column(found, "request_bytes") == [len(request("/0", method="POST", body=body))] * 3
-    assert column(found, "response_bytes") == [len(answer(body=body))] * 3
-    assert found.unparsed == {}
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(10, 11, 15, 17), (20, 21, 25, 27), (30, 31, 35, 37)]
+    assert column(tracking, "number") == [1, 2, 3]
+    assert column(tracking, "status") == [200, 201, 202]
+    assert column(tracking, "method") == ["POST"] * 3
+    assert column(tracking, "request_bytes") == [len(request("/0", method="POST", body=body))] * 3
+    assert column(tracking, "response_bytes") == [len(answer(body=body))] * 3
+    assert tracking.unparsed == {}
 
 
 def test_a_request_without_an_answer() -> None:
     talk = Talk().opened()
     talk.ask(3, request("/slow"))
-    found = tracked(talk.segments)
-    assert spans(found) == [(3, 3, None, None)]
-    assert column(found, "status") == [None]
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(3, 3, None, None)]
+    assert column(tracking, "status") == [None]
 
 
 def test_an_answer_without_its_request() -> None:
@@ -58,10 +58,10 @@ def test_an_answer_without_its_request() -> None:
     talk.answer(3, answer(404))
     talk.ask(10, request("/seen"))
     talk.answer(11, answer(201))
-    found = tracked(talk.segments)
-    assert column(found, "status") == [201]
-    assert column(found, "response_bytes") == [len(answer(201))]
-    assert found.unparsed == {"answer_without_request": 1}
+    tracking = tracked(talk.segments)
+    assert column(tracking, "status") == [201]
+    assert column(tracking, "response_bytes") == [len(answer(201))]
+    assert tracking.unparsed == {"answer_without_request": 1}
 
 
 def test_a_capture_that_begins_in_an_answer() -> None:
@@ -70,9 +70,9 @@ def test_a_capture_that_begins_in_an_answer() -> None:
     talk.answer(2, b"GET / looks like a request, and is none of it")
     talk.ask(10, request("/seen"))
     talk.answer(11, answer(201))
-    found = tracked(talk.segments, servers=[80])
-    assert (column(found, "path"), column(found, "status")) == (["/seen"], [201])
-    assert column(found, "response_bytes") == [len(answer(201))]
+    tracking = tracked(talk.segments, servers=[80])
+    assert (column(tracking, "path"), column(tracking, "status")) == (["/seen"], [201])
+    assert column(tracking, "response_bytes") == [len(answer(201))]
 
 
 def test_100_continue_is_not_the_answer() -> None:
@@ -86,10 +86,10 @@ def test_100_continue_is_not_the_answer() -> None:
     talk.answer(20, answer(201))
     talk.ask(30, request("/next"))
     talk.answer(31, answer(202))
-    found = tracked(talk.segments)
-    assert spans(found) == [(3, 8, 20, 20), (30, 30, 31, 31)]
-    assert column(found, "status") == [201, 202]
-    assert column(found, "response_bytes")[0] == len(answer(201))
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(3, 8, 20, 20), (30, 30, 31, 31)]
+    assert column(tracking, "status") == [201, 202]
+    assert column(tracking, "response_bytes")[0] == len(answer(201))
 
 
 def test_early_hints_in_pieces_and_with_the_answer() -> None:
@@ -98,10 +98,10 @@ def test_early_hints_in_pieces_and_with_the_answer() -> None:
     talk.ask(3, request())
     talk.answer(5, hints[:30])
     talk.answer(6, hints[30:] + answer(200, "X-Worker: w"))
-    found = tracked(talk.segments)
-    assert spans(found) == [(3, 3, 6, 6)]
-    assert (column(found, "status"), column(found, "worker")) == ([200], ["w"])
-    assert column(found, "response_bytes") == [len(answer(200, "X-Worker: w"))]
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(3, 3, 6, 6)]
+    assert (column(tracking, "status"), column(tracking, "worker")) == ([200], ["w"])
+    assert column(tracking, "response_bytes") == [len(answer(200, "X-Worker: w"))]
 
 
 def test_a_refused_upload_is_followed_by_a_request() -> None:
@@ -112,9 +112,9 @@ def test_a_refused_upload_is_followed_by_a_request() -> None:
     talk.answer(5, answer(417))
     talk.ask(9, request("/next"))
     talk.answer(10, answer(200))
-    found = tracked(talk.segments)
-    assert column(found, "path") == ["/up", "/next"]
-    assert column(found, "status") == [417, 200]
+    tracking = tracked(talk.segments)
+    assert column(tracking, "path") == ["/up", "/next"]
+    assert column(tracking, "status") == [417, 200]
 
 
 def test_an_early_answer_to_a_long_upload() -> None:
@@ -126,8 +126,8 @@ def test_an_early_answer_to_a_long_upload() -> None:
     talk.ask(5, text[1000:])
     talk.ask(9, request("/next"))
     talk.answer(10, answer(200))
-    found = tracked(talk.segments)
-    assert spans(found) == [(3, 5, 4, 4), (9, 9, 10, 10)]
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(3, 5, 4, 4), (9, 9, 10, 10)]
 
 
 def test_upgraded() -> None:
@@ -136,10 +136,10 @@ def test_upgraded() -> None:
     talk.answer(4, b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n\x81\x02hi")
     talk.ask(5, b"\x81\x85....GET / HTTP/1.1\r\n\r\n")
     talk.answer(6, b"HTTP/1.1 200 in a frame")
-    found = tracked(talk.segments)
-    assert spans(found) == [(3, 3, 4, 4)]
-    assert column(found, "status") == [101]
-    assert found.unparsed == {"upgraded": 1}
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(3, 3, 4, 4)]
+    assert column(tracking, "status") == [101]
+    assert tracking.unparsed == {"upgraded": 1}
 
 
 def test_a_tunnel() -> None:
@@ -147,9 +147,9 @@ def test_a_tunnel() -> None:
     talk.ask(3, b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n")
     talk.answer(4, b"HTTP/1.1 200 Connected\r\n\r\n")
     talk.ask(5, request("/inside"))
-    found = tracked(talk.segments)
-    assert (column(found, "method"), column(found, "path")) == (["CONNECT"], ["a.example:443"])
-    assert found.unparsed == {"upgraded": 1}
+    tracking = tracked(talk.segments)
+    assert (column(tracking, "method"), column(tracking, "path")) == (["CONNECT"], ["a.example:443"])
+    assert tracking.unparsed == {"upgraded": 1}
 
 
 def test_pipelined_requests_are_all_kept() -> None:
@@ -159,11 +159,11 @@ def test_pipelined_requests_are_all_kept() -> None:
     talk.answer(10, answer(201) + answer(202)[:30])
     talk.answer(12, answer(202)[30:])
     talk.answer(14, answer(203))
-    found = tracked(talk.segments)
-    assert column(found, "path") == ["/1", "/2", "/3"]
-    assert column(found, "status") == [201, 202, 203]
-    assert spans(found) == [(3, 3, 10, 10), (3, 3, 10, 12), (3, 4, 14, 14)]
-    assert column(found, "response_bytes") == [len(answer(201)), len(answer(202)), len(answer(203))]
+    tracking = tracked(talk.segments)
+    assert column(tracking, "path") == ["/1", "/2", "/3"]
+    assert column(tracking, "status") == [201, 202, 203]
+    assert spans(tracking) == [(3, 3, 10, 10), (3, 3, 10, 12), (3, 4, 14, 14)]
+    assert column(tracking, "response_bytes") == [len(answer(201)), len(answer(202)), len(answer(203))]
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -178,11 +178,11 @@ def test_bodies_in_chunks(cut: int) -> None:
     text = CHUNKED + answer(206)
     talk.answer(4, text[:cut])
     talk.answer(5, text[cut:])
-    found = tracked(talk.segments)
-    assert column(found, "path") == ["/in", "/piped"]
-    assert column(found, "status") == [200, 206]
-    assert column(found, "request_bytes") == [len(upload), len(request("/piped"))]
-    assert column(found, "response_bytes") == [len(CHUNKED), len(answer(206))]
+    tracking = tracked(talk.segments)
+    assert column(tracking, "path") == ["/in", "/piped"]
+    assert column(tracking, "status") == [200, 206]
+    assert column(tracking, "request_bytes") == [len(upload), len(request("/piped"))]
+    assert column(tracking, "response_bytes") == [len(CHUNKED), len(answer(206))]
 
 
 def test_answers_without_a_body() -> None:
@@ -192,9 +192,9 @@ def test_answers_without_a_body() -> None:
         talk.ask(10 * k + 3, request(f"/{k}", method=method))
         text = answer(status, body=b"four")
         talk.answer(10 * k + 5, text if status == 200 and method == "GET" else text[:-4])
-    found = tracked(talk.segments)
-    assert column(found, "status") == [200, 304, 204, 200]
-    assert column(found, "method") == ["HEAD", "GET", "DELETE", "GET"]
+    tracking = tracked(talk.segments)
+    assert column(tracking, "status") == [200, 304, 204, 200]
+    assert column(tracking, "method") == ["HEAD", "GET", "DELETE", "GET"]
 
 
 def test_an_answer_that_ends_with_the_connection() -> None:
@@ -203,26 +203,26 @@ def test_an_answer_that_ends_with_the_connection() -> None:
     talk.answer(4, b"HTTP/1.0 200 OK\r\n\r\nHTTP/1.0 is its own topic")
     talk.answer(5, b"HTTP/1.1 404 still the body")
     talk.fin(6, SERVER, b"the end")
-    found = tracked(talk.segments)
-    assert spans(found) == [(3, 3, 4, 6)]
-    assert column(found, "status") == [200]
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(3, 3, 4, 6)]
+    assert column(tracking, "status") == [200]
 
 
 def test_heads_in_single_bytes() -> None:
     talk = Talk().opened()
-    asked, answered = request("/slowly", "X-Request-ID: abc"), answer(200, "X-Worker: 7")
-    for k, octet in enumerate(asked):
+    requested, answered = request("/slowly", "X-Request-ID: abc"), answer(200, "X-Worker: 7")
+    for k, octet in enumerate(requested):
         talk.ask(10 + k, bytes([octet]))
     for k, octet in enumerate(answered):
         talk.answer(1000 + k, bytes([octet]))
-    found = tracked(talk.segments)
-    assert spans(found) == [(10, 10 + len(asked) - 1, 1000, 1000 + len(answered) - 1)]
-    assert (column(found, "path"), column(found, "request_id"), column(found, "worker")) == (
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(10, 10 + len(requested) - 1, 1000, 1000 + len(answered) - 1)]
+    assert (column(tracking, "path"), column(tracking, "request_id"), column(tracking, "worker")) == (
         ["/slowly"],
         ["abc"],
         ["7"],
     )
-    assert column(found, "response_bytes") == [len(answered)]
+    assert column(tracking, "response_bytes") == [len(answered)]
 
 
 def test_what_the_capture_cut_off() -> None:
@@ -233,23 +233,23 @@ def test_what_the_capture_cut_off() -> None:
         talk.ask(10 * k + 4, b"more of the body", kept=0)
         talk.answer(10 * k + 5, answer(200 + k, body=b"o" * 500), kept=40)
         talk.answer(10 * k + 6, b"o" * 20, kept=0)
-    found = tracked(talk.segments)
-    assert spans(found) == [(3, 4, 5, 6), (13, 14, 15, 16)]
-    assert column(found, "path") == ["/a", None]
-    assert column(found, "method") == ["GET", "GET"]
-    assert column(found, "status") == [200, 201]
-    assert column(found, "request_id") == [None, None], "part of a value would be a wrong one"
-    assert found.unparsed == {"head_cut": 1}
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(3, 4, 5, 6), (13, 14, 15, 16)]
+    assert column(tracking, "path") == ["/a", None]
+    assert column(tracking, "method") == ["GET", "GET"]
+    assert column(tracking, "status") == [200, 201]
+    assert column(tracking, "request_id") == [None, None], "part of a value would be a wrong one"
+    assert tracking.unparsed == {"head_cut": 1}
 
 
 def test_nothing_of_the_payload_captured() -> None:
     talk = Talk().opened()
     talk.ask(3, request(), kept=0)
     talk.answer(4, answer(), kept=0)
-    found = tracked(talk.segments)
-    assert found.exchanges.height == 0
-    assert found.connections["protocol"].to_list() == ["other"]
-    assert found.unparsed == {"not_captured": 1}
+    tracking = tracked(talk.segments)
+    assert tracking.exchanges.height == 0
+    assert tracking.connections["protocol"].to_list() == ["other"]
+    assert tracking.unparsed == {"not_captured": 1}
 
 
 def test_a_lost_packet_with_a_head() -> None:
@@ -262,11 +262,11 @@ def test_a_lost_packet_with_a_head() -> None:
     talk.answer(6, b"rest of its answer")
     talk.ask(7, request("/3"))
     talk.answer(8, answer(203))
-    found = tracked(talk.segments)
-    assert column(found, "path") == ["/1", None, "/3"]
-    assert column(found, "status") == [201, None, 203]
-    assert spans(found)[1] == (5, 5, 6, 6)
-    assert found.unparsed == {"head_cut": 1}
+    tracking = tracked(talk.segments)
+    assert column(tracking, "path") == ["/1", None, "/3"]
+    assert column(tracking, "status") == [201, None, 203]
+    assert spans(tracking)[1] == (5, 5, 6, 6)
+    assert tracking.unparsed == {"head_cut": 1}
 
 
 def test_a_lost_body_that_was_longer_than_it_said() -> None:
@@ -278,10 +278,10 @@ def test_a_lost_body_that_was_longer_than_it_said() -> None:
     talk.next[SERVER] += 3
     talk.ask(5, request("/2"))
     talk.answer(6, answer(202))
-    found = tracked(talk.segments)
-    assert column(found, "path") == ["/1", "/2"]
-    assert column(found, "status") == [201, 202]
-    assert spans(found)[1] == (5, 5, 6, 6)
+    tracking = tracked(talk.segments)
+    assert column(tracking, "path") == ["/1", "/2"]
+    assert column(tracking, "status") == [201, 202]
+    assert spans(tracking)[1] == (5, 5, 6, 6)
 
 
 def test_lost_packets_of_bodies_do_no_harm() -> None:
@@ -295,10 +295,10 @@ def test_lost_packets_of_bodies_do_no_harm() -> None:
     talk.next[SERVER] += len(down) - 500
     talk.ask(6, request("/next"))
     talk.answer(7, answer(202))
-    found = tracked(talk.segments)
-    assert column(found, "path") == ["/up", "/next"]
-    assert column(found, "status") == [201, 202]
-    assert found.connections["gaps"].to_list() == [2]
+    tracking = tracked(talk.segments)
+    assert column(tracking, "path") == ["/up", "/next"]
+    assert column(tracking, "status") == [201, 202]
+    assert tracking.connections["gaps"].to_list() == [2]
 
 
 @pytest.mark.parametrize(
@@ -321,10 +321,10 @@ def test_other_protocols(first: bytes, second: bytes, protocol: str, unparsed: d
         talk.ask(3, first)
     talk.answer(4, second)
     talk.ask(5, request("/not-this"))
-    found = tracked(talk.segments)
-    assert found.connections["protocol"].to_list() == [protocol]
-    assert found.exchanges.height == 0
-    assert found.unparsed == unparsed
+    tracking = tracked(talk.segments)
+    assert tracking.connections["protocol"].to_list() == [protocol]
+    assert tracking.exchanges.height == 0
+    assert tracking.unparsed == unparsed
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -340,9 +340,9 @@ def test_a_balancer_names_its_client_first(relayed: bytes, apart: bool) -> None:
     else:
         talk.ask(4, relayed + request("/behind"))
     talk.answer(5, answer(204, body=b""))
-    found = tracked(talk.segments)
-    assert spans(found) == [(4, 4, 5, 5)]
-    assert (column(found, "path"), column(found, "request_bytes")) == (["/behind"], [len(request("/behind"))])
+    tracking = tracked(talk.segments)
+    assert spans(tracking) == [(4, 4, 5, 5)]
+    assert (column(tracking, "path"), column(tracking, "request_bytes")) == (["/behind"], [len(request("/behind"))])
 
 
 # --- TLS ------------------------------------------------------------------------------------------------------
@@ -370,15 +370,15 @@ def test_turns_of_tls_1_2() -> None:
     talk.ask(30, record(DATA, 50))
     talk.answer(40, record(DATA, 60))
     talk.ask(50, record(ALERT, 26))
-    found = tracked(talk.segments)
-    row = found.connections.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).row(0, named=True)
+    tracking = tracked(talk.segments)
+    row = tracking.connections.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).row(0, named=True)
     assert (row["tls_client_hello"], row["tls_server_hello"], row["tls_ready"]) == (3, 5, 10)
     assert row["protocol"] == "tls"
-    assert spans(found) == [(10, 11, 20, 22), (30, 30, 40, 40)]
-    assert column(found, "method") == [None, None]
-    assert column(found, "request_bytes") == [505, 55]
-    assert column(found, "response_bytes") == [1405 + 105, 65]
-    assert found.unparsed == {"tls": 1}
+    assert spans(tracking) == [(10, 11, 20, 22), (30, 30, 40, 40)]
+    assert column(tracking, "method") == [None, None]
+    assert column(tracking, "request_bytes") == [505, 55]
+    assert column(tracking, "response_bytes") == [1405 + 105, 65]
+    assert tracking.unparsed == {"tls": 1}
 
 
 @pytest.mark.parametrize("tickets", [0, 2])
@@ -397,12 +397,12 @@ def test_turns_of_tls_1_3(tickets: int, cut: int | None) -> None:
     talk.answer(40, record(DATA, 60))
     talk.ask(50, record(DATA, 19))
     talk.fin(51, CLIENT)
-    found = tracked(talk.segments)
-    row = found.connections.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).row(0, named=True)
+    tracking = tracked(talk.segments)
+    row = tracking.connections.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).row(0, named=True)
     assert (row["tls_client_hello"], row["tls_server_hello"], row["tls_ready"]) == (3, 5, 10)
     if not (tickets and cut):
-        assert spans(found) == [(10, 10, 20, 20), (30, 30, 40, 40)]
-        assert column(found, "response_bytes") == [1405, 65]
+        assert spans(tracking) == [(10, 10, 20, 20), (30, 30, 40, 40)]
+        assert column(tracking, "response_bytes") == [1405, 65]
 
 
 @pytest.mark.parametrize(
@@ -412,8 +412,8 @@ def test_requests_of_http_that_look_like_those_of_others(head: bytes) -> None:
     talk = Talk().opened()
     talk.ask(3, head)
     talk.answer(4, answer())
-    found = tracked(talk.segments)
-    assert (found.connections["protocol"].to_list(), found.exchanges.height) == (["http"], 1)
+    tracking = tracked(talk.segments)
+    assert (tracking.connections["protocol"].to_list(), tracking.exchanges.height) == (["http"], 1)
 
 
 @pytest.mark.parametrize("settings", [25, 26, 33])
@@ -432,11 +432,11 @@ def test_http2_inside_of_tls_has_no_turns(settings: int, offered: bool) -> None:
     other = Talk(client_port=41_000).opened()
     other.ask(30, request())
     other.answer(31, answer())
-    found = tracked([*talk.segments, *other.segments])
-    assert found.connections["exchanges"].to_list() == [0 if offered else 3, 1]
-    assert found.exchanges["exchange"].to_list() == list(range(found.exchanges.height))
-    assert found.exchanges["connection"].to_list() == [1] if offered else [0, 0, 0, 1]
-    assert found.unparsed == ({"tls_http2": 1} if offered else {"tls": 1})
+    tracking = tracked([*talk.segments, *other.segments])
+    assert tracking.connections["exchanges"].to_list() == [0 if offered else 3, 1]
+    assert tracking.exchanges["exchange"].to_list() == list(range(tracking.exchanges.height))
+    assert tracking.exchanges["connection"].to_list() == [1] if offered else [0, 0, 0, 1]
+    assert tracking.unparsed == ({"tls_http2": 1} if offered else {"tls": 1})
 
 
 def test_tls_seen_from_the_middle() -> None:
@@ -444,8 +444,8 @@ def test_tls_seen_from_the_middle() -> None:
     talk.answer(1, b"\xaa" * 700)
     talk.ask(10, record(DATA, 300))
     talk.answer(20, record(DATA, 1400))
-    found = tracked(talk.segments, servers=[443])
-    assert spans(found) == [(10, 10, 20, 20)]
+    tracking = tracked(talk.segments, servers=[443])
+    assert spans(tracking) == [(10, 10, 20, 20)]
 
 
 # --- batches --------------------------------------------------------------------------------------------------
@@ -456,9 +456,9 @@ def busy_talks() -> list[Talk]:
     talks = []
     for k in range(4):
         talk = Talk(client_port=30_000 + k, client_isn=k * 999_999_999).opened()
-        asked = request(f"/{k}", f"X-Request-ID: {k}", method="POST", body=b"b" * 300)
-        first = talk.ask(3 + k, asked[:30])
-        talk.ask(4 + k, asked[30:])
+        requested = request(f"/{k}", f"X-Request-ID: {k}", method="POST", body=b"b" * 300)
+        first = talk.ask(3 + k, requested[:30])
+        talk.ask(4 + k, requested[30:])
         talk.again(5 + k, first)
         talk.answer(10, CHUNKED[:41])
         talk.answer(11 + k, CHUNKED[41:])
@@ -517,14 +517,14 @@ def test_any_segments_are_survived(parts: list[tuple[bool, int, int, int, bytes,
     for ms, (from_client, flags, seq, ack, payload, more) in enumerate(parts):
         one = talk.send(ms, CLIENT if from_client else SERVER, flags, payload, seq=seq)
         talk.segments[-1] = type(one)(**{**vars(one), "ack": ack, "length": len(payload) + more})
-    found = tracked(talk.segments)
-    counts = found.connections
+    tracking = tracked(talk.segments)
+    counts = tracking.connections
     assert counts["packets"].sum() + counts["copies"].sum() == len(parts)
-    assert counts["exchanges"].sum() == found.exchanges.height
-    assert (found.exchanges["request_bytes"] >= 0).all()
+    assert counts["exchanges"].sum() == tracking.exchanges.height
+    assert (tracking.exchanges["request_bytes"] >= 0).all()
     sent = sum(len(payload) + more for *_, payload, more in parts)
     assert counts["client_bytes"].sum() + counts["server_bytes"].sum() <= sent
-    assert found.exchanges["request_bytes"].sum() + found.exchanges["response_bytes"].sum() <= sent
+    assert tracking.exchanges["request_bytes"].sum() + tracking.exchanges["response_bytes"].sum() <= sent
 
 
 def test_fin_and_ack_bits_alone_carry_nothing() -> None:

@@ -82,7 +82,7 @@ def tshark(path: Path, ports: list[int]) -> pl.DataFrame:
 
 def theirs(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """What tshark's rows say of each connection, in the words of CONNECTIONS."""
-    found = []
+    matches = []
     for (stream,), frame in rows.group_by("connection", maintain_order=True):
         syn = frame.filter((pl.col("flags") & (SYN | ACK)) == SYN)
         if not syn.height:  # begun before the capture
@@ -93,7 +93,7 @@ def theirs(rows: pl.DataFrame) -> list[dict[str, Any]]:
         after = frame.filter((pl.col("port") == client) & (pl.col("flags") & (SYN | RST) == 0) & begun)
         data = frame.filter(pl.col("length") > 0)
         of_client = pl.col("port") == client
-        found.append(
+        matches.append(
             {
                 "connection": stream,
                 "client_port": client,
@@ -113,7 +113,7 @@ def theirs(rows: pl.DataFrame) -> list[dict[str, Any]]:
                 "server_zero_windows": frame.filter(~of_client)["zero"].sum(),
             }
         )
-    return found
+    return matches
 
 
 def in_ns(frame: pl.DataFrame) -> pl.DataFrame:
@@ -125,23 +125,23 @@ def read(path: Path) -> Tracked:
         return track(capture, capture.addresses)
 
 
-def assert_agreement(found: Tracked, rows: pl.DataFrame) -> None:
+def assert_agreement(tracking: Tracked, rows: pl.DataFrame) -> None:
     """Field by field: connections, and requests and answers with the instants of their first packets."""
     expected = theirs(rows)
-    ours = in_ns(found.connections).filter(pl.col("syn").is_not_null())
-    assert ours.select(expected[0].keys()).to_dicts() == expected
-    exchanges = in_ns(found.exchanges)
-    asked = (
+    own = in_ns(tracking.connections).filter(pl.col("syn").is_not_null())
+    assert own.select(expected[0].keys()).to_dicts() == expected
+    exchanges = in_ns(tracking.exchanges)
+    requested = (
         rows.filter(pl.col("method") != "").select("connection", "time", "method", "path").sort("connection", "time")
     )
-    ours = exchanges.select("connection", "request_first", "method", "path").sort("connection", "request_first")
-    assert ours.rows() == asked.rows()
+    own = exchanges.select("connection", "request_first", "method", "path").sort("connection", "request_first")
+    assert own.rows() == requested.rows()
     answered = rows.filter(pl.col("status") != "").select("connection", "time", pl.col("status").cast(pl.Int16), "took")
-    ours = exchanges.filter(pl.col("response_first").is_not_null()).select(
+    own = exchanges.filter(pl.col("response_first").is_not_null()).select(
         "connection", "response_first", "status", took=pl.col("response_first") - pl.col("request_first")
     )
     theirs_rows = [(*row[:3], ns(row[3])) for row in answered.sort("connection", "time").rows()]
-    assert ours.sort("connection", "response_first").rows() == theirs_rows
+    assert own.sort("connection", "response_first").rows() == theirs_rows
 
 
 # --- real sockets and nginx -----------------------------------------------------------------------------------
@@ -319,17 +319,17 @@ def test_agreement_on_what_sockets_and_nginx_do(tmp_path: Path, nginx: Callable[
             one.close()
     for server in (backend, full, stuck):
         server.close()
-    found = read(path)
-    assert_agreement(found, tshark(path, [ports[0], proxy]))
-    by_port = {port: found.connections.filter(pl.col("server_port") == port) for port in (*ports, closed)}
+    result = read(path)
+    assert_agreement(result, tshark(path, [ports[0], proxy]))
+    by_port = {port: result.connections.filter(pl.col("server_port") == port) for port in (*ports, closed)}
     assert by_port[closed]["end"].to_list() == ["refused"]
     assert by_port[ports[1]]["syn_retransmissions"].to_list() > [0, 0]
     assert by_port[ports[2]]["server_zero_windows"].sum() > 0
     assert "reset_by_client" in by_port[ports[0]]["end"].to_list()
     # Only here: the exchanges of either side, joined by what nginx sent.
-    backend_side = found.exchanges.filter(pl.col("request_id").is_not_null())
+    backend_side = result.exchanges.filter(pl.col("request_id").is_not_null())
     assert backend_side.height == 7
-    assert found.exchanges.height == 14
+    assert result.exchanges.height == 14
     assert backend_side["request_id"].str.len_chars().to_list() == [32] * 7
 
 
@@ -360,7 +360,7 @@ def test_agreement_on_tls(tmp_path: Path, version: ssl.TLSVersion) -> None:
                 turns.append((began, time.time_ns()))
             client.close()
         server.close()
-    found = read(tmp_path / "tls.pcap")
+    result = read(tmp_path / "tls.pcap")
     command = ["tshark", "-n", "-r", str(tmp_path / "tls.pcap"), "-d", f"tcp.port=={port},tls", "-T", "fields"]
     fields = ["-e", "frame.time_epoch", "-e", "tls.handshake.type"]
     lines = subprocess.run([*command, *fields], capture_output=True, check=True, text=True).stdout.splitlines()
@@ -370,10 +370,10 @@ def test_agreement_on_tls(tmp_path: Path, version: ssl.TLSVersion) -> None:
         )
         for kind in ("1", "2")
     }
-    row = in_ns(found.connections).row(0, named=True)
+    row = in_ns(result.connections).row(0, named=True)
     assert (row["tls_client_hello"], row["tls_server_hello"]) == (hellos["1"], hellos["2"])
     assert turns[0][0] <= row["tls_ready"] < turns[0][0] + 30 * MS
-    exchanges = in_ns(found.exchanges).to_dicts()
+    exchanges = in_ns(result.exchanges).to_dicts()
     assert len(exchanges) == 3
     for (began, ended), one in zip(turns, exchanges, strict=True):
         assert began <= one["request_first"] <= one["request_last"] < one["response_first"]
@@ -407,9 +407,9 @@ def lossy_talk() -> Talk:
     talk.ack(3002)
     talk.syn_ack(4001)
     talk.ack(4002)
-    asked = talk.ask(4010, request("/lost"))
-    talk.again(4300, asked)
-    talk.again(4900, asked)
+    requested = talk.ask(4010, request("/lost"))
+    talk.again(4300, requested)
+    talk.again(4900, requested)
     talk.ack(4901, SERVER)
     text = answer(body=b"x" * 5000)
     begins = talk.next[SERVER]
@@ -450,14 +450,14 @@ def test_agreement_on_crafted_packets(tmp_path: Path) -> None:
         silent.syn(ms)
     talks = (lossy_talk(), again, wrapping, shut, silent)
     path = written(tmp_path / "crafted.pcap", [segment for talk in talks for segment in talk.segments])
-    found = read(path)
+    result = read(path)
     rows = tshark(path, [80])
     # tshark takes what fills a hole for a retransmission when it comes 3 ms or a round trip late.
     filled = rows.filter((pl.col("time") == 5200 * MS) & pl.col("again"))
     assert filled.height == 1
     rows = rows.with_columns(again=pl.col("again") & (pl.col("time") != 5200 * MS))
-    assert_agreement(found, rows)
-    by_port = {row["client_port"]: row for row in found.connections.to_dicts()}
+    assert_agreement(result, rows)
+    by_port = {row["client_port"]: row for row in result.connections.to_dicts()}
     assert [by_port[port]["end"] for port in (41_000, 42_000, 43_000)] == ["open", "refused", "unanswered"]
-    lossy = found.connections.row(found.connections["syn_retransmissions"].arg_max() or 0, named=True)
+    lossy = result.connections.row(result.connections["syn_retransmissions"].arg_max() or 0, named=True)
     assert (lossy["syn_retransmissions"], lossy["acks_doubtful"], lossy["client_retransmissions"]) == (2, 1, 2)

@@ -110,12 +110,12 @@ WRAPS: dict[str, tuple[Wrap, dict[str, int]]] = {
 
 def wrapped(wrap: Wrap, packets: list[Packet]) -> list[Frame]:
     """Ethernet frames with the packets in a tunnel."""
-    made = []
+    items = []
     for number, packet in enumerate(packets):
         whole = wrap(packet.__class__(bytes(packet)))
         data = bytes(whole) if isinstance(whole, Ether) else linked(whole)
-        made.append(Frame(START + number * MS, data))
-    return made
+        items.append(Frame(START + number * MS, data))
+    return items
 
 
 @pytest.mark.parametrize("ends", [V4, V6], ids=["ipv4", "ipv6"])
@@ -136,11 +136,11 @@ def test_tcp_inside_of_a_tunnel_is_read_as_without_it(kind: str, ends: tuple[str
 def test_tshark_sees_the_same_connections(kind: str, tmp_path: Path) -> None:
     packets = [packet for ends in (V4, V6) for packet in conversation(ends)]
     path = written(tmp_path, pcap(wrapped(WRAPS[kind][0], packets), nano=True))
-    ours = Ours(path)
+    own = Ours(path)
     number, rows = tshark_rows(path)
     assert number == len(packets) == sum(plain(row) for row in rows)
-    assert segment_differences(ours, rows) == []
-    assert len({row["tcp.stream"] for row in rows}) == len(ours.tracked.connections) == 2
+    assert segment_differences(own, rows) == []
+    assert len({row["tcp.stream"] for row in rows}) == len(own.tracked.connections) == 2
 
 
 def test_connections_inside_and_outside_are_counted_once(tmp_path: Path) -> None:

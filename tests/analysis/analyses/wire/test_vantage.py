@@ -179,9 +179,9 @@ def test_an_ack_that_the_server_never_took_is_no_round_trip() -> None:
     talk = handshake("server", 45_000, 0)
     talk.ask(25, request("/late"))
     talk.syn_ack(1_001)
-    found = shown([*ordinary("server"), talk])
-    assert found.servers["acks_dropped"].sum() == 1
-    assert "round_trip" not in found.figures
+    result = shown([*ordinary("server"), talk])
+    assert result.servers["acks_dropped"].sum() == 1
+    assert "round_trip" not in result.figures
 
 
 def silent(count: int) -> list[Talk]:

@@ -140,10 +140,10 @@ def test_refused_unanswered_and_reset_connections_are_told() -> None:
     ends = ends.when(at == 2).then(pl.lit("reset_by_server")).otherwise(pl.col("end").cast(pl.String))
     connections = wire.tracked.connections.with_columns(end=ends.cast(CONNECTIONS["end"]))
     result = found(Wire(Tracked(connections, wire.tracked.exchanges), wire.rows, wire.truth, wire.backends))
-    told = " ".join(result.findings)
-    assert "1 connection to backends never got an answer." in told
-    assert "1 connection to backends met a reset: nobody listened." in told
-    assert "1 connection ended in a reset by backends" in told
+    reported = " ".join(result.findings)
+    assert "1 connection to backends never got an answer." in reported
+    assert "1 connection to backends met a reset: nobody listened." in reported
+    assert "1 connection ended in a reset by backends" in reported
     assert result.ends == {"fin": 197, "refused": 1, "reset_by_server": 1, "unanswered": 1}
 
 
@@ -190,17 +190,17 @@ def test_nothing_at_all_is_no_error() -> None:
 
 
 def test_the_json_has_the_keys_others_rely_on() -> None:
-    told = rounded(found(made_wire(Made(requests=300))).to_dict(limit=7))
+    reported = rounded(found(made_wire(Made(requests=300))).to_dict(limit=7))
     assert {
         "packets", "undecoded", "connections", "syn_retransmissions", "handshake", "accept_wait_bounds", "joined",
         "requests",
-    } <= set(told)  # fmt: skip
-    assert set(told["accept_wait_bounds"]) == {"lower", "upper"}
-    assert len(told["requests"]) == 7
-    assert told["requests_left_out"] == 293
-    assert told["requests"][0]["backend_syn"].endswith("Z")
-    assert len(told["requests"][0]["backend_syn"]) == len("2026-01-01T00:00:00.000000Z")
-    json.dumps(told)
+    } <= set(reported)  # fmt: skip
+    assert set(reported["accept_wait_bounds"]) == {"lower", "upper"}
+    assert len(reported["requests"]) == 7
+    assert reported["requests_left_out"] == 293
+    assert reported["requests"][0]["backend_syn"].endswith("Z")
+    assert len(reported["requests"][0]["backend_syn"]) == len("2026-01-01T00:00:00.000000Z")
+    json.dumps(reported)
 
 
 def test_the_timeline_is_written_whole(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_frames_with_holes_raise_nothing(seed: int) -> None:
 
     wire = made_wire(Made(requests=60, per_connection=1 + seed % 3, kept=1 + seed % 2, retried=0.2, tls=seed == 5))
     counted = [name for name, dtype in CONNECTIONS.items() if dtype == pl.Int32()]
-    told = ("connection", "client", "server", "first", "last", "end", "protocol", *counted)
-    connections = holed(wire.tracked.connections, told)
+    reported = ("connection", "client", "server", "first", "last", "end", "protocol", *counted)
+    connections = holed(wire.tracked.connections, reported)
     exchanges = holed(wire.tracked.exchanges, ("exchange", "connection", "number"))
     rows = holed(wire.rows, ("time", "start", "status", "request_time", "app_garbled"))
     for log in (True, False):

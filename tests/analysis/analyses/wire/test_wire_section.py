@@ -34,18 +34,18 @@ HOSTILE = "\x1b[31m<script>alert(1)</script>"
 
 
 def requests(known: bool = True, **how: Any) -> Made:
-    made = Made()
+    produced = Made()
     for wait in range(100):
-        made.request(wait=wait + 1, known=known, **how)
-    return made
+        produced.request(wait=wait + 1, known=known, **how)
+    return produced
 
 
 def table(section: Section, start: str) -> Table:
     return next(table for table in section.tables if table.title.startswith(start))
 
 
-def drawn(found: WireResult) -> Iterator[str]:
-    for picture in wire_section(found).pictures:
+def drawn(result: WireResult) -> Iterator[str]:
+    for picture in wire_section(result).pictures:
         yield str(drawing(picture).svg)
 
 
@@ -66,11 +66,11 @@ def test_bounds_are_said_as_bounds_with_what_narrows_them() -> None:
 
 
 def test_repeated_refused_and_unanswered_are_counted() -> None:
-    made = requests(client_leg=False)
-    made.request(dropped=2, client_leg=False)
-    made.attempt(syns=1, end="refused")
-    made.attempt(syns=4, end="unanswered")
-    section = wire_section(result_of(made))
+    produced = requests(client_leg=False)
+    produced.request(dropped=2, client_leg=False)
+    produced.attempt(syns=1, end="refused")
+    produced.attempt(syns=4, end="unanswered")
+    section = wire_section(result_of(produced))
     assert section.sentence.startswith(
         "103 connections asked for, 2 of them (1.9 %) by a SYN that had to be sent again, 2 refused or never answered;"
     )
@@ -81,16 +81,16 @@ def test_repeated_refused_and_unanswered_are_counted() -> None:
 
 
 def test_only_syns() -> None:
-    made = Made()
-    made.attempt(syns=4, end="unanswered")
-    found = result_of(made)
-    section = wire_section(found)
+    produced = Made()
+    produced.attempt(syns=4, end="unanswered")
+    result = result_of(produced)
+    section = wire_section(result)
     assert section.sentence == (
         "1 connection asked for, 1 of them (100 %) by a SYN that had to be sent again, 1 refused or never answered; "
         "nothing tells of the backends' accept queue, for no request opened a connection to a backend."
     )
     assert [picture.key for picture in section.pictures] == ["wire-steps"]
-    assert all("<svg" in picture for picture in drawn(found))
+    assert all("<svg" in picture for picture in drawn(result))
 
 
 def test_nothing_at_all() -> None:
@@ -126,18 +126,25 @@ def test_what_the_reader_could_not_do_is_said_first(counts: Counts, text: str) -
 
 def test_one_of_anything_is_singular() -> None:
     counts = Counts(packets=1, segments=1, cut=1, dropped=1, undecoded={"link header cut": 1}, tunnels={"gre": 1})
-    made = Made()
-    made.request()
-    found = result_of(made, counts=counts, unparsed=dict.fromkeys(UNPARSED, 1), joined=Joined(log=1, by={"tuple": 1}))
-    changed = found.connections.with_columns(
+    produced = Made()
+    produced.request()
+    result = result_of(
+        produced, counts=counts, unparsed=dict.fromkeys(UNPARSED, 1), joined=Joined(log=1, by={"tuple": 1})
+    )
+    changed = result.connections.with_columns(
         protocol=pl.lit("tls"), leg=pl.lit("backend"), endpoint=pl.lit("a"), acks_dropped=pl.lit(1, pl.Int32),
         acks_doubtful=pl.lit(1, pl.Int32), copies=pl.lit(1, pl.Int32), gaps=pl.lit(1, pl.Int32),
         server_zero_windows=pl.lit(1, pl.Int32), syn_retransmissions=pl.lit(1, pl.Int32),
     ).head(1)  # fmt: skip
-    found = result_of(
-        made, connections=changed, counts=counts, servers=servers(changed), unparsed=found.unparsed, joined=found.joined
+    result = result_of(
+        produced,
+        connections=changed,
+        counts=counts,
+        servers=servers(changed),
+        unparsed=result.unparsed,
+        joined=result.joined,
     )
-    section = wire_section(found)
+    section = wire_section(result)
     text = " ".join([section.sentence, *section.failures, *section.notes])
     assert len(section.notes) > 5
     assert re.findall(r"\b1 \w*[^s\W]s\b(?! \()", text.replace("1 was", "").replace("1 has", "")) == []
@@ -161,8 +168,8 @@ def test_a_poor_join_is_a_failure_and_a_failed_check_says_it_once() -> None:
 
 
 def test_findings_come_first_among_the_notes_and_nothing_twice() -> None:
-    found = result_of(requests(known=False), findings=("Grave.", "Less so."), notes=("Made so.", "Grave."))
-    notes = wire_section(found).notes
+    result = result_of(requests(known=False), findings=("Grave.", "Less so."), notes=("Made so.", "Grave."))
+    notes = wire_section(result).notes
     assert notes[:2] == ("Grave.", "Less so.")
     assert len(notes) == len(set(notes))
     assert notes[-1] == "Made so."
@@ -172,37 +179,37 @@ def test_what_could_not_be_read_is_a_failure_and_no_note_besides() -> None:
     counts = Counts(packets=99, undecoded={"cut": 3}, dropped=4, damaged={"a.pcap": "cut off"})
     section = wire_section(result_of(requests(), counts=counts))
     assert len(section.failures) == 3
-    assert not [note for note in section.notes for said in ("decoded", "lost", "a.pcap") if said in note]
+    assert not [note for note in section.notes for output in ("decoded", "lost", "a.pcap") if output in note]
 
 
 def test_what_to_know_of_tls_copies_gaps_windows_and_clocks() -> None:
-    found = result_of(requests(), negative={"accept_wait": 3}, unparsed={"tls": 10, "http2": 4})
-    changed = found.connections.with_columns(
+    result = result_of(requests(), negative={"accept_wait": 3}, unparsed={"tls": 10, "http2": 4})
+    changed = result.connections.with_columns(
         copies=pl.lit(2, pl.Int32), gaps=pl.lit(3, pl.Int32), server_zero_windows=pl.lit(1, pl.Int32),
         protocol=pl.when(pl.col("connection") < 10).then(pl.lit("tls")).otherwise(pl.lit("http")),
     )  # fmt: skip
     notes = " ".join(wire_section(result_of(requests(), connections=changed)).notes)
-    said = ("10 connections speak TLS", "400 packets are duplicates", "600 gaps", "window of 0")
-    for text in said:
+    output = ("10 connections speak TLS", "400 packets are duplicates", "600 gaps", "window of 0")
+    for text in output:
         assert text in notes
-    notes = " ".join(wire_section(found).notes)
+    notes = " ".join(wire_section(result).notes)
     assert "Not read as requests: 4 connections speak HTTP/2." in notes
     assert "accept wait 3" in notes
-    for text in said:
+    for text in output:
         assert text not in notes
 
 
 def test_of_loopback_and_short_packets_it_says_what_that_means() -> None:
-    made = requests()
-    local = result_of(made).connections.with_columns(server=pl.lit("127.0.0.1"))
-    notes = " ".join(wire_section(result_of(made, connections=local)).notes)
+    produced = requests()
+    local = result_of(produced).connections.with_columns(server=pl.lit("127.0.0.1"))
+    notes = " ".join(wire_section(result_of(produced, connections=local)).notes)
     assert "loopback" in notes
     cut = Counts(packets=99, cut=12)
-    notes = " ".join(wire_section(result_of(made, counts=cut, unparsed={"head_cut": 2})).notes)
+    notes = " ".join(wire_section(result_of(produced, counts=cut, unparsed={"head_cut": 2})).notes)
     assert "12 packets were cut short" in notes
     assert "loopback" not in notes
     # Heads are whole all the same: bodies alone were cut, which takes nothing from the figures.
-    assert "cut short" not in " ".join(wire_section(result_of(made, counts=cut)).notes)
+    assert "cut short" not in " ".join(wire_section(result_of(produced, counts=cut)).notes)
 
 
 # --- in tables
@@ -218,13 +225,13 @@ def test_the_queues_with_what_is_known_of_each() -> None:
 
 
 def test_steps_servers_and_agreement() -> None:
-    made = requests(client_leg=False)
-    made.request(dropped=3, client_leg=False)
+    produced = requests(client_leg=False)
+    produced.request(dropped=3, client_leg=False)
     agreed = (
         Agreed("upstream_connect_time", 101, 0.0001, 0.0012, 0.0104, 2),
         Agreed("request_time", 0, None, None, None, 0),
     )
-    section = wire_section(result_of(made, agreement=agreed))
+    section = wire_section(result_of(produced, agreement=agreed))
     assert [row[0] for row in table(section, "SYNs that had to be").rows] == ["+3 s"]
     servers = table(section, "Who was connected to")
     assert servers.headings == ("server", "is", "connections", "SYN again", "p99")
@@ -242,9 +249,9 @@ def test_every_column_has_room_on_a_terminal(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    made = requests()
-    made.request(dropped=3)
-    show(wire_section(result_of(made)))
+    produced = requests()
+    produced.request(dropped=3)
+    show(wire_section(result_of(produced)))
     printed = capsys.readouterr().out
     for text in ("ACK → app starts", "backend accept queue  known", "10.0.0.2:8001", "SYN again", "closed in order"):
         assert text in printed
@@ -254,19 +261,19 @@ def test_every_column_has_room_on_a_terminal(
 
 
 def test_the_distribution_is_exact() -> None:
-    found = result_of(requests())
-    waits = wait_table(found, "backend").filter(pl.col("queue") == "accept queue")
+    result = result_of(requests())
+    waits = wait_table(result, "backend").filter(pl.col("queue") == "accept queue")
     assert waits["ms"].to_list() == pytest.approx([float(wait) for wait in range(1, 101)])
     assert waits["share"].to_list() == pytest.approx([wait / 100 for wait in range(1, 101)])
     # The wait is known: bounds of it would only be in the way; and no SYN was dropped.
-    assert set(wait_table(found, "backend")["queue"]) == {"SYN queue", "accept queue"}
-    assert band_table(found, "backend").is_empty()
+    assert set(wait_table(result, "backend")["queue"]) == {"SYN queue", "accept queue"}
+    assert band_table(result, "backend").is_empty()
 
 
 def test_what_is_zero_stands_at_the_left_edge() -> None:
-    made = requests()
-    made.request(dropped=1)
-    dropped = wait_table(result_of(made), "backend").filter(pl.col("queue") == "SYN dropped")
+    produced = requests()
+    produced.request(dropped=1)
+    dropped = wait_table(result_of(produced), "backend").filter(pl.col("queue") == "SYN dropped")
     assert dropped.select("ms", "share").rows() == [(SHORTEST, pytest.approx(100 / 101, abs=1e-6)), (1_000.0, 1.0)]
 
 
@@ -281,46 +288,46 @@ def test_many_requests_make_few_points_with_the_last_among_them() -> None:
 
 
 def test_between_the_bounds_it_is_shaded() -> None:
-    found = result_of(requests(known=False))
-    band = band_table(found, "backend")
+    result = result_of(requests(known=False))
+    band = band_table(result, "backend")
     assert band["until"][-1] == 1.0
     assert band["lower"].max() == SHORTEST
     assert band["upper"].to_list() == pytest.approx([1.06 + 99 * share for share in band["share"] + 0.0125], rel=1e-3)
-    assert "accept queue, at most" in set(wait_table(found, "backend")["queue"])
+    assert "accept queue, at most" in set(wait_table(result, "backend")["queue"])
 
 
 def test_steps_are_where_the_syns_were() -> None:
-    made = requests()
+    produced = requests()
     for count in (1, 1, 3):
-        made.request(dropped=count)
-    made.attempt(syns=4, end="unanswered")
-    found = result_of(made)
-    assert step_table(found).rows() == [
+        produced.request(dropped=count)
+    produced.attempt(syns=4, end="unanswered")
+    result = result_of(produced)
+    assert step_table(result).rows() == [
         ("+1 s", "answered", 2), ("+3 s", "answered", 1), ("+3 s", "never answered", 1),
     ]  # fmt: skip
-    assert "<svg" in str(drawing(Picture("s", "t", "c", lambda: steps_chart(found))).svg)
+    assert "<svg" in str(drawing(Picture("s", "t", "c", lambda: steps_chart(result))).svg)
 
 
 def test_differences_are_those_of_the_log_less_the_wire() -> None:
     differences = pl.DataFrame({"request_time": [k / 1e5 for k in range(101)], "queueing_delay": [None] * 101})
-    found = result_of(requests(), differences=differences)
-    assert agreement_table(found).rows() == [("request time", 101, 0.01, 0.25, 0.5, 0.75, 0.99)]
-    assert "queueing" not in str(agreement_chart(found).to_dict())
+    result = result_of(requests(), differences=differences)
+    assert agreement_table(result).rows() == [("request time", 101, 0.01, 0.25, 0.5, 0.75, 0.99)]
+    assert "queueing" not in str(agreement_chart(result).to_dict())
 
 
 def test_every_picture_is_drawn() -> None:
     for known in (True, False):
-        made = requests(known)
-        made.request(dropped=2, known=known)
+        produced = requests(known)
+        produced.request(dropped=2, known=known)
         differences = pl.DataFrame({"request_time": [0.0, 1e-4, 2.0]})
-        proxy = made.frames()[0].with_columns(
+        proxy = produced.frames()[0].with_columns(
             proxy_syn_dropped=0.0, proxy_syn_queue=5e-5, proxy_accept_wait_upper=pl.int_range(pl.len()) / 1e3
         )
-        found = result_of(made, differences=differences, timeline=proxy)
-        keys = [picture.key for picture in wire_section(found).pictures]
+        result = result_of(produced, differences=differences, timeline=proxy)
+        keys = [picture.key for picture in wire_section(result).pictures]
         assert keys == ["wire-packets-1", "wire-packets-2", "wire-waits", "wire-steps", "wire-agreement"]
-        assert len(waits_chart(found).to_dict()["vconcat"]) == 2
-        for svg in drawn(found):
+        assert len(waits_chart(result).to_dict()["vconcat"]) == 2
+        for svg in drawn(result):
             assert "<svg" in svg
             assert "NaN" not in svg
 
@@ -331,12 +338,12 @@ def test_every_picture_is_drawn() -> None:
 def test_hostile_text_does_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     # What draws the charts again where scripts run: seconds to make, and nothing of it is of the section.
     monkeypatch.setattr("sojourn.present.page.vl_convert.javascript_bundle", lambda **_: "")
-    made = requests()
-    for row in made.timeline:
+    produced = requests()
+    for row in produced.timeline:
         row["path"] = row["client"] = row["backend"] = HOSTILE
     section = wire_section(
         result_of(
-            made,
+            produced,
             counts=Counts(packets=9, undecoded={HOSTILE: 1}, damaged={HOSTILE: HOSTILE}),
             joined=Joined(log=9, by={}, unjoined={HOSTILE: 9}),
             unparsed={HOSTILE: 1},

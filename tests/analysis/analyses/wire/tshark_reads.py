@@ -112,12 +112,12 @@ class Ours:
             self.tracked = track(self.batches, self.addresses)
 
 
-def segment_differences(ours: Ours, rows: list[dict[str, str]]) -> list[str]:
+def segment_differences(own: Ours, rows: list[dict[str, str]]) -> list[str]:
     """Segments that only one side has, or that differ in a field."""
     theirs = {int(row["frame.number"]): segment_of(row) for row in rows if plain(row)}
     # Its header or its length is more than tshark could make sense of: nothing to compare with.
     partly = {int(row["frame.number"]) for row in rows if readable(row) and not plain(row)}
-    mine = {int(str(segment[0])): segment for segment in ours.segments}
+    mine = {int(str(segment[0])): segment for segment in own.segments}
     return [
         f"packet {number}: here {mine.get(number)}, tshark {theirs.get(number)}"
         for number in sorted(theirs.keys() | mine.keys() - partly)
@@ -125,20 +125,20 @@ def segment_differences(ours: Ours, rows: list[dict[str, str]]) -> list[str]:
     ]
 
 
-def connection_differences(ours: Ours, rows: list[dict[str, str]]) -> list[str]:
+def connection_differences(own: Ours, rows: list[dict[str, str]]) -> list[str]:
     """Connections (streams) whose first packet, SYN, SYN-ACK, retransmissions or zero windows differ."""
     return [
-        f"{name} {key}: here {here}, tshark {there}"
-        for name, mine, theirs in _connection_figures(ours, rows)
-        for key, here, there in (
+        f"{name} {key}: here {current}, tshark {there}"
+        for name, mine, theirs in _connection_figures(own, rows)
+        for key, current, there in (
             (key, mine.get(key), theirs.get(key)) for key in sorted(mine.keys() | theirs.keys(), key=str)
         )
-        if here != there
+        if current != there
     ]
 
 
 def _connection_figures(
-    ours: Ours, rows: list[dict[str, str]]
+    own: Ours, rows: list[dict[str, str]]
 ) -> list[tuple[str, dict[int, object], dict[int, object]]]:
     streams: dict[str, list[dict[str, str]]] = {}
     for row in rows:
@@ -158,7 +158,7 @@ def _connection_figures(
             "data_again": sum(not int(p["tcp.flags"], 16) & SYN and int(p["tcp.len"]) > 0 for p in again),
             "zero_windows": sum(bool(p["tcp.analysis.zero_window"]) for p in packets),
         }
-    frame = ours.tracked.connections.with_columns(pl.col(pl.Datetime).to_physical())
+    frame = own.tracked.connections.with_columns(pl.col(pl.Datetime).to_physical())
     mine = {
         row["first"]: {
             "packets": row["packets"] + row["copies"],
@@ -178,26 +178,26 @@ def _connection_figures(
     ]
 
 
-def exchange_differences(ours: Ours, rows: list[dict[str, str]]) -> tuple[int, list[str]]:
+def exchange_differences(own: Ours, rows: list[dict[str, str]]) -> tuple[int, list[str]]:
     """Requests compared; and those whose times differ, or that one side alone has seen.
 
     Times of the packets in which requests begin, and in which the heads of answers do, interim answers left out.
     """
     new = [row for row in rows if plain(row) and not _sent_again(row)]
-    asked = Counter(_ns(row) for row in new for _ in filter(None, row["http.request.method"].split("|")))
+    requested = Counter(_ns(row) for row in new for _ in filter(None, row["http.request.method"].split("|")))
     codes = [(row, code) for row in new for code in filter(None, row["http.response.code"].split("|"))]
     answered = Counter(_ns(row) for row, code in codes if code >= "200" or code == "101")
-    frame = ours.tracked.exchanges.filter(pl.col("method").is_not_null() | pl.col("status").is_not_null())
+    frame = own.tracked.exchanges.filter(pl.col("method").is_not_null() | pl.col("status").is_not_null())
     frame = frame.with_columns(pl.col(pl.Datetime).to_physical())
     mine = Counter(frame.filter(pl.col("method").is_not_null())["request_first"].drop_nulls().to_list())
     mine_answered = Counter(frame.filter(pl.col("status").is_not_null())["response_first"].drop_nulls().to_list())
-    found = [
-        f"{name} at {time}: here {here[time]}, tshark {there[time]}"
-        for name, here, there in (("request", mine, asked), ("answer", mine_answered, answered))
-        for time in sorted(here.keys() | there.keys())
-        if here[time] != there[time]
+    matches = [
+        f"{name} at {time}: here {current[time]}, tshark {there[time]}"
+        for name, current, there in (("request", mine, requested), ("answer", mine_answered, answered))
+        for time in sorted(current.keys() | there.keys())
+        if current[time] != there[time]
     ]
-    return asked.total(), found
+    return requested.total(), matches
 
 
 def _sent_again(row: dict[str, str]) -> bool:
