@@ -173,8 +173,8 @@ def made_wire(produced: Made = Made()) -> Wire:
     backend_exchanges = _frame(
         EXCHANGES, n,
         connection=of, number=np.arange(n) - back_first[of] + 1, request_first=at(requested),
-        request_last=at(requested), response_first=at(answer), response_last=at(answered), method="GET", path=paths, status=200,
-        request_id=ids if produced.ids else None,
+        request_last=at(requested), response_first=at(answer), response_last=at(answered),
+        method="GET", path=paths, status=200, request_id=ids if produced.ids else None,
         stamp=np.char.add("t=", [f"{t // US}.{t // 1000 % 1000:03d}" for t in stamp]) if produced.stamps else None,
         queueing_delay=(at(begun) + round(produced.skew * US) - stamp) / US if produced.answers else None,
         service_time=service / US if produced.answers else None,
