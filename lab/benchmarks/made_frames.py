@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 
 from benchmarks.made_capture import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
 from benchmarks.made_traffic import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISECOND, PROXY, PROXY_PORT, Ints, Traffic
@@ -13,7 +13,7 @@ from benchmarks.made_traffic import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISEC
 TOLD_TO_BACKENDS = ("request_id", "stamp", "queueing_delay", "service_time", "worker")  # and to nobody else
 
 
-def made_tracked(traffic: Traffic) -> Tracked:
+def made_tracked(traffic: Traffic) -> TrackingResult:
     """What ``track`` gives of the capture."""
     legs = [_client_connections(traffic), _backend_connections(traffic)]
     connections = _in_order(pl.concat(legs), CONNECTIONS, "connection", "first")
@@ -21,7 +21,7 @@ def made_tracked(traffic: Traffic) -> Tracked:
     exchanges = pl.concat([_client_exchanges(traffic), _backend_exchanges(traffic)])
     exchanges = exchanges.join(number_of, on=["leg", "owner"], how="left", maintain_order="left")
     exchanges = _in_order(exchanges, EXCHANGES, "exchange", "request_first")
-    return Tracked(connections.select(*CONNECTIONS), exchanges.select(*EXCHANGES), {})
+    return TrackingResult(connections.select(*CONNECTIONS), exchanges.select(*EXCHANGES), {})
 
 
 def _in_order(frame: pl.DataFrame, schema: dict[str, pl.DataType], number: str, by: str) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from sojourn.analyses.wire.log_join import TOLERANCE
 from sojourn.analyses.wire.result import FIGURES, WireResult
 from sojourn.analyses.wire.tallies import ends, servers, syn_steps
 from sojourn.analyses.wire.timeline import Timelines, timeline
-from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.model.errors import SojournError
 from sojourn.model.figures import Summary
 from sojourn.model.statistics import summaries
@@ -87,7 +87,7 @@ def _announced(batches: Iterable[Batch], on_step: Callable[[str], None]) -> Iter
 
 
 def wire_of(
-    tracked: Tracked,
+    tracked: TrackingResult,
     counts: Counts,
     names: Sequence[str] = (),
     interfaces: Sequence[str] = (),
@@ -151,7 +151,7 @@ def _ports(rows: pl.LazyFrame) -> set[int]:
     return {int(port) for port in ports.to_list() if 0 < int(port) < 65_536}
 
 
-def _within(tracked: Tracked, since: datetime | None, until: datetime | None) -> Tracked:
+def _within(tracked: TrackingResult, since: datetime | None, until: datetime | None) -> TrackingResult:
     """The connections that began in [since, until), and the exchanges on them."""
     connections = tracked.connections
     for bound, later in ((since, True), (until, False)):

@@ -38,7 +38,7 @@ def with_app_instants(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
     since = pl.col("log_app_start") - pl.col("log_clock_offset").fill_null(0.0) + ahead
     by_log = pl.col("log_proxy_start_ns") + nanoseconds(since.cast(pl.Float64))
     frame = frame.with_columns(
-        _service=pl.coalesce("log_app_service", "told_service").cast(pl.Float64), _by_log=by_log.cast(pl.Int64)
+        _service=pl.coalesce("log_app_service", "wire_service").cast(pl.Float64), _by_log=by_log.cast(pl.Int64)
     )
     frame = frame.with_columns(_by_wire=_by_wire(frame))
     started = pl.coalesce("_by_log", "_by_wire")
@@ -56,7 +56,7 @@ def _by_wire(frame: pl.DataFrame) -> pl.Series:
     if not needed.any():
         return pl.Series("_by_wire", [None], dtype=pl.Int64).new_from_index(0, len(frame))
     # The wire in place of nginx: what reaches the backend is the stamp, what leaves it the header received.
-    host = pl.col("asker").str.replace(r":\d+$", "")
+    host = pl.col("proxy").str.replace(r":\d+$", "")
     facts = frame.lazy().select(
         proxy=host, upstream="backend", proxy_start=reached.cast(INSTANT), app_start=(app - reached) / 1e6,
         app_service="_service", connect=pl.lit(0.0), attempts=pl.lit(1),

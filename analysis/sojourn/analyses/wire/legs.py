@@ -48,7 +48,7 @@ def with_legs(
     number = pl.col("server").cast(pl.Categorical).to_physical().cast(pl.Int64) * 65_536 + pl.col("server_port")
     connections = connections.with_columns(_at=number)
     ends = _ends(connections, exchanges, named)
-    backend = "told" if ends["told"].any() else "stamped"
+    backend = "configured" if ends["configured"].any() else "stamped"
     ends = ends.with_columns(backend=pl.col(backend))
     proxies = connections.join(ends.filter("backend"), on="_at", how="semi")["client"].unique().to_list()
     near = pl.col("server").is_in(proxies) | pl.lit(log)
@@ -68,7 +68,7 @@ def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[
     stamps = (
         of_connections(exchanges.select("connection", "stamp", "method"), connections.select("connection", "_at"))
         .group_by("_at")
-        .agg(stamped=pl.col("stamp").is_not_null().sum(), asked=pl.col("method").is_not_null().sum())
+        .agg(stamped=pl.col("stamp").is_not_null().sum(), requests=pl.col("method").is_not_null().sum())
     )
     return (
         connections.group_by("_at")
@@ -76,8 +76,8 @@ def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[
         .join(stamps, on="_at", how="left")
         .with_columns(endpoint=address_and_port("server", "server_port"))
         .with_columns(
-            told=pl.col("endpoint").is_in(list(named)) | pl.col("server_port").is_in(list(ports)),
-            stamped=(pl.col("stamped") > STAMPED * pl.col("asked")).fill_null(value=False),
+            configured=pl.col("endpoint").is_in(list(named)) | pl.col("server_port").is_in(list(ports)),
+            stamped=(pl.col("stamped") > STAMPED * pl.col("requests")).fill_null(value=False),
         )
     )
 

@@ -192,9 +192,9 @@ def client_join(
     """Join exchanges of the client's side to records: (log_row, exchange, by), and records that are ambiguous.
 
     Args:
-        client: exchanges with ``client`` (address), ``complete`` (the connection's SYN is in the capture),
-            ``begun`` and ``ended`` (ns, first byte of the request, last of the answer), ``asked`` (ns, its last byte)
-            and ``answered`` (ns, first byte of the answer).
+        client: exchanges with ``client`` (address), ``complete`` (whether the connection's SYN is in the capture) and,
+            in ns, ``begun`` (first byte of the request), ``request_ended`` (its last byte), ``answered`` (first byte of
+            the answer) and ``ended`` (its last byte).
         log: as from ``log_table``.
         known: log_row, begun and answered (ns) of what is joined on the backend's side.
         offset: the capturing machine's clock less nginx's, s. tolerance: s.
@@ -202,7 +202,7 @@ def client_join(
     shift = round(offset * 1e9)
     client = client.select(
         "exchange", "request_id", "connection", "number", "client", "complete", "method", "path", "begun", "ended",
-        "asked", "answered",
+        "request_ended", "answered",
     )  # fmt: skip
     moved = log.select(
         "log_row", "request_id", "method", "uri", "remote_addr", "connection", "connection_requests",
@@ -213,7 +213,7 @@ def client_join(
     records = moved.join(known, on="log_row", how="left", maintain_order="left").with_columns(
         begin="start_ns", end="time_ns", client="remote_addr", path="uri", after="begun", until="answered"
     )
-    left = client.with_columns(begin="begun", end="ended", after="asked", until="answered")
+    left = client.with_columns(begin="begun", end="ended", after="request_ended", until="answered")
     if not records["connection"].null_count() and not records["connection_requests"].null_count():
         records = records.with_columns(group="connection", number="connection_requests")
         left = left.with_columns(group="connection")
@@ -251,7 +251,7 @@ def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float = T
     by_id = ids[0].select("exchange", "request_id").join(
         ids[1].select("request_id", backend_exchange="exchange"), on="request_id"
     ).select("exchange", "backend_exchange")  # fmt: skip
-    one = client.join(by_id, on="exchange", how="anti").with_columns(begin="asked", end="answered")
+    one = client.join(by_id, on="exchange", how="anti").with_columns(begin="request_ended", end="answered")
     two = backend.join(by_id, left_on="exchange", right_on="backend_exchange", how="anti").with_columns(
         begin="begun", end="answered"
     )

@@ -11,10 +11,10 @@ from sojourn.analyses.wire.bounds import with_app_instants, with_queues
 from sojourn.analyses.wire.frames import TIMELINE
 from sojourn.analyses.wire.legs import address_and_port, of_connections, upstreams, with_legs
 from sojourn.analyses.wire.log_join import TOLERANCE, backend_join, client_join, log_table, sides_join
-from sojourn.analyses.wire.redacted import as_logged, shown_path
+from sojourn.analyses.wire.redaction import as_logged, shown_path
 from sojourn.analyses.wire.result import PROXY_COLUMNS, Joined
 from sojourn.analyses.wire.stamps import duration, stamp_us
-from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.analyses.wire.vantage import AT_SERVER, with_vantage
 
 HANDSHAKE = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
@@ -23,7 +23,7 @@ COLUMNS = {**TIMELINE, **PROXY_COLUMNS}
 # What the joins look at.
 JOINED = (
     "exchange", "connection", "number", "leg", "endpoint", "client", "complete", "request_id", "method", "path",
-    "stamp_us", "begun", "arrived", "asked", "answered", "ended",
+    "stamp_us", "begun", "arrived", "request_ended", "answered", "ended",
 )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ class Timelines:
 
 
 def timeline(
-    tracked: Tracked,
+    tracked: TrackingResult,
     rows: pl.LazyFrame | None = None,
     *,
     backends: Collection[str] = (),
@@ -92,8 +92,8 @@ def timeline(
 def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
     """Exchanges with what their connection tells, and instants as ns for the joins."""
     told = connections.select(
-        "connection", "client", asker=address_and_port("client", "client_port"), complete=pl.col("syn").is_not_null(),
-        at_server=AT_SERVER, **{name: pl.col(name) for name in HANDSHAKE},
+        "connection", "client", client_endpoint=address_and_port("client", "client_port"),
+        complete=pl.col("syn").is_not_null(), at_server=AT_SERVER, **{name: pl.col(name) for name in HANDSHAKE},
     )  # fmt: skip
     first = pl.col("number") == 1
     wire = of_connections(exchanges, told).with_columns(
@@ -105,7 +105,7 @@ def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
     return wire.with_columns(
         begun=pl.coalesce(ns["syn"], ns["request_first"]),
         arrived=ns["request_first"],
-        asked=ns["request_last"],
+        request_ended=ns["request_last"],
         answered=ns["response_first"],
         ended=ns["response_last"],
         stamp_us=stamp_us("stamp"),
@@ -198,15 +198,15 @@ def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ah
     pairs = pairs.with_columns(pl.lit(None, pl.Int64).alias(name) for name in needed if name not in pairs.columns)
     text = ("method", "path", "status", "request_id")
     front = wire.select(
-        client_exchange="exchange", client="asker",
+        client_exchange="exchange", client="client_endpoint",
         client_syn="syn", client_syn_answered="syn_answered", client_syn_ack="syn_ack",
         client_established="established", client_ack_taken="ack_taken", client_at_server="at_server",
         **{name: pl.col(name) for name in REQUEST},
         **{f"front_{name}": pl.col(name) for name in text},
     )  # fmt: skip
     back = wire.select(
-        backend_exchange="exchange", backend="endpoint", asker="asker", stamp_us="stamp_us",
-        queueing_delay=duration("queueing_delay"), told_service=duration("service_time"),
+        backend_exchange="exchange", backend="endpoint", proxy="client_endpoint", stamp_us="stamp_us",
+        queueing_delay=duration("queueing_delay"), wire_service=duration("service_time"),
         backend_at_server="at_server",
         **{f"backend_{name}": pl.col(name) for name in (*HANDSHAKE, *REQUEST)},
         **{f"back_{name}": pl.col(name) for name in text},

@@ -11,18 +11,16 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from sojourn.analyses.wire.tracked import Tracked
-from sojourn.analyses.wire.tracked_frames import connections_frame, exchanges_frame, unparsed_counts
 from sojourn.analyses.wire.tracking.flows import compact_heads, refill
 from sojourn.analyses.wire.tracking.heads import HEAD_LIMIT
 from sojourn.analyses.wire.tracking.messages import give_up_heads
 from sojourn.analyses.wire.tracking.states import (
+    ABSENT,
     N_CONNECTIONS,
     N_EXCHANGES,
     N_HEADS,
     N_HOLES,
     N_TEXTS,
-    NOBODY,
     Flows,
     Tables,
     grown,
@@ -31,6 +29,8 @@ from sojourn.analyses.wire.tracking.states import (
     read_only,
 )
 from sojourn.analyses.wire.tracking.walk import walk
+from sojourn.analyses.wire.tracking_frames import connections_frame, exchanges_frame, unparsed_counts
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.readers.capture.batch import Batch
 
 COLUMNS = (
@@ -52,7 +52,7 @@ COLUMNS = (
 """Of a batch, in the order in which ``walk`` takes them."""
 
 
-def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection[int] = ()) -> Tracked:
+def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection[int] = ()) -> TrackingResult:
     """Connections and exchanges of a capture.
 
     Args:
@@ -69,7 +69,7 @@ def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection
     give_up_heads(tables)
     connections = connections_frame(tables, addresses)
     exchanges = exchanges_frame(tables)
-    return Tracked(connections, exchanges, unparsed_counts(tables, connections, exchanges))
+    return TrackingResult(connections, exchanges, unparsed_counts(tables, connections, exchanges))
 
 
 def _taken(tables: Tables, flows: Flows, batch: Batch) -> tuple[Tables, Flows]:
@@ -100,6 +100,6 @@ def _with_room(tables: Tables, flows: Flows, kept: int) -> tuple[Tables, Flows]:
     flows = flows._replace(seen=grown(flows.seen, 2 * connections))
     if 2 * connections > len(flows.slots):
         old = flows.slots
-        flows = flows._replace(slots=np.full(4 * len(old), NOBODY, np.int32))
+        flows = flows._replace(slots=np.full(4 * len(old), ABSENT, np.int32))
         refill(tables, flows, old)
     return tables, flows

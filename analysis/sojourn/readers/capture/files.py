@@ -11,11 +11,11 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted
 from sojourn.readers.capture.batch import Counts
 from sojourn.readers.capture.content import Content
-from sojourn.readers.capture.named import named_files
 from sojourn.readers.capture.packets import PADDING, Bytes
 from sojourn.readers.capture.pcap import Pcap, is_pcap
 from sojourn.readers.capture.pcapng import PcapNg, is_pcapng
 from sojourn.readers.capture.records import LARGEST_BLOCK, RECORDS_AT_ONCE, Format, Records, Walked
+from sojourn.readers.capture.source_files import source_files
 from sojourn.readers.capture.verdicts import SEGMENT
 from sojourn.readers.inputs import Source
 
@@ -36,7 +36,7 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
     empty: list[str] = []
     seen: set[tuple[int, int]] = set()
     try:
-        for name, has_to_be in named_files(named):
+        for name, has_to_be in source_files(named):
             file = CaptureFile(name)
             if file.identity in seen:
                 file.close()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sojourn.analyses.kernel.result import KernelResult
     from sojourn.analyses.split.result import SplitResult
     from sojourn.analyses.wire.result import WireResult
-    from sojourn.analyses.wire.tracked import Tracked
+    from sojourn.analyses.wire.tracking_result import TrackingResult
     from sojourn.host.sample import Sample
     from sojourn.readers.capture.batch import Counts
 
@@ -27,7 +27,7 @@ MARGIN = 1.0
 class Packets(NamedTuple):
     """Connections and requests of all captures, and what became of the packets."""
 
-    followed: Tracked
+    followed: TrackingResult
     counts: Counts
     names: tuple[str, ...]
     interfaces: tuple[str, ...]

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
-from crafted import START, segment
+from captures import START, segment
 from scapy.layers.inet import TCP
 from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.capture.reader import Capture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_segments import Talk, answer, request, tracked
+from segment_builder import Talk, answer, request, tracked
 
 
 def exchange(octets: bytes, answered: bytes = answer(), *, kept: int | None = None) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from made_timeline import Made
 from sojourn.analyses.wire.charts_packet_request import Sequence, sequence_of
 from sojourn.analyses.wire.charts_packet_spans import Span
 from sojourn.analyses.wire.charts_packets import packet_sequence, telling_rows
 from sojourn.present.pictures import drawn
 from sojourn.present.section import Picture
+from timeline_builder import Made
 
 
 def sequence(produced: Made, row: int = 0, *, connections: bool = True) -> Sequence:

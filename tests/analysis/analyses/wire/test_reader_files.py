@@ -12,9 +12,9 @@ import threading
 import tracemalloc
 from pathlib import Path
 
-import crafted
+import captures
 import pytest
-from crafted import SECOND, START, Frame, linked, segment, zstandard
+from captures import SECOND, START, Frame, linked, segment, zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reader_support import V4, V6, all_of, conversation, expected, written
@@ -23,8 +23,8 @@ from sojourn.readers.capture.batch import Counts
 from sojourn.readers.capture.reader import Capture
 
 PACKETS = conversation(V4) + conversation(V6)
-FRAMES = crafted.frames(PACKETS)
-PCAP, PCAPNG = crafted.pcap(FRAMES), crafted.pcapng(FRAMES)
+FRAMES = captures.frames(PACKETS)
+PCAP, PCAPNG = captures.pcap(FRAMES), captures.pcapng(FRAMES)
 
 
 def refusal(*sources: Path | str) -> str:
@@ -41,18 +41,18 @@ def test_sections_of_both_byte_orders_and_their_interfaces(tmp_path: Path) -> No
     """Every section begins the numbers of its interfaces anew; an interface of the same name is the same one."""
     first, second, third = (segment(*V4, sport=n) for n in (1001, 1002, 1003))
     data = (
-        crafted.section(big=True)
-        + crafted.interface(name="eth0", big=True)
-        + crafted.interface(crafted.RAW, name="tun0", resolution=9, big=True)
-        + crafted.block(0x0BAD, b"of whoever made it", big=True)
-        + crafted.enhanced(Frame(START + 1, bytes(first), interface=1), resolution=9, big=True)
-        + crafted.section()
-        + crafted.interface(crafted.COOKED_2, name="any")
-        + crafted.block(4, bytes(8))
-        + crafted.enhanced(Frame(START + 1000, linked(second, crafted.COOKED_2, interface=12)))
-        + crafted.interface(name="eth0")
-        + crafted.enhanced(Frame(START + 2000, linked(third), interface=1))
-        + crafted.enhanced(Frame(START + 3000, linked(third), interface=2))
+        captures.section(big=True)
+        + captures.interface(name="eth0", big=True)
+        + captures.interface(captures.RAW, name="tun0", resolution=9, big=True)
+        + captures.block(0x0BAD, b"of whoever made it", big=True)
+        + captures.enhanced(Frame(START + 1, bytes(first), interface=1), resolution=9, big=True)
+        + captures.section()
+        + captures.interface(captures.COOKED_2, name="any")
+        + captures.block(4, bytes(8))
+        + captures.enhanced(Frame(START + 1000, linked(second, captures.COOKED_2, interface=12)))
+        + captures.interface(name="eth0")
+        + captures.enhanced(Frame(START + 2000, linked(third), interface=1))
+        + captures.enhanced(Frame(START + 3000, linked(third), interface=2))
     )
     rows, counts, capture = all_of(written(tmp_path, data))
     assert [(row[2], row[3] - START, row[4], row[11]) for row in rows] == [
@@ -65,7 +65,7 @@ def test_sections_of_both_byte_orders_and_their_interfaces(tmp_path: Path) -> No
 
 
 def test_packets_without_a_time_are_counted(tmp_path: Path) -> None:
-    data = crafted.section() + crafted.interface() + crafted.simple(FRAMES[0]) + crafted.enhanced(FRAMES[1])
+    data = captures.section() + captures.interface() + captures.simple(FRAMES[0]) + captures.enhanced(FRAMES[1])
     rows, counts, _ = all_of(written(tmp_path, data))
     assert counts.undecoded == {"no time (simple packet block)": 1}
     assert [row[2] for row in rows] == [2]
@@ -74,18 +74,18 @@ def test_packets_without_a_time_are_counted(tmp_path: Path) -> None:
 def test_what_the_capturing_side_lost(tmp_path: Path) -> None:
     """Statistics are totals of an interface, so the last ones count."""
     assert all_of(written(tmp_path, PCAPNG))[1].dropped is None
-    assert all_of(written(tmp_path, PCAPNG + crafted.statistics()))[1].dropped is None
-    two = crafted.section() + crafted.interface(name="a") + crafted.interface(name="b")
-    data = two + crafted.statistics(0, dropped=3) + crafted.statistics(1, dropped=10, system=1)
-    one, other = written(tmp_path, data + crafted.statistics(0, dropped=5), "1"), written(tmp_path, data, "2")
+    assert all_of(written(tmp_path, PCAPNG + captures.statistics()))[1].dropped is None
+    two = captures.section() + captures.interface(name="a") + captures.interface(name="b")
+    data = two + captures.statistics(0, dropped=3) + captures.statistics(1, dropped=10, system=1)
+    one, other = written(tmp_path, data + captures.statistics(0, dropped=5), "1"), written(tmp_path, data, "2")
     assert all_of(one)[1].dropped == 16
     assert all_of(one, other)[1].dropped == 16 + 14
 
 
 def test_a_packet_longer_than_its_block(tmp_path: Path) -> None:
-    blocks = [bytearray(crafted.enhanced(frame)) for frame in FRAMES]
+    blocks = [bytearray(captures.enhanced(frame)) for frame in FRAMES]
     blocks[3][20:24] = struct.pack("<I", 4096)
-    data = crafted.section() + crafted.interface() + b"".join(map(bytes, blocks))
+    data = captures.section() + captures.interface() + b"".join(map(bytes, blocks))
     rows, counts, _ = all_of(written(tmp_path, data))
     assert counts.undecoded == {"bad length in its block": 1}
     assert len(rows) == len(FRAMES) - 1
@@ -98,7 +98,7 @@ def test_a_packet_longer_than_its_block(tmp_path: Path) -> None:
 def test_cut_off_at_every_byte(tmp_path: Path, data: bytes) -> None:
     """Whatever is there in full is read, and the rest is said."""
     whole, _, _ = all_of(written(tmp_path, data))
-    complete = [len(crafted.pcap(FRAMES[:n]) if data is PCAP else crafted.pcapng(FRAMES[:n])) for n in range(15)]
+    complete = [len(captures.pcap(FRAMES[:n]) if data is PCAP else captures.pcapng(FRAMES[:n])) for n in range(15)]
     for size in range(24 if data is PCAP else 28, len(data), 13):
         path = written(tmp_path, data[:size])
         rows, counts, _ = all_of(path)
@@ -111,14 +111,14 @@ def test_cut_off_at_every_byte(tmp_path: Path, data: bytes) -> None:
 
 
 def test_garbage_in_the_middle(tmp_path: Path) -> None:
-    begin = len(crafted.pcap(FRAMES[:5]))
+    begin = len(captures.pcap(FRAMES[:5]))
     path = written(tmp_path, PCAP[:begin] + b"\xff" * 64 + PCAP[begin + 64 :])
     rows, counts, _ = all_of(path)
     assert len(rows) == 5
     assert counts.damaged == {
         str(path): f"a record claims 4,294,967,295 bytes, more than a packet has (at byte {begin:,}); not read further"
     }
-    begin = len(crafted.pcapng(FRAMES[:5]))
+    begin = len(captures.pcapng(FRAMES[:5]))
     path = written(tmp_path, PCAPNG[:begin] + b"\xff" * 64 + PCAPNG[begin + 64 :])
     rows, counts, _ = all_of(path)
     assert len(rows) == 5
@@ -130,7 +130,7 @@ def test_garbage_in_the_middle(tmp_path: Path) -> None:
 
 
 def test_blocks_whose_lengths_differ(tmp_path: Path) -> None:
-    begin = len(crafted.pcapng(FRAMES[:5]))
+    begin = len(captures.pcapng(FRAMES[:5]))
     data = bytearray(PCAPNG)
     data[begin - 4] ^= 1
     path = written(tmp_path, bytes(data))
@@ -141,7 +141,7 @@ def test_blocks_whose_lengths_differ(tmp_path: Path) -> None:
 
 def test_a_section_of_another_version_or_order(tmp_path: Path) -> None:
     for at, value, word in ((12, b"\x09\x00", "version 9 of pcapng"), (8, b"abcd", "does not tell its byte order")):
-        bad = bytearray(crafted.section())
+        bad = bytearray(captures.section())
         bad[at : at + len(value)] = value
         path = written(tmp_path, PCAPNG + bytes(bad))
         rows, counts, _ = all_of(path)
@@ -163,7 +163,7 @@ def test_headers_that_lie(tmp_path: Path) -> None:
         Frame(START, linked(four)).cut(10), Frame(START, linked(four)).cut(33), Frame(START, linked(four)).cut(53),
         Frame(START, linked(six)).cut(20), Frame(START, linked(four)).cut(54), Frame(START, b"", 60),
     ]  # fmt: skip
-    rows, counts, _ = all_of(written(tmp_path, crafted.pcap(content)))
+    rows, counts, _ = all_of(written(tmp_path, captures.pcap(content)))
     assert counts.undecoded == {
         "bad ip version": 2, "bad ip header length": 1, "bad ip length": 3, "bad tcp header length": 3,
         "link header cut": 2, "ip header cut": 2, "tcp header cut": 1,
@@ -174,13 +174,13 @@ def test_headers_that_lie(tmp_path: Path) -> None:
 
 def test_options_of_tcp_that_were_not_kept(tmp_path: Path) -> None:
     packet = segment(flags="S", options=[("MSS", 1460), ("Timestamp", (1, 2))], payload=b"abc")
-    rows, counts, _ = all_of(written(tmp_path, crafted.pcap([Frame(START, linked(packet)).cut(60)])))
+    rows, counts, _ = all_of(written(tmp_path, captures.pcap([Frame(START, linked(packet)).cut(60)])))
     assert [(row[8], row[-3], row[-2]) for row in rows] == [(2, 3, 0)]
     assert counts.cut == 1
 
 
 def test_link_types_that_are_not_known(tmp_path: Path) -> None:
-    path = written(tmp_path, crafted.pcap(FRAMES, link_type=105))
+    path = written(tmp_path, captures.pcap(FRAMES, link_type=105))
     assert all_of(path)[1] == Counts(packets=14, undecoded={"link type 105": 14})
 
 
@@ -205,7 +205,7 @@ def test_what_is_no_capture(tmp_path: Path) -> None:
 
 
 def test_a_header_and_no_packets(tmp_path: Path) -> None:
-    for data in (crafted.pcap([]), crafted.pcapng([]), crafted.section()):
+    for data in (captures.pcap([]), captures.pcapng([]), captures.section()):
         assert all_of(written(tmp_path, data))[1] == Counts()
 
 
@@ -219,7 +219,7 @@ def test_compressed_captures(tmp_path: Path, packed, data: bytes) -> None:
     # Members and frames in a row are one file; a name says nothing.
     path = written(tmp_path, packed(data[:100]) + packed(data[100:]), "capture.txt")
     assert all_of(path)[0] == whole == expected(PACKETS)
-    many = crafted.pcap(FRAMES * 2000)
+    many = captures.pcap(FRAMES * 2000)
     squeezed = packed(many)
     path = written(tmp_path, squeezed[: len(squeezed) // 2])
     rows, counts, _ = all_of(path)
@@ -230,7 +230,7 @@ def test_compressed_captures(tmp_path: Path, packed, data: bytes) -> None:
 def test_files_are_read_in_the_order_of_their_first_packets(tmp_path: Path) -> None:
     ring = tmp_path / "ring"
     ring.mkdir()
-    items = [crafted.pcap(crafted.frames([segment(sport=1000 + i)])) for i in range(3)]
+    items = [captures.pcap(captures.frames([segment(sport=1000 + i)])) for i in range(3)]
     for i, data in enumerate(items):
         body = bytearray(data)
         body[24:28] = struct.pack("<I", START // SECOND + i)
@@ -249,7 +249,7 @@ def test_files_are_read_in_the_order_of_their_first_packets(tmp_path: Path) -> N
 
 def test_a_runs_folder(tmp_path: Path) -> None:
     written(tmp_path, PCAP, "capture.pcap")
-    written(tmp_path, crafted.pcap(FRAMES[:3]), "capture-2.pcap")
+    written(tmp_path, captures.pcap(FRAMES[:3]), "capture-2.pcap")
     written(tmp_path, PCAPNG, "other.pcapng")
     written(tmp_path, b"{}\n", "access.jsonl")
     _, _, capture = all_of(tmp_path)
@@ -258,7 +258,7 @@ def test_a_runs_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "count"),
-    [(PCAP, 14), (gzip.compress(PCAPNG), 14), (crafted.pcap(FRAMES * 500), 7000)],
+    [(PCAP, 14), (gzip.compress(PCAPNG), 14), (captures.pcap(FRAMES * 500), 7000)],
     ids=["pcap", "pcapng.gz", "long"],
 )
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes, count: int) -> None:
@@ -279,7 +279,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes, count: int
 
 
 @pytest.mark.parametrize(
-    "data", [PCAP, PCAPNG, crafted.pcap(FRAMES, modified=True)], ids=["pcap", "pcapng", "modified"]
+    "data", [PCAP, PCAPNG, captures.pcap(FRAMES, modified=True)], ids=["pcap", "pcapng", "modified"]
 )
 def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, data: bytes) -> None:
     path = written(tmp_path, data)
@@ -292,7 +292,7 @@ def test_the_size_of_a_batch_changes_nothing(tmp_path: Path, data: bytes) -> Non
 
 def test_memory_is_bounded_by_the_batch(tmp_path: Path) -> None:
     path = tmp_path / "long.pcap"
-    many = crafted.pcap(crafted.frames(PACKETS, step=0))[24:] * 1000
+    many = captures.pcap(captures.frames(PACKETS, step=0))[24:] * 1000
     with path.open("wb") as file:
         file.write(PCAP[:24])
         for _ in range(24):
@@ -318,8 +318,8 @@ def test_many_addresses(tmp_path: Path) -> None:
     for i in [*range(3000), *range(3000)]:
         template[26:30] = bytes([10, i >> 16, i >> 8 & 255, i & 255])
         content.append(Frame(START, bytes(template)))
-    content += crafted.frames([segment(*V6), segment("2001:db8::a00:0", "::ffff:10.0.0.1")])
-    rows, _, capture = all_of(written(tmp_path, crafted.pcap(content)), batch_bytes=10_000)
+    content += captures.frames([segment(*V6), segment("2001:db8::a00:0", "::ffff:10.0.0.1")])
+    rows, _, capture = all_of(written(tmp_path, captures.pcap(content)), batch_bytes=10_000)
     assert [row[0] for row in rows[:6000]] == [four(i % 3000) for i in range(6000)]
     assert [row[:2] for row in rows[6000:]] == [V6, ("2001:db8::a00:0", "::ffff:10.0.0.1")]
     assert len(capture.addresses) == len(set(capture.addresses)) == 3000 + 4
@@ -344,15 +344,22 @@ TSHARK_FIELDS = (
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 def test_tshark_reads_the_same(tmp_path: Path) -> None:
     """One file with every link layer and address family, VLAN tags and a snap length."""
-    links = [1, crafted.NULL, crafted.LOOP, crafted.RAW, crafted.COOKED, crafted.COOKED_2]
-    data = crafted.section() + b"".join(crafted.interface(link, resolution=9) for link in links)
+    links = [
+        1,
+        captures.NULL,
+        captures.LOOP,
+        captures.RAW,
+        captures.COOKED,
+        captures.COOKED_2,
+    ]
+    data = captures.section() + b"".join(captures.interface(link, resolution=9) for link in links)
     time = START
     for number, link in enumerate(links):
         for packet in PACKETS:
             time += 1_000_001
             tags = [(0x8100, 3)] if link == 1 else []
             frame = Frame(time, linked(packet, link, tags=tags), interface=number).cut(90 if len(packet) % 2 else 200)
-            data += crafted.enhanced(frame, resolution=9)
+            data += captures.enhanced(frame, resolution=9)
     path = written(tmp_path, data)
     fields = [word for field in TSHARK_FIELDS for word in ("-e", field)]
     done = subprocess.run(
@@ -393,10 +400,10 @@ def test_whatever_is_changed_in_a_capture(tmp_path_factory: pytest.TempPathFacto
 
 def _mixed() -> bytes:
     links = [1, 0, 108, 101, 113, 276]
-    data = crafted.section() + b"".join(crafted.interface(link, name=f"i{link}") for link in links)
+    data = captures.section() + b"".join(captures.interface(link, name=f"i{link}") for link in links)
     for number, link in enumerate(links):
-        data += b"".join(crafted.enhanced(Frame(START, linked(p, link), interface=number)) for p in PACKETS[::4])
-    return data + crafted.statistics(dropped=1)
+        data += b"".join(captures.enhanced(Frame(START, linked(p, link), interface=number)) for p in PACKETS[::4])
+    return data + captures.statistics(dropped=1)
 
 
 MIXED = _mixed()

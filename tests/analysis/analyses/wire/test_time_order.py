@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from crafted import SECOND, START, Frame, linked, pcap, segment
-from made_segments import MS
+from captures import SECOND, START, Frame, linked, pcap, segment
 from reader_support import all_of, written
+from segment_builder import MS
 from sojourn.analyses.wire.analysis import wire
 from sojourn.analyses.wire.section import wire_section
 from sojourn.cli import app

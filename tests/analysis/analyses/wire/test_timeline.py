@@ -7,7 +7,7 @@ import pytest
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES, TIMELINE, empty
 from sojourn.analyses.wire.result import PROXY_COLUMNS
 from sojourn.analyses.wire.timeline import Timelines, timeline
-from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.sources.rows import split_rows
 from wire_simulator import Made, Wire, made_wire
 
@@ -25,7 +25,7 @@ def joined(wire: Wire) -> pl.DataFrame:
 
 
 def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
-    nothing = Tracked(empty(CONNECTIONS), empty(EXCHANGES))
+    nothing = TrackingResult(empty(CONNECTIONS), empty(EXCHANGES))
     for result in (timeline(nothing), timeline(made_wire(Made(requests=50)).tracked)):
         assert dict(result.frame.schema) == {**TIMELINE, **PROXY_COLUMNS}
     wire = made_wire(Made(requests=50))
@@ -140,7 +140,7 @@ def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
         pl.when(pl.col("server_port") == 8080).then(pl.lit("fd00::7")).otherwise("server").alias("server")
     )
     rows = wire.rows.with_columns(upstream=pl.lit("[fd00::7]:8080"), upstream_addr=pl.lit("[fd00::7]:8080"))
-    result = timeline(Tracked(six, wire.tracked.exchanges), split_rows(rows.lazy())[0])
+    result = timeline(TrackingResult(six, wire.tracked.exchanges), split_rows(rows.lazy())[0])
     assert result.backends == ("[fd00::7]:8080",)
     assert result.joined.requests == 100
 
@@ -154,7 +154,7 @@ def test_durations_that_are_none_raise_nothing(value: float) -> None:
         service_time=pl.when(third).then(pl.lit(value)).otherwise("service_time"),
         stamp=pl.when(third).then(pl.lit("t=9999999999999999")).otherwise("stamp"),
     )
-    assert len(timeline(Tracked(wire.tracked.connections, exchanges)).frame) == 200
+    assert len(timeline(TrackingResult(wire.tracked.connections, exchanges)).frame) == 200
 
 
 @pytest.mark.parametrize("value", [1e8, -1e8])
@@ -164,4 +164,4 @@ def test_absurd_durations_of_the_log_raise_nothing(value: float) -> None:
     rows, _ = split_rows(wire.rows.with_columns(app_queueing_delay=pl.lit(value), header=long, response=long).lazy())
     assert len(timeline(wire.tracked, rows).frame) == 200
     bare = wire.tracked.exchanges.with_columns(request_id=pl.lit(None, pl.String))
-    assert len(timeline(Tracked(wire.tracked.connections, bare), rows).frame) >= 200
+    assert len(timeline(TrackingResult(wire.tracked.connections, bare), rows).frame) >= 200

@@ -6,12 +6,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from made_segments import ACK, ADDRESSES, CLIENT, FIN, MS, PSH, SERVER, SYN, Segment, Talk, answer, request, tracked
+from segment_builder import ACK, ADDRESSES, CLIENT, FIN, MS, PSH, SERVER, SYN, Segment, Talk, answer, request, tracked
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 
 
-def one(tracking: Tracked) -> dict[str, Any]:
+def one(tracking: TrackingResult) -> dict[str, Any]:
     """The only connection, its instants in ms."""
     assert tracking.connections.height == 1
     return in_ms(tracking.connections).row(0, named=True)

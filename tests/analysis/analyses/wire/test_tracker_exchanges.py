@@ -8,21 +8,21 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_segments import ACK, CLIENT, FIN, MS, SERVER, Talk, answer, request, tracked
-from sojourn.analyses.wire.tracked import Tracked
+from segment_builder import ACK, CLIENT, FIN, MS, SERVER, Talk, answer, request, tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 
 
-def rows(tracking: Tracked) -> list[dict[str, Any]]:
+def rows(tracking: TrackingResult) -> list[dict[str, Any]]:
     """The exchanges, their instants in ms."""
     return tracking.exchanges.with_columns(pl.col(pl.Datetime).dt.epoch("ns") / MS).to_dicts()
 
 
-def spans(tracking: Tracked) -> list[tuple[Any, ...]]:
+def spans(tracking: TrackingResult) -> list[tuple[Any, ...]]:
     names = ("request_first", "request_last", "response_first", "response_last")
     return [tuple(row[name] for name in names) for row in rows(tracking)]
 
 
-def column(tracking: Tracked, name: str) -> list[Any]:
+def column(tracking: TrackingResult, name: str) -> list[Any]:
     return tracking.exchanges[name].to_list()
 
 

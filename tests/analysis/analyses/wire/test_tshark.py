@@ -29,9 +29,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from made_segments import ADDRESSES, CLIENT, MS, SERVER, Segment, Talk, answer, request
-from sojourn.analyses.wire.tracked import Tracked
+from segment_builder import ADDRESSES, CLIENT, MS, SERVER, Segment, Talk, answer, request
 from sojourn.analyses.wire.tracker import track
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.readers.capture.reader import Capture
 
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
@@ -120,12 +120,12 @@ def in_ns(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Datetime).dt.epoch("ns"))
 
 
-def read(path: Path) -> Tracked:
+def read(path: Path) -> TrackingResult:
     with Capture([path]) as capture:
         return track(capture, capture.addresses)
 
 
-def assert_agreement(tracking: Tracked, rows: pl.DataFrame) -> None:
+def assert_agreement(tracking: TrackingResult, rows: pl.DataFrame) -> None:
     """Field by field: connections, and requests and answers with the instants of their first packets."""
     expected = theirs(rows)
     own = in_ns(tracking.connections).filter(pl.col("syn").is_not_null())

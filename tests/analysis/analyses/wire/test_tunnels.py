@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crafted import START, Frame, frames, linked, pcap
-from made_segments import MS
+from captures import START, Frame, frames, linked, pcap
 from reader_support import GREETING, V4, V6, all_of, conversation, expected, written
 from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
 from scapy.contrib.geneve import GENEVE
@@ -20,6 +19,7 @@ from scapy.layers.l2 import GRE, GRE_PPTP, Dot1Q, Ether
 from scapy.layers.ppp import PPP, PPPoE
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
+from segment_builder import MS
 from sojourn.analyses.wire.analysis import wire
 from sojourn.analyses.wire.section import wire_section
 from tshark_reads import Ours, plain, segment_differences, tshark_rows

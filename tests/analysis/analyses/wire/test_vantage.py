@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 import pytest
-from made_segments import CLIENT, MS, SERVER, Talk, answer, request, tracked
+from segment_builder import CLIENT, MS, SERVER, Talk, answer, request, tracked
 from sojourn.analyses.wire.analysis import wire_of
 from sojourn.analyses.wire.result import WireResult
 from sojourn.analyses.wire.section import wire_section

@@ -17,7 +17,7 @@ from sojourn.analyses.wire.result import FIGURES, Agreed, Joined, WireResult
 from sojourn.analyses.wire.section import wire_section
 from sojourn.analyses.wire.summary_section import split_wire_section
 from sojourn.analyses.wire.tallies import syn_steps
-from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import rounded
 from sojourn.readers.capture.batch import Counts
@@ -139,7 +139,7 @@ def test_refused_unanswered_and_reset_connections_are_told() -> None:
     ends = pl.when(at == 0).then(pl.lit("refused")).when(at == 1).then(pl.lit("unanswered"))
     ends = ends.when(at == 2).then(pl.lit("reset_by_server")).otherwise(pl.col("end").cast(pl.String))
     connections = wire.tracked.connections.with_columns(end=ends.cast(CONNECTIONS["end"]))
-    result = found(Wire(Tracked(connections, wire.tracked.exchanges), wire.rows, wire.truth, wire.backends))
+    result = found(Wire(TrackingResult(connections, wire.tracked.exchanges), wire.rows, wire.truth, wire.backends))
     reported = " ".join(result.findings)
     assert "1 connection to backends never got an answer." in reported
     assert "1 connection to backends met a reset: nobody listened." in reported
@@ -153,7 +153,7 @@ def test_first_requests_sent_again_are_told() -> None:
         retransmissions=pl.when(pl.col("exchange").is_in([100, 101])).then(1).otherwise(0).cast(pl.Int32)
     )
     connections = wire.tracked.connections.with_columns(client_retransmissions=pl.lit(1, pl.Int32))
-    result = found(Wire(Tracked(connections, exchanges), wire.rows, wire.truth, wire.backends))
+    result = found(Wire(TrackingResult(connections, exchanges), wire.rows, wire.truth, wire.backends))
     assert any(finding.startswith("2 first requests to backends had to be sent again") for finding in result.findings)
 
 
@@ -179,7 +179,7 @@ def test_only_connections_of_the_time_asked_for() -> None:
 
 
 def test_nothing_at_all_is_no_error() -> None:
-    nothing = Tracked(empty(CONNECTIONS), empty(EXCHANGES))
+    nothing = TrackingResult(empty(CONNECTIONS), empty(EXCHANGES))
     result = wire_of(nothing, Counts())
     assert result.window is None
     assert result.figures == {}
@@ -257,7 +257,7 @@ def test_frames_with_holes_raise_nothing(seed: int) -> None:
     exchanges = holed(wire.tracked.exchanges, ("exchange", "connection", "number"))
     rows = holed(wire.rows, ("time", "start", "status", "request_time", "app_garbled"))
     for log in (True, False):
-        result = found(Wire(Tracked(connections, exchanges), rows, wire.truth, wire.backends), log=log)
+        result = found(Wire(TrackingResult(connections, exchanges), rows, wire.truth, wire.backends), log=log)
         json.dumps(rounded(result.to_dict()))
         assert wire_section(result).sentence
         assert split_wire_section(result).sentence

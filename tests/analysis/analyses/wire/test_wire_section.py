@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from made_timeline import Made, result_of
 from sojourn.analyses.wire.charts import (
     SHORTEST,
     agreement_chart,
@@ -29,6 +28,7 @@ from sojourn.present.section import Picture, Section, Table
 from sojourn.present.terminal import show
 from sojourn.readers.capture.batch import Counts
 from sojourn.report.html import report_page
+from timeline_builder import Made, result_of
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>"
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
-from sojourn.analyses.wire.tracked import Tracked
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.model.frame import INSTANT, SCHEMA
 
 EPOCH = 1_767_225_600_000_000  # us
@@ -58,7 +58,7 @@ class Wire:
     connection to the backend).
     """
 
-    tracked: Tracked
+    tracked: TrackingResult
     rows: pl.DataFrame
     truth: pl.DataFrame
     backends: list[str]
@@ -237,7 +237,7 @@ def made_wire(produced: Made = Made()) -> Wire:
         }
     )  # fmt: skip
     order = pl.Series(np.argsort(end, kind="stable"))
-    return Wire(Tracked(wire_connections, exchanges), rows[order], truth[order], names)
+    return Wire(TrackingResult(wire_connections, exchanges), rows[order], truth[order], names)
 
 
 def _frame(schema: dict[str, pl.DataType], size: int, **columns: Any) -> pl.DataFrame:

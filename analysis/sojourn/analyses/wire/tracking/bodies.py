@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from sojourn.analyses.wire.tracking.heads import CR, LF
-from sojourn.analyses.wire.tracking.states import CHUNKED, HEAD, NOBODY, OPEN
+from sojourn.analyses.wire.tracking.states import ABSENT, CHUNKED, HEAD, OPEN
 from sojourn.model.compilation import compiled_part
 
 SIZE, SIZE_REST, DATA, TRAILER, TRAILER_REST = range(5)
@@ -17,12 +17,12 @@ def take_octet(side, octet):
     """One byte of a body in chunks that is not of a chunk itself; whether the body ends with it."""
     part = side.chunk_part
     if part == SIZE:
-        digit = NOBODY
+        digit = ABSENT
         if 48 <= octet <= 57:
             digit = octet - 48
         elif 97 <= (octet | 32) <= 102:
             digit = (octet | 32) - 87
-        if digit != NOBODY and side.chunk < 1 << 56:
+        if digit != ABSENT and side.chunk < 1 << 56:
             side.chunk = side.chunk * 16 + digit
         elif octet != LF:
             side.chunk_part = SIZE_REST
@@ -39,7 +39,7 @@ def take_octet(side, octet):
 
 @compiled_part
 def chunked_bytes(side, octets, at, seen, size):
-    """How many of ``size`` bytes belong to a body in chunks (RFC 9112, section 7.1); NOBODY: too few were captured."""
+    """How many of ``size`` bytes belong to a body in chunks (RFC 9112, section 7.1); ABSENT: too few were captured."""
     i = 0
     while i < size:
         if side.chunk_part == DATA:
@@ -50,7 +50,7 @@ def chunked_bytes(side, octets, at, seen, size):
                 side.chunk_part = SIZE
             continue
         if i >= seen:
-            return NOBODY
+            return ABSENT
         i += 1
         if take_octet(side, octets[at + i - 1]):
             side.mode = HEAD
@@ -63,7 +63,7 @@ def body_bytes(side, octets, at, seen, size, position):
     """How many of ``size`` bytes from ``position`` on belong to the body, of known end, that is coming in."""
     if side.mode == CHUNKED:
         taken = chunked_bytes(side, octets, at, seen, size)
-        if taken == NOBODY:
+        if taken == ABSENT:
             side.mode = OPEN
             return size
         return taken

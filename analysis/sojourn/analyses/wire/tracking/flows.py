@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from sojourn.analyses.wire.tracking.heads import copy
-from sojourn.analyses.wire.tracking.states import N_CONNECTIONS, NOBODY, NONE, UNDECIDED
+from sojourn.analyses.wire.tracking.states import ABSENT, N_CONNECTIONS, NONE, UNDECIDED
 from sojourn.model.compilation import compiled, compiled_part
 
 
@@ -24,7 +24,7 @@ def slot_of(tables, flows, low, high):
     """The slot of a flow, or the empty one it would have."""
     last = len(flows.slots) - 1
     at = place(low, high, flows.salt[0]) & last
-    while flows.slots[at] != NOBODY:
+    while flows.slots[at] != ABSENT:
         one = tables.connections[flows.slots[at]]
         if one.low == low and one.high == high:
             break
@@ -36,7 +36,7 @@ def slot_of(tables, flows, low, high):
 def refill(tables, flows, old):
     """Put every flow of the old slots into the new, empty ones of ``flows``."""
     for found in old:
-        if found != NOBODY:
+        if found != ABSENT:
             one = tables.connections[found]
             flows.slots[slot_of(tables, flows, one.low, one.high)] = found
 
@@ -49,14 +49,14 @@ def new_connection(tables, flows, low, high, slot, time):
     flows.slots[slot] = number
     one = tables.connections[number]
     one.low, one.high = low, high
-    one.client, one.spoken, one.reset_by = NOBODY, UNDECIDED, NOBODY
+    one.client, one.protocol, one.reset_by = ABSENT, UNDECIDED, ABSENT
     one.first = one.last = time
     one.syn = one.syn_answered = one.syn_last = one.syn_ack = one.syn_ack_last = NONE
     one.established = one.ack_taken = one.reset = NONE
     one.client_hello = one.server_hello = one.tls_ready = NONE
-    one.asked = one.answered = one.first_asked = NOBODY
+    one.last_request = one.last_answered = one.first_request = ABSENT
     for side in (tables.sides[2 * number], tables.sides[2 * number + 1]):
-        side.isn, side.fin, side.data, side.hole = NOBODY, NONE, NONE, NOBODY
+        side.isn, side.fin, side.data, side.hole = ABSENT, NONE, NONE, ABSENT
     low_serves, high_serves = flows.servers[low & 0xFFFF], flows.servers[high & 0xFFFF]
     if low_serves != high_serves:
         one.client = 1 if low_serves else 0

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.analyses.wire.tracking.states import (
+    ABSENT,
     CONNECT_LIKE,
     GET_LIKE,
     HEAD_LIKE,
     HOST,
     METHOD,
     N_TEXTS,
-    NOBODY,
     PATH,
     QUEUEING_DELAY,
     REQUEST_ID,
@@ -65,7 +65,7 @@ SPACE, TAB, CR, LF, COLON, SLASH, STAR = 32, 9, 13, 10, 58, 47, 42
 
 @compiled_part
 def begins_with(octets, start, stop, words, lengths):
-    """Which of the words stands at ``start``, or is begun there and cut off by ``stop``; NOBODY: none."""
+    """Which of the words stands at ``start``, or is begun there and cut off by ``stop``; ABSENT: none."""
     for k in range(len(lengths)):
         size = min(lengths[k], stop - start)
         i = 0
@@ -73,13 +73,13 @@ def begins_with(octets, start, stop, words, lengths):
             i += 1
         if i == size and size > 0:
             return k
-    return NOBODY
+    return ABSENT
 
 
 @compiled_part
 def is_request_start(octets, start, stop):
     """Whether a request may begin here: a word of letters, a blank, and what a target begins with (RFC 9112, 3.2)."""
-    if begins_with(octets, start, stop, METHODS, METHOD_LENGTHS) != NOBODY:
+    if begins_with(octets, start, stop, METHODS, METHOD_LENGTHS) != ABSENT:
         return True
     i = start
     while i < stop and i - start < TOKEN_LIMIT:
@@ -97,7 +97,7 @@ def is_request_start(octets, start, stop):
 def is_known_request(octets, start, stop):
     """Whether a usual method and its blank stand here: where a body may be as well, a word alone proves nothing."""
     which = begins_with(octets, start, stop, METHODS, METHOD_LENGTHS)
-    return which != NOBODY and stop - start >= METHOD_LENGTHS[which]
+    return which != ABSENT and stop - start >= METHOD_LENGTHS[which]
 
 
 @compiled_part
@@ -108,7 +108,7 @@ def is_other_protocol(octets, start, stop):
     while at < end and octets[at] != SPACE:
         at += 1
     if end == stop:
-        return at + 1 < stop and begins_with(octets, at + 1, stop, OTHER_TARGETS, OTHER_TARGET_LENGTHS) != NOBODY
+        return at + 1 < stop and begins_with(octets, at + 1, stop, OTHER_TARGETS, OTHER_TARGET_LENGTHS) != ABSENT
     while end > start and (octets[end - 1] == CR or octets[end - 1] == SPACE):
         end -= 1
     name = end
@@ -124,12 +124,12 @@ def is_other_protocol(octets, start, stop):
 @compiled_part
 def is_answer_start(octets, start, stop):
     """Whether an answer may begin here."""
-    return begins_with(octets, start, stop, ANSWERS, ANSWER_LENGTHS) != NOBODY
+    return begins_with(octets, start, stop, ANSWERS, ANSWER_LENGTHS) != ABSENT
 
 
 @compiled_part
 def head_end(octets, start, stop):
-    """Where the bytes after a head's empty line begin; NOBODY: it is not there."""
+    """Where the bytes after a head's empty line begin; ABSENT: it is not there."""
     i = start
     while i < stop:
         if octets[i] == LF:
@@ -138,7 +138,7 @@ def head_end(octets, start, stop):
             if i + 2 < stop and octets[i + 1] == CR and octets[i + 2] == LF:
                 return i + 3
         i += 1
-    return NOBODY
+    return ABSENT
 
 
 @compiled_part
@@ -161,7 +161,7 @@ def copy(to, at, octets, start, size):
 def keep(tables, number, which, octets, start, stop):
     """Keep the bytes as a value of an exchange, unless it has that value."""
     exchange = tables.exchanges[number]
-    if exchange.text[which] != NOBODY:
+    if exchange.text[which] != ABSENT:
         return
     while start < stop and (octets[start] == SPACE or octets[start] == TAB):
         start += 1
@@ -177,13 +177,13 @@ def keep(tables, number, which, octets, start, stop):
 
 @compiled_part
 def field_at(octets, start, stop):
-    """Which of FIELDS the line names, and where its value begins; NOBODY: none of them."""
+    """Which of FIELDS the line names, and where its value begins; ABSENT: none of them."""
     colon = start
     while colon < stop and octets[colon] != COLON:
         colon += 1
     size = colon - start
     if colon == stop:
-        return NOBODY, colon
+        return ABSENT, colon
     for k in range(len(FIELD_LENGTHS)):
         if FIELD_LENGTHS[k] != size:
             continue
@@ -192,7 +192,7 @@ def field_at(octets, start, stop):
             i += 1
         if i == size:
             return k, colon + 1
-    return NOBODY, colon
+    return ABSENT, colon
 
 
 @compiled_part
@@ -202,10 +202,10 @@ def _lower(octet):
 
 @compiled_part
 def length_given(octets, start, stop):
-    """The number in a Content-Length; NOBODY: it is none."""
+    """The number in a Content-Length; ABSENT: it is none."""
     while start < stop and (octets[start] == SPACE or octets[start] == TAB):
         start += 1
-    found = NOBODY
+    found = ABSENT
     while start < stop and 48 <= octets[start] <= 57 and found < 1 << 58:
         found = max(found, 0) * 10 + octets[start] - 48
         start += 1
@@ -214,19 +214,19 @@ def length_given(octets, start, stop):
 
 @compiled_part
 def read_fields(tables, number, octets, start, stop, answer):
-    """Keep the values of a head's fields for an exchange (NOBODY: for none).
+    """Keep the values of a head's fields for an exchange (ABSENT: for none).
 
     Returns:
-        The length given for the body (NOBODY: none), and whether it comes in chunks.
+        The length given for the body (ABSENT: none), and whether it comes in chunks.
     """
-    length, chunked = NOBODY, False
+    length, chunked = ABSENT, False
     while start < stop:
         end = line_end(octets, start, stop)
         if end == stop:
             break  # cut off: part of a value would be a wrong one
         which, value = field_at(octets, start, end)
         if which == LENGTH_FIELD:
-            if length == NOBODY:
+            if length == ABSENT:
                 length = length_given(octets, value, end)
         elif which == CODING_FIELD:
             last = end

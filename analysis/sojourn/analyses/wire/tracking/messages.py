@@ -22,6 +22,7 @@ from sojourn.analyses.wire.tracking.heads import (
     status_of,
 )
 from sojourn.analyses.wire.tracking.states import (
+    ABSENT,
     CHUNKED,
     CONNECT_LIKE,
     GET_LIKE,
@@ -30,7 +31,6 @@ from sojourn.analyses.wire.tracking.states import (
     HOLED,
     N_CONNECTIONS,
     N_HEADS,
-    NOBODY,
     NONE,
     OPEN,
     OVER,
@@ -72,13 +72,13 @@ def finish_head(tables, number, d, octets, start, stop, position):
     side = tables.sides[2 * number + d]
     side.head_length = side.head_room = 0
     asks = d == one.client
-    about, status, kind = one.asked, 0, GET_LIKE
+    about, status, kind = one.last_request, 0, GET_LIKE
     if asks:
         start = read_request_line(tables, about, octets, start, stop)
     else:
         status = status_of(octets, start, stop)
-        about = NOBODY if one.orphan else one.answered
-        if about != NOBODY:
+        about = ABSENT if one.orphan else one.last_answered
+        if about != ABSENT:
             kind = tables.exchanges[about].kind
             if 100 <= status < 200 and status != 101:  # the answer is still to come (RFC 9110, section 15.2)
                 tables.exchanges[about].response_first = NONE
@@ -101,7 +101,7 @@ def finish_head(tables, number, d, octets, start, stop, position):
         side.mode, side.chunk, side.chunk_part = CHUNKED, 0, 0
     elif length > 0:
         side.mode, side.end = SIZED, position + length
-    elif length == NOBODY and not asks:
+    elif length == ABSENT and not asks:
         side.mode = OPEN
     else:
         side.mode = HEAD
@@ -134,14 +134,14 @@ def head_bytes(tables, number, d, octets, at, seen, size, position):
     before = side.head_length
     if before == 0:
         end = head_end(octets, at, at + seen)
-        if end != NOBODY:
+        if end != ABSENT:
             taken = end - at
             return taken, finish_head(tables, number, d, octets, at, end, position + taken)
     if seen > 0:
         collect(tables, side, octets, at, min(seen, HEAD_LIMIT))
         # The empty line may have begun before.
         end = head_end(tables.heads_read, side.head_at + max(before - 3, 0), side.head_at + side.head_length)
-        if end != NOBODY:
+        if end != ABSENT:
             taken = end - side.head_at - before
             return taken, finish_head(tables, number, d, tables.heads_read, side.head_at, end, position + taken)
     if seen < size or side.head_length >= HEAD_LIMIT:  # cut by the capture, or no head at all
@@ -155,7 +155,7 @@ def head_bytes(tables, number, d, octets, at, seen, size, position):
 @compiled_part
 def is_empty(tables, exchange, asks):
     """Whether no byte of an exchange's request, or answer, has been seen."""
-    if exchange == NOBODY:
+    if exchange == ABSENT:
         return False
     one = tables.exchanges[exchange]
     return (one.request_bytes if asks else one.response_bytes) == 0
@@ -170,7 +170,7 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
     while done < size and side.mode != OVER:
         seen = max(kept - done, 0)
         begins = seen > 0 and done == 0 and is_known_request(octets, at, at + kept)
-        anew = begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, one.asked, True)
+        anew = begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, one.last_request, True)
         if anew:  # what is missing was of the message before
             side.mode = HEAD
         if OPEN <= side.mode <= HOLED:
@@ -199,9 +199,9 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
                 continue
             if not anew:
                 begin_exchange(tables, number, time)
-        asked = one.asked
+        last_request = one.last_request
         taken, _ = head_bytes(tables, number, d, octets, at + done, seen, size - done, position + done)
-        if asked != NOBODY:
+        if last_request != ABSENT:
             note_request(tables, one, time, taken)
         done += taken
 
@@ -215,10 +215,10 @@ def take_answer(tables, number, d, time, octets, at, kept, size, position):
     while done < size and side.mode != OVER:
         seen = max(kept - done, 0)
         begins = seen > 0 and done == 0 and is_answer_start(octets, at, at + kept)
-        if begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, one.answered, False):
-            tables.exchanges[one.answered].response_first = NONE  # what is missing was of the message before
+        if begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, one.last_answered, False):
+            tables.exchanges[one.last_answered].response_first = NONE  # what is missing was of the message before
             side.mode = HEAD
-        waited = awaited(tables, one) != NOBODY
+        waited = awaited(tables, one) != ABSENT
         if OPEN <= side.mode <= HOLED:
             if not (waited and (begins or seen == 0)):
                 note_answer(tables, one, time, size - done)

@@ -17,7 +17,7 @@ from sojourn.analyses.wire.tracking.heads import (
     table,
 )
 from sojourn.analyses.wire.tracking.messages import fill, skip, take_answer, take_request
-from sojourn.analyses.wire.tracking.states import HTTP, HTTP2, NOBODY, OTHER, TLS, UNDECIDED
+from sojourn.analyses.wire.tracking.states import ABSENT, HTTP, HTTP2, OTHER, TLS, UNDECIDED
 from sojourn.analyses.wire.tracking.tls import (
     CLIENT_HELLO,
     SERVER_HELLO,
@@ -38,7 +38,7 @@ RELAYED_LIMIT = 107
 @compiled_part
 def is_at_start(side, position):
     """Whether a position is that of a direction's first byte."""
-    return side.isn != NOBODY and position == BASE + side.isn + 1
+    return side.isn != ABSENT and position == BASE + side.isn + 1
 
 
 @compiled_part
@@ -62,22 +62,22 @@ def decide(tables, number, d, octets, start, stop, at_start):
         return
     client, server = d, 1 - d
     if one.client != server:
-        if begins_with(octets, start, stop, PREFACE, PREFACE_LENGTHS) != NOBODY and stop - start >= 4:
-            one.spoken, one.client = HTTP2, client
+        if begins_with(octets, start, stop, PREFACE, PREFACE_LENGTHS) != ABSENT and stop - start >= 4:
+            one.protocol, one.client = HTTP2, client
         elif is_known_request(octets, start, stop) or (at_start and is_request_start(octets, start, stop)):
-            one.spoken, one.client = OTHER if is_other_protocol(octets, start, stop) else HTTP, client
+            one.protocol, one.client = OTHER if is_other_protocol(octets, start, stop) else HTTP, client
         elif is_hello(octets, start, stop, CLIENT_HELLO) or (at_start and is_hello_cut(octets, start, stop)):
-            one.spoken, one.client = TLS, client
-    if one.spoken == UNDECIDED and one.client != client:
+            one.protocol, one.client = TLS, client
+    if one.protocol == UNDECIDED and one.client != client:
         if is_answer_start(octets, start, stop) and stop - start >= 5:
-            one.spoken, one.client = HTTP, server
+            one.protocol, one.client = HTTP, server
         elif is_hello(octets, start, stop, SERVER_HELLO):
-            one.spoken, one.client = TLS, server
-    if one.spoken == UNDECIDED:
-        if is_record_start(octets, start, stop) and one.client != NOBODY and octets[start + 1] == 3:
-            one.spoken = TLS
+            one.protocol, one.client = TLS, server
+    if one.protocol == UNDECIDED:
+        if is_record_start(octets, start, stop) and one.client != ABSENT and octets[start + 1] == 3:
+            one.protocol = TLS
         elif at_start:
-            one.spoken = OTHER
+            one.protocol = OTHER
 
 
 @compiled_part
@@ -86,7 +86,7 @@ def take_payload(tables, number, d, time, buffer, at, kept, size, position):
     one = tables.connections[number]
     if kept > 0:
         one.kept = 1
-        if one.spoken == UNDECIDED:
+        if one.protocol == UNDECIDED:
             at_start = is_at_start(tables.sides[2 * number + d], position)
             before = relayed(buffer, at, at + kept) if at_start and one.client == d else 0
             if before > 0:
@@ -94,33 +94,33 @@ def take_payload(tables, number, d, time, buffer, at, kept, size, position):
                 if kept <= 0:
                     return
             decide(tables, number, d, buffer, at, at + kept, at_start)
-    if one.spoken == HTTP:
+    if one.protocol == HTTP:
         if d == one.client:
             take_request(tables, number, d, time, buffer, at, kept, size, position)
         else:
             take_answer(tables, number, d, time, buffer, at, kept, size, position)
-    elif one.spoken == TLS:
+    elif one.protocol == TLS:
         take_records(tables, number, d, time, buffer, at, kept, size)
 
 
 @compiled_part
 def miss_payload(tables, number, d, time, start, stop):
     """The payload of side ``d`` from ``start`` up to ``stop`` is missing, while there is some after it."""
-    spoken = tables.connections[number].spoken
-    if spoken == HTTP:
+    protocol = tables.connections[number].protocol
+    if protocol == HTTP:
         skip(tables, number, d, time, start, stop)
-    elif spoken == TLS:
+    elif protocol == TLS:
         skip_records(tables.sides[2 * number + d], stop - start)
 
 
 @compiled_part
 def fill_payload(tables, number, d, time, buffer, at, kept, size, position, missing):
-    """Payload of side ``d`` that was missing; ``missing``: the first position that is missing still (NOBODY: none)."""
+    """Payload of side ``d`` that was missing; ``missing``: the first position that is missing still (ABSENT: none)."""
     one = tables.connections[number]
     side = tables.sides[2 * number + d]
-    if one.spoken == UNDECIDED and kept > 0:
+    if one.protocol == UNDECIDED and kept > 0:
         decide(tables, number, d, buffer, at, at + kept, is_at_start(side, position))
-        if one.spoken == HTTP and d == one.client:  # the first packet of the first request
+        if one.protocol == HTTP and d == one.client:  # the first packet of the first request
             skip(tables, number, d, side.data, position, side.next)
-    if one.spoken == HTTP:
+    if one.protocol == HTTP:
         fill(tables, number, d, time, buffer, at, kept, size, position, missing)

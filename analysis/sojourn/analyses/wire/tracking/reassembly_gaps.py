@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from sojourn.analyses.wire.tracking.states import FREE_HOLE, N_HOLES, NOBODY
+from sojourn.analyses.wire.tracking.states import ABSENT, FREE_HOLE, N_HOLES
 from sojourn.model.compilation import compiled_part
 
 LIMIT = 64
@@ -16,27 +16,27 @@ def open_hole(tables, row, start, end):
     side = tables.sides[row]
     held = 0
     at = side.hole
-    while at != NOBODY:
+    while at != ABSENT:
         held += 1
         at = tables.holes[at].next
     if held >= LIMIT:
         side.gaps += 1
         return
-    _link(tables, row, NOBODY, start, end)
+    _link(tables, row, ABSENT, start, end)
 
 
 @compiled_part
 def _link(tables, row, after, start, end):
-    """Another hole, after one of the direction's or (NOBODY) before all of them."""
+    """Another hole, after one of the direction's or (ABSENT) before all of them."""
     at = tables.counts[FREE_HOLE]
-    if at != NOBODY:
+    if at != ABSENT:
         tables.counts[FREE_HOLE] = tables.holes[at].next
     else:
         at = tables.counts[N_HOLES]
         tables.counts[N_HOLES] += 1
     hole = tables.holes[at]
     hole.start, hole.end = start, end
-    if after == NOBODY:
+    if after == ABSENT:
         hole.next = tables.sides[row].hole
         tables.sides[row].hole = at
     else:
@@ -48,16 +48,16 @@ def _link(tables, row, after, start, end):
 def close_holes(tables, row, start, end):
     """How many bytes from ``start`` up to ``end`` were missing; they are no more."""
     filled = 0
-    before = NOBODY
+    before = ABSENT
     at = tables.sides[row].hole
-    while at != NOBODY:
+    while at != ABSENT:
         hole = tables.holes[at]
         after = hole.next
         low, high = max(start, hole.start), min(end, hole.end)
         if low < high:
             filled += high - low
             if low == hole.start and high == hole.end:
-                if before == NOBODY:
+                if before == ABSENT:
                     tables.sides[row].hole = after
                 else:
                     tables.holes[before].next = after
@@ -79,11 +79,11 @@ def close_holes(tables, row, start, end):
 
 @compiled_part
 def first_missing(tables, row):
-    """The first position that is missing in a direction; NOBODY: none."""
-    found = NOBODY
+    """The first position that is missing in a direction; ABSENT: none."""
+    found = ABSENT
     at = tables.sides[row].hole
-    while at != NOBODY:
-        if found == NOBODY or tables.holes[at].start < found:
+    while at != ABSENT:
+        if found == ABSENT or tables.holes[at].start < found:
             found = tables.holes[at].start
         at = tables.holes[at].next
     return found

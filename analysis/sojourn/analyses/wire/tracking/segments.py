@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sojourn.analyses.wire.tracking.protocol_detection import fill_payload, miss_payload, take_payload
 from sojourn.analyses.wire.tracking.reassembly_gaps import close_holes, first_missing, open_hole
-from sojourn.analyses.wire.tracking.states import NOBODY, NONE, SEEN
+from sojourn.analyses.wire.tracking.states import ABSENT, NONE, SEEN
 from sojourn.model.compilation import compiled_part
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
@@ -59,8 +59,8 @@ def is_answer_of_another(one, me, other, seq, ack):
     if me.isn == seq:
         return False
     # A server that sends SYN cookies answers a repeated SYN with another number; a SYN may bring payload.
-    answers = other.isn != NOBODY and BASE + other.isn < position_of(other.next, ack) <= other.next
-    return not answers and (one.ended == 1 or me.begun == 1 or other.isn != NOBODY)
+    answers = other.isn != ABSENT and BASE + other.isn < position_of(other.next, ack) <= other.next
+    return not answers and (one.ended == 1 or me.begun == 1 or other.isn != ABSENT)
 
 
 @compiled_part
@@ -69,7 +69,7 @@ def is_syn_of_another(one, me, other, seq):
     if me.isn == seq:  # asked again, even after a reset: some systems do not take that for an answer
         return one.ended == 1 and one.reset == NONE
     at_once = one.syn != NONE and one.syn_ack == NONE and not me.begun  # both sides ask
-    return one.ended == 1 or me.isn != NOBODY or (not at_once and (me.begun == 1 or other.begun == 1))
+    return one.ended == 1 or me.isn != ABSENT or (not at_once and (me.begun == 1 or other.begun == 1))
 
 
 @compiled_part
@@ -95,7 +95,7 @@ def take_syn(tables, number, d, time, seq, length):
     if one.syn != NONE and one.client != d:  # the other side has asked first
         return
     if one.reset != NONE:
-        one.reset, one.reset_by, one.ended = NONE, NOBODY, 0
+        one.reset, one.reset_by, one.ended = NONE, ABSENT, 0
     one.client = d
     one.syns += 1
     one.syn_last = time
@@ -190,8 +190,8 @@ def take_data(tables, number, d, time, seq, buffer, at, kept, length):
         side.next = end
     elif filled == 0 and not (length == 1 and end == side.next):  # that one asks whether the other side is alive
         side.retransmissions += 1
-        if one.asked != NOBODY:
-            tables.exchanges[one.asked].retransmissions += 1
+        if one.last_request != ABSENT:
+            tables.exchanges[one.last_request].retransmissions += 1
 
 
 @compiled_part

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 NONE = -(2**63)
-NOBODY = -1
+ABSENT = -1
 
 UNDECIDED, HTTP, HTTP2, TLS, OTHER = range(5)
 """What is spoken on a connection (``spoken``)."""
@@ -37,8 +37,8 @@ CONNECTION = np.dtype(
     [
         ("low", np.int64),  # address * 2^16 + port of the endpoint for which that is less
         ("high", np.int64),
-        ("client", np.int8),  # 0: low, 1: high, NOBODY: not known yet
-        ("spoken", np.int8),
+        ("client", np.int8),  # 0: low, 1: high, ABSENT: not known yet
+        ("protocol", np.int8),
         ("kept", np.int8),  # some byte of payload was captured
         ("reset_by", np.int8),
         ("ended", np.int8),
@@ -68,9 +68,9 @@ CONNECTION = np.dtype(
         ("copies", np.int32),
         ("packets", np.int32),
         ("exchanges", np.int32),
-        ("asked", np.int64),  # exchange of the last request
-        ("answered", np.int64),  # the last exchange whose answer has begun
-        ("first_asked", np.int64),
+        ("last_request", np.int64),  # exchange of the last request
+        ("last_answered", np.int64),  # the last exchange whose answer has begun
+        ("first_request", np.int64),
     ]
 )
 
@@ -79,7 +79,7 @@ SIDE = np.dtype(
         ("begun", np.int8),  # ``next`` is known
         ("spoke", np.int8),  # it has sent a segment that is neither SYN nor RST
         ("mode", np.int8),
-        ("isn", np.int64),  # sequence number of the SYN; NOBODY: not seen
+        ("isn", np.int64),  # sequence number of the SYN; ABSENT: not seen
         ("next", np.int64),  # position after the last byte seen
         ("acknowledged", np.int64),  # position up to which the other side has acknowledged
         ("fin", np.int64),
@@ -88,7 +88,7 @@ SIDE = np.dtype(
         ("retransmissions", np.int32),
         ("zero_windows", np.int32),
         ("gaps", np.int32),  # that were given up
-        ("hole", np.int32),  # the first of its holes; NOBODY: none
+        ("hole", np.int32),  # the first of its holes; ABSENT: none
         ("packets", np.int32),
         ("seen_at", np.int8),
         # HTTP
@@ -125,7 +125,7 @@ EXCHANGE = np.dtype(
         ("retransmissions", np.int32),
         ("status", np.int16),
         ("kind", np.int8),
-        ("text", np.int64, (len(TEXTS),)),  # where its values begin in ``Tables.texts``; NOBODY: none
+        ("text", np.int64, (len(TEXTS),)),  # where its values begin in ``Tables.texts``; ABSENT: none
         ("text_length", np.int32, (len(TEXTS),)),
     ]
 )
@@ -137,7 +137,7 @@ SEGMENT = np.dtype([("time", np.int64), ("numbers", np.int64), ("rest", np.int64
 """What two copies of one packet have in common."""
 
 N_CONNECTIONS, N_EXCHANGES, N_HOLES, N_HEADS, N_TEXTS, FREE_HOLE, UPGRADED, ANSWER_ALONE = range(8)
-"""Positions in ``Tables.counts``: entries in use of each table, the first hole to use again (NOBODY: none), connections
+"""Positions in ``Tables.counts``: entries in use of each table, the first hole to use again (ABSENT: none), connections
 that went on as another protocol, and answers to no request in the capture."""
 
 
@@ -181,7 +181,7 @@ class Flows(NamedTuple):
 def new_tables() -> Tables:
     """Tables of nothing."""
     counts = np.zeros(8, np.int64)
-    counts[FREE_HOLE] = NOBODY
+    counts[FREE_HOLE] = ABSENT
     heads = np.zeros(1 << 20, np.uint8)
     return Tables(
         connections=np.zeros(1 << 8, CONNECTION),
@@ -197,7 +197,7 @@ def new_tables() -> Tables:
 
 def new_flows(servers: npt.NDArray[np.bool_], salt: int) -> Flows:
     """No flows."""
-    slots = np.full(1 << 10, NOBODY, np.int32)
+    slots = np.full(1 << 10, ABSENT, np.int32)
     return Flows(slots, np.array([salt], np.uint64), np.zeros((2 << 8, SEEN), SEGMENT), servers)
 
 

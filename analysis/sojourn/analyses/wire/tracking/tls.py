@@ -15,7 +15,7 @@ single one is not told from an answer, which then seems to begin too early, on t
 from __future__ import annotations
 
 from sojourn.analyses.wire.tracking.heads import begins_with, table
-from sojourn.analyses.wire.tracking.states import NOBODY, NONE
+from sojourn.analyses.wire.tracking.states import ABSENT, NONE
 from sojourn.analyses.wire.tracking.turns import (
     awaited,
     begin_answer,
@@ -75,7 +75,7 @@ def is_hello_cut(octets, start, stop):
 def offers_http2(octets, start, stop):
     """Whether HTTP/2 is among the names of protocols in a hello (ALPN, RFC 7301)."""
     for at in range(start, stop - 2):
-        if begins_with(octets, at, at + 3, OFFER, OFFER_LENGTHS) != NOBODY:
+        if begins_with(octets, at, at + 3, OFFER, OFFER_LENGTHS) != ABSENT:
             return 1
     return 0
 
@@ -86,7 +86,7 @@ def begin_record(tables, number, d, time, first):
 
     Args:
         tables, number, d, time: as everywhere.
-        first: the record's first byte; NOBODY: it was not captured in one piece with the header.
+        first: the record's first byte; ABSENT: it was not captured in one piece with the header.
     """
     one = tables.connections[number]
     side = tables.sides[2 * number + d]
@@ -107,7 +107,7 @@ def begin_record(tables, number, d, time, first):
             begin_exchange(tables, number, time)
         side.record_counts = 1
     elif one.server_hello == NONE or (not is_ticket(tables, one, side) and one.tls_ready != NONE):
-        if awaited(tables, one) != NOBODY:
+        if awaited(tables, one) != ABSENT:
             begin_answer(tables, one)
         side.record_counts = 1
 
@@ -135,8 +135,8 @@ def is_ticket(tables, one, side):
         return False
     if side.record_length != side.ticket_length or side.record_length > TICKET_LIMIT:
         return False
-    if one.answered != NOBODY:
-        exchange = tables.exchanges[one.answered]
+    if one.last_answered != ABSENT:
+        exchange = tables.exchanges[one.last_answered]
         exchange.response_first = exchange.response_last = NONE
         exchange.response_bytes = 0
     return True
@@ -186,7 +186,7 @@ def take_records(tables, number, d, time, octets, at, kept, size):
         side.record_have += 1
         if side.record_have == HEADER and not side.record_lost:
             side.record_have, side.record_left = 0, side.record_length
-            begin_record(tables, number, d, time, octets[at + done] if done < kept else NOBODY)
+            begin_record(tables, number, d, time, octets[at + done] if done < kept else ABSENT)
             if side.record_counts:
                 note(tables, one, asks, time, HEADER)
     if side.record_lost and one.tls_ready != NONE and done < size:

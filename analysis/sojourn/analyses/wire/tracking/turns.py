@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from sojourn.analyses.wire.tracking.states import ANSWER_ALONE, N_EXCHANGES, NOBODY, NONE, TEXTS
+from sojourn.analyses.wire.tracking.states import ABSENT, ANSWER_ALONE, N_EXCHANGES, NONE, TEXTS
 from sojourn.model.compilation import compiled_part
 
 
@@ -14,41 +14,43 @@ def begin_exchange(tables, number, time):
     tables.counts[N_EXCHANGES] += 1
     one = tables.connections[number]
     exchange = tables.exchanges[at]
-    exchange.connection, exchange.following = number, NOBODY
+    exchange.connection, exchange.following = number, ABSENT
     exchange.request_first = exchange.request_last = time
     exchange.response_first = exchange.response_last = NONE
     for k in range(len(TEXTS)):
-        exchange.text[k] = NOBODY
+        exchange.text[k] = ABSENT
     one.exchanges += 1
     exchange.number = one.exchanges
-    if one.asked == NOBODY:
-        one.first_asked = at
+    if one.last_request == ABSENT:
+        one.first_request = at
     else:
-        tables.exchanges[one.asked].following = at
-    one.asked = at
+        tables.exchanges[one.last_request].following = at
+    one.last_request = at
     return at
 
 
 @compiled_part
 def awaited(tables, one):
-    """The exchange that the next answer belongs to; NOBODY: none waits for one."""
-    if one.answered == NOBODY:
-        return one.first_asked
-    answered = tables.exchanges[one.answered]
-    return one.answered if answered.response_first == NONE else answered.following
+    """The exchange that the next answer belongs to; ABSENT: none waits for one."""
+    if one.last_answered == ABSENT:
+        return one.first_request
+    last_answered = tables.exchanges[one.last_answered]
+    return one.last_answered if last_answered.response_first == NONE else last_answered.following
 
 
 @compiled_part
 def is_answered(tables, one):
     """Whether the answer to the last request has begun."""
-    return one.asked == NOBODY or (one.answered == one.asked and tables.exchanges[one.asked].response_first != NONE)
+    return one.last_request == ABSENT or (
+        one.last_answered == one.last_request and tables.exchanges[one.last_request].response_first != NONE
+    )
 
 
 @compiled_part
 def note_request(tables, one, time, size):
     """Bytes of the last request."""
-    if one.asked != NOBODY:
-        exchange = tables.exchanges[one.asked]
+    if one.last_request != ABSENT:
+        exchange = tables.exchanges[one.last_request]
         exchange.request_last = max(exchange.request_last, time)
         exchange.request_bytes += size
 
@@ -57,18 +59,18 @@ def note_request(tables, one, time, size):
 def begin_answer(tables, one):
     """The next answer begins; it may be to no request that is in the capture."""
     waiting = awaited(tables, one)
-    one.orphan = waiting == NOBODY
+    one.orphan = waiting == ABSENT
     if one.orphan:
         tables.counts[ANSWER_ALONE] += 1
     else:
-        one.answered = waiting
+        one.last_answered = waiting
 
 
 @compiled_part
 def note_answer(tables, one, time, size):
     """Bytes of the answer that is coming in."""
-    if one.answered != NOBODY and not one.orphan:
-        exchange = tables.exchanges[one.answered]
+    if one.last_answered != ABSENT and not one.orphan:
+        exchange = tables.exchanges[one.last_answered]
         if exchange.response_first == NONE:
             exchange.response_first = exchange.response_last = time
         exchange.response_last = max(exchange.response_last, time)

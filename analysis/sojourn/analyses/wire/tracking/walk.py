@@ -8,7 +8,7 @@ import numpy as np
 from sojourn.analyses.wire.tracking.flows import new_connection, slot_of
 from sojourn.analyses.wire.tracking.heads import HEAD_LIMIT
 from sojourn.analyses.wire.tracking.segments import is_another, is_copy, remember, take_segment
-from sojourn.analyses.wire.tracking.states import N_CONNECTIONS, N_EXCHANGES, N_HEADS, N_HOLES, N_TEXTS, NOBODY
+from sojourn.analyses.wire.tracking.states import ABSENT, N_CONNECTIONS, N_EXCHANGES, N_HEADS, N_HOLES, N_TEXTS
 from sojourn.model.compilation import compiled, compiled_part
 
 
@@ -60,13 +60,13 @@ def walk(
         rest = (size << 28) | (w << 12) | (f & 0xFFF)
         slot = slot_of(tables, flows, low, high)
         number = int(flows.slots[slot])
-        if number != NOBODY:
+        if number != ABSENT:
             if is_copy(flows, 2 * number + d, tables.sides[2 * number + d].packets, time[i], numbers, rest, identity):
                 tables.connections[number].copies += 1
                 continue
             if is_another(tables, number, d, s, a, f, size):
-                number = NOBODY
-        if number == NOBODY:
+                number = ABSENT
+        if number == ABSENT:
             number = new_connection(tables, flows, low, high, slot, time[i])
         remember(tables, flows, 2 * number + d, time[i], numbers, rest, identity)
         take_segment(tables, number, d, time[i], s, a, f, w, size, buffer, payload[i], np.int64(kept[i]))

@@ -12,12 +12,12 @@ import pyarrow as pa
 from sojourn.analyses.wire.frames import CONNECTIONS, ENDS, EXCHANGES, PROTOCOLS, WIRE_INSTANT
 from sojourn.analyses.wire.tracking.heads import gather
 from sojourn.analyses.wire.tracking.states import (
+    ABSENT,
     ANSWER_ALONE,
     HTTP,
     HTTP2,
     N_CONNECTIONS,
     N_EXCHANGES,
-    NOBODY,
     NONE,
     TEXTS,
     TLS,
@@ -47,7 +47,7 @@ def connections_frame(tables: Tables, addresses: list[str]) -> pl.DataFrame:
     sides = tables.sides[: 2 * count]
     low_port, high_port = one["low"] & 0xFFFF, one["high"] & 0xFFFF
     # Nothing tells who the client is: servers have the lower ports.
-    client = np.where(one["client"] == NOBODY, np.where(low_port < high_port, 1, 0), one["client"]).astype(np.int64)
+    client = np.where(one["client"] == ABSENT, np.where(low_port < high_port, 1, 0), one["client"]).astype(np.int64)
     ends = (np.where(client == 0, one["low"], one["high"]), np.where(client == 0, one["high"], one["low"]))
     names = pl.Series(addresses, dtype=pl.String)
     columns: dict[str, Any] = {"connection": np.arange(count)}
@@ -79,7 +79,7 @@ def _gaps(tables: Tables, sides: Array) -> Array:
     """Per side, the stretches of payload that are not in the capture."""
     found = sides["gaps"].astype(np.int64)
     at = sides["hole"].copy()
-    while (held := at != NOBODY).any():
+    while (held := at != ABSENT).any():
         found += held
         at[held] = tables.holes["next"][at[held]]
     # A FIN takes a number of its own, and may itself not be in the capture.
@@ -106,10 +106,10 @@ def _ends(one: Array, sides: Array, client: Array) -> Array:
 
 
 def _protocols(one: Array, sides: Array) -> Array:
-    """Per connection, what is spoken on it."""
+    """Per connection, what is protocol on it."""
     data = (sides["data"].reshape(-1, 2) != NONE).any(axis=1)
-    spoken = one["spoken"]
-    kinds = [spoken == HTTP, spoken == HTTP2, spoken == TLS, data]
+    protocol = one["protocol"]
+    kinds = [protocol == HTTP, protocol == HTTP2, protocol == TLS, data]
     return np.select(kinds, ["http", "http2", "tls", "other"], "none")
 
 
@@ -135,7 +135,7 @@ def exchanges_frame(tables: Tables) -> pl.DataFrame:
 
 def _texts(tables: Tables, starts: Array, lengths: Array) -> pl.Series:
     """Values of heads; null where there is none. What is not UTF-8 is replaced by U+FFFD, as in logs."""
-    there = starts != NOBODY
+    there = starts != ABSENT
     sizes = np.where(there, lengths, 0).astype(np.int64)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     octets = np.empty(offsets[-1], np.uint8)
@@ -152,11 +152,11 @@ def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.Dat
     """Payload that gave no exchanges, or less than it holds, by reason."""
     one = tables.connections[: len(connections)]
     other = connections.get_column("protocol").to_numpy() == "other"
-    http = one["spoken"][exchanges.get_column("connection").to_numpy()] == HTTP
+    http = one["protocol"][exchanges.get_column("connection").to_numpy()] == HTTP
     cut = exchanges.get_column("path").is_null().to_numpy() & http
     found = {
-        "http2": (one["spoken"] == HTTP2).sum(),
-        "tls": ((one["spoken"] == TLS) & (one["tls_http2"] == 0)).sum(),
+        "http2": (one["protocol"] == HTTP2).sum(),
+        "tls": ((one["protocol"] == TLS) & (one["tls_http2"] == 0)).sum(),
         "tls_http2": one["tls_http2"].sum(),
         "not_http": (other & (one["kept"] == 1)).sum(),
         "not_captured": (other & (one["kept"] == 0)).sum(),

@@ -14,7 +14,7 @@ from sojourn.readers.inputs import Source
 _OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 
 
-def named_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
+def source_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
     """Paths (``-``: standard input), and whether each was named itself and so has to be a capture.
 
     Of a folder that holds ``capture.pcap``, ``capture-2.pcap`` … (a run's), these files; of another, all files: a ring

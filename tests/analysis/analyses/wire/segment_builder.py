@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from sojourn.analyses.wire.tracked import Tracked
 from sojourn.analyses.wire.tracker import track
+from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.readers.capture.batch import ACK, FIN, PSH, RST, SYN, Batch
 
 ADDRESSES = ["10.0.0.1", "10.0.0.2", "2001:db8::3"]
@@ -62,7 +62,7 @@ def batch_of(segments: Sequence[Segment], first: int = 1) -> Batch:
     )
 
 
-def tracked(segments: Iterable[Segment], *, servers: Sequence[int] = (), cuts: Sequence[int] = ()) -> Tracked:
+def tracked(segments: Iterable[Segment], *, servers: Sequence[int] = (), cuts: Sequence[int] = ()) -> TrackingResult:
     """What is made of the segments in the order of time, in one batch or cut into several at these positions."""
     rows = sorted(segments, key=lambda one: one.time)
     ends = [0, *sorted(cuts), len(rows)]

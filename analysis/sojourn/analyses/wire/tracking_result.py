@@ -8,7 +8,7 @@ import polars as pl
 
 
 @dataclass(frozen=True)
-class Tracked:
+class TrackingResult:
     """Connections and the exchanges on them.
 
     Attributes:
