@@ -1,17 +1,17 @@
-// Judges the inbound stamp of a trusted peer when the directives of sojourn.conf cannot: another unit, several
-// headers, junk. Written in the subset that njs 0.7.9 and QuickJS share.
+// Checks the inbound stamp of a trusted peer if the directives of sojourn.conf cannot: another unit, several
+// headers, invalid values. Written in the subset that njs 0.7.9 and QuickJS share.
 //
 // Times are whole microseconds since the epoch, as numbers: 16 digits fit below 2^53. Nanoseconds (19 digits) would
-// not, so they are cut to microseconds while they still are a string.
+// not, so they are truncated to microseconds as strings.
 
-// The first one decides; the next one is read only where it is missing.
+// In order of precedence; the second is read only if the first is missing.
 const HEADERS = ['x-request-start', 'x-queue-start'];
 
 const DEFAULT_MAX_AGE = 3600;
 const DEFAULT_MAX_FUTURE = 10;
 
-// What the number of digits before the dot says about the unit: how many of them make whole microseconds together
-// with how many digits of the fraction, and how long a fraction may be. The prefix "t=" says nothing.
+// The unit by the number of digits before the point: `borrowed` digits of the fraction complete the microseconds, and
+// a fraction has at most `fraction` digits. The prefix "t=" does not depend on the unit.
 const UNITS = {
     10: { fraction: 9, borrowed: 6 },
     13: { fraction: 6, borrowed: 3 },
@@ -23,7 +23,7 @@ function refused(reason) {
     return { reason: reason };
 }
 
-// The value of one header: {us: microseconds} or {reason: why not}. Limits are not looked at here.
+// The value of one header: {us: microseconds} or {reason: of the rejection}. Limits are checked later.
 function parsed(value) {
     if (value.indexOf(',') >= 0) {
         return refused('list');
@@ -41,12 +41,12 @@ function parsed(value) {
         return refused('unit');
     }
 
-    // Below a microsecond: floor, by cutting digits off.
+    // Below a microsecond: floor, by removing digits.
     const digits = (whole + (fraction + '000000').slice(0, unit.borrowed)).slice(0, 16);
     return { us: Number(digits) };
 }
 
-// One stamp against the clock: {us} or {reason}. Exactly at a limit is valid.
+// A stamp compared with the clock: {us} or {reason}. A stamp exactly at a limit is valid.
 function within(stamp, now, maxAge, maxFuture) {
     if (stamp.reason) {
         return stamp;
@@ -64,7 +64,7 @@ function trimmed(value) {
     return value.replace(/^[ \t]+/, '').replace(/[ \t]+$/, '');
 }
 
-// The values of the header `name` in [[name, value], ...], blanks at both ends taken off.
+// The values of the header `name` in [[name, value], ...], without spaces at both ends.
 function valuesOf(headers, name) {
     return headers
         .filter(function (header) { return header[0].toLowerCase() === name; })
@@ -72,7 +72,7 @@ function valuesOf(headers, name) {
 }
 
 // The verdict on a request's headers [[name, value], ...] by the first of HEADERS that is neither absent nor blank:
-// {us: its stamp} or {reason: why it was refused, or "missing"}. `now` in microseconds, the limits in seconds.
+// {us: its stamp} or {reason: of the rejection, or "missing"}. `now` in microseconds, the limits in seconds.
 function judge(headers, now, maxAge, maxFuture) {
     for (let number = 0; number < HEADERS.length; number += 1) {
         const values = valuesOf(headers, HEADERS[number]);
@@ -94,7 +94,7 @@ function seconds(us) {
     return whole + '.' + (fraction.slice(3) === '000' ? fraction.slice(0, 3) : fraction);
 }
 
-// A limit as the user's configuration has it; the default when it is not a number of seconds.
+// A limit from the user's configuration; the default if it is not a number of seconds.
 function limit(r, name, standard) {
     const text = r.variables[name];
     const value = Number(text);
@@ -105,10 +105,10 @@ function limit(r, name, standard) {
     return standard;
 }
 
-// For js_set: the inbound stamp as it is to be sent ("t=1767225599.877"), "refused:<reason>", or "" when there is none.
+// For js_set: the inbound stamp in the form to be sent ("t=1767225599.877"), "refused:<reason>", or "" if there is none.
 function judged(r) {
-    // nginx's own clock as the log has it, read once for the request. Date.now() reads the clock afresh and would
-    // disagree with it by what has passed since.
+    // The time of nginx's clock that the log has, read once for the request. Date.now() reads the clock again and
+    // would give a later time.
     const now = parsed(r.variables.sojourn_proxy_start).us;
     const maxAge = limit(r, 'sojourn_max_age', DEFAULT_MAX_AGE);
     const maxFuture = limit(r, 'sojourn_max_future', DEFAULT_MAX_FUTURE);
