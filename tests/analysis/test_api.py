@@ -22,8 +22,8 @@ from analysis_support import BASE, line
 from sojourn.analyses import questions
 from sojourn.cli import app
 
-HOUSE = Path(__file__).parents[2]
-EXAMPLES = HOUSE / "docs/examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs/examples"
 SHOP, SPANS = str(EXAMPLES / "shop.jsonl.gz"), str(EXAMPLES / "shop-spans.jsonl.gz")
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 RUNS = [f"{each.package}.run" for each in questions()]
@@ -38,7 +38,7 @@ def shop() -> sojourn.SplitResult:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_docstrings_are_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(HOUSE)
+    monkeypatch.chdir(ROOT)
     module = importlib.import_module(name)
     ran = doctest.testmod(module, extraglobs={"sojourn": sojourn})
     assert ran.failed == 0
@@ -286,8 +286,8 @@ def test_a_program_of_the_users_is_checked_against_the_types(tmp_path: Path) -> 
 
 def test_the_three_lines_of_the_how_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Every Python block of the page runs, one after the other, and prints what the page says."""
-    monkeypatch.chdir(HOUSE)
-    page = (HOUSE / "docs/how-to/python.md").read_text()
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs/how-to/python.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", page, re.M | re.S)
     assert len(blocks[0][0].strip().splitlines()) == 3
     names: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Pages made of nothing but hostile text, in a real browser: nothing runs, nothing is asked for, nothing breaks out."""
+"""Pages of hostile text in a real browser: no code runs, no network request is made, no markup is injected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from browser_support import eventually, opened
 from playwright.sync_api import Browser, Page
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))
-from hostile_house import built, every_command, ran
+from hostile_files import built, every_command, ran
 from hostile_text import obeyed
 
 PAGES = {"report": "report.html", "pcap": "pcap.html", "movie": "movie.html"}
@@ -24,14 +24,14 @@ THEIRS = (
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sequence[object]]:
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("hostile")
     (folder / "out").mkdir()
     return {**every_command(built(folder), folder / "out"), "out": (folder / "out",)}
 
 
 @pytest.fixture(params=[pytest.param(n, marks=() if n == "report" else pytest.mark.thorough) for n in PAGES])
 def page(request: pytest.FixtureRequest, browser: Browser, commands: dict[str, Sequence[object]]) -> Iterator[Page]:
-    """Fails at the end where the page complained or asked for anything."""
+    """Fails at the end if the page logged an error or made a network request."""
     (pages,) = commands["out"]
     assert isinstance(pages, Path)
     done = ran(*commands[request.param])

@@ -78,7 +78,7 @@ def test_play_moves_the_clock_and_pause_stops_it(open_page: OpenPage, three: Pat
     assert now(page) == 0
     page.get_by_role("button", name="Play").click()
     until(page, "Number(document.body.dataset.now) > 1")
-    expect(page.locator("#status")).to_contain_text("At 0.00 s. ")  # not told at every frame
+    expect(page.locator("#status")).to_contain_text("At 0.00 s. ")  # not updated at every frame
     page.get_by_role("button", name="Pause").click()
     at, frames = now(page), page.evaluate("document.body.dataset.frames")
     assert 1 < at < 90
@@ -89,7 +89,7 @@ def test_play_moves_the_clock_and_pause_stops_it(open_page: OpenPage, three: Pat
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_it_plays_as_fast_as_was_asked_for_and_stops_at_the_end(open_page: OpenPage, three: Path) -> None:
+def test_plays_at_the_set_speed_and_stops_at_the_end(open_page: OpenPage, three: Path) -> None:
     page = open_page(three)
     page.locator("#speed").select_option("x 10")
     began = time.monotonic()
@@ -195,7 +195,7 @@ def test_it_fits_every_width(open_page: OpenPage, three: Path, many: Path) -> No
         page = open_page(path)
         for width in (360, 768, 1_280, 1_920):
             page.set_viewport_size({"width": width, "height": 900})
-            # The canvases follow when the browser has told of it.
+            # The canvases follow the browser's resize event.
             until(page, "scenes.every(scene => scene.layout.width === Math.max(scene.holder.clientWidth, 200))")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             boxes = page.evaluate(

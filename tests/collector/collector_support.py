@@ -33,7 +33,7 @@ def limits_of(case: Mapping[str, Any]) -> dict[str, float]:
 
 
 class ManualClock:
-    """Two clocks that move only when told, so that a test knows every figure beforehand."""
+    """Two clocks that tests set by hand, so that every figure is known in advance."""
 
     def __init__(self, wall_us: int = NOW_US) -> None:
         self.wall_ns = wall_us * 1000
@@ -188,7 +188,7 @@ def assert_x_request_start_decides(port: int) -> None:
 def fetch_parallel(port: int, path: str, count: int) -> list[Answer]:
     """`count` requests sent together, ordered by the queueing delay the app reported.
 
-    All carry the same stamp, so that a client thread the machine is slow to run shortens nobody's wait.
+    All carry the same stamp, so that a slow client thread does not shorten any wait.
     """
     answers: list[Answer] = []
     gate = threading.Barrier(count)

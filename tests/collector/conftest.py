@@ -1,4 +1,4 @@
-"""The stacks of the in-process tests: the middleware with clocks that move only when told."""
+"""The stacks of the in-process tests: the middleware with clocks set by the tests."""
 
 from __future__ import annotations
 

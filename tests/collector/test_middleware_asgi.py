@@ -1,4 +1,4 @@
-"""The ASGI protocol through the middleware, with clocks that move only when told."""
+"""The ASGI protocol through the middleware, with clocks set by the tests."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_several_workers_share_one_file(tmp_path: Path, command: list[str]) -> N
         assert f"{attributes['queueing.delay.raw']:.6f}" == answer.headers["x-queueing-delay"]
 
 
-def test_a_provider_made_before_the_fork_stays_with_the_parent(tmp_path: Path) -> None:
+def test_provider_created_before_the_fork_remains_in_the_parent(tmp_path: Path) -> None:
     """The app serves itself a request at import; each worker's spans must name the worker, not the master."""
     file = tmp_path / "spans.jsonl"
     command = gunicorn("warmed_app:application", "--preload")
@@ -195,7 +195,7 @@ def test_a_span_survives_the_death_of_its_worker(tmp_path: Path) -> None:
     ids=["gunicorn", "uvicorn"],
 )
 def test_a_client_that_went_away_has_a_span_all_the_same(tmp_path: Path, command: list[str], path: str) -> None:
-    """What the worker does for nobody is the work one wants to know about."""
+    """Work for a disconnected client is recorded as well."""
     file = tmp_path / "spans.jsonl"
     with served(command, tmp_path, {"SOJOURN_SPANS": str(file)}) as (port, _):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as client:

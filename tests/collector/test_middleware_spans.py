@@ -1,4 +1,4 @@
-"""What a span says, attribute by attribute, with providers of the test's own and clocks that move when told."""
+"""What a span says, attribute by attribute, with providers of the test's own and clocks set by the tests."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_every_attribute_through_wsgi(recorder: Recorder) -> None:
 def test_every_attribute_through_asgi(recorder: Recorder) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         recorder.clock.advance(0.25)
-        await send({"type": "http.response.start", "status": 503, "headers": [(b"x-route", b"/told")]})
+        await send({"type": "http.response.start", "status": 503, "headers": [(b"x-route", b"/reported")]})
         await send({"type": "http.response.body"})
 
     stack = ASGIMiddleware(app, telemetry=recorder.telemetry, clock=recorder.clock)
@@ -134,7 +134,7 @@ def test_every_attribute_through_asgi(recorder: Recorder) -> None:
         "server.port": 8000,
         "http.request.header.x-request-id": ("abc123",),
         "http.response.status_code": 503,
-        "http.route": "/told",
+        "http.route": "/reported",
         "error.type": "503",
         "queueing.delay": 0.1,
         "queueing.delay.raw": 0.1,
@@ -142,7 +142,7 @@ def test_every_attribute_through_asgi(recorder: Recorder) -> None:
         "queueing.status": "ok",
         "queueing.service_time": 0.25,
     }
-    assert recorder.span().name == "HTTP /told"
+    assert recorder.span().name == "HTTP /reported"
     assert [point.count for point in recorder.histogram()] == [1]
     assert recorder.span().parent is not None
     assert recorder.span().status.status_code is trace.StatusCode.ERROR
@@ -264,7 +264,7 @@ def test_the_apps_own_spans_are_children_in_call_body_and_close(recorder: Record
         parent = spans[name].parent
         assert parent is not None
         assert parent.span_id == spans["GET"].context.span_id
-    assert not trace.get_current_span().get_span_context().is_valid  # nothing stays attached
+    assert not trace.get_current_span().get_span_context().is_valid  # no context remains attached
 
 
 def test_an_unsampled_request_is_measured_all_the_same() -> None:

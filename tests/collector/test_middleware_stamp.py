@@ -68,7 +68,7 @@ def test_through_asgi(case: dict[str, Any]) -> None:
 
 
 def test_asgi_names_in_any_case() -> None:
-    """A server that does not lower the names breaks the specification; the stamp is found all the same."""
+    """A server that does not lower the names breaks the specification; the stamp is still read."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200})

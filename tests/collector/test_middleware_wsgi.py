@@ -1,4 +1,4 @@
-"""What a WSGI answer says about its request, with clocks that move only when told."""
+"""What a WSGI answer says about its request, with clocks set by the tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn_middleware import WSGIMiddleware, mark_started
 STAMPED = [["X-Request-Start", "t=1767225599.900"]]  # 0.1 s before the manual clock
 
 
-def test_complete_body_is_measured_and_stays_a_list(wsgi: Any, clock: ManualClock) -> None:
+def test_complete_body_is_measured_and_remains_a_list(wsgi: Any, clock: ManualClock) -> None:
     body = [b"a", b"b"]
 
     def app(environ: Any, start_response: Any) -> list[bytes]:
@@ -70,8 +70,8 @@ def test_own_headers_are_replaced_not_doubled(wsgi: Any) -> None:
     assert answer.service_time == 0
     assert answer.headers["x-worker"].isdecimal()
     assert answer.headers["x-route"] == "the app's"  # nothing better is known
-    answer = call_wsgi(wsgi(app, route=lambda environ: "/told"), environ_of(STAMPED))
-    assert answer.headers["x-route"] == "/told"
+    answer = call_wsgi(wsgi(app, route=lambda environ: "/reported"), environ_of(STAMPED))
+    assert answer.headers["x-route"] == "/reported"
 
 
 def test_a_refused_stamp_leaves_no_delay_not_even_the_apps(wsgi: Any) -> None:

@@ -1,4 +1,4 @@
-"""The WSGI protocol through the middleware: what PEP 3333 asks of whoever stands between server and app."""
+"""The WSGI protocol through the middleware: what PEP 3333 requires of middleware."""
 
 from __future__ import annotations
 

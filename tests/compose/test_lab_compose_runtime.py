@@ -1,6 +1,6 @@
 """Scenarios with their parts in containers: what they measure, and that they leave nothing behind.
 
-What a project is told is tested anywhere. The rest needs a Docker engine with compose and the images of
+The configuration of a project is tested anywhere. The rest needs a Docker engine with compose and the images of
 docker-compose.yml (`docker compose build`); it is skipped, and says why, where one is missing.
 """
 
@@ -50,7 +50,7 @@ def services_of(topology: Topology, *, sampled: bool = True, place: Place = PLAC
     return services
 
 
-# ---- What a project is told
+# ---- The configuration of a project
 
 
 def test_every_container_is_confined_and_says_whose_it_is() -> None:
@@ -74,7 +74,7 @@ def test_every_container_is_confined_and_says_whose_it_is() -> None:
     assert set(services_of(topology, sampled=False)) == {"nginx", *apps}
 
 
-def test_a_server_is_told_what_the_scenario_says() -> None:
+def test_a_server_gets_the_settings_of_the_scenario() -> None:
     lifo = Topology(backends=1, server="queue", workers=3, backlog=9, discipline="lifo", rules=QueueRules(capacity=5))
     command = services_of(lifo)["backend-1"]["entrypoint"]
     for option, value in (("--workers", "3"), ("--backlog", "9"), ("--discipline", "lifo"), ("--capacity", "5")):
@@ -85,7 +85,7 @@ def test_a_server_is_told_what_the_scenario_says() -> None:
     assert services_of(Topology(backlog=9000))["backend-1"]["sysctls"]["net.core.somaxconn"] == "9000"
 
 
-def test_nginx_is_told_the_same_as_with_processes_and_where_to_ask_who_is_idle() -> None:
+def test_nginx_gets_the_same_configuration_as_with_processes_and_the_idle_addresses() -> None:
     topology = Topology(
         backends=2, standby=1, nginx_workers=2, balancer="least_conn", connection_cap=7, pools=[Pool("slow", ["/slow"])]
     )
@@ -124,7 +124,7 @@ def test_its_images_are_those_that_docker_compose_yml_builds(monkeypatch: pytest
     assert image_named("app") == "registry.example/app:7"
 
 
-def test_nobody_is_root_on_the_machine() -> None:
+def test_no_container_is_root_on_the_machine() -> None:
     assert user_inside(1000, 100, rootless=False) == (1000, 100)
     assert 0 not in user_inside(0, 0, rootless=False)
     assert user_inside(1000, 100, rootless=True) == (0, 0), "a rootless engine's root is user 1000"
@@ -273,7 +273,7 @@ def test_a_request_goes_through_every_container_and_leaves_its_traces(tmp_path: 
         backlog=33,
     )
 
-    def asked(path: str) -> None:
+    def status_of(path: str) -> None:
         request = urllib.request.Request(runtime.url + path, headers={"X-Lab-Case": "c-x"})
         with urllib.request.urlopen(request, timeout=10.0) as answer:
             assert answer.status == 200
@@ -281,10 +281,10 @@ def test_a_request_goes_through_every_container_and_leaves_its_traces(tmp_path: 
 
     with runtime_in(tmp_path, topology) as runtime:
         for path in ("/sleep/0.01", "/sleep/0.01?route=/slow", "/sleep/0.01"):
-            asked(path)
+            status_of(path)
         runtime.perform(Action(0.0, "add_backend"))
         for _ in range(4):
-            asked("/sleep/0.1")
+            status_of("/sleep/0.1")
         runtime.settle(deadline=10.0)
     assert left_in_engine() == []
     rows = [json.loads(line) for line in runtime.access_log.read_text().splitlines()]
@@ -316,16 +316,16 @@ def test_tiers_behind_and_beside_have_containers_too(tmp_path: Path) -> None:
     topology = Topology(backends=1, dependency=Dependency(backends=2, lock=True), mirror=Mirror(100.0, slowdown=2.0))
     with runtime_in(tmp_path, topology) as runtime:
 
-        def asked(_: int) -> int:
+        def status_of(_: int) -> int:
             request = urllib.request.Request(f"{runtime.url}/sleep/0.01?dependency=0.1", headers={"X-Lab-Case": "c"})
             with urllib.request.urlopen(request, timeout=10.0) as answer:
                 answer.read()
                 return int(answer.status)
 
-        assert [asked(n) for n in range(3)] == [200] * 3
+        assert [status_of(n) for n in range(3)] == [200] * 3
         runtime.settle(deadline=10.0)
         runtime.perform(Action(0.0, "mirror", 0.0))
-        assert asked(3) == 200
+        assert status_of(3) == 200
         runtime.settle(deadline=10.0)
     assert left_in_engine() == []
     files = ("access.jsonl", "dependency.jsonl", "dark.jsonl")

@@ -1,4 +1,4 @@
-"""Who may do what in the stack of docker-compose.yml and in Grafana: no more than their work takes."""
+"""Privileges in the stack of docker-compose.yml and in Grafana: the least that each part needs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_spans_and_the_apps_cannot_leave_the_machine() -> None:
         assert set(SERVICES[name]["networks"]) == {"web", "telemetry"}
 
 
-def test_nobody_is_let_into_grafana_unasked() -> None:
+def test_grafana_has_no_anonymous_access_and_no_sign_up() -> None:
     output = SERVICES["grafana"]["environment"]
     assert output["GF_AUTH_ANONYMOUS_ENABLED"] == output["GF_USERS_ALLOW_SIGN_UP"] == "false"
     assert output["GF_USERS_VIEWERS_CAN_EDIT"] == output["GF_SNAPSHOTS_EXTERNAL_ENABLED"] == "false"
@@ -63,7 +63,7 @@ def test_nobody_is_let_into_grafana_unasked() -> None:
     assert "GF_SECURITY_ADMIN_PASSWORD" not in output
 
 
-def test_grafana_asks_as_the_reader_and_nobody_changes_that_in_the_browser() -> None:
+def test_grafana_queries_as_the_reader_and_its_data_source_is_read_only() -> None:
     provisioning = ROOT / "dashboards/grafana/provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources/sojourn.yaml").read_text())["datasources"]
     assert source["editable"] is False
@@ -77,7 +77,7 @@ def test_grafana_asks_as_the_reader_and_nobody_changes_that_in_the_browser() -> 
         assert not json.loads(board.read_text())["editable"], board.name
 
 
-def test_vector_redacts_unless_it_is_told_not_to() -> None:
+def test_vector_redacts_by_default() -> None:
     for name in ("vector", "agent"):
         assert SERVICES[name]["environment"]["SOJOURN_REDACT"] == "${SOJOURN_REDACT:-on}"
 

@@ -13,7 +13,7 @@ from sojourn.timeline.visits import visits
 
 
 def given_up(records: list[dict[str, str]]) -> list[tuple[dict[str, str], float]]:
-    """Some requests nobody waited for any more, and the seconds a worker spent on each all the same."""
+    """Some abandoned requests, and the seconds that a worker spent on each."""
     gone = [r for r in records if r["status"] in {"499", "504"} and r["request_id"] not in {"", "-"}]
     return [(record, 0.5 + 0.125 * number) for number, record in enumerate(gone[::3][:24])]
 

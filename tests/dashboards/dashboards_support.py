@@ -70,7 +70,7 @@ def whole(name: str, **values: str | list[str]) -> View:
 
 
 @dataclass
-class Asked:
+class PanelAnswer:
     """An answer as the plugin gets it."""
 
     columns: list[str]
@@ -87,13 +87,13 @@ class Boards:
     def __init__(self, client: Any) -> None:
         self.client = client
 
-    def sql(self, text: str) -> Asked:
+    def sql(self, text: str) -> PanelAnswer:
         answer = self.client.query(text)
         names = list(answer.column_names)
         types = [kind.name for kind in answer.column_types]
-        return Asked(names, types, [dict(zip(names, row, strict=True)) for row in answer.result_rows])
+        return PanelAnswer(names, types, [dict(zip(names, row, strict=True)) for row in answer.result_rows])
 
-    def panel(self, name: str, title: str, view: View) -> Asked:
+    def panel(self, name: str, title: str, view: View) -> PanelAnswer:
         matches = [text for board, panel, text in queries() if (board, panel) == (name, title)]
         assert len(matches) == 1, f"{name} has {len(matches)} panels {title!r}"
         return self.sql(expanded(matches[0], view))

@@ -12,7 +12,7 @@ import pytest
 from dashboards_explained import given_up
 from dashboards_fixtures import CAPACITY
 from dashboards_support import Boards, first_run, records
-from figures_support import asked, by, checks, near, times
+from figures_support import by, checks, near, panel_rows, times
 
 EXPLAINED: dict[str, pl.DataFrame] = {}  # filled by the test that runs the checks
 CHOICES: tuple[dict[str, list[str]], ...] = (
@@ -53,7 +53,7 @@ def _over_time(store: Boards, facts: pl.DataFrame, name: str, title: str) -> Non
             .otherwise(pl.lit("(other)"))
             .alias("who")
         )
-        rows = asked(store, name, title, **values)
+        rows = panel_rows(store, name, title, **values)
         shown = {(t, row["culprits"]): row["Value"] for t, row in zip(times(rows), rows, strict=True)}
         _same(shown, _sums(kept, "minute", "who"))
         assert sum(shown.values()) > 1
@@ -63,7 +63,7 @@ def _over_time(store: Boards, facts: pl.DataFrame, name: str, title: str) -> Non
 def _culprits(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for values in CHOICES:
         expected = _sums(_waits(values), "who")
-        rows = asked(store, name, title, **values)
+        rows = panel_rows(store, name, title, **values)
         _same({row["waited for"]: row["seconds"] for row in rows}, expected)
         part = first_run(facts)
         for column in ("service", "upstream"):
@@ -79,7 +79,7 @@ def _culprits(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None
 @checks(("explain", "Who waited for whom"))
 def _pairs(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for values in CHOICES:
-        rows = asked(store, name, title, **values)
+        rows = panel_rows(store, name, title, **values)
         expected = _sums(_waits(values).with_columns(pl.col("victim").replace("", "-")), "victim", "who")
         _same({(row["who waited"], row["waited for"]): row["seconds"] for row in rows}, expected)
         assert [row["seconds"] for row in rows] == sorted((row["seconds"] for row in rows), reverse=True)
@@ -98,7 +98,7 @@ def _wasted(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     wasted: dict[tuple[int, str], float] = defaultdict(float)
     for record, seconds in _gone():
         wasted[_minute(record), record["service"]] += seconds
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     shown = {(t, row["name"]): row["Value"] for t, row in zip(times(rows), rows, strict=True)}
     for (minute, service), share in shown.items():
         part = first_run(facts).filter((pl.col("minute") == minute) & (pl.col("service") == service))
@@ -113,7 +113,7 @@ def _wasted_routes(store: Boards, facts: pl.DataFrame, name: str, title: str) ->
     expected: dict[str, list[float]] = defaultdict(list)
     for record, seconds in _gone():
         expected[record["route"]].append(seconds)
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert {row["route"] for row in rows} == set(expected)
     for row in rows:
         spent = expected[row["route"]]
@@ -125,7 +125,7 @@ def _wasted_routes(store: Boards, facts: pl.DataFrame, name: str, title: str) ->
 @checks(("explain", "Untold"))
 def _untold(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     gone = first_run(facts)["status"].is_in([499, 504]).sum()
-    assert asked(store, name, title) == [{"value": pytest.approx(1 - len(_gone()) / gone)}]
+    assert panel_rows(store, name, title) == [{"value": pytest.approx(1 - len(_gone()) / gone)}]
 
 
 def _by_backend(facts: pl.DataFrame) -> dict[tuple[int, str, str], dict[str, float]]:
@@ -147,7 +147,7 @@ def _by_utilisation(store: Boards, facts: pl.DataFrame, name: str, title: str) -
         if one["workers"]:
             place = round(one["busy"] / one["workers"] * 20) / 20
             bins[place].append((one["wait"] * one["rate"], one["rate"]))
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert [row["utilisation"] for row in rows] == pytest.approx(sorted(bins))
     for row, place in zip(rows, sorted(bins), strict=True):
         waits, rates = zip(*bins[place], strict=True)
@@ -163,7 +163,7 @@ def _by_concurrency(store: Boards, facts: pl.DataFrame, name: str, title: str) -
     bins: dict[float, list[float]] = defaultdict(list)
     for present, rate in minutes.values():
         bins[10 ** (round(math.log10(present) * 10) / 10)].append(rate)
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert [row["requests in the house"] for row in rows] == pytest.approx(sorted(bins))
     for row, place in zip(rows, sorted(bins), strict=True):
         assert near(row["throughput"], sum(bins[place]) / len(bins[place]), 1e-6)
@@ -173,7 +173,7 @@ def _by_concurrency(store: Boards, facts: pl.DataFrame, name: str, title: str) -
 @checks(("explain", "Throughput against capacity"))
 def _against_capacity(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for typed, services in (("", ("shop",)), ("7.5", ("shop", "api")), ("many", ("shop",))):
-        rows = asked(store, name, title, capacity=typed)
+        rows = panel_rows(store, name, title, capacity=typed)
         minutes = by(first_run(facts), 60)
         assert times(rows) == sorted(minutes)
         for t, row in zip(times(rows), rows, strict=True):
@@ -186,7 +186,7 @@ def _against_capacity(store: Boards, facts: pl.DataFrame, name: str, title: str)
 @checks(("explain", "Share of capacity"))
 def _share_of_capacity(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for typed, rate, services in (("", CAPACITY, {"shop"}), ("5", 5.0, {"shop", "api"})):
-        rows = asked(store, name, title, capacity=typed)
+        rows = panel_rows(store, name, title, capacity=typed)
         assert {row["service"] for row in rows} == services
         for t, row in zip(times(rows), rows, strict=True):
             part = by(first_run(facts), 60)[t].filter(pl.col("service") == row["service"])
@@ -198,7 +198,7 @@ def _saturation(store: Boards, facts: pl.DataFrame, name: str, title: str) -> No
     parts: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     for (_, service, upstream), one in _by_backend(facts).items():
         parts[service, upstream].append(one)
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert {(row["service"], row["backend"]) for row in rows} == set(parts)
     for row in rows:
         minutes = parts[row["service"], row["backend"]]

@@ -7,7 +7,7 @@ from collections import Counter
 import polars as pl
 from dashboards_fixtures import ARRIVED, AT, OUTSTANDING, REFUSED, SAMPLES, SOURCE
 from dashboards_support import Boards, first_run
-from figures_support import asked, checks, near, times
+from figures_support import checks, near, panel_rows, times
 
 OFFSETS = {"10.0.4.1:8080": 0.137, "10.0.4.2:8080": -0.052, "10.0.3.1:8080": 0.137, "10.0.3.2:8080": -0.052}
 
@@ -18,7 +18,7 @@ def _depth(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for at, machine, socket, port, depth, _ in SAMPLES:
         key = (at // 60 * 60, f"{machine} {socket}:{port}")
         highest[key] = max(highest.get(key, 0), depth)
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     shown = {(t, row["place"]): row for t, row in zip(times(rows), rows, strict=True)}
     assert set(shown) == set(highest)
     for key, row in shown.items():
@@ -30,12 +30,12 @@ def _depth(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("pipeline", "Outstanding lines"))
 def _outstanding(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    assert asked(store, name, title) == [{"value": OUTSTANDING}]
+    assert panel_rows(store, name, title) == [{"value": OUTSTANDING}]
 
 
 @checks(("pipeline", "Lines missing by file"))
 def _reconciliation(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    [row] = asked(store, name, title)
+    [row] = panel_rows(store, name, title)
     assert row["file"] == SOURCE
     assert (row["arrived"], row["missing"], row["gaps"]) == (1_180, OUTSTANDING, 1)
     assert (row["missing bytes"], row["outstanding"]) == (2_000, OUTSTANDING)
@@ -43,7 +43,7 @@ def _reconciliation(store: Boards, facts: pl.DataFrame, name: str, title: str) -
 
 @checks(("pipeline", "What is there"))
 def _stored(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     requests = {row["file"]: row["requests"] for row in rows if row["requests"]}
     assert list(requests.values()) == [first_run(facts).height]
     [refused] = [row for row in rows if row["file"] == SOURCE]
@@ -52,18 +52,18 @@ def _stored(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("pipeline", "Newest row"))
 def _freshness(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    [row] = asked(store, name, title)
+    [row] = panel_rows(store, name, title)
     assert 0 <= row["value"] < 3_600  # since the fixtures were loaded
 
 
 @checks(("pipeline", "Minutes to roll up"))
 def _due(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    assert asked(store, name, title) == [{"value": 0}]
+    assert panel_rows(store, name, title) == [{"value": 0}]
 
 
 @checks(("pipeline", "Lines that arrive"))
 def _arrived(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     expected = {at: {"accepted": 0.0, "refused": 0.0} for at, *_ in ARRIVED}
     for at, kind, _, count in ARRIVED:
         expected[at]["accepted" if kind == "requests" else "refused"] += count / 60
@@ -77,14 +77,14 @@ DIFFERENT = sorted(set(REFUSED))
 
 @checks(("pipeline", "Refused, by reason"))
 def _refused(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     expected = Counter((at // 60 * 60, reason) for at, _, _, _, reason, _ in DIFFERENT)
     assert {(t, row["reason"]): row["Value"] for t, row in zip(times(rows), rows, strict=True)} == dict(expected)
 
 
 @checks(("pipeline", "Reasons"))
 def _reasons(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert [(row["kind"], row["reason"], row["file"], row["lines"]) for row in rows] == [
         ("requests", "invalid_json", SOURCE, 2),
         ("spans", "invalid_span", "otlp", 1),
@@ -95,7 +95,7 @@ def _reasons(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("pipeline", "Samples"))
 def _samples(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert [row["line"] for row in rows] == [raw[:2_000] for *_, raw in sorted(DIFFERENT, key=lambda row: -row[0])]
     assert [row["refused"].timestamp() for row in rows] == sorted((at for at, *_ in DIFFERENT), reverse=True)
 
@@ -106,7 +106,7 @@ COUNTED = {"Errors": ("edge store", {1: 3, 2: 1, 3: 3}), "Discarded": ("edge par
 @checks(("pipeline", "Errors"), ("pipeline", "Discarded"))
 def _counted(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     place, steps = COUNTED[title]
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert {row["place"] for row in rows} == {place}
     assert [t - AT for t in times(rows)] == [0, 60, 120, 180]
     assert [row["Value"] for row in rows] == [steps.get(minute, 0) / 60 for minute in range(4)]
@@ -114,14 +114,14 @@ def _counted(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("pipeline", "Buffered bytes"), ("pipeline", "Buffered events"))
 def _buffers(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert {row["place"] for row in rows} == {"edge store"}
     assert [row["Value"] for row in rows] == ([0, 4_096, 1_024, 0] if title == "Buffered bytes" else [0, 8, 2, 0])
 
 
 @checks(("pipeline", "Clock offsets"))
 def _offsets(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title)
+    rows = panel_rows(store, name, title)
     assert {row["backend"] for row in rows} == set(OFFSETS)
     for row in rows:
         assert abs(row["offset"] - OFFSETS[row["backend"]]) <= row["uncertainty"] < 0.01
@@ -130,8 +130,8 @@ def _offsets(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("pipeline", "Clock uncertainty by pair"), ("pipeline", "Clock uncertainty"))
 def _uncertainty(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    worst = max(row["uncertainty"] for row in asked(store, "pipeline", "Clock offsets"))
-    rows = asked(store, name, title)
+    worst = max(row["uncertainty"] for row in panel_rows(store, "pipeline", "Clock offsets"))
+    rows = panel_rows(store, name, title)
     if title == "Clock uncertainty":
         assert rows == [{"value": worst}]
         return

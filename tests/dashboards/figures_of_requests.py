@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 from dashboards_fixtures import AT, SPANS
 from dashboards_support import NAMED, ROOT_SPAN, TRACE, Boards, first_run
-from figures_support import asked, by, checks, near, times
+from figures_support import by, checks, near, panel_rows, times
 
 CHOICES = (
     ({}, pl.lit(value=True)),
@@ -34,7 +34,7 @@ def _how_many(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None
     for values, condition in CHOICES:
         expected = chosen(facts, condition).height
         assert expected > 0, values
-        assert asked(store, name, title, **values) == [{"value": expected}], values
+        assert panel_rows(store, name, title, **values) == [{"value": expected}], values
 
 
 @checks(("requests", "When"))
@@ -50,7 +50,7 @@ def _when(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
             for t, part in by(kept, 60).items()
             for kind in part["kind"].unique()
         }
-        rows = asked(store, name, title, **values)
+        rows = panel_rows(store, name, title, **values)
         assert {(t, row["class"]): row["Value"] for t, row in zip(times(rows), rows, strict=True)} == expected
 
 
@@ -58,7 +58,7 @@ def _when(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 def _slowest(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for values, condition in CHOICES:
         expected = chosen(facts, condition).sort("response", descending=True)
-        rows = asked(store, name, title, **values)
+        rows = panel_rows(store, name, title, **values)
         assert len(rows) == min(expected.height, 100)  # each once, though delivered twice
         assert [row["response time"] for row in rows] == expected["response"].head(100).to_list()
         known = {
@@ -86,7 +86,7 @@ def one(facts: pl.DataFrame) -> dict[str, object]:
 
 @checks(("request", "Split"))
 def _split(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    [row] = asked(store, name, title, request_id=NAMED)
+    [row] = panel_rows(store, name, title, request_id=NAMED)
     truth = one(facts)
     named = {
         "upload": "upload",
@@ -106,7 +106,7 @@ def _split(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("request", "Record"))
 def _record(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    fields = {row["field"]: row["value"] for row in asked(store, name, title, request_id=NAMED)}
+    fields = {row["field"]: row["value"] for row in panel_rows(store, name, title, request_id=NAMED)}
     truth = one(facts)
     assert (fields["request id"], fields["route"], fields["trace id"], fields["attempts"]) == (
         NAMED,
@@ -121,7 +121,7 @@ def _record(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("request", "Attempts"))
 def _attempts(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    first, second = asked(store, name, title, request_id=NAMED)
+    first, second = panel_rows(store, name, title, request_id=NAMED)
     truth = one(facts)
     assert (first["attempt"], first["status"], first["header"], first["connect"]) == (1, 504, None, None)
     assert near(first["response"], truth["retries"])
@@ -131,7 +131,7 @@ def _attempts(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None
 
 @checks(("request", "Spans"))
 def _spans(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title, request_id=NAMED)
+    rows = panel_rows(store, name, title, request_id=NAMED)
     assert len(rows) == len(SPANS)  # the one with the id, and the one of its trace; each once
     for row, (began, took, span, kind, *_) in zip(rows, SPANS, strict=True):
         assert (row["span"], row["kind"]) == (span, kind)
@@ -141,7 +141,7 @@ def _spans(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 
 @checks(("request", "Span tree"))
 def _tree(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title, request_id=NAMED)
+    rows = panel_rows(store, name, title, request_id=NAMED)
     truth = one(facts)
     tree = {row["spanID"]: row for row in rows}
     assert {row["traceID"] for row in rows} == {TRACE}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 from dashboards_support import BEGIN, LATER, Boards
-from figures_support import asked, at_nines, checks, mean, near, share, sketched
+from figures_support import at_nines, checks, mean, near, panel_rows, share, sketched
 
 RUNS = {"service_a": "shop", "service_b": "shop", "start_b": (BEGIN + LATER).strftime("%Y-%m-%d %H:%M"), "minutes": "5"}
 
@@ -22,7 +22,7 @@ def _two(facts: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 @checks(("compare", "A and B"))
 def _summary(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title, **RUNS)
+    rows = panel_rows(store, name, title, **RUNS)
     shown = {row["measure"]: row for row in rows}
     assert next(iter(shown)) == "requests"
     for run, part in _two(facts).items():
@@ -51,7 +51,7 @@ def _summary(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     ("compare", "Rate"),
 )
 def _aligned(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
-    rows = asked(store, name, title, **RUNS)
+    rows = panel_rows(store, name, title, **RUNS)
     runs = _two(facts)
     assert [row["minutes"] for row in rows] == sorted({m for part in runs.values() for m in part["minutes"]})
     for row in rows:
@@ -73,7 +73,7 @@ def _aligned(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
 @checks(("compare", "By nines"))
 def _nines_of_both(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     runs = _two(facts)
-    rows = asked(store, name, title, **RUNS)
+    rows = panel_rows(store, name, title, **RUNS)
     assert [row["nines"] for row in rows] == sorted(row["nines"] for row in rows)
     for row in rows:
         for run, part in runs.items():

@@ -75,7 +75,7 @@ def at_nines(values: pl.Series, nines: float) -> float | None:
     return 10 ** ((bucket(known[rank - 1]) + 1) / 20)
 
 
-def asked(store: Boards, name: str, title: str, interval: int = 60, **values: Any) -> list[dict[str, Any]]:
+def panel_rows(store: Boards, name: str, title: str, interval: int = 60, **values: Any) -> list[dict[str, Any]]:
     view = whole(name, **values)
     view.interval = interval
     return store.panel(name, title, view).rows

@@ -19,7 +19,7 @@ DURATION = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass
 class View:
-    """A dashboard as somebody looks at it: its range, an interval for its panels, and the variables' values."""
+    """A dashboard as displayed: its range, an interval for its panels, and the variables' values."""
 
     since: datetime
     until: datetime

@@ -24,7 +24,7 @@ def rules() -> dict[str, dict[str, Any]]:
     return {rule["uid"]: rule for rule in group["rules"]}
 
 
-def test_the_rules_asked_for_are_there(rules: dict[str, dict[str, Any]]) -> None:
+def test_the_required_rules_exist(rules: dict[str, dict[str, Any]]) -> None:
     assert {"sojourn-queueing", "sojourn-growing", "sojourn-reconciliation", "sojourn-clock"} <= set(rules)
     assert {"sojourn-wasted", "sojourn-capacity"} <= set(rules)
     assert set(rules) == set(BY_UID)
@@ -108,7 +108,7 @@ def test_a_minute_that_is_not_over_counts_for_nothing(store: Boards) -> None:
     assert fired(store, BY_UID["sojourn-growing"]) == {}
 
 
-def test_work_for_nobody(store: Boards) -> None:
+def test_work_for_disconnected_clients(store: Boards) -> None:
     """Of 300 s of work in five minutes, 20 s for clients that are gone are above 5 %, and 10 s are not."""
     for name, gone, each in (("wastes", 10, 2.0), ("a little", 10, 1.0), ("one slow one", 1, 60.0), ("sound", 0, 0.0)):
         serve(store, range(1, 6), waiting=0.1, service=1.0, name=name)
@@ -139,7 +139,7 @@ def give_up(store: Boards, name: str, count: int, seconds: float, at: datetime =
 
 
 def test_near_capacity(store: Boards) -> None:
-    for name, each in (("full", 100), ("half", 50), ("nobody knows", 100), ("taken back", 100)):
+    for name, each in (("full", 100), ("half", 50), ("unknown", 100), ("taken back", 100)):
         serve(store, range(1, 6), waiting=0.1, name=name, each=each)
     for name, rate in (("full", 900.0), ("full", 2.0), ("half", 2.0), ("taken back", 1.0), ("taken back", 0.0)):
         store.client.insert("capacity", [[name, rate]], column_names=["service", "rate"])

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 
 import pytest
-from dashboards_support import BEGIN, END, HOSTILE, LATER, Asked, Boards, boards, opened, panels, queries, whole
+from dashboards_support import BEGIN, END, HOSTILE, LATER, Boards, PanelAnswer, boards, opened, panels, queries, whole
 from grafana_expand import View, expanded
 from sojourn_dashboards.alerts import RULES
 
@@ -23,7 +23,7 @@ def targets() -> list[tuple[str, dict, dict]]:
     return [(name, p, t) for name, board in boards().items() for p in panels(board) for t in p.get("targets") or []]
 
 
-def answer(store: Boards, name: str, sql: str) -> Asked:
+def answer(store: Boards, name: str, sql: str) -> PanelAnswer:
     view = whole(name)
     if name == "compare":
         view = whole(name, service_a="shop", service_b="shop", start_b=str(int((BEGIN + LATER).timestamp())))
@@ -133,12 +133,12 @@ def test_a_hostile_name_selects_its_own_rows_and_no_others(boards_store: Boards,
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "' OR '1'='1", "\\' OR 1=1 --", "%27%20OR%201%3D1", "x" * 10_000])
-def test_what_is_typed_stays_a_value(boards_store: Boards, text: str) -> None:
+def test_typed_text_remains_a_value(boards_store: Boards, text: str) -> None:
     requested = boards_store.panel("request", "Record", whole("request", request_id=text))
     assert requested.rows == []
     for box in ("min_response", "min_queueing", "min_service", "max_service"):
         result = boards_store.panel("requests", "Requests found", whole("requests", **{box: text}))
-        assert result.rows == [{"value": 0}]  # no number: nothing is found, and not everything
+        assert result.rows == [{"value": 0}]  # not a number: no request matches, instead of all
 
 
 @pytest.mark.parametrize("format_", ["raw", "csv", "sqlstring", "singlequote", "text", "glob"])

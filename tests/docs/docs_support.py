@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-HOUSE = Path(__file__).parents[2]
-DOCS = HOUSE / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 KINDS = ("tutorial", "how-to", "reference", "explanation")
 
 sys.path.insert(0, str(DOCS))  # sojourn_docs, which writes the generated pages

@@ -20,8 +20,8 @@ from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.runtime.process import Process, wait_for_port
 from sojourn_middleware import WSGIMiddleware
 
-HOUSE = Path(__file__).parents[2]
-HOW_TO = HOUSE / "docs" / "how-to"
+ROOT = Path(__file__).parents[2]
+HOW_TO = ROOT / "docs" / "how-to"
 FENCED = re.compile(r"^```\w+\n((?:<\?php )?(?:#|//) ?([^\n]+)\n.*?)^```$", re.M | re.S)
 OURS = ("x-queueing-delay", "x-service-time", "x-worker", "x-route")
 DEADLINE_S = 20.0

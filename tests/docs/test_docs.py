@@ -10,9 +10,9 @@ from sojourn.model.components import COMPONENTS
 from sojourn.model.verdict import CAUSES
 from sojourn.readers.record import KEYS, REASONS
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    page for page in HOUSE.rglob("*.md") if not {".venv", "runs", "node_modules"} & set(page.relative_to(HOUSE).parts)
+    page for page in ROOT.rglob("*.md") if not {".venv", "runs", "node_modules"} & set(page.relative_to(ROOT).parts)
 )
 
 
@@ -20,7 +20,7 @@ def code_words(text: str) -> set[str]:
     return set(re.findall(r"`([a-z_0-9]+)`", text))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOUSE)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -29,11 +29,11 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 
 def logged_keys() -> list[str]:
-    return re.findall(r"""'[{,]"([a-z_]+)":"\$""", (HOUSE / "nginx/sojourn.conf").read_text())
+    return re.findall(r"""'[{,]"([a-z_]+)":"\$""", (ROOT / "nginx/sojourn.conf").read_text())
 
 
 def test_nginx_the_reader_and_the_reference_name_the_same_keys() -> None:
-    page = (HOUSE / "docs/reference/record.md").read_text()
+    page = (ROOT / "docs/reference/record.md").read_text()
     table = page.split("## Stamps")[0]
     documented = {word for row in re.findall(r"^\| (`.*?) \|", table, re.M) for word in code_words(row)}
     assert set(logged_keys()) == set(KEYS) == documented
@@ -41,29 +41,29 @@ def test_nginx_the_reader_and_the_reference_name_the_same_keys() -> None:
 
 
 def test_the_reference_has_every_reason_for_refusal() -> None:
-    section = (HOUSE / "docs/reference/record.md").read_text().split("## Reasons")[1]
+    section = (ROOT / "docs/reference/record.md").read_text().split("## Reasons")[1]
     rows = re.findall(r"^\| (`.*?) \|", section, re.M)
     assert {word for row in rows for word in code_words(row)} == set(REASONS)
 
 
 def test_the_explanation_has_every_component_and_the_reference_every_cause() -> None:
-    explained = (HOUSE / "docs/explanation/what-is-measured.md").read_text()
+    explained = (ROOT / "docs/explanation/what-is-measured.md").read_text()
     assert set(re.findall(r"^\| `([a-z_]+)` \|", explained, re.M)) == set(COMPONENTS)
-    reference = (HOUSE / "docs/reference/split.md").read_text()
+    reference = (ROOT / "docs/reference/split.md").read_text()
     for cause in CAUSES:
         assert cause in reference
 
 
 def test_make_alone_lists_the_targets_of_the_readme() -> None:
-    makefile = (HOUSE / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text()
     for target in ("setup", "demo", "test", "lint", "format", "bench", "clean"):
         assert re.search(rf"^{target}:.*##", makefile, re.M), target
-    assert {"demo", "test", "setup"} <= set(re.findall(r"`?make ([a-z]+)`?", (HOUSE / "README.md").read_text()))
+    assert {"demo", "test", "setup"} <= set(re.findall(r"`?make ([a-z]+)`?", (ROOT / "README.md").read_text()))
 
 
 def test_requirements_carry_hashes_and_no_index() -> None:
     for name in ("run", "dev", "app"):
-        text = (HOUSE / f"requirements/{name}.txt").read_text()
+        text = (ROOT / f"requirements/{name}.txt").read_text()
         assert "://" not in text
         assert "index" not in re.findall(r"^--(\S+)", text, re.M)
         pins = re.findall(r"^[A-Za-z0-9_.\[\]-]+==\S+", text, re.M)

@@ -15,8 +15,8 @@ import pytest
 from sojourn.cli import app
 from typer.testing import CliRunner
 
-HOUSE = Path(__file__).parents[2]
-PAGES = sorted((HOUSE / "docs").rglob("*.md"))
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 FENCED = re.compile(r"^```[a-z]*\n(.*?)^```$", re.M | re.S)
 INDENTED = re.compile(r"(?:^    .*\n|^[ \t]*\n(?=    ))+", re.M)
 LEFT_OUT = "…"
@@ -56,7 +56,7 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 def test_a_command_prints_what_the_page_shows(
     arguments: list[str], shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for part in HOUSE.iterdir():  # as in the project's folder, but what is written there is written here
+    for part in ROOT.iterdir():  # as in the project's folder, but what is written there is written here
         (tmp_path / part.name).symlink_to(part)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "UTC")

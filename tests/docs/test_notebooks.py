@@ -13,8 +13,8 @@ import pytest
 
 marimo = pytest.importorskip("marimo")
 
-HOUSE = Path(__file__).parents[2]
-NOTEBOOKS = HOUSE / "analysis/notebooks"
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "analysis/notebooks"
 
 
 def module_of(name: str) -> ModuleType:
@@ -84,7 +84,7 @@ def test_lab_study() -> None:
 @pytest.mark.thorough
 def test_a_notebook_is_a_script_too_and_marimo_finds_nothing_to_mend() -> None:
     """One of them as its own process; given a run of one's own by its option."""
-    run = HOUSE / "docs/examples/benchmark-run"
+    run = ROOT / "docs/examples/benchmark-run"
     script = [sys.executable, str(NOTEBOOKS / "lab_study.py"), "--", "--run", str(run)]
     done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 LINE = '{"time":"1767225600.000","request_time":"0.1","status":"200"}\n'
 
 
@@ -32,7 +32,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(project)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
-        for project in (HOUSE, HOUSE / "collector/middleware/python")
+        for project in (ROOT, ROOT / "collector/middleware/python")
     ]  # fmt: skip
     for each in started:
         reported, _ = each.communicate(timeout=200)
@@ -81,19 +81,19 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
 
 def test_what_a_wheel_is_made_of_reaches_the_image() -> None:
     """A folder that is not copied there would let the image's build fail."""
-    wheel = tomllib.loads((HOUSE / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     sources = {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
-    docker = (HOUSE / "lab/images/Dockerfile").read_text()
+    docker = (ROOT / "lab/images/Dockerfile").read_text()
     copied = [words.split()[:-1] for words in re.findall(r"^COPY (.*/src/house\S*)$", docker, re.M)]
-    let_in = [line[1:] for line in (HOUSE / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    let_in = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for folders in ([each for words in copied for each in words], let_in):
         assert {each for each in sources if not any(f"{each}/".startswith(f"{one}/") for one in folders)} == set()
 
 
 def test_this_version_has_its_notes() -> None:
-    version = tomllib.loads((HOUSE / "pyproject.toml").read_text())["project"]["version"]
-    assert (HOUSE / f"docs/releases/{version}.md").read_text().startswith(f"# Sojourn {version}\n")
-    headings = re.findall(r"^## \[(.+?)\]", (HOUSE / "CHANGELOG.md").read_text(), re.M)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert (ROOT / f"docs/releases/{version}.md").read_text().startswith(f"# Sojourn {version}\n")
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert headings[0] == "Unreleased" or headings[0] == version
 
 
@@ -120,7 +120,7 @@ def test_the_command_works_from_the_wheels_alone(installed: Path, tmp_path: Path
         "-c",
         "import sojourn, sojourn_lab; print(sojourn.__file__, sojourn_lab.__file__)",
     )
-    assert str(HOUSE) not in where.stdout
+    assert str(ROOT) not in where.stdout
     assert where.stdout.count(str(installed)) == 2
     (tmp_path / "a.jsonl").write_text(LINE * 3)
     for arguments, words in (
@@ -133,13 +133,13 @@ def test_the_command_works_from_the_wheels_alone(installed: Path, tmp_path: Path
         done = run(installed, tmp_path, "sojourn", "--no-config", *arguments)
         assert done.returncode == 0, done.stderr
         assert words in done.stdout
-        assert str(HOUSE) not in done.stdout + done.stderr
+        assert str(ROOT) not in done.stdout + done.stderr
     for page in ("sojourn.1", "sojourn-split.1"):
         assert ".TH" in (installed / "share/man/man1" / page).read_text()
 
 
 def test_a_page_of_the_doctor_is_in_the_package(installed: Path, tmp_path: Path) -> None:
-    codes = re.findall(r"^### ([a-z][a-z0-9-]*)$", (HOUSE / "docs/reference/doctor.md").read_text(), re.M)
+    codes = re.findall(r"^### ([a-z][a-z0-9-]*)$", (ROOT / "docs/reference/doctor.md").read_text(), re.M)
     done = run(installed, tmp_path, "sojourn", "doctor", "--explain", codes[0])
     assert done.returncode == 0, done.stderr
     assert codes[0] in done.stdout

@@ -1,4 +1,4 @@
-"""A disk of a few kilobytes that nobody else sees: a tmpfs in a mount namespace of a program's own."""
+"""A private disk of a few kilobytes: a tmpfs in a mount namespace of one program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def why_no_disk() -> str | None:
     return None if done.returncode == 0 else f"no disk can be mounted: {done.stderr.strip()[-100:]}"
 
 
-def told_of_small_disk(script: str, folder: Path, kib: int) -> Any:
+def run_on_small_disk(script: str, folder: Path, kib: int) -> Any:
     """What a Python program prints, as JSON, whose ``disk`` has room for so much; ``folder`` is on an ordinary one.
 
     The program finds ``disk``, ``folder``, ``ended`` (a command of sojourn: its exit code, what it said, which files

@@ -50,7 +50,7 @@ def answer_of(status: str, body: str, code: int | None = None) -> bytes:
 
 
 def saying(what: bytes) -> Callable[[socket.socket], None]:
-    """Answer every request so, whatever it asked."""
+    """Answer every request with this."""
 
     def answer(connection: socket.socket) -> None:
         while connection.recv(1 << 20):
@@ -71,24 +71,24 @@ class Cutter:
         self.cuts = 0
         self.denied: bytes | None = None
         self._port = port
-        self._left: dict[str, int | None] = {"asked": None, "answered": None}
+        self._left: dict[str, int | None] = {"requests": None, "answered": None}
         self._once = True
 
-    def cut(self, *, asked: int | None = None, answered: int | None = None, once: bool = True) -> None:
+    def cut(self, *, requests: int | None = None, answered: int | None = None, once: bool = True) -> None:
         """Cut after so many bytes to the server, or from it; ``once``, or every connection from then on."""
-        self._left, self._once = {"asked": asked, "answered": answered}, once
+        self._left, self._once = {"requests": requests, "answered": answered}, once
 
     def __call__(self, client: socket.socket) -> None:
         with socket.create_connection(("127.0.0.1", self._port)) as server:
             back = threading.Thread(target=self._pass, args=(server, client, "answered"), daemon=True)
             back.start()
-            self._pass(client, server, "asked")
+            self._pass(client, server, "requests")
             back.join(10)
 
     def _pass(self, source: socket.socket, sink: socket.socket, way: str) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
-                if way == "asked" and self.denied is not None and b"INSERT" in data:
+                if way == "requests" and self.denied is not None and b"INSERT" in data:
                     source.sendall(self.denied)
                     break
                 left = self._left[way]

@@ -83,7 +83,7 @@ def test_nginx_s_clock_alone_is_set_in_the_middle(tmp_path: Path, step: float) -
     assert str(round(abs(step))) in json.dumps(steps) or "3600" in json.dumps(steps) or "3599" in json.dumps(steps)
 
 
-def test_the_middleware_measures_service_on_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_middleware_measures_service_on_the_monotonic_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     real = time.time_ns
     headers: dict[str, str] = {}
 

@@ -46,7 +46,7 @@ def test_of_two_that_write_one_file_the_last_has_it_whole(tmp_path: Path) -> Non
     assert os.listdir(tmp_path) == ["f.html"]
 
 
-def test_a_link_stays_a_link_and_a_mode_a_mode(tmp_path: Path) -> None:
+def test_links_and_modes_are_kept(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     real = tmp_path / "there" / "real.html"
     real.write_text("old")
@@ -60,7 +60,7 @@ def test_a_link_stays_a_link_and_a_mode_a_mode(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "there") == ["real.html"]
 
 
-def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path: Path) -> None:
+def test_a_pipe_is_written_into_and_remains_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     read: list[str] = []
@@ -115,7 +115,7 @@ def test_a_name_that_is_no_log_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_log_one_may_not_read_is_named() -> None:
     own = os.geteuid()
-    with tempfile.TemporaryDirectory() as folder:  # one that somebody else may enter
+    with tempfile.TemporaryDirectory() as folder:  # a folder that another user may enter
         Path(folder).chmod(0o755)
         log = Path(folder) / "a.jsonl"
         log.write_text(line(1))

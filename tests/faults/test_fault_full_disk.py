@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import typer
-from small_disk import told_of_small_disk, why_no_disk
+from small_disk import run_on_small_disk, why_no_disk
 from sojourn_lab.cli import common as cli_parts
 from sojourn_lab.measure.listen import ListenSampler
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.files import scenario_from_file, shipped_scenario_paths
 
-HOUSE = Path(__file__).parents[2]
-EXAMPLES = HOUSE / "docs/examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs/examples"
 FULL = "No space left on device"
 
 pytestmark = pytest.mark.skipif(why_no_disk() is not None, reason=why_no_disk() or "")
@@ -44,7 +44,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
     script = f"""
 from sojourn.present.page import Page
-Page.text = lambda _: "x" * 100_000  # drawing it takes its time, and is not what is asked here
+Page.text = lambda _: "x" * 100_000  # drawing is slow, and not tested here
 found = {{}}
 for name, given in {commands!r}.items():
     (disk / name).write_text("the old one")
@@ -60,7 +60,7 @@ tempfile.tempdir = str(disk / "gone")
 found["nowhere"] = ended("split", {str(EXAMPLES / "shop.jsonl.gz")!r})
 print(json.dumps(found))
 """
-    reported: dict[str, Any] = told_of_small_disk(script, folder, 16)
+    reported: dict[str, Any] = run_on_small_disk(script, folder, 16)
     return reported
 
 
@@ -86,7 +86,7 @@ def test_a_temporary_folder_that_is_full_or_gone_is_named(full: dict[str, Any]) 
 def test_a_store_without_room_is_completed_by_loading_again(tmp_path: Path) -> None:
     pytest.importorskip("chdb")
     script = f"""
-sys.path.insert(0, {str(HOUSE / "tests/store")!r})
+sys.path.insert(0, {str(ROOT / "tests/store")!r})
 from store_support import one, record, write_log
 log = write_log(folder / "a.jsonl", *(record(n) for n in range(2_000)))
 dsn = f"chdb://{{disk}}/store"
@@ -99,7 +99,7 @@ after = ended("store", "load", dsn, log)
 whole = [one(dsn, "SELECT count() FROM requests FINAL"), one(dsn, "SELECT sum(requests) FROM rollup_minute FINAL")]
 print(json.dumps({{"before": before, "there": there, "after": after, "whole": whole}}))
 """
-    reported = told_of_small_disk(script, tmp_path, 100_000)
+    reported = run_on_small_disk(script, tmp_path, 100_000)
     assert reported["before"]["code"] == 1
     assert "loading again is safe" in reported["before"]["said"]
     assert "not enough space" in reported["before"]["said"]
@@ -124,7 +124,7 @@ for _ in range(5):
     stream.write(line)
 print(json.dumps([each == line.strip() for each in (disk / "spans.jsonl").read_text().splitlines()]))
 """
-    reported = told_of_small_disk(script, tmp_path, 16)
+    reported = run_on_small_disk(script, tmp_path, 16)
     assert 5 < sum(reported) < 45
     assert all(reported[-4:])
     assert reported.count(False) <= 2
@@ -132,11 +132,11 @@ print(json.dumps([each == line.strip() for each in (disk / "spans.jsonl").read_t
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
 def test_a_sampler_of_queues_that_cannot_write_says_so_and_ends() -> None:
-    with ListenSampler(Path("/dev/full"), {"nobody": 1}, 0.01, keep=True) as sampler:
+    with ListenSampler(Path("/dev/full"), {"silent": 1}, 0.01, keep=True) as sampler:
         deadline = time.monotonic() + 20
         while sampler.failed is None and time.monotonic() < deadline:
             with socket.create_server(("127.0.0.1", 0)) as listener:
-                sampler._ports["nobody"] = listener.getsockname()[1]
+                sampler._ports["silent"] = listener.getsockname()[1]
                 time.sleep(0.02)
     assert sampler.failed == f"full: {FULL}"
 
@@ -162,7 +162,7 @@ def test_nginx_answers_on_and_what_its_log_lacks_is_said(tmp_path: Path) -> None
     """Requests are lost to the log as long as there is no room, one more with the torn line, and none after it."""
     script = f"""
 import re, time
-sys.path[:0] = [{str(HOUSE / "tests/nginx")!r}]
+sys.path[:0] = [{str(ROOT / "tests/nginx")!r}]
 import sojourn
 from nginx_support import LOCATION, app_upstream, get
 from nginx_upstream import Upstream
@@ -183,7 +183,7 @@ print(json.dumps({{
     "reasons": rows.records.reasons, "said": _of_nginx(nginx.error_log_text()),
 }}))
 """
-    reported = told_of_small_disk(script, tmp_path, 64)
+    reported = run_on_small_disk(script, tmp_path, 64)
     assert set(reported["codes"]) == {200}
     numbers = [int(uri.removeprefix("/")) for uri in reported["uris"]]
     assert numbers == sorted(set(numbers)), "nothing twice"

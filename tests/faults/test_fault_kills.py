@@ -29,9 +29,9 @@ from sojourn_lab.scenario.files import scenario_from_file
 from sojourn_lab.scenario.topology import Topology
 from typer.testing import CliRunner
 
-HOUSE = Path(__file__).parents[2]
-SHOP = HOUSE / "docs/examples/six-requests.jsonl.gz"
-sys.path[:0] = [str(HOUSE / "tests" / name) for name in ("lab", "nginx", "store")]
+ROOT = Path(__file__).parents[2]
+SHOP = ROOT / "docs/examples/six-requests.jsonl.gz"
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("lab", "nginx", "store")]
 
 from lab_support import groups_of, small_scenario  # noqa: E402
 from nginx_support import LOCATION, app_upstream, get, rows_of  # noqa: E402
@@ -115,7 +115,7 @@ main()
 """
 
 
-def test_what_is_told_to_end_takes_its_temporary_files_along(tmp_path: Path) -> None:
+def test_a_terminated_command_removes_its_temporary_files(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     command = [sys.executable, "-c", MUCH, str(SHOP), str(tmp_path / "rejects.jsonl")]
@@ -190,7 +190,7 @@ def test_a_load_that_was_killed_is_completed_and_two_at_once_are_one_too_many(tm
 
 
 @pytest.mark.parametrize("verb", ["split", "show", "compare"])
-def test_a_run_that_was_killed_is_taken_for_a_run_by_nobody(tmp_path: Path, verb: str) -> None:
+def test_no_command_accepts_a_killed_run(tmp_path: Path, verb: str) -> None:
     folder = tmp_path / "run.partial"
     folder.mkdir()
     (folder / "access.jsonl").write_text('{"time":"1767225600.000","request_time":"0.1","status":"200"}\n')
@@ -241,7 +241,7 @@ def test_parts_of_a_run_that_are_killed_are_said(tmp_path: Path) -> None:
         for each in asking:
             each.join(DEADLINE_S)
         logged = rows_of(runtime.access_log)
-        assert [row["status"] for row in logged] == ["200", "200"], "it was asked of the other one"
+        assert [row["status"] for row in logged] == ["200", "200"], "nginx tried the other backend"
         assert [row["upstream_status"] for row in logged] == ["200", "502, 200"]
         eventually("its master to see it", lambda: server_faults(runtime))
         assert server_faults(runtime) == ["backend-1: a worker was ended by SIGKILL"]

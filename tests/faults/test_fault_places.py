@@ -41,7 +41,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def told_in(place: dict[str, str], commands: list[list[str]]) -> Any:
+def run_in_place(place: dict[str, str], commands: list[list[str]]) -> Any:
     """Exit code and output of commands run by a Python of its own, elsewhere."""
     bare = {name: value for name, value in os.environ.items() if name not in {"LANG", "LC_ALL", "TZ", "PYTHONUTF8"}}
     done = subprocess.run(
@@ -60,14 +60,14 @@ def test_figures_are_the_same_everywhere(log: Path, monkeypatch: pytest.MonkeyPa
         ["depth", str(log)],
         ["split", str(log), "--since", "2026-10-25T00:30:00", "--until", "2026-10-25T02:30:00+01:00", "--json"],
     ]
-    there = told_in(place, commands)
+    there = run_in_place(place, commands)
     assert there == [list(ended(*command)[:2]) for command in commands]
     assert [code for code, _ in there] == [0, 0, 0]
 
 
 @pytest.mark.thorough
 def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, store_dsn: str) -> None:
-    """An embedded engine takes its zone from TZ: minutes are cut, asked for and shown in UTC all the same."""
+    """An embedded engine takes its zone from TZ: minutes are computed, selected and shown in UTC nevertheless."""
     away = f"chdb://{tmp_path / 'store'}"
     reported = []
     for dsn in (away, store_dsn):
@@ -86,7 +86,9 @@ def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, st
             ["split", dsn, "--since", "2026-10-25T00:30:00", "--json"],
         ]
         elsewhere = {"TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8"}
-        result = told_in(elsewhere, commands) if dsn == away else [list(ended(*command)[:2]) for command in commands]
+        result = (
+            run_in_place(elsewhere, commands) if dsn == away else [list(ended(*command)[:2]) for command in commands]
+        )
         assert [code for code, _ in result] == [0] * len(commands), result
         reported.append([text for _, text in result[1:]])
     assert reported[0][:-1] == reported[1][:-1]
@@ -97,13 +99,13 @@ def test_a_store_s_minutes_are_the_same_everywhere(log: Path, tmp_path: Path, st
 def test_the_hour_that_comes_twice_is_two_hours(log: Path) -> None:
     """Instants without a zone are UTC; one with its offset is that instant, also in the hour that comes twice."""
 
-    def asked(since: str, until: str) -> int:
+    def count_between(since: str, until: str) -> int:
         return int(json.loads(ended("split", str(log), "--since", since, "--until", until, "--json").out)["requests"])
 
     half = LINES // 2
-    assert asked("2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00") == pytest.approx(half, abs=2)
-    assert asked("2026-10-25T00:00:00", "2026-10-25T01:00:00Z") == pytest.approx(half, abs=2)
-    assert asked("2026-10-25T02:00:00+01:00", "2026-10-25T03:00:00+01:00") == pytest.approx(half, abs=2)
+    assert count_between("2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00") == pytest.approx(half, abs=2)
+    assert count_between("2026-10-25T00:00:00", "2026-10-25T01:00:00Z") == pytest.approx(half, abs=2)
+    assert count_between("2026-10-25T02:00:00+01:00", "2026-10-25T03:00:00+01:00") == pytest.approx(half, abs=2)
     done = ended("split", str(log), "--since", "2026-10-25T02:30 Europe/Berlin")
     assert done.code == 2
     assert "is not an instant" in " ".join(done.err.split())

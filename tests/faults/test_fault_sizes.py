@@ -117,7 +117,7 @@ finally:
 
 
 def test_thirty_thousand_of_every_name(tmp_path: Path) -> None:
-    """Every route, service and worker another: what is told is bounded, and so is what it takes."""
+    """A different route, service and worker for every request: output and memory are bounded."""
     log = tmp_path / "access.jsonl"
     line = record(EPOCH, 0.008, 0.011, route="/R", worker="W", upstream_addr="10.0.0.1:80").decode()
     head, tail = line.replace('"shop"', '"S"').split(f'"{EPOCH:.3f}"')

@@ -63,7 +63,7 @@ def test_every_command_says_that_the_store_is_not_there(name: str, tmp_path: Pat
     assert "cannot be reached (Connection refused)" in refused(f"127.0.0.1:{port}/s", name, tmp_path).err
 
 
-def test_a_name_nobody_knows(tmp_path: Path) -> None:
+def test_an_unknown_host_name(tmp_path: Path) -> None:
     assert "cannot be reached (its name is not known)" in refused("no.such.host.invalid/s", "load", tmp_path).err
 
 
@@ -112,7 +112,7 @@ class Between:
         self.dsn = server.dsn().replace(f":{server.port}/", f":{port}/")
 
     def count(self, of: str) -> int:
-        """A number, asked of the server without the proxy."""
+        """A number, queried from the server without the proxy."""
         ((value),) = self.server.ask(f"SELECT {of} AS n FROM requests FINAL")
         return int(value["n"])
 
@@ -146,7 +146,7 @@ def test_a_load_that_was_cut_off_is_completed_by_loading_again(
     log, mine = log_of(tmp_path, name), f"countIf(startsWith(request_id, '{name}'))"
     monkeypatch.setattr(loading.Sender.__init__, "__defaults__", (1_000,))
     before = between.cutter.cuts
-    between.cutter.cut(asked=after)
+    between.cutter.cut(requests=after)
     done = ended("store", "load", between.dsn, str(log))
     assert between.cutter.cuts == before + 1
     assert done.code == 1

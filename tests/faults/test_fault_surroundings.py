@@ -58,7 +58,7 @@ from sojourn.cli.streams import made_usable
 made_usable()
 with socket.socket() as first:
     assert first.fileno() > 2, first.fileno()
-print("to nobody")
+print("unread")
 """
 
 

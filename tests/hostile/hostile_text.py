@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# What each wants of whoever shows it. None holds a space or a comma: nginx's lists are divided by those.
+# The effect that each tries to have on a display. None holds a space or a comma: nginx's lists are divided by those.
 PIECES = {
     "colour": "\x1b[31mR",
     "title": "\x1b]0;own\x07",
@@ -49,7 +49,7 @@ def bare(first: int) -> str:
 
 
 def obeyed(text: str) -> set[str]:
-    """The characters in a text that a terminal would obey or that nobody would see, line ends apart."""
+    """The characters of a text that a terminal would interpret or hide, except line ends."""
     return {c for c in text if (unicodedata.category(c) in _OBEYED and c != "\n") or _UNSEEN.match(c)}
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_house import ran
+from hostile_files import ran
 from sojourn.sources.requests import read
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 LINE = json.dumps({"time": "1767225600.100", "request_time": "0.100", "status": "200", "uri": "/"}).encode() + b"\n"
 DEEP = 100_000
@@ -113,7 +113,7 @@ SHIPPED = [
         "collector/middleware/python/src",
         "dashboards",
     )
-    for file in sorted((HOUSE / folder).rglob("*.py"))
+    for file in sorted((ROOT / folder).rglob("*.py"))
 ]
 
 
@@ -121,7 +121,7 @@ SHIPPED = [
 def test_text_that_is_read_is_never_compiled(folder: str) -> None:
     """What ruff has no rule for; the rest (eval, exec, pickle, a shell) is a rule of the linter."""
     calls = []
-    for file in (each for each in SHIPPED if each.is_relative_to(HOUSE / folder)):
+    for file in (each for each in SHIPPED if each.is_relative_to(ROOT / folder)):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call):
                 name = getattr(node.func, "id", getattr(node.func, "attr", ""))
@@ -131,12 +131,12 @@ def test_text_that_is_read_is_never_compiled(folder: str) -> None:
     assert calls == []
 
 
-def test_templates_escape_and_nobody_s_text_is_one() -> None:
+def test_templates_escape_and_no_input_is_a_template() -> None:
     """What is marked as safe is drawn by Vega or made by ``script_json``; there is no other."""
     safe = set()
-    for file in (*HOUSE.glob("analysis/sojourn/*/templates/*.html"),):
+    for file in (*ROOT.glob("analysis/sojourn/*/templates/*.html"),):
         safe |= {
             line.split("{{")[-1].split("|")[0].strip() for line in file.read_text().splitlines() if "| safe" in line
         }
     assert safe == {"figure.svg", "figure.spec", "data"}
-    assert "autoescape=True" in (HOUSE / "analysis/sojourn/present/templating.py").read_text()
+    assert "autoescape=True" in (ROOT / "analysis/sojourn/present/templating.py").read_text()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hostile_house import FIRST, House, Said, built, every_command, ran
+from hostile_files import FIRST, HostileFiles, Printed, built, every_command, ran
 from hostile_text import PIECES, bare, name, obeyed, uncoloured
 from sojourn.command.progress import doing
 from sojourn.model.formatting import printable
@@ -23,19 +23,19 @@ IN_JSON = ("split", "goodput", "tiers", "kernel", "watch")
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    folder = tmp_path_factory.mktemp("house")
+def files(tmp_path_factory: pytest.TempPathFactory) -> HostileFiles:
+    folder = tmp_path_factory.mktemp("files")
     (folder / "out").mkdir()
     return built(folder)
 
 
 @pytest.fixture(scope="module")
-def said(house: House) -> Callable[..., Said]:
-    """What a command said, run once; with ``json``, what it said as JSON."""
-    known: dict[tuple[str, bool], Said] = {}
-    commands = every_command(house, house.folder / "out")
+def printed(files: HostileFiles) -> Callable[..., Printed]:
+    """What a command printed, run once; with ``json``, what it printed as JSON."""
+    known: dict[tuple[str, bool], Printed] = {}
+    commands = every_command(files, files.folder / "out")
 
-    def of(command: str, as_json: bool = False) -> Said:
+    def of(command: str, as_json: bool = False) -> Printed:
         if (command, as_json) not in known:
             arguments = [a for a in commands[command] if not (as_json and str(a) == "--quiet")]
             known[command, as_json] = ran(*arguments, *(["--json"] if as_json else []))
@@ -44,15 +44,15 @@ def said(house: House) -> Callable[..., Said]:
     return of
 
 
-COMMANDS = list(every_command(House(*[Path()] * 7), Path()))
+COMMANDS = list(every_command(HostileFiles(*[Path()] * 7), Path()))
 
 
 # --- a terminal
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_terminal_is_told_nothing_it_would_obey(said: Callable[..., Said], command: str) -> None:
-    result = said(command)
+def test_no_output_contains_control_characters(printed: Callable[..., Printed], command: str) -> None:
+    result = printed(command)
     assert result.code == 0 or "nothing is predicted" in result.err, result.err
     assert result.out.strip()
     assert obeyed(result.out) == set()
@@ -60,24 +60,24 @@ def test_a_terminal_is_told_nothing_it_would_obey(said: Callable[..., Said], com
 
 
 @pytest.mark.parametrize("command", BY_ROUTE)
-def test_every_route_is_shown_as_it_is(said: Callable[..., Said], command: str) -> None:
+def test_every_route_is_shown_as_it_is(printed: Callable[..., Printed], command: str) -> None:
     """Were one taken for markup, a pattern or an emoji's name, what is shown would begin otherwise.
 
     A long name loses its middle, and is wrapped at its spaces.
     """
-    out = "".join(said(command).out.split())
+    out = "".join(printed(command).out.split())
     missing = [first for first in FIRST if printable(bare(first))[:20].split()[0] not in out]
     assert not missing
 
 
-def test_colours_are_the_only_sequences_on_a_terminal_with_colours(house: House) -> None:
-    out = ran("blame", house.log, NO_COLOR="", FORCE_COLOR="1", TERM="xterm-256color").out
+def test_colours_are_the_only_sequences_on_a_terminal_with_colours(files: HostileFiles) -> None:
+    out = ran("blame", files.log, NO_COLOR="", FORCE_COLOR="1", TERM="xterm-256color").out
     assert "\x1b[" in out
     assert obeyed(uncoloured(out)) == set()
 
 
 def test_a_heading_and_a_line_of_progress_are_no_markup(
-    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    files: HostileFiles, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
@@ -99,9 +99,9 @@ def test_a_heading_and_a_line_of_progress_are_no_markup(
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_an_error_says_it_in_words_that_nobody_obeys(house: House, arguments: tuple[str, ...]) -> None:
+def test_errors_contain_no_control_characters(files: HostileFiles, arguments: tuple[str, ...]) -> None:
     text = bare(0).replace("\x00", "").replace("\n", "")
-    result = ran(*(each.format(text=text, log=house.log) for each in arguments))
+    result = ran(*(each.format(text=text, log=files.log) for each in arguments))
     assert result.code in (1, 2)
     assert result.err.strip()
     assert "fault of sojourn's own" not in result.err
@@ -112,8 +112,8 @@ def test_an_error_says_it_in_words_that_nobody_obeys(house: House, arguments: tu
 
 
 @pytest.mark.parametrize("command", IN_JSON)
-def test_json_is_plain_ascii_and_holds_the_texts_exactly(said: Callable[..., Said], command: str) -> None:
-    result = said(command, as_json=True)
+def test_json_is_plain_ascii_and_holds_the_texts_exactly(printed: Callable[..., Printed], command: str) -> None:
+    result = printed(command, as_json=True)
     assert result.out.isascii()
     assert obeyed(result.out) == set()
     document = json.loads(result.out)
@@ -123,11 +123,13 @@ def test_json_is_plain_ascii_and_holds_the_texts_exactly(said: Callable[..., Sai
         assert {row["group"] for row in document["by"]["tenant"]} <= {name("tenant", first) for first in FIRST} | {None}
 
 
-def test_parquet_and_the_refused_lines_hold_the_texts_exactly(house: House, said: Callable[..., Said]) -> None:
-    said("split")
-    routes = pl.read_parquet(house.folder / "out/split.parquet", columns=["route"])["route"].unique().to_list()
+def test_parquet_and_the_refused_lines_hold_the_texts_exactly(
+    files: HostileFiles, printed: Callable[..., Printed]
+) -> None:
+    printed("split")
+    routes = pl.read_parquet(files.folder / "out/split.parquet", columns=["route"])["route"].unique().to_list()
     assert {bare(first) for first in FIRST} <= set(routes)
-    lines = (house.folder / "out/rejects.jsonl").read_text()
+    lines = (files.folder / "out/rejects.jsonl").read_text()
     assert lines.isascii()
     raw = [json.loads(line)["raw"] for line in lines.splitlines()]
     assert len(raw) == 2 * len(PIECES)
@@ -160,10 +162,10 @@ class _Page(HTMLParser):
     ("command", "file"), [("report", "report"), ("pcap", "pcap"), ("kernel", "kernel"), ("movie", "movie")]
 )
 def test_a_page_has_no_element_and_no_attribute_of_theirs(
-    house: House, said: Callable[..., Said], command: str, file: str
+    files: HostileFiles, printed: Callable[..., Printed], command: str, file: str
 ) -> None:
-    said(command)
-    text = (house.folder / f"out/{file}.html").read_text()
+    printed(command)
+    text = (files.folder / f"out/{file}.html").read_text()
     page = _Page(text)
     assert not {"img", "iframe", "object", "embed", "form", "link", "base", "textarea"} & set(page.tags)
     assert not [key for key, _ in page.attributes if key.startswith("on")]
@@ -181,9 +183,11 @@ def test_a_page_has_no_element_and_no_attribute_of_theirs(
     assert "7*7" in shown or command in ("pcap", "movie")
 
 
-def test_data_in_a_page_are_json_without_an_end_of_their_element(house: House, said: Callable[..., Said]) -> None:
-    said("report")
-    page = (house.folder / "out/report.html").read_text()
+def test_data_in_a_page_are_json_without_an_end_of_their_element(
+    files: HostileFiles, printed: Callable[..., Printed]
+) -> None:
+    printed("report")
+    page = (files.folder / "out/report.html").read_text()
     data = re.findall(r'<script type="application/json" id="[^"]*">(.*?)</script>', page, re.S)
     assert len(data) > 20
     for each in data:
@@ -191,22 +195,22 @@ def test_data_in_a_page_are_json_without_an_end_of_their_element(house: House, s
         json.loads(each)
 
 
-def test_pictures_are_drawn_of_every_text(house: House, said: Callable[..., Said]) -> None:
+def test_pictures_are_drawn_of_every_text(files: HostileFiles, printed: Callable[..., Printed]) -> None:
     """A control character, or an emoji that a label cuts in two, once ended the drawing and the report with it."""
-    said("plot")
-    picture = ET.fromstring((house.folder / "out/blame.svg").read_text())
+    printed("plot")
+    picture = ET.fromstring((files.folder / "out/blame.svg").read_text())
     tags = {element.tag.rpartition("}")[2] for element in picture.iter()}
     assert not tags & {"script", "image", "foreignObject", "a", "use"}
     assert obeyed("".join(picture.itertext())) == set()
-    values = json.loads((house.folder / "out/blame.json").read_text())["datasets"]
+    values = json.loads((files.folder / "out/blame.json").read_text())["datasets"]
     shown = [text for rows in values.values() for row in rows for text in row.values() if isinstance(text, str)]
     assert any(text.startswith("\\x1b[31mR") for text in shown)
     assert obeyed("".join(shown)) == set()
 
 
-def test_a_long_name_leaves_room_for_the_finding(tmp_path: Path, house: House) -> None:
+def test_a_long_name_leaves_room_for_the_finding(tmp_path: Path, files: HostileFiles) -> None:
     log = tmp_path / "long.jsonl"
-    lines = [json.loads(line) for line in house.log.read_bytes().splitlines()[:400]]
+    lines = [json.loads(line) for line in files.log.read_bytes().splitlines()[:400]]
     log.write_text("".join(json.dumps({**line, "route": "L" * 8_192}) + "\n" for line in lines))
     out = ran("blame", log).out
     assert len(out) < 20_000

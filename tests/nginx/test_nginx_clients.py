@@ -1,4 +1,4 @@
-"""Slow clients, odd bytes and clients that are nobody's friends."""
+"""Slow clients, odd bytes and hostile clients."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_unbuffered_upload_is_stamped_before_the_body(shop: Callable[..., Nginx]
         row = logged(nginx, attempt + 1)[-1]
         if float(row["upstream_response_time"]) >= UPLOAD_S - 0.011:
             break
-    # Documented: with this directive the upload cannot be told from the queue.
+    # Documented: with this directive the upload cannot be distinguished from the queue.
     assert float(row["time"]) - float(row["request_start"]) >= UPLOAD_S - 0.011
     assert float(row["upstream_response_time"]) >= UPLOAD_S - 0.011
 
@@ -93,7 +93,7 @@ def test_a_slow_client_costs_request_time_only(shop: Callable[..., Nginx], app: 
         connection.settimeout(DEADLINE_S)
         connection.connect(("127.0.0.1", nginx.port))
         connection.sendall(request_bytes())
-        # nginx takes all of it off the app's hands although nobody reads at this end ...
+        # nginx reads the whole answer from the app although the client does not read ...
         assert sent.wait(DEADLINE_S)
         time.sleep(0.3)  # ... for this long
         assert len(parsed_response(received(connection)).body) == len(body)
@@ -132,7 +132,7 @@ def test_control_bytes_in_the_request_line(shop: Callable[..., Nginx], byte: byt
 
 
 @pytest.mark.parametrize("name", ["User-Agent", "Referer", "Cookie", "X-Request-ID", "traceparent", "Host"])
-@pytest.mark.parametrize("trusted", [TRUSTED, "# nobody\n"], ids=["trusted", "untrusted"])
+@pytest.mark.parametrize("trusted", [TRUSTED, "# none\n"], ids=["trusted", "untrusted"])
 def test_odd_bytes_in_headers(shop: Callable[..., Nginx], app: Upstream, name: str, trusted: str) -> None:
     nginx = shop(trusted=trusted)
     values = [b"\xff\xfe", b"\x01\x02\x1b[31m\x7f", b'"\\', b"\xe2\x80\xa8", b"a" * 3000, b"{{7*7}}"]

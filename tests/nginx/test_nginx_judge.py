@@ -39,7 +39,7 @@ console.log(JSON.stringify(
 
 
 @pytest.fixture(scope="module")
-def told_by_njs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def njs_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     njs = shutil.which("njs")
     if njs is None:
         pytest.skip("the njs command is not installed")
@@ -61,14 +61,14 @@ def test_the_table_is_not_empty() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case["name"] for case in CASES])
-def test_verdict(told_by_njs: dict[str, Any], number: int) -> None:
+def test_verdict(njs_results: dict[str, Any], number: int) -> None:
     case = CASES[number]
     expected = {"us": case["start_us"]} if "start_us" in case else {"reason": case["reason"]}
-    assert told_by_njs["verdicts"][number] == expected
+    assert njs_results["verdicts"][number] == expected
 
 
-def test_seconds_keep_microseconds_only_where_there_are_any(told_by_njs: dict[str, Any]) -> None:
-    assert told_by_njs["seconds"] == [
+def test_seconds_keep_microseconds_only_where_there_are_any(njs_results: dict[str, Any]) -> None:
+    assert njs_results["seconds"] == [
         "1767225599.877",
         "1767225599.877001",
         "1767225600.000",

@@ -217,7 +217,7 @@ def away_from_the_border_of_ten_seconds() -> None:
 TATTLING_JS = "function judged(r) { r.error('NJS RAN'); return ''; } export default { judged };"
 
 
-@pytest.mark.parametrize("trusted", [TRUSTED, "# nobody\n"], ids=["trusted", "untrusted"])
+@pytest.mark.parametrize("trusted", [TRUSTED, "# none\n"], ids=["trusted", "untrusted"])
 def test_njs_runs_only_for_what_directives_cannot_take(
     serve: Callable[..., Nginx], app: Upstream, trusted: str
 ) -> None:
@@ -237,7 +237,7 @@ def test_njs_runs_only_for_what_directives_cannot_take(
     assert ("NJS RAN" in nginx.error_log_text()) == (trusted == TRUSTED)
 
 
-@pytest.mark.parametrize("trusted", [TRUSTED, "# nobody\n"], ids=["trusted", "untrusted"])
+@pytest.mark.parametrize("trusted", [TRUSTED, "# none\n"], ids=["trusted", "untrusted"])
 def test_numbered_captures_of_the_users_location_survive(
     shop: Callable[..., Nginx], app: Upstream, trusted: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the log tells of the client: a path and a network, unless it is told to hold more."""
+"""Personal data in the log: a path and a network, unless redaction is off."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ ADDRESSES = {
 }
 
 
-def test_the_query_stays_out_of_the_log(shop: Callable[..., Nginx], app: Upstream) -> None:
+def test_the_query_is_not_in_the_log(shop: Callable[..., Nginx], app: Upstream) -> None:
     nginx = shop()
     for target in TARGETS:
         get(nginx, target)
     assert [row["uri"] for row in logged(nginx, len(TARGETS))] == list(TARGETS.values())
     assert SECRET not in line_of(nginx)
-    # The app is asked for all of it: redaction is of the log alone.
+    # The app gets the full URI: only the log is redacted.
     assert [SECRET in request.path for request in app.requests] == [SECRET.encode() in target for target in TARGETS]
 
 
@@ -130,9 +130,7 @@ def test_headers_that_hold_secrets_are_in_no_log(shop: Callable[..., Nginx], app
     assert app.requests[0].value("authorization") == SECRET
 
 
-def test_several_rewrites_later_it_is_still_the_path_the_client_asked_for(
-    serve: Callable[..., Nginx], app: Upstream
-) -> None:
+def test_after_several_rewrites_the_log_has_the_path_of_the_client(serve: Callable[..., Nginx], app: Upstream) -> None:
     server = f"rewrite ^/old/(.*)$ /new/$1?token={SECRET} last; location /new/ {{ {PROXY} }}"
     nginx = serve(server, http=app_upstream(app.address))
     get(nginx, f"/old/shoes?size={SECRET}")

@@ -43,7 +43,7 @@ def assert_same_split(
 
 
 def without_duplicates(shown: dict[str, Any]) -> dict[str, Any]:
-    """A split's JSON but for the records that came twice: a store has dropped them before anybody could count them."""
+    """A split's JSON but for the records that came twice: a store drops them before they can be counted."""
     audit = {name: value for name, value in shown["audit"].items() if name != "duplicates"}
     audit["checks"] = [check for check in audit["checks"] if check["name"] != "duplicates"]
     return {**shown, "audit": audit}

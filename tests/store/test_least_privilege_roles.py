@@ -21,7 +21,7 @@ OUT = {
     "SOURCES", "CREATE TEMPORARY TABLE", "CREATE FUNCTION", "CREATE USER", "ROLE ADMIN", "ACCESS MANAGEMENT", "ALL",
     "SYSTEM", "INTROSPECTION", "KILL QUERY", "DICTGET", "BACKUP", "NAMED COLLECTION", "CREATE", "ALTER", "DROP",
 }  # fmt: skip
-# Role -> where -> rights. Nothing is granted to anybody beside these.
+# Role -> object -> rights. These are all grants.
 ROLES = {
     "sojourn_writing": {"d.*": set(), "table": {"INSERT"}, "*.*": set()},
     "sojourn_reading": {"d.*": {"SELECT", "SHOW"}, "table": set(), "*.*": set()},
@@ -56,7 +56,7 @@ def test_only_the_migrator_reaches_other_hosts_and_only_those_of_the_cluster() -
     assert not any(rights & (OUT - {"REMOTE", "CREATE", "ALTER", "DROP"}) for rights, _ in granted("sojourn_migrating"))
 
 
-def test_nobody_may_pass_a_right_on_or_is_granted_one_elsewhere() -> None:
+def test_no_role_has_grant_option_or_further_grants() -> None:
     text = "\n".join([*role_statements("d"), *(s for user in USERS for s in user_statements(user, "x"))])
     assert "GRANT OPTION" not in text
     assert "ADMIN OPTION" not in text

@@ -1,4 +1,4 @@
-"""A store's password is in nothing that is said, shown or written, whoever asks and however it fails."""
+"""A store's password is not in any output, file or error of any command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sojourn.model.dsn import hidden, parse
 from sojourn.model.errors import SojournError
 
 PASSWORD = "hunter2hunter2"
-HEADER = base64.b64encode(f"somebody:{PASSWORD}".encode()).decode()
+HEADER = base64.b64encode(f"alice:{PASSWORD}".encode()).decode()
 
 # Every command that takes a store, and what it is given besides.
 COMMANDS = {
@@ -93,7 +93,7 @@ def test_no_command_says_the_password(
     monkeypatch.setenv("SOJOURN_DEBUG", debug)
     log = tmp_path / "a.jsonl"
     log.write_text('{"time":"1767225600.123","request_time":"0.25","status":"200"}\n')
-    for dsn in (f"clickhouse://somebody:{PASSWORD}@127.0.0.1:{port}/d", f"clickhouse://somebody:a/{PASSWORD}@h/d"):
+    for dsn in (f"clickhouse://alice:{PASSWORD}@127.0.0.1:{port}/d", f"clickhouse://alice:a/{PASSWORD}@h/d"):
         arguments = [each.format(dsn=dsn, folder=tmp_path, log=log) for each in COMMANDS[command]]
         text = said(arguments, monkeypatch, capfd)
         assert len(text) > 10
@@ -108,7 +108,7 @@ def test_the_environment_s_password_is_not_said_either(
 ) -> None:
     secret = tmp_path / "password"
     secret.write_text(PASSWORD + "\n")
-    dsn = f"clickhouse://somebody@127.0.0.1:{port}/d"
+    dsn = f"clickhouse://alice@127.0.0.1:{port}/d"
     for name, value in (("SOJOURN_STORE_PASSWORD", PASSWORD), ("SOJOURN_STORE_PASSWORD_FILE", str(secret))):
         monkeypatch.setenv(name, value)
         text = said(["store", "query", dsn, "SELECT 1"], monkeypatch, capfd)
@@ -121,7 +121,7 @@ def test_the_environment_s_password_is_not_said_either(
 def test_config_shows_a_store_without_it(
     password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert PASSWORD not in without_secrets(f"clickhouse://somebody:{password}@h/d")
+    assert PASSWORD not in without_secrets(f"clickhouse://alice:{password}@h/d")
     assert PASSWORD not in without_secrets([f"clickhouse://:{password}@h/d"])[0]
 
 
@@ -131,7 +131,7 @@ awkward = st.text(st.sampled_from("/@:?#%&=x \\"), max_size=6)
 @given(awkward, awkward, st.sampled_from(["clickhouse://", "clickhouses://", "clickhouse:/", "postgres://"]))
 def test_whatever_surrounds_it_in_a_dsn(before: str, after: str, scheme: str) -> None:
     """A password ought to be quoted in a DSN. One that is not may be refused, and is not shown."""
-    dsn = f"{scheme}somebody:{before}{PASSWORD}{after}@host/d"
+    dsn = f"{scheme}alice:{before}{PASSWORD}{after}@host/d"
     assert PASSWORD not in hidden(dsn)
     try:
         address = parse(dsn)
@@ -150,8 +150,8 @@ def test_two_stores_compared_are_named_without_it(
     log = tmp_path / "a.jsonl"
     log.write_text("".join(f'{{"time":"{1767225600 + i}.1","request_time":"0.2","status":"200"}}\n' for i in range(99)))
     monkeypatch.setattr("sojourn.analyses.compare.command.requests_of", lambda *_, **__: sojourn.split(log))
-    text = said(["compare", *[f"clickhouse://somebody:{PASSWORD}@h/d"] * 2, "--json"], monkeypatch, capfd)
-    assert '"clickhouse://somebody:…@h/d"' in text or "somebody:\\u2026@h/d" in text
+    text = said(["compare", *[f"clickhouse://alice:{PASSWORD}@h/d"] * 2, "--json"], monkeypatch, capfd)
+    assert '"clickhouse://alice:…@h/d"' in text or "alice:\\u2026@h/d" in text
     assert PASSWORD not in text
 
 
@@ -159,7 +159,7 @@ def test_a_password_in_a_file_s_place_is_not_in_the_process_list(tmp_path: Path,
     """The DSN of the documentation has no password in it: what `ps` shows of the process is what was typed."""
     secret = tmp_path / "password"
     secret.write_text(PASSWORD)
-    dsn = f"clickhouse://somebody@127.0.0.1:{port}/d"
+    dsn = f"clickhouse://alice@127.0.0.1:{port}/d"
     command = [sys.executable, "-m", "sojourn", "--no-config", "store", "query", dsn, "SELECT 1"]
     environment = {"PATH": "/usr/bin:/bin", "SOJOURN_STORE_PASSWORD_FILE": str(secret)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -17,7 +17,7 @@ ADDRESS = "203.0.113.77"
 
 
 def write(folder: Path) -> tuple[Path, Path]:
-    """A log with a sound line and one that cannot be read, and spans of somebody else's instrumentation."""
+    """A log with a sound line and one that cannot be read, and spans of other instrumentation."""
     whole = {"uri": f"/login?password={SECRET}", "remote_addr": ADDRESS}
     log = write_log(folder / "a.jsonl", record(**whole), record(**whole, status="no number"))
     attributes = {"url.query": f"password={SECRET}", "client.address": ADDRESS, "url.full": f"https://h/login?{SECRET}"}

@@ -1,4 +1,4 @@
-"""What charts ask of a store is what they are told of the log it was loaded from."""
+"""Charts of a store have the same data as charts of the log that was loaded."""
 
 from __future__ import annotations
 

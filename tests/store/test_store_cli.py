@@ -118,7 +118,7 @@ def test_values_are_bound_not_pasted(dsn: str, tmp_path: Path) -> None:
         (("init", "clickhouse://u:secret@127.0.0.1:1/d"), 1, "cannot be reached"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(dsn: str, arguments: tuple[str, ...], code: int, words: str) -> None:
+def test_mistakes_give_one_error(dsn: str, arguments: tuple[str, ...], code: int, words: str) -> None:
     done = sojourn(*(a.format(dsn=dsn) for a in arguments))
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr

@@ -10,15 +10,15 @@ from sojourn.store import connect
 from sojourn.store.migrate import EXPIRING
 from sojourn.store.roles import USERS
 
-HOUSE = Path(__file__).parents[2]
-PAGE = HOUSE / "docs/reference/store.md"
-TABLES = HOUSE / "docs/reference/sql.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/reference/store.md"
+TABLES = ROOT / "docs/reference/sql.md"
 
-sys.path.insert(0, str(HOUSE / "docs"))
+sys.path.insert(0, str(ROOT / "docs"))
 
 
 def test_the_reference_lists_what_there_is(store_dsn: str) -> None:
-    from sojourn_docs.sql import page_of  # noqa: PLC0415 - found by the path above
+    from sojourn_docs.sql import page_of  # noqa: PLC0415 - importable by the path above
 
     with connect(store_dsn) as store:
         assert TABLES.read_text() == page_of(store), (

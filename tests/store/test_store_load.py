@@ -227,7 +227,7 @@ def test_what_cannot_be_loaded(store_dsn: str, tmp_path: Path, source: str) -> N
         load(store_dsn, source)
 
 
-def test_progress_is_told(store_dsn: str, tmp_path: Path) -> None:
+def test_progress_is_reported(store_dsn: str, tmp_path: Path) -> None:
     log = write_log(tmp_path / "a.jsonl", *(record(n) for n in range(10)))
     sizes: list[int | None] = []
     positions: list[int] = []

@@ -37,7 +37,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return produced
 
 
-def test_nobody_without_a_password_file(server: Server) -> None:
+def test_no_user_without_a_password_file(server: Server) -> None:
     assert make_roles(parse("clickhouse://h"), environment={}) == []
     assert not [s for s in server.said if "USER" in s.split()]
     assert not [s for s in server.said if "IDENTIFIED" in s]
@@ -59,7 +59,7 @@ def test_users_with_a_file_and_no_password_in_what_is_sent(server: Server, tmp_p
     assert len(set(re.findall(r"SALT '(\w+)'", sent))) == 2
 
 
-def test_an_empty_file_makes_nobody(server: Server, tmp_path: Path) -> None:
+def test_an_empty_file_creates_no_user(server: Server, tmp_path: Path) -> None:
     (tmp_path / "w").write_text("\n")
     with pytest.raises(SojournError, match="empty"):
         make_roles(parse("clickhouse://h"), environment={"SOJOURN_WRITER_PASSWORD_FILE": str(tmp_path / "w")})

@@ -1,4 +1,4 @@
-"""Rollups equal aggregates over the rows, whatever arrived twice, late, or before anybody looked."""
+"""Rollups equal aggregates over the rows, also for duplicates, late rows and rows before the first refresh."""
 
 from __future__ import annotations
 

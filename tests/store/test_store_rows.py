@@ -37,7 +37,7 @@ def loaded(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("rows")
     log, reported = folder / "access.jsonl", folder / "spans.jsonl"
     log.write_bytes(b"".join(as_lines(records)) + b"".join(raw for raw, _ in BAD_LINES))
-    reported.write_bytes(export(records[0]["request_id"], 1.0, 0.25, service_time=0.125, route="/told", worker="w"))
+    reported.write_bytes(export(records[0]["request_id"], 1.0, 0.25, service_time=0.125, route="/reported", worker="w"))
     dsn = make_store()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOJOURN_REDACT", "off")  # what is stored is what the log holds
@@ -59,7 +59,7 @@ def test_the_frame_is_the_logs(loaded: tuple[Path, str]) -> None:
     assert result.spans is not None
     (span,) = result.spans.to_dicts()
     assert (span["span_seconds"], span["span_service_time"], span["span_route"], span["span_worker"]) == (
-        0.25, 0.125, "/told", "w",
+        0.25, 0.125, "/reported", "w",
     )  # fmt: skip
     assert (span["span_end"] - span["span_start"]).total_seconds() == 0.25
 

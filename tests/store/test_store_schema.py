@@ -120,12 +120,12 @@ def test_the_placeholders_are_the_documented_ones() -> None:
         Migration(file.stem, file.read_text()).statements()
 
 
-def test_statements_are_told_apart() -> None:
+def test_statements_are_separated() -> None:
     text = "-- a; b\nSELECT ';--', `x;`, 'it''s', 'a\\';' -- c;\n; ;\nSELECT 1 - -1;"
     assert statements(text) == ["SELECT ';--', `x;`, 'it''s', 'a\\';'", "SELECT 1 - -1"]
 
 
-def test_rows_are_kept_as_long_as_asked(store_dsn: str, tmp_path: Path) -> None:
+def test_rows_are_kept_for_the_configured_time(store_dsn: str, tmp_path: Path) -> None:
     load(store_dsn, write_log(tmp_path / "a.jsonl", record(1), record(2)))
     tell(store_dsn, "OPTIMIZE TABLE requests FINAL")
     assert one(store_dsn, "SELECT count() FROM requests") == 2  # an old log must not vanish by itself

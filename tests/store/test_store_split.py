@@ -138,7 +138,7 @@ def test_a_hostile_value_is_a_value(store_dsn: str, tmp_path: Path) -> None:
         ({"service": "\udcff"}, "not UTF-8"),
     ],
 )
-def test_what_cannot_be_asked(loaded: tuple[Path, str], where: dict[str, object], words: str) -> None:
+def test_unsupported_conditions_give_an_error(loaded: tuple[Path, str], where: dict[str, object], words: str) -> None:
     with pytest.raises(sojourn.SojournError, match=words):
         sojourn.split(loaded[1], where=where)
 
@@ -168,7 +168,7 @@ def given_up(number: int, **fields: str) -> bytes:
 
 @pytest.fixture
 def with_spans(store_dsn: str, tmp_path: Path) -> tuple[Path, Path, str]:
-    """Requests given up on, with spans by id, by parent, of two attempts, of nobody; and some that were answered."""
+    """Requests given up on, with spans by id, by parent, of two attempts, of no request; and some that were answered."""
     log, reported = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
     records, _ = simulated_log(Settings(requests=400, skews=(0.2, -0.1)))
     log.write_bytes(
@@ -187,7 +187,7 @@ def with_spans(store_dsn: str, tmp_path: Path) -> tuple[Path, Path, str]:
         + export("tried twice", 13.0, 1.0, route="/first")
         + export("tried twice", 33.0, 50.0, route="/second")
         + export(None, 34.0, 31.0, trace="t" * 32, parent="p" * 16)
-        + export("nobody", 1.0, 1.0)
+        + export("no-request", 1.0, 1.0)
         + b"".join(export(r["request_id"], float(r["time"]) - BASE - 0.3, 0.25, service_time=0.2) for r in records[:50])
     )
     load(store_dsn, log, spans=[reported])
@@ -270,7 +270,7 @@ def test_the_windows_of_the_trend_are_the_same(loaded: tuple[Path, str]) -> None
     assert list(differences(one.to_dicts(), other.to_dicts())) == []
 
 
-def test_cut_quantiles_are_told_of_and_near(loaded: tuple[Path, str]) -> None:
+def test_truncated_quantiles_are_reported_and_close(loaded: tuple[Path, str]) -> None:
     exact = StoreMeasures(loaded[1], Selection())
     cut = StoreMeasures(loaded[1], Selection(), exact_rows=4000)
     assert exact.notes == []

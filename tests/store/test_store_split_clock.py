@@ -50,7 +50,7 @@ def test_as_the_log(store_dsn: str, tmp_path: Path, skew: Skew) -> None:
     assert_same_split(log, store_dsn, records=False, since=EPOCH + 40, until=EPOCH + 80)
 
 
-def test_requests_nobody_waited_for_are_split_by_the_clock_of_their_time(store_dsn: str, tmp_path: Path) -> None:
+def test_abandoned_requests_are_split_by_the_clock_of_their_time(store_dsn: str, tmp_path: Path) -> None:
     """The span of a request that was given up on tells the app's clock alone: an hour ahead in the second half."""
     log, reported = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
     seen = log_of(log, lambda t: 3600.0 if t > 70 else 0.0)

@@ -77,7 +77,7 @@ def test_any_log(store: str, rows: list[dict[str, str]], spans: list[tuple[int, 
     exports = (
         export(
             f"{name}-{number}" if by_id else None, start / 1000, length / 1000, trace=f"t{name}-{number}",
-            parent=f"p{number}", **({"service_time": length / 2000, "route": "/told"} if more else {}),
+            parent=f"p{number}", **({"service_time": length / 2000, "route": "/reported"} if more else {}),
         )
         for number, start, length, by_id, more in spans
     )  # fmt: skip

@@ -148,7 +148,7 @@ def timed_out(tmp_path: Path) -> tuple[Path, Path]:
     spans = write_log(
         tmp_path / "spans.jsonl",
         span("r1", BASE + 1, 3), span("r1", BASE + 1, 3),  # delivered twice
-        span("r2", BASE + 2, 1), span("r2", BASE + 3, 2),  # two attempts: the second is what nobody waited for
+        span("r2", BASE + 2, 1), span("r2", BASE + 3, 2),  # two attempts: the second has no client
         span(None, BASE + 3, 4, traceId="t3", parentSpanId="p3"),  # stock instrumentation
         span("r4", BASE + 4, 9, kind=3),  # a client span
         span("r5", BASE + 5, 5),  # answered

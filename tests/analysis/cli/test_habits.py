@@ -21,8 +21,8 @@ import pytest
 import typer
 from sojourn.cli import app, main
 
-HOUSE = Path(__file__).parents[3]
-RAMP = HOUSE / "docs/examples/ramp.jsonl.gz"
+ROOT = Path(__file__).parents[3]
+RAMP = ROOT / "docs/examples/ramp.jsonl.gz"
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:[34]\d|9\d)[;m]")
 
 COMMAND: Any = typer.main.get_command(app)
@@ -188,7 +188,7 @@ def test_colours_and_progress_are_for_terminals_that_want_them() -> None:
 
 
 def test_an_output_of_fewer_characters_loses_those_and_nothing_else() -> None:
-    shop = str(HOUSE / "docs/examples/shop.jsonl.gz")
+    shop = str(ROOT / "docs/examples/shop.jsonl.gz")
     done = subprocess.run(
         [sys.executable, "-m", "sojourn", "clock", shop], capture_output=True, text=True, check=False, timeout=60,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},

@@ -16,8 +16,8 @@ from sojourn.command.completion import BALANCERS, COLUMNS, DISCIPLINES
 from sojourn.model.frame import SCHEMA
 from sojourn.queueing import system
 
-HOUSE = Path(__file__).parents[3]
-SHOP = str(HOUSE / "docs/examples/shop.jsonl.gz")
+ROOT = Path(__file__).parents[3]
+SHOP = str(ROOT / "docs/examples/shop.jsonl.gz")
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +164,7 @@ def test_passwords_are_never_printed(ran: Ran, tmp_path: Path) -> None:
 
 
 def test_the_example_is_one(ran: Ran) -> None:
-    result = in_force(ran, "--config", str(HOUSE / "docs/examples/sojourn.toml"))
+    result = in_force(ran, "--config", str(ROOT / "docs/examples/sojourn.toml"))
     assert result["split", "slo"] == "0.5"
 
 

@@ -33,7 +33,7 @@ from sojourn_lab.runtime.process import Process, free_port
 from test_doctor_log import APP, blank, log
 from typer.testing import CliRunner
 
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 NO_NGINX = Nginx.why_unavailable()
 needs_nginx = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
 KEPT = "\n        keepalive 32;"
@@ -359,9 +359,9 @@ def test_addresses_are_compared_as_nginx_logs_them(written: str, logged: str) ->
 def test_no_text_names_a_package_that_no_index_has() -> None:
     """Sojourn and its middleware are installed from a checkout."""
     patterns = ("README.md", "docs/**/*.md", "analysis/sojourn/**/*.py", "lab/**/*.py", "lab/**/*.md")
-    files = [file for pattern in (*patterns, "collector/**/*.py", "collector/**/*.md") for file in HOUSE.glob(pattern)]
+    files = [file for pattern in (*patterns, "collector/**/*.py", "collector/**/*.md") for file in ROOT.glob(pattern)]
     wrong = [
-        f"{file.relative_to(HOUSE)}: {line.strip()}"
+        f"{file.relative_to(ROOT)}: {line.strip()}"
         for file in files
         for line in file.read_text().splitlines()
         if re.search(r"pip install (?:[^\s`]+ )*?[\"']?sojourn(?![_/\w])", line)
@@ -370,7 +370,7 @@ def test_no_text_names_a_package_that_no_index_has() -> None:
 
 
 def test_what_advice_names_is_in_the_checkout() -> None:
-    text = (HOUSE / "analysis" / "sojourn" / "doctor" / "app_servers.py").read_text()
+    text = (ROOT / "analysis" / "sojourn" / "doctor" / "app_servers.py").read_text()
     named = re.findall(r"(?:docs|collector)/[\w./-]*\w", text)
     assert len(named) >= 5
-    assert [name for name in named if not (HOUSE / name).exists()] == []
+    assert [name for name in named if not (ROOT / name).exists()] == []

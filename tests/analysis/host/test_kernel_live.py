@@ -40,7 +40,7 @@ from sojourn.host.sock_diag import (
 from sojourn.model.errors import SojournError
 
 T = TypeVar("T")
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 CLONE_NEWNET = 0x40000000
 SIOCSIFADDR, SIOCSIFFLAGS, SIOCSIFNETMASK, IFF_UP = 0x8916, 0x8914, 0x891C, 0x1
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
@@ -394,7 +394,7 @@ def test_raindrops_and_the_kernel_agree_and_a_busy_unicorn_is_said(tmp_path: Pat
 
 
 def test_the_labs_unicorn_answers_for_raindrops(tmp_path: Path) -> None:
-    config, middleware = HOUSE / "lab/backend/config.ru", HOUSE / "collector/middleware/ruby/sojourn.rb"
+    config, middleware = ROOT / "lab/backend/config.ru", ROOT / "collector/middleware/ruby/sojourn.rb"
     with unicorn(tmp_path, config, "/ready", SOJOURN_RUBY=str(middleware)) as port:
         sample = KernelProbe({"app": port}, raindrops=[f"http://127.0.0.1:{port}"], budget=5.0).sample()
     (app,) = sample.sockets

@@ -11,7 +11,7 @@ SERVICE_S = 0.15
 def bare(environ, start_response):
     path = environ["PATH_INFO"]
     if path == "/error":
-        raise LookupError("as asked")
+        raise LookupError("on request")
     if path == "/late-error":
         return late_error(start_response)
     if path == "/generator":

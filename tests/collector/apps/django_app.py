@@ -35,7 +35,7 @@ def stream(request):
 
 
 def error(request):
-    raise LookupError("as asked")
+    raise LookupError("on request")
 
 
 urlpatterns = [path("users/<int:number>", user), path("stream", stream), path("error", error)]

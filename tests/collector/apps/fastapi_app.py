@@ -60,7 +60,7 @@ async def file():
 
 @app.get("/error")
 async def error():
-    raise LookupError("as asked")
+    raise LookupError("on request")
 
 
 @app.websocket("/ws")

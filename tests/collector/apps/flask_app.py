@@ -28,4 +28,4 @@ def stream():
 
 @app.get("/error")
 def error():
-    raise LookupError("as asked")
+    raise LookupError("on request")

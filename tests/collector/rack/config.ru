@@ -28,7 +28,7 @@ run(lambda do |env|
   when "/lazy"
     [200, SHARED, Lazy.new]
   when "/error"
-    raise KeyError, "as asked"
+    raise KeyError, "on request"
   when "/empty"
     [204, {}, []]
   else

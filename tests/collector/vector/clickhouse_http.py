@@ -131,9 +131,9 @@ class Moods:
 
     def __init__(self) -> None:
         self._until = dict.fromkeys(self.NAMES, 0.0)
-        self.counts = {"asked": 0, "refused": 0, "denied": 0, "lost": 0, "lines_forgotten": 0}
+        self.counts = {"queries": 0, "refused": 0, "denied": 0, "lost": 0, "lines_forgotten": 0}
 
-    def told(self, how: dict[str, str]) -> dict[str, int]:
+    def set(self, how: dict[str, str]) -> dict[str, int]:
         """Obey ``NAME=SECONDS`` (0: no longer) for each of ``NAMES``; returns the counts."""
         for name in self.NAMES:
             if name in how:
@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         arguments = dict(parse_qsl(url.query, keep_blank_values=True))
         if url.path == "/control":
-            self._send(200, json.dumps(self.moods.told(arguments)).encode(), {})
+            self._send(200, json.dumps(self.moods.set(arguments)).encode(), {})
             return
         try:
             if self.moods.now("refuse"):
@@ -182,7 +182,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise RefusedError(404, 0, f"There is no handle {url.path}")
             statement = b"\n".join(part for part in (arguments.get("query", "").encode(), self._unpacked(body)) if part)
             if url.path == "/" and statement.strip():
-                self.moods.counts["asked"] += 1
+                self.moods.counts["queries"] += 1
                 insert = _INSERT.match(statement)
                 if self.moods.now("forget") and insert and b" requests " in insert[1]:
                     self.moods.counts["lines_forgotten"] += len(statement[insert.end() :].splitlines())

@@ -53,7 +53,7 @@ def insert(server: StandIn, *rows: str | bytes, table: str = "t", **settings: st
     return post(server, data, query=INSERT, param_database="d", param_table=table, **settings)
 
 
-def test_it_is_asked_as_a_server_is(table: StandIn) -> None:
+def test_answers_queries_like_a_server(table: StandIn) -> None:
     assert table.request("GET", "/ping")[::2] == (200, b"Ok.\n")
     assert table.request("GET", "/?query=SELECT%201")[::2] == (200, b"1\n")
     assert post(table, "SELECT 1, 'a'") == (200, "", "1\ta\n")

@@ -1,4 +1,4 @@
-"""What reaches the store of a client: the agent's programs and the loader redact alike, unless they are told not to."""
+"""What reaches the store of a client: the agent's programs and the loader redact alike, unless redaction is off."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADDRESSES = {
     "::FFFF:1.2.3.4": "::",
     "203.0.113.0": "203.0.113.0",
     "2001:db8:1::": "2001:db8:1::",
-    # No addresses: what somebody's nginx made of one, or nothing at all.
+    # Not addresses: values that a custom nginx configuration can write, or empty.
     "": "",
     "-": "-",
     "unix:": "unix:",

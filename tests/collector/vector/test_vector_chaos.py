@@ -138,7 +138,7 @@ class Scene:
     def heard(self) -> int:
         """Requests that reached the store, whatever became of them."""
         counts = self.store.control()
-        return counts["asked"] + counts["refused"]
+        return counts["queries"] + counts["refused"]
 
     def complete(self) -> bool:
         return self.distinct() >= len(self.writer.good) + len(self.writer.bad)

@@ -153,7 +153,7 @@ def test_samples_of_the_listen_queue_arrive(shipped: Shipped) -> None:
 
 
 def test_spans_give_the_wasted_work_of_504s(shipped: Shipped, tmp_path: Path) -> None:
-    """The app is given 60 ms and takes 150: what it did after that, it did for nobody."""
+    """The app is given 60 ms and takes 150: the work after that has no client."""
     env = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": shipped.agent.otlp,
         "OTEL_BSP_SCHEDULE_DELAY": "50",

@@ -54,7 +54,7 @@ def test_a_span_keeps_its_nanoseconds_and_its_service() -> None:
         ("0.5", None, "0.5"),
     ],
 )
-def test_a_duration_of_a_span_is_a_number_or_stays_an_attribute(
+def test_a_duration_of_a_span_is_a_number_or_remains_an_attribute(
     value: object, seconds: float | None, kept: str | None
 ) -> None:
     (row,) = spans(span(attributes={"queueing.delay": value}))

@@ -89,7 +89,7 @@ def run_program(source: str, events: Sequence[Mapping[str, Any]]) -> list[Any]:
     """What becomes of each event: an object, a list of them, or the text it was refused with.
 
     The command tells refusals and errors on stderr, in the order of the events, and exits 0 whatever happens: an error
-    that is no refusal shows as a text nobody expects.
+    that is no rejection shows as an unexpected text.
     """
     source = f"the_number = .the_number\n{source}\n"
     source += 'encode_base64(encode_json({ "number": the_number, "made": . }))\n'

@@ -15,7 +15,7 @@ from benchmarks.measure import Cost, command_cost
 from benchmarks.rows import Settings
 from benchmarks.suites import split, startup
 
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.thorough
@@ -29,7 +29,7 @@ def test_every_goal_is_there_and_judged(tmp_path: Path, monkeypatch: pytest.Monk
         ran.add(kind)
         return command_cost(command)
 
-    monkeypatch.setenv("PYTHONPATH", str(HOUSE / "analysis"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "analysis"))
     monkeypatch.setattr(split, "command_cost", each_kind_once)
     monkeypatch.setattr(startup, "command_cost", each_kind_once)
     settings = Settings(repeats=1, scale=0.00001, folder=tmp_path, progress=lambda _: None)
@@ -48,7 +48,7 @@ def test_every_goal_is_there_and_judged(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_it_writes_its_table_as_json_and_markdown(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks", "--only", "startup", "--repeats", "1", "--out", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(HOUSE / "analysis")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "analysis")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "bench.json").read_text())["suites"]["startup"]["rows"]

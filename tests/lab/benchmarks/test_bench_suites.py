@@ -16,7 +16,7 @@ from benchmarks.measure import Cost
 from benchmarks.rows import Found, Settings, Slope
 from benchmarks.suites import analyses, vrl
 
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 
 
 def settings_in(folder: Path) -> Settings:
@@ -109,7 +109,7 @@ def test_loading_and_every_question_stand_beside_the_bare_way(tmp_path: Path) ->
     done = subprocess.run(
         [sys.executable, "-c", STORE, str(tmp_path)],
         capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, "PYTHONPATH": str(HOUSE / "analysis")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "analysis")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

@@ -185,7 +185,7 @@ class Threads:
 
 def test_a_full_channel_refuses_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(resource_file("backend")))
-    import collector_server as server  # noqa: PLC0415 - found by the path above
+    import collector_server as server  # noqa: PLC0415 - importable by the path above
 
     collector = server.Collector(2, 1, 0.0, tmp_path / "log")
     offered = [collector.offer(server.Event(str(number), number, 0.0)) for number in range(4)]

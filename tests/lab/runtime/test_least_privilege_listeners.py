@@ -18,7 +18,7 @@ import yaml
 
 pytestmark = pytest.mark.alone
 
-HOUSE = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 LISTENING = "0A"  # the state, in /proc/net/tcp
 # Where every address of a container is meant, whose ports compose publishes at 127.0.0.1 or not at all; where hosts of
 # others are described; and what reads such an address where somebody else wrote it.
@@ -38,12 +38,12 @@ ADDRESS = re.compile(r"(?<![\d.])0\.0\.0\.0(?!/)|\[::\]:\d|\bINADDR_ANY\b|(?:bin
 
 def sources() -> Iterator[Path]:
     """What somebody runs or copies: programs, configuration, examples in the documents."""
-    for folder, folders, names in os.walk(HOUSE):
+    for folder, folders, names in os.walk(ROOT):
         # Not what a machine left behind, nor what starts with a dot.
         folders[:] = [
             name for name in folders if name[0] != "." and name not in {"runs", "site", "dist", "__pycache__"}
         ]
-        yield from _told(Path(folder).relative_to(HOUSE) / name for name in names)
+        yield from _told(Path(folder).relative_to(ROOT) / name for name in names)
 
 
 def _told(paths: Iterable[Path]) -> Iterator[Path]:
@@ -71,8 +71,8 @@ def test_no_source_asks_for_every_address() -> None:
     seen = 0
     for path in sources():
         seen += 1
-        if not any(str(path).startswith(name) for name in EVERYWHERE) and (HOUSE / path).is_file():
-            text = (HOUSE / path).read_text(encoding="utf-8", errors="replace")
+        if not any(str(path).startswith(name) for name in EVERYWHERE) and (ROOT / path).is_file():
+            text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
             matches += [
                 f"{path}: {line.strip()}" for line in text.splitlines() if ADDRESS.search(line.partition("# ")[0])
             ]
@@ -83,7 +83,7 @@ def test_no_source_asks_for_every_address() -> None:
 
 @pytest.mark.parametrize("folder", ["config", "scale"])
 def test_the_agent_listens_on_loopback(folder: str) -> None:
-    files = sorted((HOUSE / "collector/vector" / folder).glob("*.yaml"))
+    files = sorted((ROOT / "collector/vector" / folder).glob("*.yaml"))
     addresses = [a for file in files for a in addresses_of(yaml.safe_load(file.read_text("utf-8")))]
     assert addresses
     assert all(address.startswith("127.0.0.1:") for address in addresses), addresses
@@ -93,7 +93,7 @@ def test_commands_of_the_documents_bind_to_loopback() -> None:
     server = re.compile(r"\b(?:gunicorn|uvicorn|hypercorn|unicorn|puma|rackup|waitress-serve|flask run)\b.*")
     option = re.compile(r"(?:--bind|-b|--listen|--host|-o|-l)[ =](\S+)")
     matches = []
-    for page in (HOUSE / "docs").rglob("*.md"):
+    for page in (ROOT / "docs").rglob("*.md"):
         matches += [
             reported[1] for line in server.findall(page.read_text("utf-8")) for reported in option.finditer(line)
         ]

@@ -19,7 +19,7 @@ from sojourn.analyses.clock.section import clock_section
 from sojourn.cli import app
 from typer.testing import CliRunner
 
-HOUSE = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[4]
 NEAR = 0.002  # s, promised
 
 
@@ -221,7 +221,7 @@ def test_the_chart_shows_both_sides_of_a_step(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    log = str(HOUSE / "docs" / "examples" / "clocks.jsonl.gz")
+    log = str(ROOT / "docs" / "examples" / "clocks.jsonl.gz")
     done = CliRunner().invoke(app, ["clock", log, "--json"])
     assert done.exit_code == 0
     shown = json.loads(done.stdout)
@@ -234,4 +234,4 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_the_example_log_is_what_makes_it() -> None:
-    assert gzip.decompress((HOUSE / "docs" / "examples" / "clocks.jsonl.gz").read_bytes()) == example_log()
+    assert gzip.decompress((ROOT / "docs" / "examples" / "clocks.jsonl.gz").read_bytes()) == example_log()

@@ -19,7 +19,7 @@ from sojourn.queueing.processes import ARRIVALS, SERVICES, arrival_process, serv
 from sojourn.queueing.system import BALANCERS, DISCIPLINES, System
 from typer.testing import CliRunner
 
-HOUSE = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[4]
 MILLION = 1_000_000
 MODELS = [
     ("M/M/1", "poisson:8", "exponential:0.1", 1, 0.4),
@@ -223,9 +223,9 @@ def test_the_command_in_json_and_in_words() -> None:
 
 
 def test_the_documents_name_every_rule_outcome_and_key() -> None:
-    mechanism = (HOUSE / "docs/explanation/queueing.md").read_text()
+    mechanism = (ROOT / "docs/explanation/queueing.md").read_text()
     assert {*DISCIPLINES, *BALANCERS, *STATUSES} <= set(re.findall(r"^\| `(\w+)` \|", mechanism, re.M))
-    reference = (HOUSE / "docs/reference/simulate.md").read_text()
+    reference = (ROOT / "docs/reference/simulate.md").read_text()
     result = simulate("poisson:8", "exponential:0.1", System((1,), capacity=3), requests=2_000).to_dict()
     keys = {*result, *result["mean_wait"], *result["theory"]} - {"error"}
     assert keys <= set(re.findall(r"`([a-z_]+)`", reference))

@@ -23,8 +23,8 @@ from tshark_reads import (
     tshark_rows,
 )
 
-HOUSE = Path(__file__).parents[4]
-FOLDER = Path(os.environ.get("SOJOURN_CAPTURES", HOUSE / ".tools/captures"))
+ROOT = Path(__file__).parents[4]
+FOLDER = Path(os.environ.get("SOJOURN_CAPTURES", ROOT / ".tools/captures"))
 CAPTURES = sorted(path for path in FOLDER.rglob("*") if path.suffix in {".pcap", ".pcapng", ".cap", ".trace"})
 PAIRS = [(path, path.parents[1] / "be" / path.name) for path in CAPTURES if path.parent.name == "le"]
 

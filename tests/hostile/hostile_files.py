@@ -32,7 +32,7 @@ TEXTS = ("method", "protocol", "host", "remote_addr", "worker", "proxy", "servic
 
 
 @dataclass(frozen=True)
-class House:
+class HostileFiles:
     """Where what is hostile lies."""
 
     folder: Path
@@ -45,7 +45,7 @@ class House:
 
 
 @dataclass(frozen=True)
-class Said:
+class Printed:
     """What a command said."""
 
     code: int
@@ -53,7 +53,7 @@ class Said:
     err: str
 
 
-def ran(*arguments: object, width: int = 500, **environment: str) -> Said:
+def ran(*arguments: object, width: int = 500, **environment: str) -> Printed:
     """A command as the shell runs it, in this process."""
     out, err = io.StringIO(), io.StringIO()
     surroundings = {"COLUMNS": str(width), "NO_COLOR": "1", **environment}
@@ -69,12 +69,12 @@ def ran(*arguments: object, width: int = 500, **environment: str) -> Said:
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    return Said(code, out.getvalue(), err.getvalue())
+    return Printed(code, out.getvalue(), err.getvalue())
 
 
-def built(folder: Path) -> House:
-    """The house in that folder."""
-    system = House(
+def built(folder: Path) -> HostileFiles:
+    """The files of that folder."""
+    system = HostileFiles(
         folder,
         folder / "access\x1b[31m[red]<img src=x>[.jsonl",
         folder / "spans\x1b[31m[red]<b>.jsonl",
@@ -188,7 +188,7 @@ def _samples() -> Iterator[bytes]:
         yield _line(sample)
 
 
-def every_command(system: House, out: Path) -> dict[str, Sequence[object]]:
+def every_command(system: HostileFiles, out: Path) -> dict[str, Sequence[object]]:
     """Each command by a name, with its arguments; what it writes goes into ``out``."""
     log, spans = system.log, ("--spans", system.spans)
     return {
