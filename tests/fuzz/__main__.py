@@ -1,8 +1,8 @@
 """Look for inputs that break a promise: ``python -m fuzz TARGET… --seconds 60``, with the folder tests on PYTHONPATH.
 
 Atheris (libFuzzer) leads the search by what code an input reaches; ``--blind`` does without it and draws from the
-target's own generator alone, which is as good where the work is done in native code. What is found is written to a
-file, and its name told; put it into ``tests/fuzz/corpus/TARGET`` under a name that says what it is.
+target's own generator alone, which is as good where the work is done in native code. A failing input is written to a
+file, and its name printed; put it into ``tests/fuzz/corpus/TARGET`` under a name that says what it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCH = 200
 
 
 def main() -> int:
-    """Exit code: 0 where nothing was found."""
+    """Exit code: 0 if no input fails."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "names", nargs="*", metavar="TARGET", help=f"what is fuzzed: {', '.join(NAMES)}; all by default"

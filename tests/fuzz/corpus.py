@@ -1,4 +1,4 @@
-"""The targets by name, and the inputs that are kept for each: small ones, and every one that once found something."""
+"""The targets by name, and the inputs that are kept for each: small ones, and every input that once failed."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ _RUBY = """
 require "json"
 require_relative ARGV[0]
 JSON.parse(File.read(ARGV[1])).each do |headers|
-  env = headers.each_with_object({}) do |(name, value), found|
+  env = headers.each_with_object({}) do |(name, value), names|
     key = "HTTP_#{name.upcase.tr("-", "_")}"
-    found[key] = found.key?(key) ? "#{found[key]},#{value}" : value
+    names[key] = names.key?(key) ? "#{names[key]},#{value}" : value
   end
   env.transform_values! { |value| value.encode("ISO-8859-1").b }
   puts JSON.generate(Sojourn::Stamp.read(env, Integer(ARGV[2]), 3_600_000_000, 10_000_000))

@@ -1,4 +1,4 @@
-"""What was found once is found no more: every kept input of every target, and a few fresh ones."""
+"""Every kept input of every target, and a few new ones, pass."""
 
 from __future__ import annotations
 

@@ -123,9 +123,7 @@ def test_json_is_plain_ascii_and_holds_the_texts_exactly(printed: Callable[..., 
         assert {row["group"] for row in document["by"]["tenant"]} <= {name("tenant", first) for first in FIRST} | {None}
 
 
-def test_parquet_and_the_refused_lines_hold_the_texts_exactly(
-    files: HostileFiles, printed: Callable[..., Printed]
-) -> None:
+def test_parquet_and_rejected_lines_hold_the_exact_texts(files: HostileFiles, printed: Callable[..., Printed]) -> None:
     printed("split")
     routes = pl.read_parquet(files.folder / "out/split.parquet", columns=["route"])["route"].unique().to_list()
     assert {bare(first) for first in FIRST} <= set(routes)
@@ -183,9 +181,7 @@ def test_a_page_has_no_element_and_no_attribute_of_theirs(
     assert "7*7" in shown or command in ("pcap", "movie")
 
 
-def test_data_in_a_page_are_json_without_an_end_of_their_element(
-    files: HostileFiles, printed: Callable[..., Printed]
-) -> None:
+def test_data_in_a_page_cannot_end_its_element(files: HostileFiles, printed: Callable[..., Printed]) -> None:
     printed("report")
     page = (files.folder / "out/report.html").read_text()
     data = re.findall(r'<script type="application/json" id="[^"]*">(.*?)</script>', page, re.S)

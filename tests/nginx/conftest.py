@@ -37,7 +37,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 @pytest.fixture
 def upstream() -> Iterator[Callable[..., Upstream]]:
-    """Starts an upstream with an answer; closed after the test (before nginx, which then has no connection to wait for)."""
+    """Starts an upstream with an answer; closed after the test, before nginx."""
     started: list[Upstream] = []
 
     def start(answer: Answer | None = None) -> Upstream:

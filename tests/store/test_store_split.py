@@ -168,7 +168,7 @@ def given_up(number: int, **fields: str) -> bytes:
 
 @pytest.fixture
 def with_spans(store_dsn: str, tmp_path: Path) -> tuple[Path, Path, str]:
-    """Requests given up on, with spans by id, by parent, of two attempts, of no request; and some that were answered."""
+    """Abandoned requests with spans by id, by parent, of two attempts, of no request; and some that were answered."""
     log, reported = tmp_path / "access.jsonl", tmp_path / "spans.jsonl"
     records, _ = simulated_log(Settings(requests=400, skews=(0.2, -0.1)))
     log.write_bytes(

@@ -46,7 +46,7 @@ needs_capability = pytest.mark.skipif(
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port that somebody listens on."""
+    """A port with a listening socket."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         yield server.getsockname()[1]
 
@@ -56,7 +56,7 @@ def visit(port: int, count: int = 5) -> None:
         socket.create_connection(("127.0.0.1", port)).close()
 
 
-# A stand-in that says what it is told to: what a real one says under load cannot be had at will.
+# A stand-in with a fixed output: the output of a real one under load is not reproducible.
 FAKE = """#!/bin/sh
 trap 'echo "7 packets captured" >&2; echo "12 packets received by filter" >&2
       echo "{dropped} packets dropped by kernel" >&2; exit 0' TERM
@@ -155,7 +155,7 @@ def test_drops_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @needs_capability
-def test_an_end_that_nobody_asked_for_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_end_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "PATH", fake(tmp_path, then='sleep 0.1; echo "tcpdump: pcap_loop: The interface\x1b" >&2; exit 1')
     )
@@ -170,7 +170,7 @@ def test_an_end_that_nobody_asked_for_is_a_failure(tmp_path: Path, monkeypatch: 
 @needs_packets
 def test_scapy_says_what_it_cannot(tmp_path: Path) -> None:
     pytest.importorskip("scapy")
-    # The port of the discard service: nobody is given it by chance.
+    # The port of the discard service: never assigned at random.
     arguments = ["--port", 9, "--out", tmp_path / "a.pcap", "--interface", "lo", "--sniffer", "scapy"]
     done = capture(*arguments, "--seconds", 0.3)
     assert done.exit_code == 0, error_of(done)
@@ -179,8 +179,8 @@ def test_scapy_says_what_it_cannot(tmp_path: Path) -> None:
     assert "takes tcpdump" in error_of(capture(*arguments, "--force", "--ring-files", 2, "--ring-megabytes", 1))
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can become somebody else")
-def test_a_user_without_privileges_is_told_what_to_type(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can change its user")
+def test_a_user_without_privileges_gets_the_command_to_run(tmp_path: Path) -> None:
     none_waiting = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if subprocess.run([*none_waiting, *COMMAND, "--help"], check=False, capture_output=True).returncode:
         pytest.skip("another user may not run this checkout")

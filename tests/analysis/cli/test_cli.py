@@ -65,7 +65,7 @@ def test_standard_input(log: Path) -> None:
     assert json.loads(done.stdout)["requests"] == 50
 
 
-def test_files_asked_for_are_written(log: Path, tmp_path: Path) -> None:
+def test_requested_files_are_written(log: Path, tmp_path: Path) -> None:
     html, parquet, rejects = tmp_path / "r.html", tmp_path / "r.parquet", tmp_path / "bad.jsonl"
     done = sojourn("split", log, "--html", html, "--parquet", parquet, "--rejects", rejects)
     assert done.returncode == 0, done.stderr

@@ -208,9 +208,7 @@ def commands(group: Any = COMMAND, path: tuple[str, ...] = ()) -> list[tuple[tup
 @pytest.mark.parametrize(
     ("path", "command"), commands(), ids=lambda each: " ".join(each) if isinstance(each, tuple) else ""
 )
-def test_what_shows_progress_can_be_told_to_be_quiet_and_every_option_is_explained(
-    path: tuple[str, ...], command: Any
-) -> None:
+def test_commands_with_progress_have_quiet_and_every_option_has_help(path: tuple[str, ...], command: Any) -> None:
     options = [each for each in command.params if each.param_type_name == "option"]
     assert command.help
     for each in options:

@@ -26,7 +26,7 @@ DEADLINE_S = 20.0
 
 @dataclass
 class Laid:
-    """A configuration in a folder of its own, with the house's files beside it."""
+    """A configuration in a folder of its own, next to Sojourn's include files."""
 
     folder: Path
     ports: dict[str, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Laid:
         return "" if done.returncode == 0 else done.stderr
 
     def diagnosed(self, somaxconn: int = SOMAXCONN, *, server: str = "") -> Diagnosis:
-        """Return what the doctor says; ``server``: the Server header of an app that runs meanwhile, and is asked."""
+        """Return what the doctor says; ``server``: the Server header of an app that runs during the check."""
         with app(self.ports["APP"], server=server) if server else nullcontext():
             return diagnose(str(self.path), somaxconn=somaxconn, ask_backends=bool(server))
 

@@ -47,7 +47,7 @@ def test_exit_codes_and_json(tmp_path: Path) -> None:
     assert run(good, bad, "--ignore", "app-silent")[0] == 0
 
 
-def test_wrong_usage_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_wrong_usage_gives_one_error(tmp_path: Path) -> None:
     assert run()[0] == 2
     assert run(log(tmp_path / "a.jsonl"), "--ignore", "nonsense")[0] == 2
     for target in (str(tmp_path / "nothing.conf"), str(tmp_path / "nothing.jsonl"), str(tmp_path)):
@@ -125,7 +125,7 @@ def test_what_nginx_itself_refuses(tmp_path: Path) -> None:
     "words",
     ['nginx does not take it (open() "/run/nginx.pid" failed (13: Permission denied))', "nginx is not installed here"],
 )
-def test_nginx_that_cannot_be_asked_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+def test_nginx_that_cannot_be_run_is_not_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """An ordinary user may not have a live configuration tested."""
     monkeypatch.setattr(nginx_syntax, "_told_by_nginx", lambda _: ([], words))
     result = laid(tmp_path / "a").diagnosed()
@@ -206,7 +206,7 @@ def test_apps_that_are_not_spoken_to_in_http(tmp_path: Path, family: str, line: 
     assert conf.diagnosed().findings == []
 
 
-def test_places_are_told_to_the_character(tmp_path: Path) -> None:
+def test_places_have_line_and_column(tmp_path: Path) -> None:
     (tmp_path / "one.conf").write_text("# a comment\n  gzip on; server { listen 80; }\n")
     main = tmp_path / "nginx.conf"
     main.write_text("http {\n    include one.conf;\n    include nothing.conf;\n}\n")
@@ -220,4 +220,4 @@ def test_places_are_told_to_the_character(tmp_path: Path) -> None:
     assert text[gzip.place.begin : gzip.place.end] == "gzip on;"
     assert text[server.place.begin : server.close] == "server { listen 80; }"
     assert (gzip.place.line, gzip.place.indent) == (2, "  ")
-    assert (left.name, left.args) == ("include", ["nothing.conf"])  # it was not there, and stays
+    assert (left.name, left.args) == ("include", ["nothing.conf"])  # the file does not exist, and the directive remains

@@ -118,7 +118,7 @@ CASES: dict[str, tuple[Change, str, str, str, str]] = {
     "one route silent": (blank(4, *APP), "app-silent", "error", SILENT, "X-Service-Time: "),
     "all silent": (blank(1, *APP), "app-silent", "error", "No app says", "X-Service-Time: "),
     "a few stamps missing": (blank(10, *STAMP), "stamp-missing", "warning", "10 %", "sojourn_proxy.conf"),
-    "no workers told": (blank(2, "worker"), "worker-missing", "warning", "300 answers", "X-Worker"),
+    "no worker values": (blank(2, "worker"), "worker-missing", "warning", "300 answers", "X-Worker"),
     "no ids": (blank(2, "request_id"), "ids-missing", "warning", "50 %", "$request_id"),
     "raw routes": (raw_route, "routes-many", "warning", "600 routes, 600 of them", "~^/item/ /item/...;"),
     "stamps refused": (every(5, stamp="refused:unit"), "stamp-refused", "warning", "120 stamps", "t=${msec}"),
@@ -161,7 +161,7 @@ def test_a_log_that_lacks_something(
     }
 
 
-def test_bad_lines_are_told_with_the_first_of_them(tmp_path: Path) -> None:
+def test_rejected_lines_are_reported_with_the_first_of_them(tmp_path: Path) -> None:
     source = log(tmp_path / "a.jsonl")
     lines = Path(source).read_text().splitlines()
     lines[10] = lines[10].replace('"status":', 'status"\x1b[2J:')

@@ -169,7 +169,7 @@ def test_a_backlog_holds_for_all_that_listen_there(tmp_path: Path) -> None:
     assert "(backlog=9999)" in finding.what
 
 
-def test_includes_are_found_by_the_names_that_nginx_tells(tmp_path: Path) -> None:
+def test_includes_are_read_by_the_names_that_nginx_prints(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "one.conf").write_text("server { listen 127.0.0.1:1; include ./a/b/*.conf; }\n")
     (tmp_path / "a" / "b" / "two.conf").write_text("server_name two;\n")
@@ -193,7 +193,7 @@ def test_a_link_has_its_includes_beside_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "target"),
+    ("text", "target"),
     [
         ("http://app", "app"),
         ("https://10.0.0.1:8443/api", "10.0.0.1:8443"),
@@ -202,16 +202,16 @@ def test_a_link_has_its_includes_beside_itself(tmp_path: Path) -> None:
         ("unix:///run/app.sock", "/run/app.sock"),
     ],
 )
-def test_whom_requests_are_handed_to(told: str, target: str) -> None:
-    level = Level(nginx_syntax.parsed(f"uwsgi_pass {told};"))
+def test_targets_of_uwsgi_pass(text: str, target: str) -> None:
+    level = Level(nginx_syntax.parsed(f"uwsgi_pass {text};"))
     assert Pass(level, level.own("uwsgi_pass")[0], level).target == target
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"), [("30", 30), ("500ms", 0.5), ("1m", 60), ("1m30s", 90), ("1h 1m", 3660), ("", 0)]
+    ("text", "seconds"), [("30", 30), ("500ms", 0.5), ("1m", 60), ("1m30s", 90), ("1h 1m", 3660), ("", 0)]
 )
-def test_times_are_read_as_nginx_reads_them(told: str, seconds: float) -> None:
-    assert _seconds(told) == seconds
+def test_times_are_read_as_nginx_reads_them(text: str, seconds: float) -> None:
+    assert _seconds(text) == seconds
 
 
 def test_no_configuration_makes_it_stumble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

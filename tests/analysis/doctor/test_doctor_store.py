@@ -65,7 +65,7 @@ def test_shares_are_of_all_answers_however_many_routes_there_are(
     assert any("no request of the time" in sentence for sentence in later.unseen)
 
 
-def test_a_store_is_asked_what_a_log_is_asked(tmp_path: Path, make_store: Callable[[], str]) -> None:
+def test_a_store_gets_the_same_checks_as_a_log(tmp_path: Path, make_store: Callable[[], str]) -> None:
     def changed(number: int, row: dict[str, str]) -> dict[str, str]:
         for change in (
             blank(2, "queueing_delay", "service_time", "worker"),

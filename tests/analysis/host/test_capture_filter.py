@@ -51,7 +51,7 @@ def packets(scapy: Any) -> dict[str, tuple[Any, bool]]:
 
 
 def matched(scapy: Any, folder: Path, frames: list[Any], expression: str) -> list[bool]:
-    """Which of these frames tcpdump takes, told apart by their instants."""
+    """The frames that tcpdump accepts, identified by their instants."""
     path = folder / "made.pcap"
     for number, frame in enumerate(frames):
         frame.time = 1000 + number

@@ -135,7 +135,7 @@ def test_files_are_read_here_where_nginx_refuses_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is missing")
-def test_nginx_is_asked_first(tmp_path: Path) -> None:
+def test_nginx_reads_its_configuration_first(tmp_path: Path) -> None:
     for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
         (tmp_path / name).mkdir()
     paths = "".join(

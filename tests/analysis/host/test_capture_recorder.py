@@ -1,4 +1,4 @@
-"""The recorder on real packets: nothing missing at either end, nobody left behind, and words for what goes wrong."""
+"""The recorder on real packets: no packet missing at either end, no process left, and an error for each failure."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_it_ends_by_itself_after_so_many(server: Server, tmp_path: Path) -> None
 
 
 @needs_packets
-def test_it_records_in_the_namespace_it_is_told(server: Server, tmp_path: Path) -> None:
+def test_records_in_the_given_namespace(server: Server, tmp_path: Path) -> None:
     apart = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     if shutil.which("unshare") is None or subprocess.run([*apart, "true"], check=False).returncode:
         pytest.skip("no network namespace can be made here")
@@ -170,7 +170,7 @@ def test_scapy_records_the_same(server: Server, tmp_path: Path, monkeypatch: pyt
     assert len(lines_of(tmp_path / "n.pcap")) == 5
 
 
-# --- nobody is left behind
+# --- no process is left
 
 
 def children_of(name: str, argument: str) -> list[int]:
@@ -208,7 +208,7 @@ def test_tcpdump_ends_with_the_program_that_is_killed(server: Server, tmp_path: 
         assert parent.stdout.readline() == b"ready\n"
         server.visits(5)
         assert children_of("tcpdump", str(path))
-        # The packets are there, then the one who asked for them is gone at once.
+        # The packets arrive, then the parent process ends at once.
         eventually(lambda: path.stat().st_size > 2_000, "packets")
         os.kill(parent.pid, signal.SIGKILL)
     eventually(lambda: not children_of("tcpdump", str(path)), "tcpdump to end")
@@ -235,7 +235,7 @@ def test_nothing_runs_on_after_an_exception(server: Server, tmp_path: Path) -> N
         ({"interface": "nope0"}, "No such device"),
         ({"filter": "tcp prot 3"}, "syntax error"),
         ({"prefix": ["/no/such/program"]}, "cannot be started"),
-        ({"user": "nobody-there"}, "nobody-there"),
+        ({"user": "no-such-user"}, "no-such-user"),
     ],
 )
 def test_why_tcpdump_does_not_record(tmp_path: Path, given: dict[str, Any], words: str) -> None:
@@ -299,7 +299,7 @@ def test_what_is_missing_comes_with_what_mends_it(tmp_path: Path, monkeypatch: p
     assert "on Linux only" in privileges.missing_for_capture(tmp_path)[0]
 
 
-def test_root_becomes_somebody_who_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_becomes_a_user_with_write_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.geteuid() != 0:
         assert privileges.user_for(tmp_path) is None
         return

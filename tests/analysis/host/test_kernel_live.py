@@ -1,4 +1,4 @@
-"""The kernel's own figures, asked of real sockets in a network namespace of the test's own."""
+"""Figures of the kernel about real sockets in a network namespace of the test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROOT = Path(__file__).parents[3]
 CLONE_NEWNET = 0x40000000
 SIOCSIFADDR, SIOCSIFFLAGS, SIOCSIFNETMASK, IFF_UP = 0x8916, 0x8914, 0x891C, 0x1
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
-HERE, SILENT = "192.0.2.1", "192.0.2.77"  # RFC 5737; nobody answers at the second
+HERE, SILENT = "192.0.2.1", "192.0.2.77"  # RFC 5737; no host answers at the second
 
 
 def enter_namespace() -> None:
@@ -192,7 +192,7 @@ def test_many_sockets_come_in_several_answers() -> None:
     in_namespace(many)
 
 
-def test_handshakes_that_nobody_finishes_are_counted() -> None:
+def test_unfinished_handshakes_are_counted() -> None:
     scapy = pytest.importorskip("scapy.layers.inet", reason="scapy is not installed")
     if not os.access("/dev/net/tun", os.W_OK):
         pytest.skip("/dev/net/tun cannot be used here")
@@ -225,7 +225,7 @@ def test_a_full_syn_queue_drops_or_makes_cookies(cookies: int) -> None:
         set_sysctl("net.ipv4.tcp_syncookies", cookies)
         set_sysctl("net.ipv4.tcp_max_syn_backlog", 1024)
         with socket.socket() as listener, ExitStack() as stack:
-            # An entry stays in the SYN queue until data comes.
+            # An entry remains in the SYN queue until data arrives.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 30)
             listener.bind(("127.0.0.1", 0))
             listener.listen(4)

@@ -57,7 +57,7 @@ def test_a_negative_delay_is_kept() -> None:
 def test_a_stamp_is_half_a_tick_too_early_on_average(stamp: float, half_tick: float) -> None:
     (result,) = split_of({**ANSWERED, "request_start": stamp, "app_queueing_delay": 0.2, "attempts": 2})
     assert result["half_tick"] == half_tick
-    assert result["queue"] == pytest.approx(0.2 - half_tick - 0.001)  # what was measured stays in app_queueing_delay
+    assert result["queue"] == pytest.approx(0.2 - half_tick - 0.001)  # the measured value remains in app_queueing_delay
 
 
 def test_without_a_stamp_the_durations_alone_give_the_queue() -> None:
@@ -84,7 +84,7 @@ def test_an_app_header_of_an_earlier_answer_does_not_count_without_an_answer() -
 
 
 def test_a_span_tells_what_became_of_a_request_given_up_on() -> None:
-    """45 s ahead of it, a timeout of 60 s: it waited 40 s, was worked on for 20 s more, and 45 s in all for nobody."""
+    """It waited 40 s, was in service for 20 s until the timeout of 60 s, and for 45 s after it."""
     row = {
         "request_id": "a", "start": 5.0, "request_start": 5.0, "status": 504, "header": None, "response": 60.0,
         "request_time": 60.0,

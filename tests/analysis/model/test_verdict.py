@@ -42,7 +42,7 @@ def test_fast_with_little_queueing_is_healthy() -> None:
     assert judged(p99=0.9, service_time=0.1, queue=0.01).cause == "service"
 
 
-def test_a_tail_of_another_kind_is_told() -> None:
+def test_a_tail_with_another_cause_is_reported() -> None:
     result = judged(tail={"queue": 0.1, "send": 0.9}, queue=0.7, service_time=0.3)
     assert (result.cause, result.tail_cause) == ("queueing", "client")
     assert "slowest 1 % are different" in result.sentence

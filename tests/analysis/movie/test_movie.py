@@ -60,7 +60,7 @@ def test_a_worker_that_holds_several_at_a_time_is_no_place_of_its_own() -> None:
 # Scenes and the film
 
 
-def test_a_scene_has_a_lane_for_each_backend_and_as_many_workers_as_told() -> None:
+def test_a_scene_has_a_lane_for_each_backend_with_the_given_workers() -> None:
     both = pl.concat([THREE, drawn((1.0, 1.0, 2.0, 2.0, SERVED), (1.0, 1.0, 3.0, 3.0, SERVED), backend="b:2")])
     animation = film(scene(both, workers={"a:1": 4})).scenes[0]
     assert [(lane.name, lane.workers) for lane in animation.lanes] == [("a:1", 4), ("b:2", 2)]
@@ -189,7 +189,7 @@ def kinds(now: float, table: pl.DataFrame = THREE) -> dict[int, str]:
     return {int(one.number[each.index]): each.kind for each in squares_of(one, layout_of(one, 400), 0, now, 0.0)}
 
 
-def test_who_waits_works_and_was_given_up_on_is_told_apart() -> None:
+def test_waiting_served_and_abandoned_requests_are_distinguished() -> None:
     assert kinds(10.0) == {1: WORKING, 2: WAITING, 3: WAITING}
     assert kinds(50.0) == {2: WORKING}
     assert kinds(70.0) == {2: NOBODY}
@@ -264,17 +264,17 @@ def test_the_page_s_script_puts_every_square_where_the_picture_has_it() -> None:
         "".join((TEMPLATES / name).read_text() for name in ("layout.js", "moment.js"))
         + """
     const asked = JSON.parse(require("fs").readFileSync(0, "utf8"));
-    const found = asked.scenes.map((scene, index) => {
-      scene.longest = asked.longest[index];
-      const layout = layoutOf(scene, asked.width);
-      return asked.instants.map(now => {
+    const drawn = query.scenes.map((scene, index) => {
+      scene.longest = query.longest[index];
+      const layout = layoutOf(scene, query.width);
+      return query.instants.map(now => {
         const seen = [];
-        squares(scene, layout, now, asked.slide, (...square) => seen.push(square));
-        const busy = busyShares(scene, now, asked.slide).map(each => [...each]);
+        squares(scene, layout, now, query.slide, (...square) => seen.push(square));
+        const busy = busyShares(scene, now, query.slide).map(each => [...each]);
         return {seen, counts: countsOf(scene, 0, now), busy};
-      }).concat([{deepest: deepest(scene, 0, asked.seconds, 300).map(each => [...each])}]);
+      }).concat([{deepest: deepest(scene, 0, query.seconds, 300).map(each => [...each])}]);
     });
-    console.log(JSON.stringify(found));
+    console.log(JSON.stringify(drawn));
     """
     )
     instants = [0.0, 0.3, 10.0, 31.7, 45.0, 45.02, 60.0]
@@ -328,7 +328,7 @@ def test_a_gif_has_its_frames_its_colours_and_its_length(tmp_path: Path) -> None
             frames.append(image.convert("RGB"))
     assert durations == [200] * 15 + [HELD * 1_000]
     assert all(ImageChops.difference(a, b).getbbox() for a, b in pairwise(frames))
-    # 30 s: two wait, one is worked on. 72 s: nobody waits, a worker works for nobody.
+    # 30 s: two wait, one is in service. 72 s: none waits, a worker serves an abandoned request.
     lane = (0, 80, 400, 128)
     early, late = frames[5].crop(lane), frames[12].crop(lane)
     assert pixels(early, QUEUEING) > 500 < pixels(early, SERVICE)
@@ -385,7 +385,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     write_film(hostile, tmp_path / "h.gif", seconds=0.5, width=320)
 
 
-def test_a_page_asks_for_nothing_and_offers_the_speed_that_was_asked_for() -> None:
+def test_a_page_makes_no_request_and_offers_the_chosen_speed() -> None:
     page = page_of(film(), speed=7.0, theme="dark")
     assert not re.search(r"(?:src|href)=|https?://(?!www\.w3\.org)", page)
     assert '<option value="x 7" selected>× 7</option>' in page

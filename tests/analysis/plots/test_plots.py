@@ -155,7 +155,7 @@ def test_lines_that_cross_differ_in_more_than_colour(pictures: dict[str, Picture
         assert len({str(dash) for dash in dashes}) == len(dashes)
 
 
-# The hostile log is too short for laws and capacity, and nobody gave up.
+# The hostile log is too short for laws and capacity, and has no abandoned request.
 DRAWN = [
     kind for kind in plots.KINDS if kind not in ("utilisation", "capacity", "throughput", "whatif", "whatif_responses")
 ]
@@ -341,7 +341,7 @@ def test_a_window_and_a_condition_are_drawn(tmp_path: Path) -> None:
         (["flow", "x", "--out", "a.png", "--by", "a b"], "cannot be a column"),
     ],
 )
-def test_wrong_usage_is_told_before_anything_is_read(arguments: list[str], words: str) -> None:
+def test_wrong_usage_is_reported_before_sources_are_read(arguments: list[str], words: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert words in result.output

@@ -1,4 +1,4 @@
-"""What is shown and passed round of a log that was written whole: paths, and nobody's query."""
+"""Outputs for a log without redaction: paths, and no query."""
 
 from __future__ import annotations
 

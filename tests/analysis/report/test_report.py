@@ -73,7 +73,7 @@ def test_it_is_one_file_that_asks_nothing_of_a_network(page: Path) -> None:
     assert page.stat().st_size < 5_000_000
 
 
-def test_hostile_content_stays_text(page: Path) -> None:
+def test_hostile_content_remains_text(page: Path) -> None:
     elements = Elements()
     elements.feed(page.read_text())
     assert not [tag for tag, _ in elements.tags if tag == "img"]

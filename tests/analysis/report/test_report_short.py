@@ -13,7 +13,7 @@ from sojourn.present.section import Section
 from sojourn.report.command import _say
 from sojourn.report.short import in_short
 
-FOUND = (
+SECTIONS = (
     Section("blame", "Who", "…", short="/export caused it."),
     Section("goodput", "Work", "…"),
     Section("whatif", "Help", "…", short="With one more worker it would be 1 s."),
@@ -33,7 +33,7 @@ def test_a_split_alone_needs_no_second_verdict(result: sojourn.SplitResult) -> N
 
 
 def test_what_a_section_claims_is_said_and_what_it_does_not_claim_is_not(result: sojourn.SplitResult) -> None:
-    happened, cost, help_ = in_short(result, FOUND)
+    happened, cost, help_ = in_short(result, SECTIONS)
     assert happened.text.endswith("/export caused it.")
     assert happened.more == (("blame", "Who"),)
     assert cost.more == ()
@@ -41,18 +41,18 @@ def test_what_a_section_claims_is_said_and_what_it_does_not_claim_is_not(result:
 
 
 def test_no_prediction_promises_nothing(result: sojourn.SplitResult) -> None:
-    help_ = in_short(result, [*FOUND[:2], replace(FOUND[2], short="")])[-1]
+    help_ = in_short(result, [*SECTIONS[:2], replace(SECTIONS[2], short="")])[-1]
     assert help_.text == "Nothing here says so for certain."
     assert help_.more == (("whatif", "Help"),)
 
 
 def test_a_doubtful_section_is_said_to_be_one(result: sojourn.SplitResult) -> None:
-    lines = in_short(result, [replace(FOUND[0], failures=("not believable",)), *FOUND[1:]])
+    lines = in_short(result, [replace(SECTIONS[0], failures=("not believable",)), *SECTIONS[1:]])
     assert [each.doubtful for each in lines] == [True, False, False]
 
 
 def test_ten_seconds_are_ten_seconds(result: sojourn.SplitResult) -> None:
-    numbers = [float(word) for word in in_short(result, FOUND)[0].text.replace(",", "").split() if "." in word[:-1]]
+    numbers = [float(word) for word in in_short(result, SECTIONS)[0].text.replace(",", "").split() if "." in word[:-1]]
     assert sum(numbers) == pytest.approx(10, abs=0.11)
 
 
@@ -61,8 +61,8 @@ def test_on_a_terminal_an_audit_that_failed_comes_first_and_nothing_is_obeyed(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(Audit, "failures", lambda _: ["no such \x1b[31mlaw"])
-    doubtful = replace(FOUND[0], short="\x1b[31mit", failures=("not believable",))
-    _say(result, in_short(result, [doubtful, *FOUND[1:]]), Path("r.html"))
+    doubtful = replace(SECTIONS[0], short="\x1b[31mit", failures=("not believable",))
+    _say(result, in_short(result, [doubtful, *SECTIONS[1:]]), Path("r.html"))
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
     audit, verdict, happened, *_, last = printed.splitlines()

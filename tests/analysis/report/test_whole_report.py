@@ -51,13 +51,13 @@ def test_every_chart_is_drawn_without_scripts_too(page: str) -> None:
     assert len(keys) == len(set(keys))
 
 
-def test_it_asks_nothing_of_a_network_and_stays_small(page: str) -> None:
+def test_makes_no_network_request_and_is_small(page: str) -> None:
     assert len(page) < 5_000_000
     without_libraries = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert not re.search(r'(?:src|href)="https?:', without_libraries)
 
 
-def test_what_cannot_be_told_says_why_in_its_place(tmp_path: Path) -> None:
+def test_a_section_without_a_result_states_the_reason(tmp_path: Path) -> None:
     log = tmp_path / "one.jsonl"
     log.write_bytes(line(upstream_addr="10.0.0.1:80", upstream_response_time="0.1", upstream_header_time="0.1"))
     sections = sections_of(sojourn.split(log, columns=report_columns()))

@@ -53,7 +53,7 @@ def test_the_split_of_lines_repeated_and_shuffled(copies: list[int], seed: int, 
 
 
 def wanted_to_nine_digits(wanted: object, result: object) -> object:
-    """``wanted``, with floats of ``found`` where they differ in the last digit kept: sums in another order."""
+    """``wanted``, with floats of ``result`` where they differ in the last digit kept: sums in another order."""
     if isinstance(wanted, dict) and isinstance(result, dict):
         return {key: wanted_to_nine_digits(value, result.get(key)) for key, value in wanted.items()}
     if isinstance(wanted, list) and isinstance(result, list) and len(wanted) == len(result):
@@ -63,7 +63,7 @@ def wanted_to_nine_digits(wanted: object, result: object) -> object:
     return wanted
 
 
-def test_copies_are_counted_and_told(tmp_path: Path) -> None:
+def test_copies_are_counted_and_reported(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"".join(LINES + LINES[:7]))
     result = sojourn.split(tmp_path / "a.jsonl")
     assert (result.records.accepted, result.requests, result.audit.duplicates) == (407, 400, 7)

@@ -1,4 +1,4 @@
-"""What is known of the last ten minutes: the figures of split, whom was waited for, and how a screen says it."""
+"""The last ten minutes: the figures of split, the causes of the wait, and their display."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_where_clocks_agree_a_window_alone_says_the_same(tmp_path: Path) -> None
     assert view.queueing["mean"] == pytest.approx(alone.components["queueing_delay"]["mean"], abs=2e-3)
 
 
-def test_whom_was_waited_for_is_what_blame_says(pool: Path, seen: View, tmp_path: Path) -> None:
+def test_the_causes_of_the_wait_are_those_of_blame(pool: Path, seen: View, tmp_path: Path) -> None:
     rows = sojourn.split(pool, columns=("request_id",)).rows.collect()
     last = rows["time"].max()
     requested = rows.with_columns(minute=pl.col("time") > last - timedelta(seconds=60))  # type: ignore[operator]
@@ -120,7 +120,7 @@ def test_whom_was_waited_for_is_what_blame_says(pool: Path, seen: View, tmp_path
 
 
 def test_depths_are_those_of_the_whole_log_one_slowest_request_ago(pool: Path, tmp_path: Path) -> None:
-    """What is logged later changes nothing any more about the instant that is told."""
+    """Later log lines do not change a reported instant."""
     lines = pool.read_text().splitlines(keepends=True)
     cut = float(json.loads(lines[0])["time"]) + 95.0
     (tmp_path / "log").write_text("".join(line for line in lines if float(json.loads(line)["time"]) <= cut))
@@ -238,7 +238,7 @@ def test_a_log_without_the_apps_word_ranks_by_response_time_and_says_so(tmp_path
     assert view.windows["10m"].known == 0
 
 
-def test_only_the_given_up_are_told_as_such(tmp_path: Path) -> None:
+def test_only_abandoned_requests_are_reported_as_such(tmp_path: Path) -> None:
     lines = [given_up(EPOCH + k, 60.0, status) for k, status in enumerate(["504", "499", "502", "503", "504"])]
     (tmp_path / "log").write_bytes(b"".join(lines))
     with watching(tmp_path / "log", replay=True) as watcher:
@@ -371,7 +371,7 @@ def test_a_lag_below_zero_is_a_clock_s_rounding(seen: View, lag: float, text: st
     assert f"as of {text} ago" in text_of(screen(behind, Looks(), 80, 30))
 
 
-def test_backends_on_long_sockets_are_told_apart(seen: View) -> None:
+def test_backends_on_long_sockets_are_distinguished(seen: View) -> None:
     assert seen.queues is not None
     sockets = [f"unix:/run/applications/production/checkout/instances/gunicorn-{k}.sock" for k in (1, 2)]
     rows = [{**seen.queues.backends[0], "upstream": socket} for socket in sockets]

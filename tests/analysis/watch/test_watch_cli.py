@@ -109,7 +109,7 @@ def test_piped_in_and_out_it_prints_until_the_pipe_ends(
     command = sys.modules[watch.__module__]
     shown, block = threading.Event(), command._as_block
 
-    def told(view: View) -> str:
+    def printed(view: View) -> str:
         shown.set()
         return str(block(view))
 
@@ -118,7 +118,7 @@ def test_piped_in_and_out_it_prints_until_the_pipe_ends(
         os.write(writing, record(time.time(), route="/late"))
         os.close(writing)
 
-    monkeypatch.setattr(command, "_as_block", told)
+    monkeypatch.setattr(command, "_as_block", printed)
     later = threading.Thread(target=write_later)
     with os.fdopen(reading) as piped:
         monkeypatch.setattr(sys, "stdin", piped)
@@ -139,21 +139,21 @@ def test_piped_in_and_out_it_prints_until_the_pipe_ends(
     assert "\x1b" not in text
 
 
-def test_as_json_again_and_again_until_it_is_told_to_end(tmp_path: Path) -> None:
+def test_prints_json_until_it_is_terminated(tmp_path: Path) -> None:
     """Rotated, garbled and cut off while it is watched, nothing is lost."""
     log, out = tmp_path / "access.log", tmp_path / "out"
     with out.open("wb") as sink:
         process = subprocess.Popen([*SOJOURN, "watch", str(log), "--json", "--every", "0.2"], stdout=sink)
 
-    def told() -> list[dict[str, object]]:
+    def printed() -> list[dict[str, object]]:
         return [json.loads(line) for line in out.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
     def read() -> object:
-        return told()[-1]["records"]["read"]  # type: ignore[index]
+        return printed()[-1]["records"]["read"]  # type: ignore[index]
 
     try:
-        until(told)
-        assert "is read as soon as it is there" in str(told()[-1]["notes"])
+        until(printed)
+        assert "is read as soon as it is there" in str(printed()[-1]["notes"])
         with log.open("ab", buffering=0) as writer:
             writer.write(record(time.time()) + b"garbage\n" + record(time.time())[:40])
             until(lambda: read() == 2)
@@ -166,8 +166,8 @@ def test_as_json_again_and_again_until_it_is_told_to_end(tmp_path: Path) -> None
             time.sleep(0.6)  # longer than two looks
             writer.write(record(time.time()))
             until(lambda: read() == 6)
-        assert told()[-1]["records"]["reasons"] == {"invalid_json": 1}  # type: ignore[index]
-        assert told()[-1]["windows"]["10m"]["requests"] == 5  # type: ignore[index]
+        assert printed()[-1]["records"]["reasons"] == {"invalid_json": 1}  # type: ignore[index]
+        assert printed()[-1]["windows"]["10m"]["requests"] == 5  # type: ignore[index]
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
     finally:

@@ -71,7 +71,7 @@ def test_a_log_that_is_not_there_yet_is_read_from_its_beginning(log: Path) -> No
 
 
 def test_renamed_while_it_is_written_into_loses_and_doubles_nothing(log: Path, tmp_path: Path) -> None:
-    """As nginx does it: it writes on into the renamed file until it is told to open its log anew."""
+    """As nginx does it: it writes on into the renamed file until it is signalled to reopen its log."""
     log.write_bytes(b"1\n")
     follower = FileFollower(str(log), from_the_beginning)
     got = follower.lines()

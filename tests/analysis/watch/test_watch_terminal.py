@@ -174,9 +174,7 @@ def _in_order(terminal: Terminal) -> None:
     terminal.shows("modes echo icanon icrnl isig")
 
 
-def test_piped_without_colours_and_without_unicode_and_told_to_end(
-    terminal: Terminal, log: Path, tmp_path: Path
-) -> None:
+def test_piped_without_colours_without_unicode_and_terminated(terminal: Terminal, log: Path, tmp_path: Path) -> None:
     sent = tmp_path / "sent"
     terminal.tmux("pipe-pane", "-t", "t", f"cat >> {shlex.quote(str(sent))}")
     command = f"tail -n +1 -f {log} | NO_COLOR=1 LC_ALL=C {SOJOURN} watch - --by worker; echo left=$?"

@@ -1,6 +1,6 @@
 """Odd requests through every analysis of a log: each answers in figures, or says in a sentence why it cannot.
 
-A line of spans is told by ``resourceSpans`` in it.
+A line of spans is recognised by ``resourceSpans``.
 """
 
 from __future__ import annotations

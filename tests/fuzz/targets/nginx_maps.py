@@ -88,7 +88,7 @@ def _check_network(value: str) -> None:
             written,
             kept,
         )
-    elif written.startswith("::"):  # of addresses that nobody is given, less than the network is kept
+    elif written.startswith("::"):  # of unassigned addresses, less than the network is kept
         assert kept == "::", (written, kept)
     elif "%" not in written:
         assert ip_address(kept) == ip_network((address, 48), strict=False)[0], (written, kept)

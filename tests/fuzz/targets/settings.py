@@ -51,7 +51,7 @@ _OPTIONS = (
 
 
 def check(data: bytes) -> None:
-    """The files' own checks; what is told of them holds no password."""
+    """The checks of the files; their messages contain no password."""
     path = Path(_FOLDER.name, "sojourn.toml")
     path.write_bytes(data)
     output = refusal(lambda: _sound(path), ConfigError)

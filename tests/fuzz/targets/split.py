@@ -1,6 +1,6 @@
 """A log and its spans through the split: it never breaks off, its identity closes, and its JSON has no NaN.
 
-Lines of spans are told by ``resourceSpans`` in them.
+Lines of spans are recognised by ``resourceSpans``.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def said_by_child(prefix: list[str], before: str = "") -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 def test_without_the_right_to_it_the_way_out_is_named() -> None:
     # What is imported after that would have to be readable for somebody else, too: it is imported before.
     refused, unmoved = said_by_child([], "os.setgid(65534); os.setuid(65534)")

@@ -1,4 +1,4 @@
-"""Clocks that drift, that are set, and that nobody can tell anything of; and the split under each of them."""
+"""Clocks that drift, that are set, and whose offset is unknown; and the split with each of them."""
 
 from __future__ import annotations
 

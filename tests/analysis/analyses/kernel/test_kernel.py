@@ -58,7 +58,7 @@ def samples(
     ]
 
 
-def found_in(produced: list[Sample], **requested: int) -> KernelResult:
+def findings_of(produced: list[Sample], **requested: int) -> KernelResult:
     return kernel(samples_of(produced), asked={int(port[1:]): backlog for port, backlog in requested.items()})
 
 
@@ -67,7 +67,7 @@ def keys(result: KernelResult) -> list[str]:
 
 
 def test_full_is_one_more_than_the_limit() -> None:
-    findings = found_in(samples([0, 4, 5, 5, 2], [70, 70, 73, 79, 79]))
+    findings = findings_of(samples([0, 4, 5, 5, 2], [70, 70, 73, 79, 79]))
     (row,) = findings.sockets.to_dicts()
     assert (row["deepest"], row["full"], row["full_share"], row["mean"], row["last"]) == (5, 2, 0.4, 3.2, 2)
     assert row["deepest_at"].timestamp() == START + 2
@@ -77,22 +77,22 @@ def test_full_is_one_more_than_the_limit() -> None:
 
 def test_drops_that_are_no_overflows_are_not_counted_twice() -> None:
     produced = samples([0, 0], [5, 8], ListenDrops=[5, 12], TCPReqQFullDrop=[0, 3], settings={"tcp_syncookies": 0})
-    findings = found_in(produced)
+    findings = findings_of(produced)
     assert (findings.overflows, findings.other_drops, findings.syn_drops) == (3, 4, 3)
     assert set(keys(findings)) == {"overflowed", "missed", "other_drops", "cookies_off", "steps"}
     assert "4 packets more were dropped" in next(f.sentence for f in findings.findings if f.key == "other_drops")
 
 
-def test_overflows_that_no_sample_explains_are_told_apart() -> None:
+def test_overflows_without_a_full_sample_are_separate() -> None:
     # 6 are beside a sample that saw the queue full, 3 are not.
-    findings = found_in(samples([0, 5, 0, 0], [0, 2, 6, 9]))
+    findings = findings_of(samples([0, 5, 0, 0], [0, 2, 6, 9]))
     assert (findings.overflows, findings.unseen) == (9, 3)
     missed = next(f for f in findings.findings if f.key == "missed")
     assert missed.sentence.startswith("3 of the 9 packets")
 
 
 def test_counters_that_go_back_are_said_and_not_counted() -> None:
-    findings = found_in(samples([0] * 5, [100, 104, 2, 3, 3]))
+    findings = findings_of(samples([0] * 5, [100, 104, 2, 3, 3]))
     assert (findings.overflows, findings.resets) == (5, 1)
     assert any("went back" in failure for failure in kernel_section(findings).failures)
 
@@ -120,12 +120,12 @@ def test_what_no_sample_tells_is_unknown_and_not_zero() -> None:
 )
 def test_a_backlog_that_was_cut(limit: int, somaxconn: int, asked: int | None, key: str | None, said: str) -> None:
     produced = samples([0, 0], limit=limit, settings={"somaxconn": somaxconn})
-    findings = found_in(produced, **({} if asked is None else {"p8000": asked}))
+    findings = findings_of(produced, **({} if asked is None else {"p8000": asked}))
     assert keys(findings) == ([] if key is None else [key])
     assert all(said in finding.sentence for finding in findings.findings)
 
 
-def test_the_sample_may_say_what_was_asked_for() -> None:
+def test_a_sample_can_contain_the_requested_backlog() -> None:
     items = [Sample(time=START, sockets=[listener(0, 128, asked=2048)], settings={"somaxconn": 128})]
     (finding,) = kernel(samples_of(items)).findings
     assert finding.key == "cut"
@@ -142,12 +142,12 @@ def test_the_sample_may_say_what_was_asked_for() -> None:
     ],
 )
 def test_settings_worth_knowing(setting: str, value: int, key: str) -> None:
-    assert keys(found_in(samples([0, 0], settings={setting: value}))) == [key]
+    assert keys(findings_of(samples([0, 0], settings={setting: value}))) == [key]
 
 
 def test_settings_that_changed_on_the_way() -> None:
     items = [*samples([0, 0]), Sample(time=START + 2, settings={"somaxconn": 8})]
-    findings = found_in(items)
+    findings = findings_of(items)
     assert (findings.settings["somaxconn"], findings.changed) == (8, ("somaxconn",))
 
 
@@ -160,7 +160,7 @@ def test_handshakes_open_while_the_queue_was_full_are_said() -> None:
         )
         for second, (depth, open_) in enumerate([(5, 3), (5, 7), (0, 20)])
     ]
-    findings = found_in(items)
+    findings = findings_of(items)
     (row,) = findings.sockets.to_dicts()
     assert (row["syn_recv"], row["open_while_full"]) == (20, 7)
     assert "up to 7 handshakes open" in next(f.sentence for f in findings.findings if f.key == "filled")
@@ -168,23 +168,23 @@ def test_handshakes_open_while_the_queue_was_full_are_said() -> None:
 
 def test_missing_samples_and_a_clock_set_back_are_said() -> None:
     produced = samples([0] * 8)
-    findings = found_in([*produced[:3], *produced[6:]])
+    findings = findings_of([*produced[:3], *produced[6:]])
     assert (findings.missing, findings.backward) == (3, 0)
     assert findings.depths["depth"].to_list() == [0, 0, 0, None, 0, 0]
-    back = found_in([*produced[3:], *produced[:3]])
+    back = findings_of([*produced[3:], *produced[:3]])
     assert back.backward == 1
     assert back.seconds == 6.0
 
 
-def test_sockets_of_one_name_are_told_apart_by_their_address() -> None:
+def test_sockets_of_one_name_are_distinguished_by_their_address() -> None:
     both = [listener(1), listener(2, address="::1")]
-    findings = found_in([Sample(time=START, sockets=both)])
+    findings = findings_of([Sample(time=START, sockets=both)])
     assert set(findings.sockets["socket"]) == {"app at 0.0.0.0:8000", "app at [::1]:8000"}
 
 
 def test_a_long_recording_is_drawn_in_windows_that_keep_its_peaks() -> None:
     depths = [5 if second == 1234 else 1 for second in range(3000)]
-    findings = found_in(samples(depths, [2 * max(second - 1000, 0) for second in range(3000)]))
+    findings = findings_of(samples(depths, [2 * max(second - 1000, 0) for second in range(3000)]))
     assert len(findings.depths) <= 240
     assert findings.depths["depth"].max() == 5
     assert len(findings.events) <= 240
@@ -202,7 +202,7 @@ def test_the_chart_has_a_panel_for_each_queue_and_bars_from_nothing() -> None:
         )
         for second, depth in enumerate([0, 5, 5])
     ]
-    findings = found_in(items)
+    findings = findings_of(items)
     chart = json.loads(accept_queue(findings).to_json())
     app_panel, web, away, open_ = chart["vconcat"]
     assert [len(app_panel["layer"]), "layer" in web] == [2, False]
@@ -222,18 +222,18 @@ def test_when_a_client_repeats_its_syn() -> None:
 
 
 def test_a_section_says_what_is_the_matter_first() -> None:
-    quiet = kernel_section(found_in(samples([0, 3])))
+    quiet = kernel_section(findings_of(samples([0, 3])))
     assert quiet.sentence == (
         "No accept queue was full: the deepest, of app, held 3 of at most 5 connections, and nobody was turned away "
         "for one (2 samples in 1.0 s)."
     )
-    full = kernel_section(found_in(samples([5, 5], [0, 1_200])))
+    full = kernel_section(findings_of(samples([5, 5], [0, 1_200])))
     assert full.sentence == (
         "The accept queue of app was full, 5 connections, in 100 % of 2 samples in 1.0 s, and the kernel turned away "
         "1,200 packets for a full queue."
     )
-    assert "no sample saw one full" in kernel_section(found_in(samples([0, 0], [0, 4]))).sentence
-    assert "No listening socket" in kernel_section(found_in([Sample(time=START)])).sentence
+    assert "no sample saw one full" in kernel_section(findings_of(samples([0, 0], [0, 4]))).sentence
+    assert "No listening socket" in kernel_section(findings_of([Sample(time=START)])).sentence
     for section in (quiet, full):
         assert all(len(row) == len(table.headings) for table in section.tables for row in table.rows)
 
@@ -343,7 +343,7 @@ def test_handshakes_belong_to_the_socket_that_listens_closest() -> None:
     assert handshakes(sockets, counts) == {("0.0.0.0", 80): 2, ("192.0.2.1", 80): 1, ("::", 81): 12, ("*", 82): 48}
 
 
-def test_where_netlink_is_refused_ss_is_asked_and_where_neither_answers_it_is_said(
+def test_falls_back_to_ss_without_netlink_and_reports_when_neither_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(*_: object) -> socket.socket:
@@ -370,7 +370,7 @@ def test_an_answer_of_raindrops() -> None:
     assert raindrops_of(text, 0.01) == Raindrops(3, 1, {"0.0.0.0:8080": (4, 9), "/run/app.sock": (1, 2)}, 0.01)
     with pytest.raises(ValueError, match="not raindrops'"):
         raindrops_of("<html>404</html>", 0.0)
-    findings = found_in(
+    findings = findings_of(
         [
             Sample(time=START + k, raindrops={"u": answer})
             for k, answer in enumerate([raindrops_of(text, 0.01), "no answer"])
@@ -390,7 +390,7 @@ def test_an_answer_of_raindrops() -> None:
         ("http://unix:/run/app.sock", ("localhost", 80, "/run/app.sock", "/_raindrops")),
     ],
 )
-def test_where_raindrops_is_asked(url: str, where: tuple[object, ...]) -> None:
+def test_addresses_of_raindrops_endpoints(url: str, where: tuple[object, ...]) -> None:
     endpoint = Endpoint(url)
     assert (endpoint.host, endpoint.port, endpoint.socket, endpoint.path) == where
 
@@ -433,7 +433,7 @@ def test_what_comes_from_a_unix_socket(tmp_path: Path, answer: bytes, said: str 
         assert result == said
 
 
-def test_nobody_at_the_endpoint_is_said() -> None:
+def test_an_endpoint_that_does_not_answer_is_reported() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))  # and does not listen
         answer = Asker(f"http://127.0.0.1:{bound.getsockname()[1]}").sample(5.0)

@@ -211,20 +211,20 @@ def test_every_request_is_in_the_heatmap_and_in_the_hexagons(shop: SplitResult) 
 def test_of_a_heatmap_it_is_what_was_slow_and_the_shortest_time_that_holds_half_of_it() -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
 
-    def found(*cells: tuple[int, float, int]) -> Heat:
+    def reading_cells(*cells: tuple[int, float, int]) -> Heat:
         """Of (minute, seconds, requests)."""
         rows = [(begin + timedelta(minutes=at), low, 2 * low, count) for at, low, count in cells]
         table = pl.DataFrame(rows, schema=["arrived", "low", "high", "requests"], orient="row")
         return Heat("queueing_delay", table, timedelta(minutes=1))
 
     # Two windows an hour apart are no shorter a run than three in a row.
-    apart = heat_reading(found((0, 4.0, 3), (60, 4.0, 3), (61, 4.0, 2), (62, 4.0, 2), (63, 4.0, 2)))
+    apart = heat_reading(reading_cells((0, 4.0, 3), (60, 4.0, 3), (61, 4.0, 2), (62, 4.0, 2), (63, 4.0, 2)))
     assert "12 of 12 requests had a queueing delay of 4.0 s or more" in apart
     assert "arrived within 3 min, from 01:00:00 UTC on; the whole is 1 h 4 min." in apart
     # What lies in the lowest row may be 0.
-    none = heat_reading(found((0, 0.001, 50), (1, 0.001, 50)))
+    none = heat_reading(reading_cells((0, 0.001, 50), (1, 0.001, 50)))
     assert none == "None of 100 requests had a queueing delay above 2.00 ms."
-    assert heat_reading(found((0, 0.001, 99), (1, 1.0, 1))).startswith(
+    assert heat_reading(reading_cells((0, 0.001, 99), (1, 1.0, 1))).startswith(
         "1 of 100 requests had a queueing delay of 1.0 s"
     )
 
@@ -339,11 +339,11 @@ def test_workers_hold_one_request_at_a_time_and_lanes_are_theirs(scene: Scene) -
     blocks = blocks_of(scene)
     assert [block.name for block in blocks] == ["10.0.0.1:8080", "10.0.0.2:8080"]
     for block in blocks:
-        assert len(block.lanes) == 2  # two workers each; requests that name none are found a place on their lanes
+        assert len(block.lanes) == 2  # two workers each; requests without a worker get a place in their lanes
         for lane in block.lanes.values():
             ordered = sorted(lane, key=lambda bar: bar["from"])
             assert all(one["to"] <= two["from"] + 0.005 for one, two in itertools.pairwise(ordered))
-    assert sum(bars(blocks[1], FOR_NOBODY)) > 10  # the workers of the second went on for clients already gone
+    assert sum(bars(blocks[1], FOR_NOBODY)) > 10  # the workers of the second served disconnected clients
     assert sum(bars(blocks[0], FOR_NOBODY)) < 0.01
 
 
@@ -370,16 +370,16 @@ def test_a_chart_of_everything_there_can_be_is_bounded() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(drawn_visits(), st.integers(1, 12), st.booleans())
-def test_a_scene_of_any_visits_can_be_laid_out(found: Visits, most: int, one_backend: bool) -> None:
-    if not len(found):
+def test_a_scene_of_any_visits_can_be_laid_out(visits: Visits, most: int, one_backend: bool) -> None:
+    if not len(visits):
         return
-    ends = pl.Series([BASE_US + round(max(end, 0) * 1e6) for end in found.wait_end.tolist()])
-    frame = found.frame.with_columns(
+    ends = pl.Series([BASE_US + round(max(end, 0) * 1e6) for end in visits.wait_end.tolist()])
+    frame = visits.frame.with_columns(
         time=pl.from_epoch(ends, time_unit="us").cast(INSTANT),
         worker=pl.when(pl.int_range(pl.len()) % 3 > 0).then(pl.lit("7")),
         status=pl.when(pl.int_range(pl.len()) % 4 == 0).then(504).otherwise(200),
     )
-    scene = scene_of(replace(found, frame=frame), most, one_backend=one_backend)
+    scene = scene_of(replace(visits, frame=frame), most, one_backend=one_backend)
     table = scene.timelines.table
     assert 1 <= len(table) <= most
     assert table["number"].is_sorted()

@@ -232,7 +232,7 @@ def client(
     return span(trace, name, parent, 3, begin, end, **attributes)
 
 
-def found_in(write: Callable[..., Path], *lines: dict[str, Any]) -> Tiers:
+def findings_of(write: Callable[..., Path], *lines: dict[str, Any]) -> Tiers:
     return tiers(read_traces([write(*lines)]))
 
 
@@ -242,7 +242,7 @@ def seconds_of(tiers_result: Tiers, service: str) -> dict[str, float]:
 
 
 def test_internal_spans_and_inner_clients_are_their_services_own(write: Callable[..., Path]) -> None:
-    findings = found_in(
+    findings = findings_of(
         write,
         one(
             server("s", "", 0, 10),
@@ -260,7 +260,7 @@ def test_internal_spans_and_inner_clients_are_their_services_own(write: Callable
 
 def test_calls_at_the_same_time_share_it(write: Callable[..., Path]) -> None:
     """[1, 5] and [3, 7] of ten seconds: six in all, two of them shared."""
-    findings = found_in(
+    findings = findings_of(
         write,
         one(server("s", "", 0, 10), client("a", "s", 1, 5, **{"peer.service": "x"}), client("b", "s", 3, 7)),
         one(server("d", "b", 3, 7, **{"queueing.delay": 0.0}), service="y"),
@@ -273,7 +273,7 @@ def test_calls_at_the_same_time_share_it(write: Callable[..., Path]) -> None:
 
 
 def test_a_call_that_goes_on_is_cut_for_its_callers_own_time_only(write: Callable[..., Path]) -> None:
-    findings = found_in(
+    findings = findings_of(
         write,
         one(server("s", "", 0, 4), client("a", "s", 3, 9), client("later", "s", 20, 21)),
         one(server("d", "a", 3, 9, **{"queueing.delay": 0.0}), service="db"),
@@ -287,7 +287,7 @@ def test_a_call_that_goes_on_is_cut_for_its_callers_own_time_only(write: Callabl
 
 def test_a_callee_without_a_client_span_before_it(write: Callable[..., Path]) -> None:
     """Its wait is the caller's, too: what is called began when its queue did."""
-    findings = found_in(
+    findings = findings_of(
         write,
         one(server("s", "", 0, 10)),
         one(server("d", "s", 4, 7, **{"queueing.delay": 2.0}), service="db"),
@@ -297,7 +297,7 @@ def test_a_callee_without_a_client_span_before_it(write: Callable[..., Path]) ->
 
 
 def test_a_wait_nobody_measured_is_neither_queueing_nor_network(write: Callable[..., Path]) -> None:
-    findings = found_in(
+    findings = findings_of(
         write, one(server("s", "", 0, 10), client("c", "s", 2, 8)), one(server("d", "c", 5, 7.5), service="db")
     )
     assert seconds_of(findings, "db") == pytest.approx({"queueing": 0, "self": 2.5, "network": 0, "unknown": 3.5})
@@ -306,23 +306,23 @@ def test_a_wait_nobody_measured_is_neither_queueing_nor_network(write: Callable[
 
 def test_one_request_recorded_twice_in_a_process_is_one_visit(write: Callable[..., Path]) -> None:
     inner = server("t", "s", 0.1, 9.9, **{"queueing.delay": 1.5})
-    findings = found_in(write, one(server("s", "", 0, 10), inner, client("c", "t", 2, 4), instance="front-1"))
+    findings = findings_of(write, one(server("s", "", 0, 10), inner, client("c", "t", 2, 4), instance="front-1"))
     [front] = [tier for tier in findings.services if not tier.opaque]
     assert (front.visits, front.queueing["mean"]) == (1, 1.5)
     assert front.seconds["self"] == pytest.approx(8)
 
 
 def test_a_browser_or_load_generator_is_not_the_service_asked_about(write: Callable[..., Path]) -> None:
-    findings = found_in(write, one(client("b", "", 0, 11), service="browser"), one(server("s", "b", 1, 10)))
+    findings = findings_of(write, one(client("b", "", 0, 11), service="browser"), one(server("s", "b", 1, 10)))
     assert findings.finding.service == "front"
     assert findings.response["mean"] == pytest.approx(11)
     assert seconds_of(findings, "browser")["self"] == 0
     with pytest.raises(SojournError, match="all spans are a client's"):
-        found_in(write, one(client("b", "", 0, 11), service="browser"))
+        findings_of(write, one(client("b", "", 0, 11), service="browser"))
 
 
 def test_a_message_is_waited_for_by_nobody(write: Callable[..., Path]) -> None:
-    findings = found_in(
+    findings = findings_of(
         write,
         one(server("s", "", 0, 1), span(TRACE, "p", "s", 4, 0.2, 0.3)),
         one(span(TRACE, "m", "p", 5, 0.5, 60), service="mailer"),
@@ -337,7 +337,7 @@ def test_a_message_is_waited_for_by_nobody(write: Callable[..., Path]) -> None:
 
 
 def test_cycles_and_lost_parents(write: Callable[..., Path]) -> None:
-    findings = found_in(
+    findings = findings_of(
         write,
         one(server("s", "nginx", 0, 1)),
         one(span(TRACE, "x", "y", 1, 0, 5), span(TRACE, "y", "x", 1, 0, 5), span(TRACE, "z", "x", 3, 0, 5)),
@@ -357,11 +357,11 @@ def test_a_chain_of_many_spans(write: Callable[..., Path]) -> None:
     depth = 20_000
     spans = [span(TRACE, f"{n}", f"{n - 1}" if n else "", 1, 0, 1) for n in range(depth)]
     first = one(server("root", "", 0, 2), span(TRACE, "0", "root", 1, 0, 1))
-    findings = found_in(write, first, *(one(*spans[n : n + 500]) for n in range(1, depth, 500)))
+    findings = findings_of(write, first, *(one(*spans[n : n + 500]) for n in range(1, depth, 500)))
     assert (findings.spans, findings.total) == (depth + 1, pytest.approx(2))
     hops = [server(f"{n}", f"{n - 1}" if n else "", 0, 1 + (depth - n) * 1e-6) for n in range(depth)]
     lines = [one(hop, service=("a", "b")[n % 2]) for n, hop in enumerate(hops)]
-    assert found_in(write, *lines).requests == 1
+    assert findings_of(write, *lines).requests == 1
 
 
 def test_lines_of_every_kind(write: Callable[..., Path], tmp_path: Path) -> None:
@@ -442,12 +442,12 @@ def test_every_second_is_in_one_account(
         attributes = {} if wait is None else {"queueing.delay": wait}
         produced = span(TRACE, str(number), str(parent % number), kind, 10 + begin, 10 + end, **attributes)
         lines.append(one(produced, service=service))
-    findings = found_in(write, *lines)
+    findings = findings_of(write, *lines)
     parts = findings.per_request.select(*ACCOUNTS, "elsewhere").sum_horizontal()
     assert (parts - findings.per_request["response"]).abs().max() < 1e-6  # type: ignore[operator]
     spent = sum(sum(tier.seconds.values()) for tier in findings.services)
     assert math.isclose(spent + findings.elsewhere, findings.total, abs_tol=1e-6)
-    again = found_in(write, *reversed(lines), *lines)
+    again = findings_of(write, *reversed(lines), *lines)
     assert again.total == findings.total
     for one_tier, other in zip(again.services, findings.services, strict=True):
         assert one_tier.seconds == pytest.approx(other.seconds, abs=1e-6)
