@@ -92,7 +92,7 @@ def servers_of(scenario: Scenario, planned: Planned) -> tuple[Any, ...]:
 
 def why_skipped(topology: Topology) -> str | None:
     """Return what this kernel lacks for a topology, None when nothing: no right or program would help."""
-    return None if topology.namespace is None else why_sysctls_missing(topology.namespace.told)
+    return None if topology.namespace is None else why_sysctls_missing(topology.namespace.sysctls)
 
 
 def why_server_missing(case: Case) -> str | None:

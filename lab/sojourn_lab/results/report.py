@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sojourn.model.formatting import counted, duration
 
 from sojourn_lab.errors import LabError
-from sojourn_lab.results.analyses.recorded import Recorded
+from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.results.criteria import by_base
 from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences
 from sojourn_lab.results.rows import (
@@ -36,7 +36,7 @@ MOST_KERNELS = 12
 
 
 def write_report(
-    run: Run, requests: Requests | None, folder: Path, *, name: str, recorded: Recorded | None = None
+    run: Run, requests: Requests | None, folder: Path, *, name: str, recordings: Recordings | None = None
 ) -> None:
     """Write report.html into the run's folder; LabError if that fails. `name` is the folder's final name.
 
@@ -55,7 +55,7 @@ def write_report(
             result.names = (name,)
         splits = {} if requests is None or not several else case_splits(run, requests)
         picture = case_picture(run, splits)
-        sections = [] if recorded is None else recorded_sections(run, recorded, result)
+        sections = [] if recordings is None else recording_sections(run, recordings, result)
         report_page(
             None if several else result,
             title=run.scenario.title,
@@ -127,15 +127,15 @@ def reference_sections(run: Run) -> list[Section]:
     ]
 
 
-def recorded_sections(run: Run, recorded: Recorded, result: SplitResult | None) -> list[Section]:
+def recording_sections(run: Run, recordings: Recordings, result: SplitResult | None) -> list[Section]:
     """Return what the packets of the whole run tell, and the kernel for each set of servers; of what was recorded."""
     from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
     from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
 
-    sections = [wire_section(recorded.wire(result))] if recorded.captures and result is not None else []
-    several = recorded.by_servers()
+    sections = [wire_section(recordings.wire(result))] if recordings.captures and result is not None else []
+    several = recordings.by_servers()
     for number, samples in enumerate(several[:MOST_KERNELS], 1):
-        kernel = recorded.kernel(samples)
+        kernel = recordings.kernel(samples)
         if kernel is None:
             continue
         section = kernel_section(kernel)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sojourn_lab.load.plan import Plan, Summary, Window
 from sojourn_lab.measure.disturbance import Disturbance
-from sojourn_lab.results.analyses.recorded import Recorded
+from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.results.progress import Watcher
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Captured
@@ -89,9 +89,9 @@ class RunContext:
     captures: list[Captured] = field(default_factory=list)
 
     @cached_property
-    def recorded(self) -> Recorded:
+    def recordings(self) -> Recordings:
         """What was recorded beside the load; to be asked when all is measured."""
-        return Recorded(self.folder.partial, [name for each in self.captures for name in each.files])
+        return Recordings(self.folder.partial, [name for each in self.captures for name in each.files])
 
     @property
     def external(self) -> bool:

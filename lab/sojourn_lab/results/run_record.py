@@ -91,7 +91,7 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
         advice=what_to_do(disturbances) if void else "",
         first_try=context.first_try,
     )
-    for write in (write_pictures, partial(write_report, name=folder.final.name, recorded=context.recorded)):
+    for write in (write_pictures, partial(write_report, name=folder.final.name, recordings=context.recordings)):
         try:
             write(run, requests, folder.partial)
         except LabError as error:
@@ -135,7 +135,7 @@ def _case_result(
             requests,
             summary,
             Path(measured.plan.client_log),
-            context.recorded,
+            context.recordings,
         )
         figures |= _analysed(scenario, data, faults)
     disturbed = [] if measured.disturbance is None else measured.disturbance.reasons()

@@ -139,7 +139,7 @@ class ProcessRuntime(Lifecycle):
         if topology.namespace is not None:
             # First, so that everything is started inside, and it is left when everything is down.
             outside = own_namespace()
-            self._stack.enter_context(network_namespace(topology.namespace.told))
+            self._stack.enter_context(network_namespace(topology.namespace.sysctls))
             self._half_open = HalfOpen(outside)
         # What is behind is there before those who ask it, and goes after them.
         behind = {} if topology.dependency is None else self._started_dependency(topology.dependency)

@@ -241,7 +241,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def topology_of(self, case: Case) -> Topology:
         """What the case is measured on."""
-        return case.topology.made(self.topology)
+        return case.topology.applied_to(self.topology)
 
 
 def needs_namespace(scenario: Scenario) -> bool:

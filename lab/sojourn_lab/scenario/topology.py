@@ -90,7 +90,7 @@ class Namespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     tcp_syncookies: Literal[0, 1, 2] | None = None
 
     @property
-    def told(self) -> dict[str, int]:
+    def sysctls(self) -> dict[str, int]:
         """The sysctls that are set, by their last names."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
@@ -200,7 +200,7 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     defer_accept: DeferAccept | None = None
     namespace: Namespace | None = None
 
-    def made(self, topology: Topology) -> Topology:
+    def applied_to(self, topology: Topology) -> Topology:
         """Return the topology with this change; ValueError where the two do not go together."""
         told: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         return changed(topology, **{name: value for name, value in told.items() if value is not None})

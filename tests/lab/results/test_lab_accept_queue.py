@@ -10,7 +10,7 @@ import pytest
 from lab_support import missed, needs_namespace, sound_run
 from sojourn.host.sample import Listener, Sample
 from sojourn_lab.results.analyses.accept_queue import kernel_figures, row_figures
-from sojourn_lab.results.analyses.recorded import Recorded
+from sojourn_lab.results.analyses.recordings import Recordings
 
 pytestmark = pytest.mark.alone
 
@@ -73,15 +73,15 @@ def test_a_case_is_told_by_the_samples_around_it_and_the_settings_before_it(tmp_
         sample(4.0, 0, 50, 50, somaxconn=128),
     ]
     (tmp_path / "kernel.jsonl").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in every))
-    recorded = Recorded(tmp_path, [])
-    inside = recorded.samples_between(2.2, 2.8)
+    recordings = Recordings(tmp_path, [])
+    inside = recordings.samples_between(2.2, 2.8)
     assert [each.time for each in inside] == [2.0, 3.0]
     assert kernel_figures(inside)["overflows"] == 3
-    found = recorded.kernel(inside)
+    found = recordings.kernel(inside)
     assert found is not None
     assert found.settings["somaxconn"] == 2
     assert "cut" in {each.key for each in found.findings}
-    assert Recorded(tmp_path / "nowhere", []).kernel() is None
+    assert Recordings(tmp_path / "nowhere", []).kernel() is None
 
 
 def test_each_set_of_servers_has_its_own_counters(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_each_set_of_servers_has_its_own_counters(tmp_path: Path) -> None:
     blind = Sample(2.5, unavailable={"sockets": "netlink is not allowed here"})
     every = [on(81, sample(1.0, 0, 5, 5)), on(81, sample(2.0, 3, 9, 9)), blind, on(82, sample(3.0, 0, 0, 0))]
     (tmp_path / "kernel.jsonl").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in every))
-    groups = Recorded(tmp_path, []).by_servers()
+    groups = Recordings(tmp_path, []).by_servers()
     assert [[each.time for each in group] for group in groups] == [[1.0, 2.0], [3.0]]
     assert [kernel_figures(group)["overflows"] for group in groups] == [4, 0]
 

@@ -168,7 +168,7 @@ def test_the_way_out_leads_there() -> None:
 def test_what_is_said_in_a_file_is_strict() -> None:
     found = loads("namespace = {somaxconn = 8, tcp_syncookies = 0}").topology.namespace
     assert found == Namespace(somaxconn=8, tcp_syncookies=0)
-    assert found.told == {"somaxconn": 8, "tcp_syncookies": 0}
+    assert found.sysctls == {"somaxconn": 8, "tcp_syncookies": 0}
     for wrong in ("namespace = {somaxcon = 8}", "namespace = {tcp_syncookies = 3}", "defer_accept = 0"):
         with pytest.raises(ScenarioError, match=r"topology"):
             loads(wrong)

@@ -48,9 +48,9 @@ def figures(data: CaseData) -> dict[str, Any]:
     """
     rows = data.rows
     ended = max((each.done for each in data.records if each.done is not None), default=data.until)
-    recorded = data.recorded
-    samples = [] if recorded is None else recorded.samples_between(data.since, max(ended, data.until))
-    kernel = None if recorded is None else recorded.kernel(samples)
+    recordings = data.recordings
+    samples = [] if recordings is None else recordings.samples_between(data.since, max(ended, data.until))
+    kernel = None if recordings is None else recordings.kernel(samples)
     return {
         "asked": data.topology.backlog,
         **kernel_figures(samples),

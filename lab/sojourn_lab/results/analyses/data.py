@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sojourn_lab.load.plan import ClientRecord, Summary
-from sojourn_lab.results.analyses.recorded import Recorded
+from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.scenario.case import Case
 from sojourn_lab.scenario.schema import Scenario
 from sojourn_lab.scenario.topology import Topology
@@ -47,7 +47,7 @@ class CaseData:
     requests: Requests
     summary: Summary
     client_log: Path
-    recorded: Recorded | None = None
+    recordings: Recordings | None = None
 
     @cached_property
     def records(self) -> list[ClientRecord]:

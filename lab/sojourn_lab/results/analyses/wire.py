@@ -35,10 +35,10 @@ def figures(data: CaseData) -> dict[str, Any]:
     """
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415 - brings Polars
 
-    if data.recorded is None or not data.recorded.captures:
+    if data.recordings is None or not data.recordings.captures:
         raise LabError("nothing was captured")
     split = split_requests(data.requests, since=data.since, until=data.until, where={"service": data.name})
-    return figures_of(data.recorded.wire(split, data.since, data.until))
+    return figures_of(data.recordings.wire(split, data.since, data.until))
 
 
 def figures_of(found: WireResult) -> dict[str, Any]:

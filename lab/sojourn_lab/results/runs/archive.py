@@ -19,7 +19,7 @@ INPUTS = ("load", "topology")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ArchivedRun:
     """A run as its run.json has it, whatever version of the lab wrote that; `number` is 0 outside an archive."""
 
     number: int
@@ -48,7 +48,7 @@ class Archive:
     """The runs below a folder, in the order of their start, and why others cannot be read: folder name -> reason."""
 
     folder: Path
-    runs: list[Recorded]
+    runs: list[ArchivedRun]
     unreadable: dict[str, str]
 
 
@@ -61,15 +61,15 @@ def archive_of(folder: Path) -> Archive:
     found, unreadable = [], {}
     for each in members:
         try:
-            found.append(recorded(each))
+            found.append(archived_run(each))
         except LabError as error:
             unreadable[each.name] = str(error)
     found.sort(key=lambda run: (instant_of(run.raw["started"]), run.name))
-    runs = [Recorded(number, each.name, each.folder, each.raw) for number, each in enumerate(found, 1)]
+    runs = [ArchivedRun(number, each.name, each.folder, each.raw) for number, each in enumerate(found, 1)]
     return Archive(folder, runs, unreadable)
 
 
-def recorded(folder: Path) -> Recorded:
+def archived_run(folder: Path) -> ArchivedRun:
     """Return the run in a folder; LabError, saying why, if there is none that can be read."""
     if folder.name.endswith(".partial"):
         raise LabError("was never finished")
@@ -83,7 +83,7 @@ def recorded(folder: Path) -> Recorded:
         raise LabError(f"run.json is not JSON: {error or type(error).__name__}") from None
     if (lack := _lack(raw)) is not None:
         raise LabError(f"run.json is not the record of a run: {lack}")
-    return Recorded(0, folder.resolve().name, folder, raw)
+    return ArchivedRun(0, folder.resolve().name, folder, raw)
 
 
 def _lack(raw: Any) -> str | None:
@@ -100,7 +100,7 @@ def _lack(raw: Any) -> str | None:
     return None
 
 
-def selected(text: str, runs: Path) -> Recorded:
+def selected(text: str, runs: Path) -> ArchivedRun:
     """Return the run that `text` names: its number, its name below `runs`, or its folder; LabError if there is none."""
     archive = archive_of(runs) if runs.is_dir() else Archive(runs, [], {})
     if text.isdecimal() and len(text) < 10:
@@ -114,14 +114,14 @@ def selected(text: str, runs: Path) -> Recorded:
             continue
         own = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
         try:
-            return own[0] if own else recorded(folder)
+            return own[0] if own else archived_run(folder)
         except LabError as error:
             raise LabError(f"{folder} {error}") from None
     known = f"`sojourn lab runs` lists {len(archive.runs)}" if archive.runs else f"there is no run in {runs}"
     raise LabError(f"there is no run {text}: {known}")
 
 
-def cases_of(run: Recorded) -> Iterator[tuple[str, str, int, Row]]:
+def cases_of(run: ArchivedRun) -> Iterator[tuple[str, str, int, Row]]:
     """Yield every case of every round: what the log calls it, the scenario's case, the round, its result."""
     for case in run.raw["cases"]:
         # The first format knew no rounds.

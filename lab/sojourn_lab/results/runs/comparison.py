@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from sojourn_lab.results.criteria import median_at, number_at
-from sojourn_lab.results.runs.archive import Recorded, cases_of, figures_of
+from sojourn_lab.results.runs.archive import ArchivedRun, cases_of, figures_of
 from sojourn_lab.results.runs.intervals import REQUEST_FIGURES, interval_by_requests, interval_by_rounds
 from sojourn_lab.results.runs.setup import Difference, setup_differences
 
@@ -65,8 +65,8 @@ class Flip:
 class RunComparison:
     """What changed from run `a` to run `b`; `only_a` and `only_b` are the cases that the other one lacks."""
 
-    a: Recorded
-    b: Recorded
+    a: ArchivedRun
+    b: ArchivedRun
     setup: list[Difference]
     figures: list[FigureChange]
     flips: list[Flip]
@@ -97,7 +97,7 @@ class RunComparison:
         }
 
 
-def compared_runs(a: Recorded, b: Recorded, *, every: bool = False) -> RunComparison:
+def compared_runs(a: ArchivedRun, b: ArchivedRun, *, every: bool = False) -> RunComparison:
     """Return what changed from `a` to `b`; `every` number of the results, or the main ones."""
     notes = _notes(a, b)
     ours, theirs = _rounds(a), _rounds(b)
@@ -150,7 +150,7 @@ def _change(
     return FigureChange(case, path, before, after, change, low, high, basis, not low <= 0.0 <= high and not trifle)
 
 
-def _rounds(run: Recorded) -> dict[str, list[tuple[str, Any]]]:
+def _rounds(run: ArchivedRun) -> dict[str, list[tuple[str, Any]]]:
     """Return the rounds of every case of the scenario: what the log calls each, and its result."""
     found: dict[str, list[tuple[str, Any]]] = {}
     for name, base, _, result in cases_of(run):
@@ -158,7 +158,7 @@ def _rounds(run: Recorded) -> dict[str, list[tuple[str, Any]]]:
     return found
 
 
-def _metrics(run: Recorded) -> list[str]:
+def _metrics(run: ArchivedRun) -> list[str]:
     """Return the paths that the run's scenario shows and judges, as far as they are of the case itself."""
     scenario = run.raw["scenario"]
     told = [*_listed(scenario, "columns"), *_listed(scenario, "criteria")]
@@ -172,7 +172,7 @@ def _listed(raw: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _flips(a: Recorded, b: Recorded) -> list[Flip]:
+def _flips(a: ArchivedRun, b: ArchivedRun) -> list[Flip]:
     """Return the criteria that one run kept and the other did not, those that broke first."""
     judged = [
         {
@@ -189,7 +189,7 @@ def _flips(a: Recorded, b: Recorded) -> list[Flip]:
     return sorted(found, key=lambda flip: flip.after)
 
 
-def _notes(a: Recorded, b: Recorded) -> list[str]:
+def _notes(a: ArchivedRun, b: ArchivedRun) -> list[str]:
     """Return what to know before any figure is read."""
     notes = [f"{run.label} is void: its figures say more about the generator." for run in (a, b) if run.raw.get("void")]
     names = a.raw["scenario"]["name"], b.raw["scenario"]["name"]
@@ -204,7 +204,7 @@ def _notes(a: Recorded, b: Recorded) -> list[str]:
     return notes
 
 
-def _side(run: Recorded) -> dict[str, Any]:
+def _side(run: ArchivedRun) -> dict[str, Any]:
     raw = run.raw
     return {
         "run": run.name,

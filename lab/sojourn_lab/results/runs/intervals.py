@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn_lab.results.contrasts import ratio_with_interval
 from sojourn_lab.results.criteria import number_at, value_at
-from sojourn_lab.results.runs.archive import Recorded, cases_of
+from sojourn_lab.results.runs.archive import ArchivedRun, cases_of
 from sojourn_lab.scenario.schema import LEAST_ROUNDS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def interval_by_rounds(pairs: Sequence[tuple[float | None, float | None]]) -> tu
 
 
 def interval_by_requests(
-    a: Recorded, b: Recorded, names_a: Sequence[str], names_b: Sequence[str]
+    a: ArchivedRun, b: ArchivedRun, names_a: Sequence[str], names_b: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], str | None]:
     """Return, by path, the ends of the 95 % interval of after - before (s), and why there are none if so.
 
@@ -73,7 +73,7 @@ def interval_by_requests(
     return {path: ends for path, ends in found.items() if fewest >= LEAST_FOR_TAIL or not path.endswith("p99")}, None
 
 
-def _requests(run: Recorded, names: Sequence[str]) -> pl.DataFrame:
+def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
     """Return the requests in the windows of a case's rounds, one round following the other without a gap."""
     import polars as pl  # noqa: PLC0415
     from sojourn.model.components import COMPONENTS  # noqa: PLC0415
@@ -120,7 +120,7 @@ def _ends(spread: npt.NDArray[np.float64], before: float | None, after: float | 
     return found.low, found.high
 
 
-def _exactly(run: Recorded, names: Sequence[str], path: str) -> float | None:
+def _exactly(run: ArchivedRun, names: Sequence[str], path: str) -> float | None:
     """Return the figure of the split itself, where there is one round; the pooled rounds have none in the record."""
     found = [number_at(path, result) for name, _, _, result in cases_of(run) if name in names]
     return found[0] if len(found) == 1 else None

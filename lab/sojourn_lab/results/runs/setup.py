@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sojourn_lab.results.criteria import number_at
-from sojourn_lab.results.runs.archive import Recorded
+from sojourn_lab.results.runs.archive import ArchivedRun
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.schema import Scenario
 
@@ -35,7 +35,7 @@ class Difference:
     kind: str = "scenario"
 
 
-def setup_differences(a: Recorded, b: Recorded) -> list[Difference]:
+def setup_differences(a: ArchivedRun, b: ArchivedRun) -> list[Difference]:
     """Return every setting that differs: first what moved the system, last what it ran on.
 
     Runs of one scenario at different scales: its durations are compared as they would be at the scale of `a`. Of
@@ -66,7 +66,7 @@ def setup_differences(a: Recorded, b: Recorded) -> list[Difference]:
     return sorted(found, key=lambda each: ("scenario", "run", "judged", "changes", "versions").index(each.kind))
 
 
-def _scenario(run: Recorded, of_scale: float | None = None) -> dict[str, Any]:
+def _scenario(run: ArchivedRun, of_scale: float | None = None) -> dict[str, Any]:
     """Return the scenario of a run with every default filled in, without its words; as it would be at another scale."""
     raw = run.raw["scenario"]
     try:

@@ -19,7 +19,7 @@ import msgspec
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.criteria import number_at, value_at
-from sojourn_lab.results.runs.archive import Archive, Recorded, Row, cases_of, figures_of, instant_of
+from sojourn_lab.results.runs.archive import Archive, ArchivedRun, Row, cases_of, figures_of, instant_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -126,7 +126,7 @@ def _judged_rows(archive: Archive, key: str) -> Iterator[Row]:
             yield {**known, "number": run.number, "run": run.name}
 
 
-def _of(run: Recorded, name: str, base: str, turn: int) -> Row:
+def _of(run: ArchivedRun, name: str, base: str, turn: int) -> Row:
     return {"number": run.number, "run": run.name, "case_name": name, "base": base, "round": turn}
 
 
@@ -210,7 +210,7 @@ def _filled(con: duckdb.DuckDBPyConnection, archive: Archive) -> None:
     con.execute("SET lock_configuration = true")
 
 
-def _request_files(archive: Archive) -> dict[str, Recorded]:
+def _request_files(archive: Archive) -> dict[str, ArchivedRun]:
     """Return the requests.parquet that can be read, by absolute path."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415

@@ -34,7 +34,7 @@ class Packets(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recordings:
     """The captures and samples in a run's `folder`; `captures`: names of its files, none where nothing was captured."""
 
     folder: Path
