@@ -1,4 +1,4 @@
-"""Runs with a known truth, as the lab writes them, but with nothing measured: run.json and requests.parquet."""
+"""Synthetic runs with a known truth, in the lab's format: run.json and requests.parquet."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def recorded_run(
 ) -> Path:
     """Return a run's folder in which requests waited `queueing` s on average, exponentially, and were served in 50 ms.
 
-    Every round is off by a few per cent, as machines are. `settings` are as `--set` has them.
+    Every round deviates by a few per cent, as on a real machine. `settings` are those of `--set`.
     """
     raw = raw_from_text(TEXT, "TEXT")
     for setting in settings:

@@ -17,7 +17,7 @@ from sojourn_lab.cli.common import RUNS, AsJson, plainly, print_json
 from sojourn_lab.results.runs.archive import Archive, archive_of, selected
 from sojourn_lab.results.runs.comparison import compared_runs
 from sojourn_lab.results.runs.formatting import figure_rows, flip_rows, machinery_sentence, setup_rows, verdict
-from sojourn_lab.results.runs.tables import asked, run_rows
+from sojourn_lab.results.runs.tables import query, run_rows
 
 SHOWN = 200
 """Rows of an SQL answer that go to a terminal; --json has them all."""
@@ -44,7 +44,7 @@ def list_runs(
     """List the runs, newest first, with the number each is called by; or ask all of them by SQL."""
     archive = archive_of(runs)
     if sql is not None:
-        names, rows = asked(archive, sql)
+        names, rows = query(archive, sql)
         if as_json:
             answer = {"columns": names, "rows": [[_plain(value) for value in row] for row in rows]}
             _echo({**answer, "unreadable": archive.unreadable})

@@ -1,1 +1,1 @@
-"""What a run came to: its record, figures, findings, tables, report, and comparisons over runs."""
+"""Results of a run: its record, figures, findings, tables, report, and comparisons of runs."""

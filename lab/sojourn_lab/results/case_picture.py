@@ -1,4 +1,4 @@
-"""The first picture of a report: the mean response time of each case, divided, with the law's prediction over it."""
+"""The first picture of a report: the mean response time of each case by component, with the law's prediction."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ IN_SECONDS = 10.0  # s: the axis is in seconds where a mean is as long as this
 
 
 def case_picture(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> Picture | None:
-    """Return the picture of a run's cases; None of fewer than two.
+    """Return the picture of a run's cases; None for fewer than two.
 
     Args:
-        run: for the laws.
-        splits: of each case, every round of its measured window.
+        run: the run, for the laws of its cases.
+        splits: case -> the splits of its measured windows, one per round.
     """
     from sojourn.present.section import Picture  # noqa: PLC0415 - brings altair
 
@@ -46,7 +46,7 @@ def case_picture(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> Pictu
 
 
 def case_table(run: Run, splits: Mapping[str, Sequence[SplitResult]]) -> pl.DataFrame:
-    """Return columns case, service, queueing, other, response, law (s; null: none): medians over the rounds."""
+    """Return columns case, service, queueing, other, response, law (s; null: no law): medians over the rounds."""
     import polars as pl  # noqa: PLC0415
 
     laws = {case.base or case.name: case.law for case in run.cases}

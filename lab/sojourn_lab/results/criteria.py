@@ -1,4 +1,4 @@
-"""Judging a run by what its scenario wrote down beforehand."""
+"""Judge a run by the criteria that its scenario states before the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sojourn_lab.results.run_schema import CaseResult, ContrastResult, Criterion
 from sojourn_lab.scenario.schema import Criterion
 
 Figures = Callable[[str], float | None]
-"""From a path to the number there, None where there is none."""
+"""A path -> the number at it, None where there is none."""
 
 
 def number_at(path: str, result: Any) -> float | None:
@@ -24,12 +24,12 @@ def number_at(path: str, result: Any) -> float | None:
 
     A key that holds dots itself, or the number of an entry of a list, may be one of the steps.
     """
-    found = value_at(path, result)
-    return float(found) if isinstance(found, int | float) else None
+    value = value_at(path, result)
+    return float(value) if isinstance(value, int | float) else None
 
 
 def value_at(path: str, result: Any) -> Any:
-    """Return what lies at a dotted path, None where nothing does."""
+    """Return the value at a dotted path, None where there is none."""
     if not path:
         return result
     key, _, rest = path.partition(".")
@@ -39,7 +39,7 @@ def value_at(path: str, result: Any) -> Any:
         return None
     if key in result:
         return value_at(rest, result[key])
-    # A route or a quantile may have a dot in its name: the longest key that fits.
+    # A route or a quantile may have a dot in its name: the longest matching key is used.
     longer = [name for name in result if isinstance(name, str) and (path == name or path.startswith(f"{name}."))]
     return value_at(path[len(name) + 1 :], result[name]) if (name := max(longer, key=len, default="")) else None
 
@@ -54,9 +54,9 @@ def by_base(cases: Sequence[CaseResult]) -> dict[str, list[Any]]:
 
 def median_at(path: str, rounds: Sequence[Any]) -> float | None:
     """Return the median of the numbers at a path over the rounds; None if any round has none."""
-    found = [number_at(path, each) for each in rounds]
-    known = [value for value in found if value is not None]
-    return statistics.median(known) if known and len(known) == len(found) else None
+    values = [number_at(path, each) for each in rounds]
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known and len(known) == len(values) else None
 
 
 def judged_criteria(
@@ -65,10 +65,10 @@ def judged_criteria(
     predictions: Sequence[PredictionResult] = (),
     contrasts: Sequence[ContrastResult] = (),
 ) -> list[CriterionResult]:
-    """Return every criterion in every case, prediction or contrast it is meant for.
+    """Return the result of every criterion in every case, prediction or contrast that its pattern matches.
 
-    One that none matches has failed: it was written down and nothing could show it. Cases that say they were skipped,
-    and contrasts with one of them, are not judged; `lessons_of` tells of them.
+    A criterion without a match has failed: nothing could show that it is met. Skipped cases, and contrasts with one of
+    them, are not judged; `lessons_of` names them.
     """
     of_cases = by_base(cases)
     of_predictions = {each.change: [msgspec.to_builtins(each)] for each in predictions}
@@ -96,7 +96,7 @@ def skipped(rounds: Sequence[Any]) -> str:
 
 
 def expected_voids(expected: Collection[str], cases: Sequence[CaseResult]) -> list[CriterionResult]:
-    """Return, for every round of the scenario's cases named, whether it was void, as the scenario says it must be."""
+    """Return, for every round of the cases in `expected`, whether it was void, as the scenario requires."""
     name = "the generator was the bottleneck, as the scenario expects"
     return [
         CriterionResult(name, case.name, "void", "void", float(len(case.void)), bool(case.void))
@@ -118,31 +118,31 @@ def _judged(
 
 
 def _comparison(criterion: Criterion, value: float | None, figure: Figures) -> tuple[str, bool]:
-    """Return the bound in words and whether the value keeps it; a value that is no number keeps none."""
+    """Return the bound as text and whether the value meets it; a missing value meets none."""
     known = math.nan if value is None else value
 
-    def said(wanted: float | None) -> str:
-        return metric_text(criterion.metric, [wanted], criterion.name)
+    def text_of(limit: float | None) -> str:
+        return metric_text(criterion.metric, [limit], criterion.name)
 
-    def bound_of(told: float | str) -> float | None:
-        found = figure(told) if isinstance(told, str) else told
-        return None if found is None else found * criterion.times
+    def limit_of(bound: float | str) -> float | None:
+        number = figure(bound) if isinstance(bound, str) else bound
+        return None if number is None else number * criterion.times
 
-    def words(kind: str, told: float | str, wanted: float | None) -> str:
-        if not isinstance(told, str):
-            return f"{kind} {said(wanted)}"
+    def bound_text(kind: str, bound: float | str, limit: float | None) -> str:
+        if not isinstance(bound, str):
+            return f"{kind} {text_of(limit)}"
         times = "" if criterion.times == 1.0 else f"{criterion.times:g} times "
-        return f"{kind} {times}{told}, which " + ("has no value" if wanted is None else f"is {said(wanted)}")
+        return f"{kind} {times}{bound}, which " + ("has no value" if limit is None else f"is {text_of(limit)}")
 
-    for kind, told in (("below", criterion.below), ("above", criterion.above), ("exactly", criterion.equals)):
-        if told is None:
+    for kind, bound in (("below", criterion.below), ("above", criterion.above), ("exactly", criterion.equals)):
+        if bound is None:
             continue
-        wanted = bound_of(told)
-        limit = math.nan if wanted is None else wanted
-        kept = {"below": known < limit, "above": known > limit, "exactly": known == limit}[kind]
-        return words(kind, told, wanted), kept
+        limit = limit_of(bound)
+        number = math.nan if limit is None else limit
+        kept = {"below": known < number, "above": known > number, "exactly": known == number}[kind]
+        return bound_text(kind, bound, limit), kept
     within, of = criterion.within or 0.0, criterion.of if criterion.of is not None else math.nan
-    wanted = bound_of(of)
-    if wanted is None:
+    limit = limit_of(of)
+    if limit is None:
         return f"within {percent(within)} of {of}, which has no value", False
-    return f"within {percent(within)} of {said(wanted)}", abs(known - wanted) <= within * abs(wanted)
+    return f"within {percent(within)} of {text_of(limit)}", abs(known - limit) <= within * abs(limit)

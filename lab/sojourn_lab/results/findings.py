@@ -1,4 +1,4 @@
-"""What a run taught, in plain sentences made from its figures alone."""
+"""Findings of a run: sentences made from its figures alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn_lab.results.run_schema import CaseResult, ContrastResult, Predictio
 from sojourn_lab.scenario.load import ClosedLoad
 from sojourn_lab.scenario.schema import Scenario
 
-STEADY = 0.02  # of a service time: a change that is none
+STEADY = 0.02  # share of a service time: a smaller change counts as none
 SENTENCE_END = re.compile(r"(?<=[\w%)]\.) (?=[A-Z])")
 PLACE = re.compile(r"\{(?:([a-z0-9._-]+):)?([A-Za-z0-9_./-]+)(?:\|([^}]*))?\}")
 
@@ -25,14 +25,20 @@ def lessons_of(
     predictions: Sequence[PredictionResult] = (),
     contrasts: Sequence[ContrastResult] = (),
 ) -> list[str]:
-    """Return the sentences for a run's record and its table; none for what was not measured."""
-    told = [paragraph(scenario.learned, cases, contrasts)] if scenario.learned else []
+    """Return the sentences for a run's record and its table; figures that were not measured have none."""
+    learned = [paragraph(scenario.learned, cases, contrasts)] if scenario.learned else []
     grown = [] if scenario.learned else _growth(cases)
-    return [*_skipped(cases), *told, *grown, *reference_sentences(scenario, cases), *_foretold(predictions)]
+    return [
+        *_skipped(cases),
+        *learned,
+        *grown,
+        *reference_sentences(scenario, cases),
+        *_prediction_sentences(predictions),
+    ]
 
 
 def findings(run: Run) -> list[str]:
-    """Return what a run showed, sentence by sentence, without the comparison with the reference."""
+    """Return the findings of a run, one per sentence, without the comparison with the reference."""
     beside = reference_sentences(run.scenario, run.cases)
     return [sentence for text in run.learned if text not in beside for sentence in SENTENCE_END.split(text)]
 
@@ -52,28 +58,28 @@ def outcome(run: Run) -> str:
 
 
 def _skipped(cases: Sequence[CaseResult]) -> list[str]:
-    """Return which cases were not measured, and why: nobody shall take their absence for a result."""
+    """Return the cases that were not measured, with the reasons, so that their absence is not read as a result."""
     reasons = {name: skipped(rounds) for name, rounds in by_base(cases).items()}
-    return [f"{name} was skipped, nothing is known of it: {reason}." for name, reason in reasons.items() if reason]
+    return [f"{name} was skipped and has no figures: {reason}." for name, reason in reasons.items() if reason]
 
 
 def paragraph(text: str, cases: Sequence[CaseResult], contrasts: Sequence[ContrastResult] = ()) -> str:
-    """Return a scenario's paragraph with its places filled: `{case:path|form}`, of repeated cases by their median.
+    """Return a scenario's paragraph with its placeholders filled: `{case:path|form}`, the median of repeated cases.
 
-    Of a contrast: `{name:ratio}`. A place for which there is no figure becomes a dash.
+    A contrast has `{name:ratio}`. A placeholder without a figure becomes a dash.
     """
     rounds = {each.name: [msgspec.to_builtins(each)] for each in contrasts} | by_base(cases)
 
     def filled(match: re.Match[str]) -> str:
         case, path, form = match[1], match[2], match[3] or ".3g"
-        found = rounds.get(case, []) if case is not None else (next(iter(rounds.values()), []))
-        return formed(median_at(path, found), form)
+        values = rounds.get(case, []) if case is not None else (next(iter(rounds.values()), []))
+        return formed(median_at(path, values), form)
 
     return " ".join(PLACE.sub(filled, text).split())
 
 
 def formed(value: float | None, form: str) -> str:
-    """Return a figure as `ms`, `s`, `%`, `count`, or by one of Python's number formats; a dash for none."""
+    """Return a figure as `ms`, `s`, `%`, `count`, or by one of Python's number formats; a dash for None."""
     if value is None:
         return "–"
     if form == "ms":
@@ -84,8 +90,8 @@ def formed(value: float | None, form: str) -> str:
     return formatted(value, {"s": ".3g", "count": ",.0f", "number": ".3g"}.get(form, form)) + unit
 
 
-def _foretold(predictions: Sequence[PredictionResult]) -> list[str]:
-    """Return what each change was said to bring and what it brought, and the largest error of all."""
+def _prediction_sentences(predictions: Sequence[PredictionResult]) -> list[str]:
+    """Return the predicted and the measured figures of each change, and the largest error of all."""
     sentences: list[str] = []
     errors: list[tuple[float, str]] = []
     for each in predictions:
@@ -95,22 +101,23 @@ def _foretold(predictions: Sequence[PredictionResult]) -> list[str]:
         if p99.before is None or p99.predicted is None or p99.after is None or p99.error is None:
             continue
         sentences.append(
-            f"{each.change}: p99 was to go from {milliseconds(p99.before)} to {milliseconds(p99.predicted)} ms,"
-            f" and went to {milliseconds(p99.after)} ms: the prediction was off by {formatted(p99.error, '+.1%')}."
+            f"{each.change}: p99 was predicted to go from {milliseconds(p99.before)} to"
+            f" {milliseconds(p99.predicted)} ms and went to {milliseconds(p99.after)} ms, an error of"
+            f" {formatted(p99.error, '+.1%')}."
         )
         named = ((each.p50.error, "p50"), (p99.error, "p99"))
         errors += [(error, f"{name} of {each.change}") for error, name in named if error is not None]
     if len(errors) > 2:
         error, where = max(errors, key=lambda pair: abs(pair[0]))
         sentences.append(
-            f"Of {counted(len(errors), 'predicted figure')} the one furthest off is the {where}: "
+            f"Of {counted(len(errors), 'predicted figure')} the {where} has the largest error: "
             f"{formatted(error, '+.1%')}."
         )
     return sentences
 
 
 class Means(NamedTuple):
-    """The means of a case with so many users, s."""
+    """The means of a case with `users` users, s."""
 
     users: int
     service: float
@@ -118,11 +125,11 @@ class Means(NamedTuple):
 
 
 Growth = tuple[Means, Means]
-"""Of the same service: with the fewest users, and with the most."""
+"""The same service with the fewest users, and with the most."""
 
 
 def _growth(cases: Sequence[CaseResult]) -> list[str]:
-    """Return how queueing delay and service time changed between the fewest and the most users."""
+    """Return sentences on the change of queueing delay and service time between the fewest and the most users."""
     by_service: dict[float, list[Means]] = {}
     rounds = by_base(cases)
     for case in cases:
@@ -148,7 +155,7 @@ def _growth_sentence(growths: Sequence[Growth]) -> str:
 
     queueing = listed([from_to(few.queueing, many.queueing) for few, many in growths])
     if all(abs(many.service - few.service) <= STEADY * few.service for few, many in growths):
-        service = f"stays at {listed([milliseconds(many.service) for _, many in growths])} ms"
+        service = f"remains at {listed([milliseconds(many.service) for _, many in growths])} ms"
     else:
         service = f"goes {listed([from_to(few.service, many.service) for few, many in growths])}"
     grew = all(many.queueing - few.queueing > 2.0 * abs(many.service - few.service) for few, many in growths)
@@ -160,7 +167,7 @@ def _growth_sentence(growths: Sequence[Growth]) -> str:
 
 
 def reference_sentences(scenario: Scenario, cases: list[CaseResult]) -> list[str]:
-    """Return how far the reference figures are from the law and from what was measured, and the reference's note."""
+    """Return sentences that compare the reference with the law and the measurement, and the reference's note."""
     sentences: list[str] = []
     rounds = by_base(cases)
     for case in cases:

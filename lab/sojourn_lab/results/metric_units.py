@@ -1,4 +1,4 @@
-"""Format figures with their units, which follow from the last step of the path of their metric."""
+"""Format figures with their units, which the last step of the metric's path determines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ABSENT = "–"
 
 
 def metric_text(metric: str, values: list[float | None], name: str = "") -> str:
-    """Return figures of one metric in one unit, from the least to the greatest.
+    """Return the smallest and the largest figure of one metric, in one unit.
 
     Args:
-        metric: path to them.
+        metric: path to the figures.
         values: the figures; without any, a dash is returned.
-        name: the criterion; a unit that it states is used, such as ms of `mean connect under 2 ms`.
+        name: the criterion; a unit in its name is used, such as ms of `mean connect under 2 ms`.
     """
     known = sorted(value for value in values if value is not None)
     if not known:
@@ -42,5 +42,5 @@ def metric_text(metric: str, values: list[float | None], name: str = "") -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number without an exponent, with four digits that matter."""
+    """Return a number without an exponent, with four significant digits."""
     return formatted(value, ",.0f") if abs(value) >= 1000 or value == round(value) else formatted(value, ".4g")

@@ -1,4 +1,4 @@
-"""Changes that are predicted from the log of one case and then made in another: how far the two are apart."""
+"""Changes that are predicted from the log of one case and made in another: the error of the prediction."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FIGURES = ("mean", "p50", "p99")
 
 
 def prediction_results(scenario: Scenario, requests: Requests | None, faults: list[str]) -> list[PredictionResult]:
-    """Return what became of every prediction that could be made at all; the others are named in `faults`.
+    """Return the result of every prediction; predictions that fail are added to `faults`.
 
-    Of cases that are repeated the first round counts: the same requests, before and after.
+    For repeated cases the first round is used: the same requests, before and after.
     """
     names = {case.name: scenario.name_in(case, 1) for case in scenario.cases}
     results: list[PredictionResult] = []
@@ -26,24 +26,24 @@ def prediction_results(scenario: Scenario, requests: Requests | None, faults: li
         return results
     for each in scenario.predictions:
         try:
-            # Nothing of the case `after` goes into the prediction.
-            said = case_what_if(requests, names[each.before], dict(each.set))
-            results.append(compared(each, said, case_response_time(requests, names[each.after])))
+            # The prediction uses no data of the case `after`.
+            whatif = case_what_if(requests, names[each.before], dict(each.set))
+            results.append(compared(each, whatif, case_response_time(requests, names[each.after])))
         except LabError as error:
             faults.append(str(error))
     return results
 
 
-def compared(prediction: Prediction, said: dict[str, Any], after: dict[str, float | None]) -> PredictionResult:
-    """Return a prediction (`said`: as `sojourn whatif --json`) beside the response times measured after the change."""
-    variants = said.get("variants") or [{}]
-    foretold = variants[0]
+def compared(prediction: Prediction, whatif: dict[str, Any], after: dict[str, float | None]) -> PredictionResult:
+    """Return a prediction (`whatif`: as `sojourn whatif --json`) with the response times measured after the change."""
+    variants = whatif.get("variants") or [{}]
+    variant = variants[0]
     figures = {
         name: Predicted(
-            before=said["measured"]["response_time"].get(name),
-            predicted=foretold.get("response_time", {}).get(name),
+            before=whatif["measured"]["response_time"].get(name),
+            predicted=variant.get("response_time", {}).get(name),
             after=after.get(name),
-            interval=_interval(foretold, name),
+            interval=_interval(variant, name),
         )
         for name in FIGURES
     }
@@ -52,7 +52,7 @@ def compared(prediction: Prediction, said: dict[str, Any], after: dict[str, floa
             figure.error = figure.predicted / figure.after - 1.0
         if figure.before and figure.after is not None:
             figure.moved = figure.after / figure.before - 1.0
-    replay = {name: said["error"].get(name) for name in ("mean", "p99")}
+    replay = {name: whatif["error"].get(name) for name in ("mean", "p99")}
     return PredictionResult(
         prediction.change,
         prediction.before,
@@ -60,10 +60,10 @@ def compared(prediction: Prediction, said: dict[str, Any], after: dict[str, floa
         dict(prediction.set),
         **figures,
         replay=replay,
-        refused=said.get("refused"),
+        refused=whatif.get("refused"),
     )
 
 
 def _interval(variant: dict[str, Any], name: str) -> list[float] | None:
-    found = variant.get("interval", {}).get(name)
-    return [float(end) for end in found] if isinstance(found, list | tuple) else None
+    ends = variant.get("interval", {}).get(name)
+    return [float(end) for end in ends] if isinstance(ends, list | tuple) else None

@@ -1,4 +1,4 @@
-"""Progress on stderr: bars for people at a terminal, nothing for anybody else."""
+"""Progress on stderr: bars on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 
 class Watcher(Protocol):
-    """Whoever wants to know how far a run is."""
+    """A receiver of a run's progress."""
 
     def stage(self, what: str) -> None:
-        """Take note that this is being done now."""
+        """Report the start of a stage, such as starting the servers."""
 
     def case(self, name: str, seconds: float) -> None:
-        """Take note that a case starts, which will take about so many seconds."""
+        """Report the start of a case, which will take about `seconds`."""
 
     def elapsed(self, seconds: float) -> None:
-        """Take note that the current case has been running this long."""
+        """Report how long the current case has been running."""
 
 
 class Silence:
-    """A watcher that says nothing."""
+    """A watcher without output."""
 
     def stage(self, what: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def case(self, name: str, seconds: float) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def elapsed(self, seconds: float) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class Bars:
-    """One bar a case, and a line for what is being done beside."""
+    """One bar per case, and a line for the current stage."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -45,7 +45,7 @@ class Bars:
         self._case: TaskID | None = None
 
     def stage(self, what: str) -> None:
-        """Show what is being done; the case before it, if there was one, is complete."""
+        """Show the stage; a case before it is complete."""
         self._complete_case()
         if self._stage is not None:
             self._progress.remove_task(self._stage)
@@ -73,7 +73,7 @@ class Bars:
 
 @contextlib.contextmanager
 def watched(quiet: bool) -> Iterator[Watcher]:
-    """Yield a watcher: bars on stderr if that is a terminal and nobody asked for quiet."""
+    """Yield a watcher: bars if stderr is a terminal and `quiet` is false."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield Silence()

@@ -15,14 +15,16 @@ from sojourn_lab.results.analyses.recordings import Recordings
 from sojourn_lab.results.criteria import by_base
 from sojourn_lab.results.findings import SENTENCE_END, findings, outcome, reference_sentences
 from sojourn_lab.results.rows import (
+    CONTRASTS,
     CRITERIA,
+    PREDICTIONS,
     Rows,
     contrast_rows,
     criteria_rows,
     prediction_rows,
     reference_rows,
+    result_caption,
     result_rows,
-    result_words,
 )
 from sojourn_lab.results.run_schema import Run, seconds_between
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from sojourn.present.section import Section, Table
 
 MOST_KERNELS = 12
-"""Sets of servers whose queues the report shows, the first ones; kernel.jsonl has them all."""
+"""The most sets of servers whose queues the report shows, from the first; kernel.jsonl has them all."""
 
 
 def write_report(
@@ -40,8 +42,8 @@ def write_report(
 ) -> None:
     """Write report.html into the run's folder; LabError if that fails. `name` is the folder's final name.
 
-    A run of one case has the whole split of its log. Several cases are several loads: each has its own split and audit,
-    and there are none of all of them together.
+    A run of one case has the split of its whole log. Several cases are several loads: each has its own split and audit,
+    and there is no split over all of them.
     """
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
     from sojourn.report.html import report_page  # noqa: PLC0415
@@ -68,7 +70,7 @@ def write_report(
 
 
 def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
-    """Return the splits of every case's measured windows, one of each round; without cases that have no request."""
+    """Return case -> the splits of its measured windows, one per round; cases without requests are left out."""
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     splits: dict[str, list[SplitResult]] = {}
@@ -82,7 +84,7 @@ def case_splits(run: Run, requests: Requests) -> dict[str, list[SplitResult]]:
 
 
 def case_sections(splits: Mapping[str, Sequence[SplitResult]]) -> list[Section]:
-    """Return one section that holds the split and the audit of each case, of its first round where it has several."""
+    """Return one section with the split and the audit of each case; of several rounds, the first."""
     from sojourn.analyses.split.section import split_section  # noqa: PLC0415
     from sojourn.present.section import Section  # noqa: PLC0415
 
@@ -95,15 +97,15 @@ def case_sections(splits: Mapping[str, Sequence[SplitResult]]) -> list[Section]:
 
 
 def reference_sections(run: Run) -> list[Section]:
-    """Return the comparison with the scenario's reference; none where it has no figures and no note.
+    """Return the comparison with the scenario's reference; none if the reference has no figures and no note.
 
-    Where the scenario has columns of its own, the reference's figures are in them, and the section has no table.
+    If the scenario has its own columns, they hold the reference's figures, and the section has no table.
     """
     from sojourn.present.section import Section  # noqa: PLC0415
 
     about = run.scenario
     rows = reference_rows(run)
-    # The table has the figures of the sentences of each case, so the reference's note alone is shown.
+    # The table holds the figures of each case's sentence, so only the reference's note is shown.
     if about.reference_note:
         texts = SENTENCE_END.split(about.reference_note)
     elif rows[1]:
@@ -119,7 +121,7 @@ def reference_sections(run: Run) -> list[Section]:
     return [
         Section(
             key="reference",
-            title=f"Beside the {about.reference_name}",
+            title=f"Comparison with the {about.reference_name}",
             sentence=texts[0],
             measures=" ".join(texts[1:]),
             tables=(_table("", rows, 2),) if rows[1] else (),
@@ -128,7 +130,7 @@ def reference_sections(run: Run) -> list[Section]:
 
 
 def recording_sections(run: Run, recordings: Recordings, result: SplitResult | None) -> list[Section]:
-    """Return what the packets of the whole run tell, and the kernel for each set of servers; of what was recorded."""
+    """Return the sections of the whole run's packets and of the kernel for each set of servers, where recorded."""
     from sojourn.analyses.kernel.section import kernel_section  # noqa: PLC0415
     from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
 
@@ -154,12 +156,12 @@ def cases_between(run: Run, since: float, until: float) -> list[str]:
 
 
 def run_section(run: Run) -> Section:
-    """Return the run itself: the finding, its figures, and what was written down beforehand."""
+    """Return the section of the run: the finding, the figures, and the criteria."""
     from sojourn.present.section import Section  # noqa: PLC0415
 
-    tables = [_table(f"Measured: {words}" if (words := result_words(run)) else "Measured", result_rows(run))]
-    tables += [_table("Compared over the rounds", contrast_rows(run))] if run.contrasts else []
-    tables += [_table("Predicted, then made: response time, ms", prediction_rows(run), 2)] if run.predictions else []
+    tables = [_table(f"Measured: {caption}" if (caption := result_caption(run)) else "Measured", result_rows(run))]
+    tables += [_table(CONTRASTS, contrast_rows(run))] if run.contrasts else []
+    tables += [_table(f"{PREDICTIONS}, ms", prediction_rows(run), 2)] if run.predictions else []
     tables += [_table(CRITERIA, criteria_rows(run), 3)] if run.criteria else []
     finding, *more = findings(run) or [run.scenario.question]
     return Section(
@@ -173,13 +175,13 @@ def run_section(run: Run) -> Section:
 
 
 def about_section(run: Run) -> Section:
-    """Return when the run was made and how long it took."""
+    """Return the section on the start and the duration of the run."""
     from sojourn.present.section import Section  # noqa: PLC0415
 
     begun, took = run.started[:19].replace("T", " "), seconds_between(run.started, run.finished)
     sentence = (
-        f"Begun {begun} UTC, done in {duration(took)}, of which {duration(run.spin_up)} to start everything and"
-        f" {duration(run.tear_down)} to stop it."
+        f"Started {begun} UTC; took {duration(took)}, of which {duration(run.spin_up)} to start the servers and"
+        f" {duration(run.tear_down)} to stop them."
     )
     return Section(key="about", title="The run", sentence=sentence, measures=run.scenario.shows)
 

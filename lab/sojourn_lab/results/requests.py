@@ -1,4 +1,4 @@
-"""The one place where the lab asks the analysis package; everything else works on what comes back."""
+"""Calls of the analysis package: reading, splitting and predicting the requests of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_requests(access_log: Path, spans: Sequence[Path]) -> Requests:
-    """Return every request of the run, read once for all that is made of them; LabError if that fails."""
+    """Return every request of the run, read once for all later uses; LabError if that fails."""
     import sojourn  # noqa: PLC0415
 
     try:
@@ -26,7 +26,7 @@ def run_requests(access_log: Path, spans: Sequence[Path]) -> Requests:
 
 
 def case_split(requests: Requests, case: str, since: float, until: float) -> dict[str, Any]:
-    """Return `sojourn split --json` for one case's window (unix seconds); LabError if it cannot be had."""
+    """Return `sojourn split --json` for one case's window (unix seconds); LabError if that fails."""
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     try:
@@ -36,18 +36,18 @@ def case_split(requests: Requests, case: str, since: float, until: float) -> dic
 
 
 def case_response_time(requests: Requests, case: str) -> dict[str, float | None]:
-    """Return the response times of a whole case, warm-up included, as `sojourn split --json` has them; or LabError."""
+    """Return `response_time` of `sojourn split --json` for a whole case, warm-up included; LabError if that fails."""
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     try:
-        found: dict[str, float | None] = split_requests(requests, where={"service": case}).to_dict()["response_time"]
+        times: dict[str, float | None] = split_requests(requests, where={"service": case}).to_dict()["response_time"]
     except Exception as error:
         raise _failure(f"the split of case {case}", error) from error
-    return found
+    return times
 
 
 def case_what_if(requests: Requests, case: str, change: dict[str, Any]) -> dict[str, Any]:
-    """Return `sojourn whatif --json` for one change to a whole case, warm-up included; LabError if it cannot be had."""
+    """Return `sojourn whatif --json` for one change to a whole case, warm-up included; LabError if that fails."""
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
     from sojourn.analyses.whatif.analysis import whatif  # noqa: PLC0415
 
@@ -62,12 +62,12 @@ def logged(requests: Requests, case: str) -> bool:
     """Return whether the log has any row of a case."""
     import polars as pl  # noqa: PLC0415
 
-    found: int = requests.rows.filter(pl.col("service") == case).select(pl.len()).collect().item()
-    return found > 0
+    count: int = requests.rows.filter(pl.col("service") == case).select(pl.len()).collect().item()
+    return count > 0
 
 
 def write_parquet(requests: Requests, parquet: Path) -> None:
-    """Write requests.parquet of the whole log, warm-ups included; LabError if that fails."""
+    """Write the split of the whole log, warm-ups included, to requests.parquet; LabError if that fails."""
     from sojourn.analyses.split.run import split_requests  # noqa: PLC0415
 
     try:
@@ -77,6 +77,6 @@ def write_parquet(requests: Requests, parquet: Path) -> None:
 
 
 def _failure(what: str, error: Exception) -> LabError:
-    """Return what to say; whatever went wrong here, the measurement is made and must not be lost to it."""
+    """Return the error as a LabError: the measurement is complete and must survive any failure of its analysis."""
     kind = "" if isinstance(error, SojournError) else f"{type(error).__name__}: "
     return LabError(f"{what} failed: {kind}{error}")

@@ -1,4 +1,4 @@
-"""A run as rows of text, for a terminal and for its report alike: every function returns (headings, rows)."""
+"""A run as rows of text, for a terminal and for its report: every function returns (headings, rows)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from sojourn_lab.results.metric_units import ABSENT, metric_text
 from sojourn_lab.results.run_schema import CriterionResult, Run
 from sojourn_lab.scenario.schema import Column, Reference
 
-CRITERIA = "Criteria, written down before the run"
+CRITERIA = "Criteria, stated before the run"
+CONTRASTS = "Cases compared over the rounds"
+PREDICTIONS = "Predictions and measurements: response time"
 LAW = "queueing by the law"
 UNITS = {"ms": ", ms", "s": ", s"}
 
@@ -21,12 +23,12 @@ Rows = tuple[list[str], list[list[str]]]
 
 
 def result_rows(run: Run) -> Rows:
-    """Return the scenario's columns for every case; without any, its means beside the law's and the reference's."""
+    """Return the scenario's columns for every case; without columns, the means with the law's queueing delay."""
     return figure_rows(run) if run.scenario.columns else mean_rows(run)
 
 
-def result_words(run: Run) -> str:
-    """Return what the figures of `result_rows` are: their unit, rounds, scale, and what stands beside them."""
+def result_caption(run: Run) -> str:
+    """Return the caption of `result_rows`: unit, rounds, scale, and the meaning of figures in brackets."""
     rounds = sorted({len(each) for each in by_base(run.cases).values()})
     several = [f"medians of {' or '.join(map(str, rounds))} rounds"] if rounds and rounds[-1] > 1 else []
     scaled = [f"every duration times {run.scale:g}"] if run.scale != 1.0 else []
@@ -38,7 +40,7 @@ def result_words(run: Run) -> str:
 
 
 def figure_rows(run: Run) -> Rows:
-    """Return the scenario's columns: medians over the rounds, and in brackets what the reference has."""
+    """Return the scenario's columns: medians over the rounds, and the reference's figures in brackets."""
     columns = run.scenario.columns
     headings = ["case", *(f"{each.title}{UNITS.get(each.shown, '')}" for each in columns)]
     references = {case.base or case.name: case.reference for case in run.cases}
@@ -47,7 +49,7 @@ def figure_rows(run: Run) -> Rows:
     for name, rounds in by_base(run.cases).items():
         cells = [name + (" (void)" if name in void else "")]
         for column in columns:
-            cell, beside = _shown(column, rounds), _beside(column, references[name])
+            cell, beside = _shown(column, rounds), _reference_text(column, references[name])
             cells.append(f"{cell} ({beside})" if beside else cell)
         rows.append(cells)
     return headings, rows
@@ -60,21 +62,21 @@ def void_cases(run: Run) -> set[str]:
 
 def _shown(column: Column, rounds: list[Any]) -> str:
     if column.shown == "text":
-        found = value_at(column.metric, rounds[0])
-        return ABSENT if found is None else str(found)
+        value = value_at(column.metric, rounds[0])
+        return ABSENT if value is None else str(value)
     return figure_text(median_at(column.metric, rounds), column.shown)
 
 
-def _beside(column: Column, reference: Reference | None) -> str:
+def _reference_text(column: Column, reference: Reference | None) -> str:
     if reference is None or column.reference is None:
         return ""
     own = getattr(reference, column.reference, None)
-    found = own if isinstance(own, int | float) else reference.figures.get(column.reference)
-    return "" if found is None else figure_text(found, column.shown)
+    figure = own if isinstance(own, int | float) else reference.figures.get(column.reference)
+    return "" if figure is None else figure_text(figure, column.shown)
 
 
 def figure_text(value: float | None, shown: str) -> str:
-    """Return a figure as a cell shows it, its unit being in the heading."""
+    """Return a figure as the text of a cell; the heading names its unit."""
     if value is None:
         return ABSENT
     if shown == "ms":
@@ -83,9 +85,9 @@ def figure_text(value: float | None, shown: str) -> str:
 
 
 def mean_rows(run: Run) -> Rows:
-    """Return the means of every case in milliseconds, with the law's queueing delay where a law gives one.
+    """Return the means of every case, ms, with the queueing delay of a law where one applies.
 
-    Of several rounds the median.
+    Over several rounds, the median.
     """
     law = [LAW] if any(case.law for case in run.cases) else []
     headings = ["case", "requests", "service", "queueing", *law, "response", "connect"]
@@ -106,9 +108,9 @@ def mean_rows(run: Run) -> Rows:
 
 
 def reference_rows(run: Run) -> Rows:
-    """Return what the reference has beside what was measured and what the law gives, in ms.
+    """Return the measured, the law's and the reference's means, ms.
 
-    There are no rows where the scenario has columns of its own, which name what the reference's figures stand beside.
+    There are no rows if the scenario has its own columns: those hold the reference's figures.
     """
     rows = []
     for case, rounds in by_base([] if run.scenario.columns else run.cases).items():
@@ -124,7 +126,7 @@ def reference_rows(run: Run) -> Rows:
 
 
 def prediction_rows(run: Run) -> Rows:
-    """Return what was measured before each change, predicted, and measured after it, in milliseconds."""
+    """Return the figures before each change, predicted, and after it, ms."""
     rows = []
     for each in run.predictions:
         for name, figure in (("p50", each.p50), ("p99", each.p99)):
@@ -152,7 +154,7 @@ def contrast_rows(run: Run) -> Rows:
 
 
 def criteria_rows(run: Run) -> Rows:
-    """Return one row per criterion written down beforehand; a failed one gets a row per case."""
+    """Return one row per criterion; a failed one has a row per case."""
     rows = []
     for name, group in groupby(run.criteria, key=lambda each: each.name):
         judged = list(group)

@@ -1,4 +1,4 @@
-"""The state of a run in progress: what is planned, what was measured."""
+"""The state of a run in progress: its planned and its measured cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sojourn_lab.scenario.schema import Scenario
 
 @dataclass(frozen=True)
 class Planned:
-    """One case of one round: `name` is what the log calls it, `number` its place among the scenario's cases."""
+    """One case of one round: `name` is its name in the log, `number` its position among the scenario's cases."""
 
     case: Case
     number: int
@@ -31,12 +31,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one case came to.
+    """The result of one case.
 
     Attributes:
         since, until: the measured window, unix s.
-        figures: plain values (as JSON has them), by the names that criteria and columns use: `figures.<name>`.
-        void: in sentences, why the figures say more about the generator than about the system.
+        figures: plain values (as in JSON), by the names that criteria and columns use: `figures.<name>`.
+        void: reasons, as sentences, why the figures describe the generator and not the system.
         spin_up, tear_down: s.
         client_log, spans: files of JSON lines that become part of client.jsonl and spans.jsonl.
     """
@@ -53,7 +53,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Measured:
-    """One case of one round as it was measured, before anything was worked out.
+    """One measured case of one round, before its analysis.
 
     `plan` and `summary` are None, and `outcome` is not, for a case that is not requests through nginx. `disturbance` is
     None for a case that was skipped.
@@ -68,7 +68,7 @@ class Measured:
 
     @property
     def client_log(self) -> Path | None:
-        """What the client intended, sent and got; None where nothing tells."""
+        """The client's log of intended, sent and answered requests; None where there is none."""
         if self.outcome is not None:
             return self.outcome.client_log
         return Path(self.plan.client_log) if self.plan is not None else None
@@ -90,20 +90,20 @@ class RunContext:
 
     @cached_property
     def recordings(self) -> Recordings:
-        """What was recorded beside the load; to be asked when all is measured."""
+        """The recordings made during the load; complete when all cases are measured."""
         return Recordings(self.folder.partial, [name for each in self.captures for name in each.files])
 
     @property
     def external(self) -> bool:
-        """Whether somebody else's servers were asked, of which nothing but the answers is known."""
+        """Whether the servers are not the lab's, so that only their answers are known."""
         return any(runtime.kind == "external" for runtime in self.runtimes)
 
     @property
     def access_log(self) -> Path:
-        """nginx's log of the whole run."""
+        """The access log of nginx of the whole run."""
         return self.folder.partial / "access.jsonl"
 
     @property
     def listen_log(self) -> Path:
-        """The depth of every accept queue."""
+        """The log of the depths of every accept queue."""
         return self.folder.partial / "listen.jsonl"

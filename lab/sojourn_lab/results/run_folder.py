@@ -1,4 +1,4 @@
-"""A run's folder: written under a temporary name and renamed when it is whole."""
+"""A run's folder: written under a temporary name and renamed when it is complete."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sojourn_lab.errors import LabError
 
 
 class RunFolder:
-    """`<name>.partial` while the run goes on, `<name>` once everything is in it.
+    """A run's folder: `<name>.partial` during the run, `<name>` when it is complete.
 
-    Creating the partial folder is the claim: the kernel lets only one run make it, so two
-    runs never share a folder. A run that fails leaves the partial folder with its logs.
+    A run claims its name by creating the partial folder: only one mkdir succeeds, so two runs never share a folder. A
+    run that fails leaves the partial folder with its logs.
     """
 
     def __init__(self, final: Path, partial: Path) -> None:
@@ -22,7 +22,7 @@ class RunFolder:
 
     @classmethod
     def claimed(cls, wanted: Path) -> RunFolder:
-        """Return a folder that nobody else has; LabError if `wanted` exists or is being written."""
+        """Claim and return the folder `wanted`; LabError if it exists or is being written."""
         final = Path(os.path.abspath(wanted))
         partial = final.with_name(final.name + ".partial")
         try:
@@ -30,13 +30,13 @@ class RunFolder:
         except OSError as error:
             raise LabError(f"cannot create {final.parent}: {error.strerror}") from None
         if final.exists():
-            raise LabError(f"{final} already exists; a run never writes into an old one")
+            raise LabError(f"{final} already exists: choose another name; a run does not write into an old folder")
         try:
             partial.mkdir()
         except FileExistsError:
             raise LabError(
-                f"{partial} already exists: a run is writing there, or one was stopped and left its logs;"
-                " choose another name or remove it"
+                f"{partial} already exists: another run is writing to it, or was stopped and left its logs;"
+                " choose another name or remove the folder"
             ) from None
         except OSError as error:
             raise LabError(f"cannot create {partial}: {error.strerror}") from None
@@ -44,7 +44,7 @@ class RunFolder:
 
     @classmethod
     def claimed_by_time(cls, parent: Path, scenario: str, now: datetime | None = None) -> RunFolder:
-        """Return `<parent>/<scenario>-<UTC time>`, with -2, -3, … where that second is taken."""
+        """Claim and return `<parent>/<scenario>-<UTC time>`, with -2, -3, … appended if that name exists."""
         stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
         base = parent / f"{scenario}-{stamp}"
         for number in range(1, 1000):
@@ -55,12 +55,12 @@ class RunFolder:
                 except LabError:
                     if not wanted.parent.is_dir() or not os.access(wanted.parent, os.W_OK):
                         raise
-        raise LabError(f"a thousand runs are called {base}")
+        raise LabError(f"{base} and -2 to -999 already exist: remove some, or name a folder with --out")
 
     def set_aside(self) -> Path:
-        """Rename the finished folder to `<name>.void`, or `-2`, `-3`, … where that is taken, and return the new path.
+        """Rename the finished folder to `<name>.void` (with -2, -3, … if that exists) and return the new path.
 
-        Its own name is then free for the repetition.
+        The name is then free for the repetition.
         """
         aside = wanted = self.final.with_name(self.final.name + ".void")
         number = 1
@@ -71,13 +71,13 @@ class RunFolder:
 
     @property
     def logs(self) -> Path:
-        """The folder for what the processes say."""
+        """The folder for the logs of the processes."""
         folder = self.partial / "logs"
         folder.mkdir(exist_ok=True)
         return folder
 
     def finished(self) -> Path:
-        """Give the folder its final name and return it; LabError if somebody took the name meanwhile."""
+        """Give the folder its final name and return it; LabError if that name was created meanwhile."""
         try:
             self.partial.rename(self.final)
         except OSError as error:
@@ -86,9 +86,9 @@ class RunFolder:
 
 
 def concatenated(parts: list[Path], whole: Path) -> int:
-    """Write files of lines one after the other into `whole` and return how many lines that made.
+    """Concatenate files of lines into `whole` and return the number of lines.
 
-    A last line without its newline (its writer was killed) gets one, so that it spoils no other.
+    A last line without its newline (its writer was killed) gets one, so that it does not merge with the next.
     """
     lines = 0
     with whole.open("wb") as out:

@@ -1,4 +1,4 @@
-"""From what was measured to the record of a run, its files and its report."""
+"""Make the record, the files and the report of a run from its measured cases."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def run_record(context: RunContext, *, scale: float, started: float, changes: dict[str, Any]) -> Run:
     """Return the record of a run whose cases are measured; write its logs, Parquet, pictures and report.
 
-    What cannot be worked out is one of the run's faults: the measurement is not lost to it. `started` is in unix s.
+    A failure of an analysis becomes one of the run's faults; the measurement is kept. `started` is in unix s.
     """
     scenario, folder, measured = context.scenario, context.folder, context.measured
     outcomes = [each.outcome for each in measured if each.outcome is not None]
@@ -57,7 +57,7 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
         except LabError as error:
             faults.append(str(error))
     elif context.runtimes and not context.external:
-        faults.append("nginx logged nothing: no request reached it")
+        faults.append("nginx logged no request: none reached it")
     cases = [_case_result(context, each, requests, span_files, faults) for each in measured]
     predictions = prediction_results(scenario, requests, faults)
     contrasts = contrast_results(scenario.contrasts, cases)
@@ -101,7 +101,7 @@ def run_record(context: RunContext, *, scale: float, started: float, changes: di
 
 
 def versions_of(context: RunContext) -> dict[str, str]:
-    """Return the versions of what took part; in containers of another system, theirs."""
+    """Return the versions of the programs that took part; of containers, those inside them."""
     scenario = context.scenario
     versions = versions_here({scenario.topology_of(case).server for case in scenario.cases})
     for runtime in context.runtimes:
@@ -165,18 +165,18 @@ def _case_result(
 
 
 def _analysed(scenario: Scenario, data: CaseData, faults: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name in scenario.analyses:
         try:
-            found[name] = case_figures(name, data)
-        except Exception as error:  # whatever it is, the measurement is made and must not be lost to it
+            figures[name] = case_figures(name, data)
+        except Exception as error:  # the measurement is complete and must survive any failure of its analysis
             faults.append(f"{name} of case {data.name} failed: {type(error).__name__}: {error}")
-    return found
+    return figures
 
 
 def deepest_queues(listen_log: Path, since: float, until: float) -> list[ListenDepth]:
-    """Return, for every socket in listen.jsonl, the fullest it was between two unix instants."""
-    found: dict[str, ListenDepth] = {}
+    """Return the largest depth of every socket in listen.jsonl between two unix instants."""
+    deepest: dict[str, ListenDepth] = {}
     if not listen_log.exists():
         return []
     with listen_log.open("rb") as lines:
@@ -188,10 +188,10 @@ def deepest_queues(listen_log: Path, since: float, until: float) -> list[ListenD
             if "unavailable" in sample or not since <= sample["time"] < until:
                 continue
             name = sample["socket"]
-            seen = found.setdefault(name, ListenDepth(name, 0, sample["limit"], 0))
+            seen = deepest.setdefault(name, ListenDepth(name, 0, sample["limit"], 0))
             seen.samples += 1
             seen.deepest = max(seen.deepest, sample["depth"])
-    return list(found.values())
+    return list(deepest.values())
 
 
 def _line_count(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""run.json: what a run was, what it came to, and whether it may be believed.
+"""run.json: the scenario of a run, its results, and whether they are valid.
 
 Durations are in seconds and instants in ISO 8601 UTC, as everywhere in the toolkit's JSON.
 """
@@ -30,7 +30,7 @@ class WindowTimes(msgspec.Struct):
 
 
 class ListenDepth(msgspec.Struct):
-    """The fullest an accept queue was seen in the window, and its limit."""
+    """The largest depth of an accept queue in the window, and its limit."""
 
     socket: str
     deepest: int
@@ -39,13 +39,13 @@ class ListenDepth(msgspec.Struct):
 
 
 class CaseResult(msgspec.Struct):
-    """One case of one round: what it asked for, what the client saw, and the split of its window.
+    """One case of one round: its configuration, the client's summary, and the split of its window.
 
-    `name` is what the log calls it, `base` the scenario's case and `round` which repetition it was, from 1. `split` is
-    the JSON of `sojourn split --json`; None where the case has no log, or, with the reason in the run's faults, if it
-    failed. `figures` has what the scenario's `analyses` found, or an experiment of another kind measured; `client`
-    and `load` are None for those. `void`: why the figures cannot be trusted; `disturbance`: what other programs took
-    from the servers, None for a case that was skipped.
+    `name` is its name in the log, `base` the scenario's case and `round` the number of the repetition, from 1. `split`
+    is the JSON of `sojourn split --json`; None where the case has no log, or if the split failed, with the reason in
+    the run's faults. `figures` has the results of the scenario's `analyses`, or of an experiment of another kind;
+    `client` and `load` are None for the latter. `void`: why the figures are not valid; `disturbance`: the CPU time that
+    other programs took from the servers, None for a case that was skipped.
     """
 
     name: str
@@ -102,11 +102,11 @@ class Predicted(msgspec.Struct):
 
 
 class PredictionResult(msgspec.Struct):
-    """A change that was predicted from the log of one case and then made in another.
+    """A change that was predicted from the log of one case and made in another.
 
     The figures are over the whole of both cases, warm-up included: they got the same requests, and both began with
-    empty queues. `replay` is how far the replay of things as they were is from what was measured (`mean`, `p99`;
-    relative). `refused`: why nothing was predicted.
+    empty queues. `replay` is the relative error of the replay without a change against the measurement (`mean`, `p99`).
+    `refused`: why nothing was predicted.
     """
 
     change: str
@@ -121,7 +121,7 @@ class PredictionResult(msgspec.Struct):
 
 
 class CriterionResult(msgspec.Struct):
-    """One criterion in one case, or prediction (by its change); without anything to compare `value` is None: failed."""
+    """One criterion in one case, prediction (by its change) or contrast; failed if `value` is None (not measured)."""
 
     name: str
     case: str
@@ -132,7 +132,7 @@ class CriterionResult(msgspec.Struct):
 
 
 class Captured(msgspec.Struct):
-    """A capture: its files in the run's folder, packets in them, packets that passed the filter, packets lost.
+    """A capture: its files in the run's folder, packets in them, packets that passed the filter, dropped packets.
 
     On the loopback each packet passes the filter twice and is in the file once.
     """
@@ -144,7 +144,7 @@ class Captured(msgspec.Struct):
 
 
 class Rows(msgspec.Struct):
-    """How many lines each file of the run has, warm-up included."""
+    """The number of lines of each file of the run, warm-up included."""
 
     client: int
     access: int
@@ -154,10 +154,10 @@ class Rows(msgspec.Struct):
 class Run(msgspec.Struct):
     """A whole run, as run.json holds it.
 
-    `void`: the generator was the bottleneck or the servers were disturbed, so the figures are not the system's;
-    `advice` is what to do about it. `first_try`: why a first run was void, of which this is the repetition. `faults`:
-    what went wrong after the measuring, such as a split that could not be made. `passed`: neither, and every criterion
-    kept. `changes` is what was set otherwise than in the scenario's file.
+    `void`: the generator was the bottleneck or the servers were disturbed, so the figures do not describe the system;
+    `advice` says what to do. `first_try`: why a first run was void, of which this is the repetition. `faults`: failures
+    after the measurement, such as that of a split. `passed`: not void, no faults, and every criterion met. `changes`:
+    settings that differ from the scenario's file.
     """
 
     scenario: Scenario
@@ -206,10 +206,10 @@ def run_bytes(run: Run) -> bytes:
 
 
 def run_in(folder: Path) -> Run:
-    """Return the run in a folder (or of a run.json); LabError if there is none that can be read."""
+    """Return the run in a folder (or of a run.json); LabError if it cannot be read."""
     path = folder / "run.json" if folder.is_dir() else folder
     if folder.name.endswith(".partial"):
-        raise LabError(f"{folder} was never finished: there are logs in it, but no results")
+        raise LabError(f"{folder}: the run was never finished; its folder has logs, but no run.json")
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
     except OSError as error:

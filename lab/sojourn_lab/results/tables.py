@@ -1,4 +1,4 @@
-"""A run as tables and sentences on a terminal; everything here only formats what the record holds."""
+"""A run as tables and sentences on a terminal, formatted from its record alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from sojourn.model.formatting import counted, duration, milliseconds, percent, p
 
 from sojourn_lab.results.findings import findings, outcome
 from sojourn_lab.results.rows import (
+    CONTRASTS,
     CRITERIA,
+    PREDICTIONS,
     Rows,
     contrast_rows,
     criteria_rows,
     prediction_rows,
     reference_rows,
+    result_caption,
     result_rows,
-    result_words,
 )
 from sojourn_lab.results.run_schema import Run, seconds_between
 
@@ -28,18 +30,18 @@ COLOURS = {"passed": "green", "failed": "red"}
 
 
 def _plain(text: str) -> str:
-    """Return text of a scenario or a record as it may go to a terminal: nothing in it is markup or obeyed."""
+    """Return text of a scenario or a record for a terminal, with markup and control characters escaped."""
     return escape(printable(text, LONGEST))
 
 
 def print_run(console: Console, run: Run, where: str) -> None:
-    """Print a run: first that it is void, if it is, then the finding, figures, criteria, and where it is."""
+    """Print a run: why it is void, if it is, then the finding, figures, criteria, and the path of its folder."""
     if run.void:
         console.print("[bold red]This run is void: do not use its figures.[/]")
         for reason in run.void_reasons:
             console.print(f"  {_plain(reason)}")
     for fault in run.faults:
-        console.print(f"[red]Went wrong:[/] {_plain(fault)}")
+        console.print(f"[red]Fault:[/] {_plain(fault)}")
     finding, more = findings(run)[:1], findings(run)[1:]
     console.print(_plain(run.scenario.question))
     opening = [*(f"[bold]{_plain(each)}[/]" for each in finding), *([] if run.void else [_plain(outcome(run))])]
@@ -68,19 +70,19 @@ def print_run(console: Console, run: Run, where: str) -> None:
 
 
 def _tables(run: Run) -> list[tuple[str, Table]]:
-    """Return the tables of a run with their titles, in the order to be read."""
-    words = result_words(run)
-    title = f"{run.scenario.title}\n{words}" if words else run.scenario.title
+    """Return the titles and tables of a run, in the order of printing."""
+    caption = result_caption(run)
+    title = f"{run.scenario.title}\n{caption}" if caption else run.scenario.title
     tables = [(title, _table(result_rows(run)))]
     if run.predictions:
-        title = "Predicted, then made: response time in ms (error: predicted to after)"
+        title = f"{PREDICTIONS} in ms (error: predicted / after - 1)"
         tables.append((title, _table(prediction_rows(run), text_columns=2)))
     if run.criteria:
         tables.append((CRITERIA, _table(criteria_rows(run), text_columns=4)))
     if run.contrasts:
-        tables.append(("Compared over the rounds", _table(contrast_rows(run))))
-    if (beside := reference_rows(run))[1]:
-        tables.append((f"Beside the {run.scenario.reference_name}", _table(beside, text_columns=2)))
+        tables.append((CONTRASTS, _table(contrast_rows(run))))
+    if (reference := reference_rows(run))[1]:
+        tables.append((f"Comparison with the {run.scenario.reference_name}", _table(reference, text_columns=2)))
     return tables
 
 

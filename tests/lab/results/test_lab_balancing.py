@@ -1,4 +1,4 @@
-"""Who got what and who waited where it was not needed: by hand first, then behind a real nginx."""
+"""Shares of backends and waits caused by imbalance: of synthetic visits first, then behind a real nginx."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def visits_of(rows: list[tuple[float, float, float, int]], backends: tuple[str, 
     )  # fmt: skip
 
 
-def test_waiting_beside_an_idle_backend_is_imbalance_and_waiting_behind_all_of_them_is_not() -> None:
+def test_only_waiting_during_which_another_backend_is_idle_is_imbalance() -> None:
     # Two at a: the second waits 1 s, for 0.5 s of which b is idle (it works from 0.5 on).
     result = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0), (0.0, 1.0, 2.0, 0), (0.5, 0.5, 2.0, 1)]), NAMES, 2.0)
     assert result["requests"] == 3
@@ -48,16 +48,16 @@ def test_waiting_beside_an_idle_backend_is_imbalance_and_waiting_behind_all_of_t
     assert result["imbalance_mean"] == pytest.approx(0.5 / 3)
 
 
-def test_a_backend_that_got_nothing_has_a_row_of_its_own_and_figures_of_nothing_are_none() -> None:
+def test_backend_without_requests_has_a_row_and_empty_sets_have_none() -> None:
     result = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0)
     assert result["backends"]["b"] == {
         "requests": 0, "share": 0.0, "rate": 0.0, "service_time": None, "queueing_delay": None,
     }  # fmt: skip
     assert result["least"] == 0.0
     assert result["imbalance_share"] is None
-    none_waiting = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0, np.array([False]))
-    assert none_waiting["queueing_delay"] == {"mean": None, "p99": None}
-    assert none_waiting["requests"] == 0
+    empty = shares_and_waits(visits_of([(0.0, 0.0, 1.0, 0)]), NAMES, 1.0, np.array([False]))
+    assert empty["queueing_delay"] == {"mean": None, "p99": None}
+    assert empty["requests"] == 0
 
 
 def evenly(backends: int, since: float, until: float, every: float) -> list[tuple[float, int]]:
@@ -65,7 +65,7 @@ def evenly(backends: int, since: float, until: float, every: float) -> list[tupl
     return [(since + number * every, number % backends) for number in range(count)]
 
 
-def test_a_newcomer_that_is_asked_in_its_turn_has_its_share_as_soon_as_so_many_were_asked() -> None:
+def test_added_backend_in_rotation_has_its_share_after_a_full_lookback() -> None:
     rows = evenly(2, 0.0, 10.0, 0.1) + evenly(3, 10.0, 20.0, 0.1)
     arrival, backend = (np.array(column) for column in zip(*rows, strict=True))
     result = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
@@ -73,11 +73,11 @@ def test_a_newcomer_that_is_asked_in_its_turn_has_its_share_as_soon_as_so_many_w
     assert result["share"] == pytest.approx(0.33)
     assert result["settled_share"] == pytest.approx(1 / 3, abs=0.02)
     assert result["seconds_to_first"] == pytest.approx(0.2)
-    # Of the first 30 requests, 2.9 s, it had 10.
+    # It had 10 of the first 30 requests, which took 2.9 s.
     assert result["seconds_to_share"] == pytest.approx(2.9)
 
 
-def test_a_newcomer_that_nobody_asks_has_no_instants() -> None:
+def test_added_backend_without_requests_has_no_instants() -> None:
     rows = evenly(2, 0.0, 20.0, 0.1)
     arrival, backend = (np.array(column) for column in zip(*rows, strict=True))
     result = newcomer_figures(arrival, backend, at=10.0, settled=16.0, backends=3)
@@ -85,7 +85,7 @@ def test_a_newcomer_that_nobody_asks_has_no_instants() -> None:
     assert result["seconds_to_first"] is result["seconds_to_share"] is None
 
 
-def test_before_an_addition_the_newcomer_is_nobody_who_could_have_served() -> None:
+def test_added_backend_does_not_count_as_idle_before_its_addition() -> None:
     # Both at a, b joins at 10: the first two could not have gone there, the last two could.
     rows = [(0.0, 0.0, 5.0, 0), (1.0, 5.0, 9.0, 0), (11.0, 11.0, 15.0, 0), (12.0, 15.0, 16.0, 0)]
     base = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
@@ -98,11 +98,11 @@ def test_before_an_addition_the_newcomer_is_nobody_who_could_have_served() -> No
     assert result["joined"]["share"] == 0.0
 
 
-def test_an_action_keeps_its_place_in_a_longer_or_shorter_run() -> None:
-    as_it_is, _ = scenario_with_options("added-backend", RunOptions())
-    longer, _ = scenario_with_options("added-backend", RunOptions(duration=2.0 * as_it_is.duration))
+def test_action_time_scales_with_the_duration() -> None:
+    unchanged, _ = scenario_with_options("added-backend", RunOptions())
+    longer, _ = scenario_with_options("added-backend", RunOptions(duration=2.0 * unchanged.duration))
     scaled, _ = scenario_with_options("added-backend", RunOptions(scale=0.5))
-    at = as_it_is.cases[0].actions[0].at
+    at = unchanged.cases[0].actions[0].at
     assert [each.cases[0].actions[0].at for each in (longer, scaled)] == [2.0 * at, 0.5 * at]
 
 
@@ -113,7 +113,7 @@ def test_counting_connections_keeps_requests_from_a_slow_backend(tmp_path: Path)
     assert [each for each in run["criteria"] if not each["passed"]] == []
     cases = first_round(run).values()
     turns, counted, drawn = (case["figures"]["balance"] for case in cases)
-    # The same schedule; how many of it nginx saw in the window moves by one or two at its edges.
+    # The same schedule; the requests that nginx saw in the window differ by one or two at its edges.
     (offered,) = {case["client"]["offered"] for case in cases}
     assert offered > 60
     assert [each["requests"] for each in (turns, counted, drawn)] == pytest.approx([offered] * 3, rel=0.05)
@@ -123,7 +123,7 @@ def test_counting_connections_keeps_requests_from_a_slow_backend(tmp_path: Path)
 
 @pytest.mark.scenario
 @needs_nginx
-def test_a_backend_added_in_mid_run_has_its_share_at_once(tmp_path: Path) -> None:
+def test_backend_added_during_the_run_has_its_share_at_once(tmp_path: Path) -> None:
     run = sound_run(tmp_path, "added-backend", "--duration", "5", "--seed", "78")
     assert [each for each in run["criteria"] if not each["passed"]] == []
     for case in run["cases"]:

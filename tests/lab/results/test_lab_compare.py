@@ -1,4 +1,4 @@
-"""What changed between two runs: settings by name, figures with their noise, and in one sentence."""
+"""Changes between two runs: settings by name, figures with their noise, and the verdict."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from sojourn_lab.results.runs.comparison import FigureChange, RunComparison, com
 from sojourn_lab.results.runs.formatting import signed_percent, verdict
 from sojourn_lab.results.runs.intervals import interval_by_rounds
 from sojourn_lab.results.runs.setup import alike, settings, setup_differences
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 QUEUEING = "split.components.queueing_delay.mean"
 SERVICE = "split.components.service_time.mean"
 
 
-def compared(a: Path, b: Path, **more: Any) -> RunComparison:
+def comparison(a: Path, b: Path, **more: Any) -> RunComparison:
     return compared_runs(selected(str(a), a.parent), selected(str(b), b.parent), **more)
 
 
-def figure(run_comparison: RunComparison, path: str) -> FigureChange:
-    return next(each for each in run_comparison.figures if each.path == path)
+def figure(result: RunComparison, path: str) -> FigureChange:
+    return next(each for each in result.figures if each.path == path)
 
 
-def test_a_third_worker_that_shortens_the_queue_is_one_sentence(tmp_path: Path) -> None:
+def test_verdict_names_the_changed_setting_and_the_shorter_queue(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a", queueing=0.2, seed=1)
     after = recorded_run(
         tmp_path / "b", queueing=0.08, seed=2, settings=("topology.workers=3",), started=1_795_009_000.0
     )
-    result = compared(before, after)
+    result = comparison(before, after)
     queue = figure(result, QUEUEING)
     assert queue.change == pytest.approx(-0.6, abs=0.06)
     assert queue.low is not None
@@ -50,17 +51,17 @@ def test_a_third_worker_that_shortens_the_queue_is_one_sentence(tmp_path: Path) 
     assert [(each.name, each.before, each.after) for each in result.flips] == [("short", False, True)]
 
 
-def test_the_same_again_is_no_change_beyond_noise(tmp_path: Path) -> None:
-    """Eight pairs in which nothing changed: a 95 % interval that is what it says leaves 0 out in hardly one."""
+def test_runs_without_a_change_do_not_differ_beyond_noise(tmp_path: Path) -> None:
+    """Eight pairs without a change: a correct 95 % interval excludes 0 in hardly one of them."""
     sides = [recorded_run(tmp_path / f"r{seed}", seed=seed, requests=1_500) for seed in range(9)]
-    wrong = [figure(compared(one, other), QUEUEING).beyond_noise for one, other in itertools.pairwise(sides)]
+    wrong = [figure(comparison(one, other), QUEUEING).beyond_noise for one, other in itertools.pairwise(sides)]
     assert sum(bool(each) for each in wrong) <= 2
 
 
 def test_rounds_give_an_interval_for_any_figure(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a", queueing=0.2, rounds=5, requests=300, seed=1)
     after = recorded_run(tmp_path / "b", queueing=0.1, rounds=5, requests=300, seed=2)
-    result = compared(before, after, every=True)
+    result = comparison(before, after, every=True)
     queue = figure(result, QUEUEING)
     assert (queue.basis, queue.beyond_noise) == ("rounds", True)
     assert queue.low is not None
@@ -68,18 +69,18 @@ def test_rounds_give_an_interval_for_any_figure(tmp_path: Path) -> None:
     assert queue.low < -0.5 < queue.high
     assert figure(result, "figures.balance.busiest").beyond_noise is False
     assert not any(each.path.startswith(("window", "round", "duration")) for each in result.figures)
-    assert len(result.figures) > len(compared(before, after).figures)
+    assert len(result.figures) > len(comparison(before, after).figures)
 
 
-def test_two_rounds_are_read_as_one_stretch_of_requests(tmp_path: Path) -> None:
+def test_requests_of_two_rounds_are_pooled(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a", queueing=0.2, rounds=2, seed=1)
     after = recorded_run(tmp_path / "b", queueing=0.1, rounds=2, seed=2)
-    queue = figure(compared(before, after), QUEUEING)
+    queue = figure(comparison(before, after), QUEUEING)
     assert (queue.basis, queue.beyond_noise) == ("requests", True)
     assert queue.change == pytest.approx(-0.5, abs=0.07)
 
 
-def test_an_interval_over_rounds_needs_three_that_are_whole() -> None:
+def test_interval_over_rounds_needs_three_complete_rounds() -> None:
     pairs: list[tuple[float | None, float | None]] = [(1.0, 2.0), (1.0, 2.2), (1.0, 1.8)]
     result = interval_by_rounds(pairs)
     assert result is not None
@@ -89,30 +90,30 @@ def test_an_interval_over_rounds_needs_three_that_are_whole() -> None:
     assert interval_by_rounds([*pairs, (0.0, 2.0)]) is None
 
 
-def test_few_requests_and_a_lost_file_give_figures_without_an_interval(tmp_path: Path) -> None:
+def test_few_requests_or_an_unreadable_file_give_no_interval(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     few, many = recorded_run(tmp_path / "few", requests=20), recorded_run(tmp_path / "many")
-    result = compared(few, many)
+    result = comparison(few, many)
     assert figure(result, QUEUEING).beyond_noise is None
     assert "p: no interval from 20 requests" in result.notes
-    assert verdict(result).endswith("no interval tells what changed from noise.")
+    assert verdict(result) == snapshot
     (many / "requests.parquet").write_bytes(b"PAR1")
-    lost = compared(recorded_run(tmp_path / "more"), many)
+    lost = comparison(recorded_run(tmp_path / "more"), many)
     assert figure(lost, QUEUEING).low is None
     assert any("requests.parquet cannot be compared" in note for note in lost.notes)
 
 
-def test_another_scale_is_one_difference_and_not_every_duration(tmp_path: Path) -> None:
+def test_another_scale_is_one_difference(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     before = recorded_run(tmp_path / "a")
     after = recorded_run(tmp_path / "b", scale=0.3, settings=("topology.balancer='least_conn'",))
-    result = compared(before, after)
+    result = comparison(before, after)
     assert [(each.path, each.before, each.after) for each in result.setup] == [
         ("topology.balancer", "round_robin", "least_conn"),
         ("scale", 1.0, 0.3),
     ]
-    assert any("of different scale, 1 and 0.3" in note for note in result.notes)
+    assert result.notes == snapshot
 
 
-def test_settings_are_found_by_name_and_lists_of_numbers_are_one_setting() -> None:
+def test_settings_have_the_names_of_entries_in_their_paths_and_lists_are_one_setting() -> None:
     result = dict(settings({"cases": [{"name": "a", "load": {"at": [1, 2]}}, {"name": "b"}], "seed": 1}))
     assert result == {"cases.a.load.at": [1, 2], "seed": 1}
     assert alike(0.1 * 3, 0.3)
@@ -121,55 +122,55 @@ def test_settings_are_found_by_name_and_lists_of_numbers_are_one_setting() -> No
     assert not alike("absent", None)
 
 
-def test_versions_runtime_and_what_was_asked_are_told_apart(tmp_path: Path) -> None:
+def test_kinds_of_differences_are_versions_run_and_changes(tmp_path: Path) -> None:
     before = recorded_run(tmp_path / "a", versions={"nginx": "1.22.1", "njs": "0.7"})
     after = recorded_run(tmp_path / "b", versions={"nginx": "1.28.0"}, runtime="compose", changes={"seed": 2})
-    values = {
+    result = {
         each.path: each for each in setup_differences(*(selected(str(each), tmp_path) for each in (before, after)))
     }
-    assert (values["versions.nginx"].kind, values["versions.nginx"].after) == ("versions", "1.28.0")
-    assert values["versions.njs"].after == "absent"
-    assert values["runtime"].kind == "run"
-    assert values["changes.seed"].kind == "changes"
+    assert (result["versions.nginx"].kind, result["versions.nginx"].after) == ("versions", "1.28.0")
+    assert result["versions.njs"].after == "absent"
+    assert result["runtime"].kind == "run"
+    assert result["changes.seed"].kind == "changes"
 
 
-def test_runs_of_different_scenarios_are_compared_by_what_they_share(tmp_path: Path) -> None:
+def test_runs_of_different_scenarios_are_compared_by_common_cases(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     before = recorded_run(tmp_path / "a")
     after = recorded_run(tmp_path / "b", settings=("name='other'", "topology.workers=4"))
-    result = compared(before, after)
+    result = comparison(before, after)
     assert verdict(result).startswith("Between run 1 and run 2 the scenario changed from known to other; ")
-    assert any("by the cases and keys that both have" in note for note in result.notes)
+    assert result.notes == snapshot
     raw = json.loads((after / "run.json").read_bytes())
     raw["cases"][0] |= {"name": "q", "base": "q"}
     (after / "run.json").write_text(json.dumps(raw))
-    apart = compared(before, after)
+    apart = comparison(before, after)
     assert (apart.only_a, apart.only_b) == (["p"], ["q"])
-    assert verdict(apart).endswith("they have no case in common.")
+    assert verdict(apart) == snapshot
 
 
-def test_a_record_of_another_version_is_compared_as_it_is(tmp_path: Path) -> None:
+def test_record_of_another_version_is_compared_with_its_unknown_keys(tmp_path: Path) -> None:
     before, after = recorded_run(tmp_path / "a"), recorded_run(tmp_path / "b", settings=("topology.workers=3",))
     raw = json.loads((before / "run.json").read_bytes())
     raw["scenario"]["no_longer_known"] = {"x": 1}
     (before / "run.json").write_text(json.dumps(raw))
-    values = {each.path for each in compared(before, after).setup}
-    assert {"no_longer_known.x", "topology.workers"} <= values
+    result = {each.path for each in comparison(before, after).setup}
+    assert {"no_longer_known.x", "topology.workers"} <= result
 
 
-def test_the_command_says_the_verdict_first_and_nothing_in_it_is_obeyed(tmp_path: Path) -> None:
+def test_command_prints_the_verdict_first_and_escapes_control_characters(tmp_path: Path) -> None:
     recorded_run(tmp_path / "a", queueing=0.2)
     recorded_run(tmp_path / "b", queueing=0.1, changes={"x\x1b[31m[red]": "\x1b]0;t\x07"}, started=1_795_009_000.0)
     done = CliRunner().invoke(app, ["compare", "1", "2", "--dir", str(tmp_path), "--all"])
     assert done.exit_code == 0
-    words = " ".join(done.stdout.split())
-    assert words.startswith("Between run 1 and run 2 no setting was changed; mean queueing fell by ")
-    assert "up in 0.4 s, then 0.4 s" in words
+    text = " ".join(done.stdout.split())
+    assert text.startswith("Between run 1 and run 2 no setting was changed; mean queueing fell by ")
+    assert "up in 0.4 s, then 0.4 s" in text
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
-    document = json.loads(CliRunner().invoke(app, ["compare", "a", "b", "--dir", str(tmp_path), "--json"]).stdout)
-    assert document["verdict"].startswith("Between run 1 and run 2")
-    assert document["a"]["run"] == "a"
-    assert {each["path"] for each in document["figures"]} >= {QUEUEING, SERVICE}
+    result = json.loads(CliRunner().invoke(app, ["compare", "a", "b", "--dir", str(tmp_path), "--json"]).stdout)
+    assert result["verdict"].startswith("Between run 1 and run 2")
+    assert result["a"]["run"] == "a"
+    assert {each["path"] for each in result["figures"]} >= {QUEUEING, SERVICE}
     missing = CliRunner().invoke(app, ["compare", "a", "c", "--dir", str(tmp_path)])
     assert missing.exit_code == 1
     assert "there is no run c" in missing.stderr

@@ -1,4 +1,4 @@
-"""Dark reads: who is copied, how copies are found and compared, and a real nginx that mirrors."""
+"""Dark reads: the mirrored requests, the join and comparison of copies, and a real nginx that mirrors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_copies_and_answers_are_joined_by_request_id(tmp_path: Path) -> None:
     ("percent", "now", "line"),
     [(25.0, None, "25.00% 1; * 0;"), (100.0, None, "* 1;"), (25.0, 0.0, " * 0;"), (0.5, 12.345, "12.35% 1; * 0;")],
 )
-def test_the_percentage_is_what_nginx_is_told(percent: float, now: float | None, line: str) -> None:
+def test_percentage_is_in_the_nginx_configuration(percent: float, now: float | None, line: str) -> None:
     topology = Topology(mirror=Mirror(percent))
     upstreams = Upstreams(own=["127.0.0.1:9"], mirror="127.0.0.1:8", mirror_percent=now)
     assert line in http_text(topology, upstreams)
@@ -57,8 +57,8 @@ def test_the_percentage_is_what_nginx_is_told(percent: float, now: float | None,
 def test_copies_are_counted_compared_and_switched_off(tmp_path: Path) -> None:
     settings = ["repeats=1", "contrasts=[]", "criteria=[]", "cases.quarter.topology.mirror.percent=50.0"]
     settings += ["cases.quarter.topology.mirror.differs=0.3"]
-    reported = [part for each in settings for part in ("--set", each)]
-    run = sound_run(tmp_path, "dark-reads", "--duration", "4", "--seed", "41", *reported)
+    arguments = [part for each in settings for part in ("--set", each)]
+    run = sound_run(tmp_path, "dark-reads", "--duration", "4", "--seed", "41", *arguments)
     none, half, slow = (case["figures"]["dark_reads"] for case in run["cases"])
     assert "compared" not in none or not none["compared"]
     # About 80 requests before the switch: five standard deviations of a share of a half are 28 of 100.

@@ -1,4 +1,4 @@
-"""Connections that nginx keeps open to the app server: which servers gain by them, and which lose."""
+"""Connections that nginx keeps open to the app server: servers that are faster with them, and slower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits behind whom, route by route, with a known truth; and pools of app servers for single routes."""
+"""Waits of each route by culprit, with a known truth; and pools of app servers for single routes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def test_every_route_has_its_own_distribution() -> None:
             "service_time": [0.1, 1.0, 0.4, 9.0],
         }
     )
-    result = by_route(rows)
-    assert list(result) == ["/a", "/b"]
-    assert result["/b"]["requests"] == 2
-    assert result["/b"]["response_time"]["mean"] == pytest.approx(0.3)
-    assert result["/b"]["queueing_delay"]["max"] == pytest.approx(0.1)
-    assert result["/a"]["service_time"]["p50"] == pytest.approx(1.0)
+    routes = by_route(rows)
+    assert list(routes) == ["/a", "/b"]
+    assert routes["/b"]["requests"] == 2
+    assert routes["/b"]["response_time"]["mean"] == pytest.approx(0.3)
+    assert routes["/b"]["queueing_delay"]["max"] == pytest.approx(0.1)
+    assert routes["/a"]["service_time"]["p50"] == pytest.approx(1.0)
 
 
-def test_the_shares_of_a_wait_add_up_to_it() -> None:
+def test_shares_of_a_wait_add_up_to_it() -> None:
     matrix = [("/a", "/a", 1.0), ("/a", "/b", 5.0), ("/a", None, 1.0)]
     blamed: Any = SimpleNamespace(
         matrix=pl.DataFrame(matrix, schema=["victim", "culprit", "seconds"], orient="row"),
@@ -48,12 +48,12 @@ def test_the_shares_of_a_wait_add_up_to_it() -> None:
             orient="row",
         ),
     )
-    result = waits_of(blamed)
-    assert result["/a"] == {
+    routes = waits_of(blamed)
+    assert routes["/a"] == {
         "waited": 10.0, "dispatch": 0.2, "imbalance": 0.1, "unknown": pytest.approx(0.1),
         "blamed": {"/a": 0.1, "/b": 0.5},
     }  # fmt: skip
-    assert result["/b"]["blamed"] == {"/a": None, "/b": None}
+    assert routes["/b"]["blamed"] == {"/a": None, "/b": None}
 
 
 def test_the_upstream_is_looked_up_only_where_there_is_a_choice() -> None:
@@ -113,7 +113,7 @@ def test_a_wait_is_blamed_on_the_route_that_held_the_worker(truth: Run) -> None:
     assert waits["imbalance"] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_with_workers_of_its_own_nobody_waits_for_it(truth: Run, tmp_path: Path) -> None:
+def test_route_with_its_own_pool_delays_no_other_route(truth: Run, tmp_path: Path) -> None:
     case = truth.cases[1]
     waits = case.figures["routes"]["waits"]["/product"]
     # The second product comes just as the first is done: some of that may be left.

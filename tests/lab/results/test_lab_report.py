@@ -1,4 +1,4 @@
-"""What a run's report and its tables show, made of the recorded run of docs/examples."""
+"""Content of a run's report and of its tables, for the recorded run of docs/examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn_lab.results.findings import SENTENCE_END, lessons_of, outcome
 from sojourn_lab.results.metric_units import metric_text
 from sojourn_lab.results.report import case_splits, reference_sections, write_report
 from sojourn_lab.results.requests import run_requests
-from sojourn_lab.results.rows import mean_rows, reference_rows, result_words
+from sojourn_lab.results.rows import mean_rows, reference_rows, result_caption
 from sojourn_lab.results.run_schema import CriterionResult, Run
 from sojourn_lab.results.tables import print_run
 
@@ -65,7 +65,7 @@ def test_report_of_several_cases_has_no_audit_of_all_together(page: str) -> None
     assert folded.count("Little") == 6
 
 
-def test_the_comparison_with_the_article_is_last(page: str) -> None:
+def test_comparison_with_the_article_is_last(page: str) -> None:
     assert page.index('id="reference"') > max(page.index(f'id="{key}"') for key in ("each", "about"))
 
 
@@ -118,7 +118,7 @@ def test_picture_stacks_service_and_queueing_with_the_law_over_them(recorded: Ru
 
 def test_rounds_of_a_case_are_one_row_of_medians(recorded: Run) -> None:
     run = recorded_in_rounds(recorded, 3)
-    assert result_words(run) == "means in ms, medians of 3 rounds"
+    assert result_caption(run) == "means in ms, medians of 3 rounds"
     (_, once), (_, rows) = mean_rows(recorded), mean_rows(run)
     assert [row[0] for row in rows] == [row[0] for row in once]
     assert rows == once
@@ -127,7 +127,7 @@ def test_rounds_of_a_case_are_one_row_of_medians(recorded: Run) -> None:
 
 
 def recorded_in_rounds(run: Run, rounds: int) -> Run:
-    """Return the run as if each case had been measured so often, with the same figures but in the last round."""
+    """Return the run with each case repeated `rounds` times, with the same figures except in the last round."""
     replace = msgspec.structs.replace
     cases = [
         replace(case, base=case.name, round=turn, name=f"{case.name}.r{turn}")
@@ -178,4 +178,4 @@ def test_the_tables_of_a_run_fit_a_terminal_of_80_columns(recorded: Run) -> None
     text = console.export_text()
     assert "…" not in text
     assert not re.search(r"\d[eE][-+]\d", text)
-    assert text.index("Beside the article") > text.index("Criteria")
+    assert text.index("Comparison with the article") > text.index("Criteria")

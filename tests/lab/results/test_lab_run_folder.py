@@ -1,4 +1,4 @@
-"""A run's folder: whole or not there, and nobody else's."""
+"""A run's folder: complete or absent, and of one run only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from sojourn_lab.errors import LabError
 from sojourn_lab.results.run_folder import RunFolder, concatenated
+from syrupy.assertion import SnapshotAssertion
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
-def test_a_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_folder_has_its_final_name_only_when_complete(tmp_path: Path) -> None:
     folder = RunFolder.claimed(tmp_path / "deep" / "run")
     (folder.partial / "run.json").write_text("{}")
     assert folder.partial.name == "run.partial"
@@ -23,13 +24,13 @@ def test_a_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
     assert (folder.final / "run.json").read_text() == "{}"
 
 
-def test_an_old_folder_is_never_written_into(tmp_path: Path) -> None:
+def test_existing_folder_is_refused(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     (tmp_path / "run").mkdir()
-    with pytest.raises(LabError, match="run already exists"):
-        RunFolder.claimed(tmp_path / "run")
     (tmp_path / "other.partial").mkdir()
-    with pytest.raises(LabError, match="a run is writing there, or one was stopped"):
-        RunFolder.claimed(tmp_path / "other")
+    for name in ("run", "other"):
+        with pytest.raises(LabError) as refusal:
+            RunFolder.claimed(tmp_path / name)
+        assert str(refusal.value).replace(str(tmp_path), "RUNS") == snapshot
 
 
 def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
     assert set(names) == expected
 
 
-def test_a_folder_that_cannot_be_made_is_a_message(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(LabError, match="cannot create"):
         RunFolder.claimed(tmp_path / "file" / "run")
@@ -57,7 +58,7 @@ def test_a_folder_that_cannot_be_made_is_a_message(tmp_path: Path) -> None:
         RunFolder.claimed_by_time(tmp_path / "file", "x", NOON)
 
 
-def test_a_name_taken_meanwhile_loses_nothing(tmp_path: Path) -> None:
+def test_name_created_meanwhile_keeps_both_folders(tmp_path: Path) -> None:
     folder = RunFolder.claimed(tmp_path / "run")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "theirs").write_text("x")

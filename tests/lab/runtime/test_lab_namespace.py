@@ -233,6 +233,6 @@ def test_a_case_that_this_kernel_cannot_make_is_skipped_and_takes_nothing_from_t
     with watched(quiet=True) as watcher:
         run = runner.finished_run(scenario, 1.0, folder, Interrupts(), watcher)
     assert [each.name for each in run.cases] == ["one", "two"]
-    assert run.learned[0] == f"one was skipped, nothing is known of it: {lacking}."
+    assert run.learned[0] == f"one was skipped and has no figures: {lacking}."
     assert [(each.case, each.passed) for each in run.criteria] == [("two", True)]
     assert run.faults == []

@@ -1,1 +1,1 @@
-"""What a scenario wants to know about a case beside its split; one file each, asked for by `analyses = ["…"]`."""
+"""Analyses of a case in addition to its split, one file each; a scenario names them in `analyses = ["…"]`."""

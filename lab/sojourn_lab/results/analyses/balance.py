@@ -1,7 +1,7 @@
-"""How evenly the load was spread: who got what, who waited, and what of it was waiting in the wrong line.
+"""How evenly the load was spread: requests and waits of each backend, and the waiting that imbalance caused.
 
-`imbalance` is the account of `sojourn blame`: the seconds that requests waited at one backend while another had a free
-worker. With an action `add_backend` the figures are given before and after it, and say what the newcomer got.
+`imbalance` is defined as in `sojourn blame`: the seconds that requests waited at one backend while another had a free
+worker. With an action `add_backend` the figures are given before and after it, with the share of the added backend.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 SETTLED = 1.0 / 3.0
-"""The part of the time after an addition, its end, in which queues that had built up before have gone."""
+"""The last part of the time after an addition, in which queues that had built up before it have drained."""
 
 OF_FAIR = 0.8
-"""The newcomer has its share when it gets this part of an even one."""
+"""The added backend has its share when it gets this part of an even one."""
 
 LOOKED_BACK = 10
-"""Requests for each backend, over which that share is taken."""
+"""Requests per backend over which that share is computed."""
 
 
 def figures(data: CaseData) -> dict[str, Any]:
     """Return how a case's requests were spread over the backends.
 
-    Without an addition: what `shares_and_waits` finds in the window. With one: the same `before` and `after` it and in
-    its last third (`settled`), and as `joined` what `newcomer_figures` finds.
+    Without an addition: `shares_and_waits` of the window. With one: the same `before` and `after` it and in its last
+    third (`settled`), and `newcomer_figures` as `joined`.
     """
     from sojourn.timeline.visits import visits  # noqa: PLC0415 - brings Polars
 
@@ -57,46 +57,46 @@ def figures(data: CaseData) -> dict[str, Any]:
 
 
 def before_and_after(
-    early: Visits, found: Visits, names: Mapping[str, str], *, since: float, at: float, until: float
+    early: Visits, visits: Visits, names: Mapping[str, str], *, since: float, at: float, until: float
 ) -> dict[str, Any]:
     """Return `before`, `after`, `settled` and `joined` of an addition at the instant `at` (unix s).
 
-    `early` has the requests that came before it alone: they could not know of the newcomer, and what came later was
-    behind them in line. `found` has all of the window.
+    `early` holds only the requests that arrived before the addition: none could go to the added backend, and later
+    requests were behind them in the queue. `visits` holds the whole window.
     """
-    arrival = found.base.timestamp() + found.arrival
+    arrival = visits.base.timestamp() + visits.arrival
     from_when = until - SETTLED * (until - at)
     return {
         "before": shares_and_waits(early, names, at - since),
-        "after": shares_and_waits(found, names, until - at, arrival >= at),
-        "settled": shares_and_waits(found, names, until - from_when, arrival >= from_when),
-        "joined": newcomer_figures(arrival, found.backend.astype(np.int64), at, from_when, len(names)),
+        "after": shares_and_waits(visits, names, until - at, arrival >= at),
+        "settled": shares_and_waits(visits, names, until - from_when, arrival >= from_when),
+        "joined": newcomer_figures(arrival, visits.backend.astype(np.int64), at, from_when, len(names)),
     }
 
 
 def shares_and_waits(
-    found: Visits, names: Mapping[str, str], seconds: float, asked: Bools | None = None
+    visits: Visits, names: Mapping[str, str], seconds: float, mask: Bools | None = None
 ) -> dict[str, Any]:
-    """Return who got what and how long it waited there, of the visits `asked` (None: all).
+    """Return the share and the waits of each backend, over the visits of `mask` (None: all).
 
     `backends`: by name, `requests`, `share` of all, `rate` per second, means of `service_time` and `queueing_delay`
-    (s). `most` and `least`: the largest and smallest share. `queueing_delay`: mean and p99, s. `waited` is the sum of
-    all waits, s, and `imbalance` what of it was spent while another backend had a free worker; `imbalance_share` is of
-    `waited`, `imbalance_mean` in seconds a request.
+    (s). `most` and `least`: the largest and smallest share. `queueing_delay`: mean and p99, s. `waited`: the sum of all
+    waits, s; `imbalance`: its part during which another backend had a free worker; `imbalance_share`: of `waited`;
+    `imbalance_mean`: seconds per request.
     """
     from sojourn.timeline.charge import accounts, services_of  # noqa: PLC0415 - brings numba
 
-    chosen = np.ones(len(found), dtype=np.bool_) if asked is None else asked
+    chosen = np.ones(len(visits), dtype=np.bool_) if mask is None else mask
     count = int(chosen.sum())
-    known = {name: code for code, name in enumerate(found.backends)}
+    codes = {name: code for code, name in enumerate(visits.backends)}
     spread = {
-        name: _at_one(found, chosen & (found.backend == known.get(address, -1)), count, seconds)
+        name: _at_one(visits, chosen & (visits.backend == codes.get(address, -1)), count, seconds)
         for address, name in names.items()
     }
-    charged = accounts(found, services_of(found), chosen)
-    waited, imbalance = float(found.wait[chosen].sum()), float(charged.imbalance.sum())
+    charged = accounts(visits, services_of(visits), chosen)
+    waited, imbalance = float(visits.wait[chosen].sum()), float(charged.imbalance.sum())
     shares = [each["share"] for each in spread.values()]
-    wait = found.wait[chosen]
+    wait = visits.wait[chosen]
     return {
         "requests": count,
         "rate": count / seconds if seconds > 0.0 else None,
@@ -114,25 +114,25 @@ def shares_and_waits(
     }
 
 
-def _at_one(found: Visits, there: Bools, count: int, seconds: float) -> dict[str, Any]:
+def _at_one(visits: Visits, there: Bools, count: int, seconds: float) -> dict[str, Any]:
     own = int(there.sum())
-    held = found.held[there]
-    told = held[~np.isnan(held)]
+    held = visits.held[there]
+    known_held = held[~np.isnan(held)]
     return {
         "requests": own,
         "share": own / count if count else 0.0,
         "rate": own / seconds if seconds > 0.0 else None,
-        "service_time": float(told.mean()) if len(told) else None,
-        "queueing_delay": float(found.wait[there].mean()) if own else None,
+        "service_time": float(known_held.mean()) if len(known_held) else None,
+        "queueing_delay": float(visits.wait[there].mean()) if own else None,
     }
 
 
 def newcomer_figures(arrival: Floats, backend: Ints, at: float, settled: float, backends: int) -> dict[str, Any]:
-    """Return what the backend that was added at `at` got; instants in unix s, arrivals in order.
+    """Return the requests that the backend added at `at` got; instants in unix s, arrivals in order.
 
-    `share` of all requests after it, `settled_share` of those from the instant `settled` on, `fair` an even share.
-    `seconds_to_first`: from the addition to its first request, `seconds_to_share`: until it had OF_FAIR of an even
-    share of the requests before; None where it never came to that.
+    `share`: of all requests after the addition; `settled_share`: of those from the instant `settled` on; `fair`: an
+    even share. `seconds_to_first`: from the addition to its first request; `seconds_to_share`: until it had OF_FAIR of
+    an even share of the latest requests. None where that did not happen.
     """
     later = arrival >= at
     early = set(backend[~later].tolist())
@@ -158,20 +158,20 @@ def newcomer_figures(arrival: Floats, backend: Ints, at: float, settled: float, 
 
 
 def backend_names(data: CaseData) -> dict[str, str]:
-    """Return the name of every backend that was up in the case's window, by its address, in the order of the names.
+    """Return address -> name of every backend that was up in the case's window, in the order of the names.
 
-    They are in listen.jsonl, which samples the socket of each. Where it could not, addresses stand for names.
+    The names come from listen.jsonl, which samples the socket of each. Without it, the address is the name.
     """
     answered = set(data.rows["upstream"].unique().drop_nulls())
     wanted = {f"backend-{number + 1}" for number in range(data.topology.backends + data.topology.standby)}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     samples = data.folder / "listen.jsonl"
     if samples.exists():
         with samples.open("rb") as lines:
             for line in lines:
                 sample = msgspec.json.decode(line)
                 if sample.get("socket") in wanted and data.since <= sample["time"] < data.until:
-                    found[f"{HOST}:{sample['port']}"] = sample["socket"]
-    if len(found) < len(wanted) or not answered <= found.keys():
-        found = {address: address for address in answered}
-    return dict(sorted(found.items(), key=lambda pair: (len(pair[1]), pair[1])))
+                    names[f"{HOST}:{sample['port']}"] = sample["socket"]
+    if len(names) < len(wanted) or not answered <= names.keys():
+        names = {address: address for address in answered}
+    return dict(sorted(names.items(), key=lambda pair: (len(pair[1]), pair[1])))

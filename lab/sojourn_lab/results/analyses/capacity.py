@@ -1,19 +1,19 @@
-"""What a ramp of users shows: where a closed loop saturates, and how much of that can be used under an objective.
+"""Saturation of a closed loop under a ramp of users, and the part of it that is usable under an objective.
 
-law            c / S, requests a second that the workers can do at most (utilisation law)
-plateau        what users bring who come when all workers are busy. `early`: from 2·c users until there are 4·c (at most
-               half way to all); `late`: while the last fifth of the users comes. Each has the `throughput`,
+law            c / S, the most requests a second that the workers can serve (utilisation law)
+plateau        throughput while users join and all workers are busy. `early`: from 2·c users until there are 4·c (at
+               most half way to all); `late`: while the last fifth of the users joins. Each has the `throughput`,
                answers a second, and the mean number of `users`; `ratio` is late / early, `more_users` the same of users
 saturation     the throughput of `late`
 rise           throughput against users, in windows, while users are fewer than HALF_WAY of those that saturate: `slope`
-               (per user, through the origin), `ratio` to 1 / (Z + S), which a user brings whom nobody is in the way of;
-               `r2`, the share of the variance that the line has; `windows`
+               (per user, through the origin), `ratio` to 1 / (Z + S), the throughput of one user without queueing;
+               `r2`, the share of the variance that the line explains; `windows`
 objective      p99 of the response time in seconds, BEYOND_PAUSE times the pause; None without a pause
-usable         requests a second at which p99 passes it, as `sojourn capacity` has it: `rate`, `low`, `high`, `reason`;
-               `of_saturation` is rate / law
-sizing         instances for TARGET requests a second and HEADROOM more: `saturation` and `usable` by what is measured
-               here, in units of the article's saturation (an instance that does the law's rate here does ARTICLE_MOST
-               there), `article` by the article's own rate of an instance
+usable         requests a second at which p99 exceeds the objective, from `sojourn capacity`: `rate`, `low`, `high`,
+               `reason`; `of_saturation` is rate / law
+sizing         instances for TARGET requests a second plus HEADROOM: `saturation` and `usable` by the measured rates, in
+               units of the article's saturation (an instance that serves the law's rate in the lab serves ARTICLE_MOST
+               in the article), `article` by the article's own rate per instance
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 HALF_WAY = 0.6
-"""Of the users that saturate: with more, chance makes some wait, and the line bends."""
+"""Share of the users that saturate: above it some requests wait by chance, and the curve is no longer a line."""
 
 BEYOND_PAUSE = 4.0 / 3.0
-"""The article's: a pause of 1.5 s, and an objective of 2 s."""
+"""From the article: a pause of 1.5 s and an objective of 2 s."""
 
 WINDOWS = 24
 TARGET, HEADROOM, ARTICLE_EACH, ARTICLE_MOST = 24_000.0, 0.3, 900.0, 1_250.0
 
 
 def figures(data: CaseData) -> dict[str, Any]:
-    """Return the figures of the case; see the module. LabError if its load is no ramp of users in a closed loop."""
+    """Return the figures of the case; see the module. LabError if its load is not a ramp of users in a closed loop."""
     load = data.case.load
     if not isinstance(load, ClosedLoad) or load.from_concurrency is None:
-        raise LabError("the analysis `capacity` needs a closed load whose users join one after the other")
+        raise LabError("the analysis `capacity` needs a closed load with `from_concurrency`: users that join over time")
     workers = data.topology.served_at_once
     service = data.case.mean_service_time
     duration = data.until - data.since
@@ -94,32 +94,34 @@ def throughput(done: Floats, begin: float, end: float) -> float:
 
 
 def plateau_of(done: Floats, load: ClosedLoad, workers: int, duration: float) -> dict[str, Any]:
-    """Return what more users bring once all workers are busy; LabError where there are never so many."""
+    """Return the throughput of additional users once all workers are busy; LabError if there are never enough users."""
     first = load.from_concurrency or 1
     joining = load.concurrency - first
     busy = 2 * workers
     if joining <= 0 or load.concurrency <= busy:
-        raise LabError(f"{load.concurrency} users never make {workers} workers busy twice over: there is no plateau")
+        raise LabError(
+            f"{load.concurrency} users are too few for a plateau of {workers} workers: set `concurrency` above {busy}"
+        )
 
     def instant(users: float) -> float:
         return min(max((users - first) / joining, 0.0), 1.0) * duration
 
     begin, end = instant(busy), instant(min(2.0 * busy, (busy + load.concurrency) / 2.0))
     spans = {"early": (begin, end), "late": (0.8 * duration, duration)}
-    found: dict[str, Any] = {
+    plateau: dict[str, Any] = {
         name: {
             "throughput": throughput(done, since, until),
             "users": float(users_at(load, np.array([(since + until) / 2.0]), duration)[0]),
         }
         for name, (since, until) in spans.items()
     }
-    early, late = found["early"], found["late"]
+    early, late = plateau["early"], plateau["late"]
     ratio = late["throughput"] / early["throughput"] if early["throughput"] else None
-    return {**found, "ratio": ratio, "more_users": late["users"] / early["users"]}
+    return {**plateau, "ratio": ratio, "more_users": late["users"] / early["users"]}
 
 
 def rise_of(done: Floats, load: ClosedLoad, workers: int, service: float, duration: float) -> dict[str, Any]:
-    """Return how the throughput rises with the users while there are few."""
+    """Return how the throughput rises with the number of users below saturation."""
     few = HALF_WAY * workers * (load.think_time + service) / service
     edges = np.linspace(0.0, duration, WINDOWS + 1)
     users = users_at(load, (edges[:-1] + edges[1:]) / 2.0, duration)
@@ -140,7 +142,7 @@ def rise_of(done: Floats, load: ClosedLoad, workers: int, service: float, durati
 
 
 def instances(each: float) -> int:
-    """Return how many instances of so many requests a second the article's target takes, its headroom included."""
+    """Return the instances of `each` requests a second that the article's target and its headroom need."""
     from sojourn.analyses.capacity.sizing import instances_needed  # noqa: PLC0415
 
     return instances_needed(TARGET, each, HEADROOM)
@@ -154,7 +156,7 @@ def _usable(rows: pl.DataFrame, objective: float) -> dict[str, Any]:
     starts = rows["start"].dt.epoch("us").to_numpy() / 1e6
     seconds = float(starts.max() - starts.min()) if len(rows) else 0.0
     if not seconds:
-        raise LabError("no request was logged: there is no load to find a capacity by")
+        raise LabError("no request was logged: a capacity cannot be estimated")
     windows = load_windows(rows.lazy(), width=seconds / WINDOWS)
     knee = capacity(windows, slos=[Slo("p99", objective)]).knees[0].to_dict()
     return {name: knee[name] for name in ("rate", "low", "high", "at_least", "at_most", "reason")}

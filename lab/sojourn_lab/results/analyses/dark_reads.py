@@ -1,15 +1,16 @@
-"""Copies of requests that were sent elsewhere: how many, how fast, how answered, and what they cost the original.
+"""Mirrored copies of requests (dark reads): their number, response time and answers, and their cost to the originals.
 
 Originals are the requests of the case in its window; copies are joined to them by their request id.
 
-    percent, percent_after   copies of 100 originals, before and after the kill switch; without one, `percent` is of all
-    compared, differing      copies answered as well as their originals; of them those answered otherwise
+    percent, percent_after   copies per 100 originals, before and after the kill switch; without one, `percent` covers
+                             all originals
+    compared, differing      copies that were answered as their originals were; those of them with another answer
     differ_share             differing / compared
-    original, dark           mean, p50 and p99 of the response time, s: of what was copied, and of the copies
+    original, dark           mean, p50 and p99 of the response time, s: of the copied originals, and of the copies
     ratio                    dark p50 / original p50
     client                   p50 and mean of the response time that clients saw, s, all requests
-    logged                   mean of nginx's own request_time of those that were copied, s. nginx writes its line when
-                             the copy has ended as well: longer than what the client waited, where the copy is slow
+    logged                   mean of nginx's request_time of the copied originals, s. nginx logs a request when its copy
+                             has ended too: this is longer than the client's wait if the copy is slow
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RELOAD = 1.0
-"""Seconds after the kill switch in which old workers of nginx may still copy what they had taken."""
+"""Seconds after the kill switch in which old nginx workers may still copy requests they had accepted."""
 
 
 def figures(data: CaseData) -> dict[str, Any]:
-    """Return the figures of the case; see the module. Without dark reads only `client` has values."""
+    """Return the figures of the case; see the module. Without dark reads they are `client` and `percent`, 0."""
     sent = {
         record.request_id: record.sent
         for record in data.records
@@ -39,10 +40,10 @@ def figures(data: CaseData) -> dict[str, Any]:
     }
     took = [r.done - r.sent for r in data.records if r.done is not None and r.request_id in sent and r.error is None]
     client = quantiles_of(took)
-    found: dict[str, Any] = {"client": {"p50": client.p50, "mean": client.mean}, "percent": 0.0}
+    of_all: dict[str, Any] = {"client": {"p50": client.p50, "mean": client.mean}, "percent": 0.0}
     copies = copies_of(data.folder / "dark.jsonl", set(sent))
     if not (data.folder / "dark.jsonl").exists():
-        return found
+        return of_all
     before, after = shares(sent, copies, data.since, data.case.actions)
     originals = answers_in(data.folder / "answers.jsonl")
     darks = answers_in(data.folder / "dark-answers.jsonl")
@@ -53,7 +54,7 @@ def figures(data: CaseData) -> dict[str, Any]:
     header = copied["queueing_delay"] + copied["service_time"]
     original, dark = quantiles_of(header.drop_nulls()), quantiles_of(copies.values())
     logged = copied["request_time"].mean()
-    return found | {
+    return of_all | {
         "percent": before,
         "percent_after": after,
         "compared": len(both),
@@ -69,7 +70,7 @@ def figures(data: CaseData) -> dict[str, Any]:
 def shares(
     sent: dict[str, float], copies: dict[str, float], since: float, actions: Sequence[Action]
 ) -> tuple[float | None, float | None]:
-    """Return the copies of 100 originals before and after the kill switch; `sent`: request id -> unix s."""
+    """Return the copies per 100 originals before and after the kill switch; `sent`: request id -> unix s."""
     switch = min((since + each.at for each in actions if each.do == "mirror" and not each.percent), default=None)
 
     def percent(names: list[str]) -> float | None:
@@ -83,16 +84,13 @@ def shares(
 
 
 def copies_of(log: Path, wanted: set[str]) -> dict[str, float]:
-    """Return request id -> response time (s) of the copies in a log of nginx's that are of wanted requests."""
-    found = {}
-    for record in _lines(log):
-        if record.get("request_id") in wanted:
-            found[record["request_id"]] = float(record["request_time"])
-    return found
+    """Return request id -> response time (s) of the copies in an nginx log whose id is in `wanted`."""
+    records = (each for each in _lines(log) if each.get("request_id") in wanted)
+    return {each["request_id"]: float(each["request_time"]) for each in records}
 
 
 def answers_in(log: Path) -> dict[str, str]:
-    """Return request id -> status and digest of the answer; none for what no app answered."""
+    """Return request id -> status and digest of the answer; requests that no app answered are left out."""
     return {each["request_id"]: f"{each['status']} {each['answer']}" for each in _lines(log) if each.get("answer")}
 
 

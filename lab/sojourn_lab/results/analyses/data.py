@@ -1,4 +1,4 @@
-"""What an analysis of a case is given, and how it is found by its name."""
+"""The input of a case's analysis, and the lookup of an analysis by its name."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaseData:
-    """One case of one round, measured.
+    """One measured case of one round.
 
     Attributes:
-        name: what `service` is in the log.
+        name: the value of `service` in the log.
         since, until: the measured window, unix s.
-        folder: of the run: `folder / "access.jsonl"` and the other files are in it.
-        spans: the files of spans of all the run.
-        requests: the log of the run, read.
-        summary, client_log: what the generator says.
-        recorded: packets and samples of the kernel, where there are some.
+        folder: the run's folder; `folder / "access.jsonl"` and the other files are in it.
+        spans: the span files of the whole run.
+        requests: the log of the run.
+        summary, client_log: the generator's summary and log.
+        recordings: packets and samples of the kernel, where they were recorded.
     """
 
     scenario: Scenario
@@ -61,18 +61,17 @@ class CaseData:
         return self.rows_between(self.since, self.until)
 
     def rows_between(self, since: float | None = None, until: float | None = None) -> pl.DataFrame:
-        """The split rows of the case between two unix instants; of the whole case without them."""
+        """Return the split rows of the case between two unix instants; of the whole case without them."""
         from sojourn.analyses.split.run import split_requests  # noqa: PLC0415 - brings Polars
 
-        found = split_requests(self.requests, since=since, until=until, where={"service": self.name}).rows
-        return found.collect()
+        return split_requests(self.requests, since=since, until=until, where={"service": self.name}).rows.collect()
 
 
 def case_figures(name: str, data: CaseData) -> dict[str, Any]:
-    """Return what the analysis `name` finds: plain values, as JSON has them.
+    """Return the figures of the analysis `name`: plain values, as in JSON.
 
     The module `sojourn_lab.results.analyses.<name>` has `figures(data: CaseData) -> dict[str, Any]`.
     """
     module = importlib.import_module(f"sojourn_lab.results.analyses.{name}")
-    found: dict[str, Any] = module.figures(data)
-    return found
+    case_result: dict[str, Any] = module.figures(data)
+    return case_result

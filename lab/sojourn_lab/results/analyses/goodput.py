@@ -1,13 +1,13 @@
-"""What a case achieved for those who asked, and how much work was done for nobody.
+"""Goodput of a case: requests served for clients that were waiting, and work done for clients that had left.
 
-wanted, served      requests that somebody wanted in the window, and those of them that were answered below 400
-share, rate         served of wanted; served a second
-capacity            requests a second that the workers can do: workers / mean service time
+wanted, served      requests that clients intended in the window, and those of them that were answered below 400
+share, rate         served / wanted; served a second
+capacity            requests a second that the workers can serve: workers / mean service time
 of_capacity         rate / capacity
 given_up            requests of the whole case that nginx or the client gave up on (504, 499)
 turned_away         requests of the whole case that were refused (503)
-worked, wasted      seconds for which workers were held; for requests that had been given up on. From the app's
-                    spans: what nothing tells is counted in `unknown` and not as 0
+worked, wasted      seconds for which workers were held; of these, for requests that had been given up on. From the
+                    app's spans: requests without one are counted in `unknown`, not as 0
 wasted_share        wasted / worked
 """
 
@@ -24,9 +24,9 @@ def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; see the module."""
     from sojourn.analyses.goodput.analysis import goodput  # noqa: PLC0415 - brings Polars
 
-    # All of the case: what is wasted in the window may have been asked for before it.
+    # The whole case: work wasted in the window may belong to requests that arrived before it.
     rows = data.rows_between()
-    found = goodput(rows.lazy())
+    result = goodput(rows.lazy())
     useful = data.summary.useful
     capacity = capacity_of(data.topology, data.case)
     rate = None if useful is None else useful.rate
@@ -37,17 +37,17 @@ def figures(data: CaseData) -> dict[str, Any]:
         "rate": rate,
         "capacity": capacity,
         "of_capacity": rate / capacity if rate is not None and capacity is not None else None,
-        "given_up": found.given_up,
+        "given_up": result.given_up,
         "turned_away": int((rows["status"] == 503).sum()),
-        "unknown": found.unknown,
-        "worked": found.worked,
-        "wasted": found.wasted,
-        "wasted_share": found.share,
+        "unknown": result.unknown,
+        "worked": result.worked,
+        "wasted": result.wasted,
+        "wasted_share": result.share,
     }
 
 
 def capacity_of(topology: Topology, case: Case) -> float | None:
-    """Return the requests a second that all backends can do together, None where a service takes no time.
+    """Return the requests a second that all backends can serve together, None where a service takes no time.
 
     workers / mean service time, each backend by its own slowdown; pools and standby backends are not counted.
     """

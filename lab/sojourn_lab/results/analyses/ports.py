@@ -1,8 +1,8 @@
-"""The generator's local ports as a resource: how many a load needs, how many there were, and what that let through.
+"""The generator's local ports as a resource: how many a load needs, how many there were, and the rate they allowed.
 
 A connection holds a port from its start to its end. By Little's law a load of λ requests a second needs λ · R of them
-on average, R being the time a connection lasts; and P ports carry at most P / R requests a second, however many are
-asked for: the flat line that an exhausted NAT gateway draws.
+on average, R being the time a connection lasts; and P ports carry at most P / R requests a second, whatever the offered
+load: the same plateau as that of an exhausted NAT gateway.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ REFUSED = "no_local_port"
 
 
 def figures(data: CaseData) -> dict[str, Any]:
-    """Return what the generator's ports came to in the window.
+    """Return the use of the generator's ports in the window.
 
-    `held`: mean seconds a connection held its port. `ports`: how many there were (None: the machine's own). `needed`:
-    λ · R of the load as offered. `limit`: ports / R, requests a second; `expected`: the smaller of it and the rate
-    offered. `rate`: requests a second that got a port. `refused`: those that did not, `refused_share` of all.
-    `most`: the most connections open at one instant. `logged_errors`: requests that failed by the log of nginx.
+    `held`: mean seconds a connection held its port. `ports`: how many there were (None: the machine's default).
+    `needed`: λ · R of the offered load. `limit`: ports / R, requests a second; `expected`: the smaller of `limit` and
+    the offered rate. `rate`: requests a second that got a port. `refused`: requests that did not, `refused_share` of
+    all. `most`: the most connections open at one instant. `logged_errors`: requests that failed, by nginx's log.
     """
     inside = [each for each in data.records if data.since <= each.intended < data.until and each.done is not None]
     sent = [each for each in inside if each.error != REFUSED]

@@ -1,9 +1,9 @@
-"""What nginx knows of, against what the app knows of: requests that failed where the app's own log never saw them.
+"""nginx's log reconciled with the app's spans: requests that failed before the app logged them.
 
 at_nginx     requests of the window in nginx's log
-reached      those of which the app has a span
+reached      those for which the app has a span
 failed       status 500 and above (502 from a cap on connections, 503, 504), and 499
-unseen       failed, without a span: in no log of the app's
+unseen       failed, without a span: missing in the app's logs
 seen_failed  failed, with a span
 unseen_share unseen / at_nginx
 by_status    status -> unseen requests
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 def figures(data: CaseData) -> dict[str, Any]:
     """Return the figures of the case; LabError where the app server writes no spans."""
     if not data.spans:
-        raise LabError("the app servers of this run write no spans, so there is nothing to reconcile nginx's log with")
+        raise LabError("the app servers of this run write no spans: use a server that does, such as gunicorn")
     return reconciled(data.rows)
 
 
 def reconciled(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return the figures of split rows with spans joined: see the module."""
+    """Return the figures of split rows that are joined with spans; see the module."""
     import polars as pl  # noqa: PLC0415
 
     seen = pl.col("span_seconds").is_not_null()

@@ -1,4 +1,4 @@
-"""What was recorded beside a run's load, read once for all its cases: packets, and samples of the kernel."""
+"""Recordings made during a run's load, read once for all its cases: packets, and samples of the kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARGIN = 1.0
 
 
 class Packets(NamedTuple):
-    """Connections and requests of all captures, and what became of the packets."""
+    """Connections and requests of all captures, and the counts of their packets."""
 
     followed: TrackingResult
     counts: Counts
@@ -35,14 +35,14 @@ class Packets(NamedTuple):
 
 @dataclass(frozen=True)
 class Recordings:
-    """The captures and samples in a run's `folder`; `captures`: names of its files, none where nothing was captured."""
+    """The captures and samples in a run's `folder`; `captures`: names of its capture files, empty without a capture."""
 
     folder: Path
     captures: Sequence[str]
 
     @cached_property
     def packets(self) -> Packets:
-        """What the packets are, of all the run; SojournError where the files cannot be read."""
+        """The packets of the whole run; SojournError where the files cannot be read."""
         from sojourn.analyses.wire.tracker import track  # noqa: PLC0415 - compiled when it is first called
         from sojourn.readers.capture.reader import Capture  # noqa: PLC0415
 
@@ -51,7 +51,7 @@ class Recordings:
             return Packets(followed, capture.counts, tuple(capture.names), tuple(capture.interfaces))
 
     def wire(self, split: SplitResult, since: float | None = None, until: float | None = None) -> WireResult:
-        """Return what the packets show beside a split of the log; of connections that began between two instants."""
+        """Return the packets joined with a split of the log, of connections that began between two unix instants."""
         from sojourn.analyses.wire.analysis import wire_of  # noqa: PLC0415
 
         return wire_of(
@@ -66,22 +66,22 @@ class Recordings:
 
     @cached_property
     def samples(self) -> list[Sample]:
-        """Every look at the kernel, with the settings then in force; empty where nobody looked."""
+        """All samples of the kernel, each with the settings then in force; empty without kernel.jsonl."""
         from sojourn.host.sample import Sample  # noqa: PLC0415
 
         path = self.folder / "kernel.jsonl"
         if not path.exists():
             return []
         decoder = msgspec.json.Decoder(Sample)
-        found: list[Sample] = []
+        samples: list[Sample] = []
         settings: dict[str, int] = {}
         with path.open("rb") as lines:
             for line in lines:
                 sample = decoder.decode(line)
-                # They are written where they change; a stretch of samples must know them from its first on.
+                # Settings are written only where they change; every sample of a slice needs them.
                 settings = {**settings, **sample.settings}
-                found.append(msgspec.structs.replace(sample, settings=settings))
-        return found
+                samples.append(msgspec.structs.replace(sample, settings=settings))
+        return samples
 
     def samples_between(self, since: float, until: float) -> list[Sample]:
         """Return the samples from the last before `since` to the first after `until`, unix s."""
@@ -91,7 +91,7 @@ class Recordings:
         return every[first : last + 1]
 
     def by_servers(self) -> list[list[Sample]]:
-        """Return the samples of each set of servers by itself: in a namespace of its own the counters begin anew."""
+        """Return the samples of each set of servers separately: in a new namespace the counters start at 0."""
 
         def ports(sample: Sample) -> frozenset[int]:
             return frozenset(each.port for each in sample.sockets)
@@ -99,7 +99,7 @@ class Recordings:
         return [list(group) for key, group in groupby(self.samples, key=ports) if key]
 
     def kernel(self, samples: Sequence[Sample] | None = None) -> KernelResult | None:
-        """Return what the samples tell, all of them unless some are given; None where there is none."""
+        """Return the kernel's figures and findings of `samples` (None: of all); None without samples."""
         from sojourn.analyses.kernel.analysis import kernel  # noqa: PLC0415
         from sojourn.host.samples import samples_of  # noqa: PLC0415
 

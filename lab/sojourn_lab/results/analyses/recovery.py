@@ -1,23 +1,23 @@
-"""How long a system takes to come back from a burst: for its clients, and for its queue.
+"""Recovery from a burst: how long until clients are served again, and until the queue is empty.
 
-For a load in steps; the burst is the spell with the highest rate, and all seconds count from its end. What comes after
-it is the spell that follows; a later change of the load, such as a cut, is not part of its recovery.
+For a load in steps. The burst is the step with the highest rate, and all seconds count from its end. The recovery is
+measured in the step that follows; a later change of the load, such as a cut, is not part of it.
 
-    burst      begin, end (s after the warm-up), rate (requests wanted a second)
-    capacity   requests a second that the workers can do, as the analysis goodput has it
-    goodput    from whose intended instant on those who ask are served again: the first of SEVERAL requests in a row of
-               which at least ENOUGH got an answer below 400 (retries included). `recovered`; `seconds`, if it is not
-               recovered those that were left to see it: at least so long
-    queue      `waiting` for a worker when the burst ends, until the first instant at which nobody waits: `emptied`,
-               `seconds` (in the same way). Whose client has gone waits all the same, until a worker or the server is
-               rid of it
-    queue.law  waiting / (capacity - rate after the burst), s: what a server takes that does all the work and is never
-               idle meanwhile, in whatever order (work conservation); None where the rate is not below capacity
-    after, settled   of those who asked after the burst, and in the last third of that time: `wanted`, the `share`
-               served, the `attempts` for each, and what these came to, in `pressure`: attempts a second / capacity
-    amplification   attempts for each request that was wanted, of the whole case: `sent`, as the clients know it, and
-               `logged`, as `sojourn goodput` finds it in nginx's log, which does not know who asks again
-    last       the same of the last half of the load's last spell, where that is not the one after the burst
+    burst      begin, end (s after the warm-up), rate (intended requests a second)
+    capacity   requests a second that the workers can serve, as in the analysis goodput
+    goodput    until clients are served again: from the intended instant of the first of SEVERAL successive requests of
+               which at least ENOUGH got an answer below 400 (retries included). `recovered`; `seconds`, without a
+               recovery those until the end of the step: a lower bound
+    queue      `waiting`: requests that wait for a worker when the burst ends; `emptied`: whether the queue became
+               empty, `seconds` until then (or a lower bound, as above). A request whose client has left waits until
+               a worker takes it or the server drops it
+    queue.law  waiting / (capacity - rate after the burst), s: the time of a server that serves every request and is
+               never idle meanwhile, in any order (work conservation); None where the rate is not below capacity
+    after, settled   of the requests intended after the burst, and in the last third of that time: `wanted`, the `share`
+               served, the `attempts` for each, and `pressure`: attempts a second / capacity
+    amplification   attempts per intended request, of the whole case: `sent`, from the clients' log, and `logged`, from
+               `sojourn goodput` of nginx's log, which cannot identify retries
+    last       the same of the last half of the load's last step, where that is not the one after the burst
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 SEVERAL = 20
-"""So many in a row: with fewer, two that were lucky would look like a recovery."""
+"""Successive requests that decide on a recovery: with fewer, two served by chance would look like one."""
 
 ENOUGH = 0.9
 
 
 @dataclass(frozen=True)
 class Burst:
-    """When it was, in seconds after the warm-up, and until when its rate held that came after; requests a second.
+    """The burst, and the step after it; instants in seconds after the warm-up, rates in requests a second.
 
-    `over` is None where that rate held to the end.
+    `over` is the end of the step after the burst; None where that step lasts to the end.
     """
 
     begin: float
@@ -61,8 +61,8 @@ class Burst:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A request as somebody wanted it: when (unix s), whether it was served in the end, after how many attempts."""
+class WantedRequest:
+    """A request that a client intended: when (unix s), whether it was served in the end, and its attempts."""
 
     intended: float
     served: bool
@@ -70,58 +70,58 @@ class Asked:
 
 
 def figures(data: CaseData) -> dict[str, Any]:
-    """Return the figures of the case; LabError if its load has no burst with something after it."""
+    """Return the figures of the case; LabError if its load has no burst with a step after it."""
     from sojourn.analyses.goodput.analysis import goodput  # noqa: PLC0415 - brings Polars
 
     if not isinstance(data.case.load, StepsLoad):
-        raise LabError("a recovery needs a load in steps")
+        raise LabError('the analysis `recovery` needs a load in steps (`kind = "steps"`)')
     burst = burst_of(data.case.load)
     end = data.since + burst.end
     if end >= data.until:
-        raise LabError("the burst ends after the measured time: there is nothing to recover in")
+        raise LabError("the burst ends after the measured time: lengthen `duration`")
     over = data.until if burst.over is None else min(data.since + burst.over, data.until)
     capacity = capacity_of(data.topology, data.case)
     if capacity is None:
-        raise LabError("without a service time there is no capacity to speak of")
-    asked = asked_of(data.records)
+        raise LabError("the analysis `recovery` needs a service time above 0")
+    wanted = wanted_requests(data.records)
     rows = data.rows_between()
     arrived, left = waits_of(rows)
     waiting = int(np.sum((arrived <= end) & (left > end)))
     spare = capacity - burst.rate_after
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "burst": {"begin": burst.begin, "end": burst.end, "rate": burst.rate},
         "capacity": capacity,
-        "goodput": _since(end, over, "recovered", served_again(asked, end, over)),
+        "goodput": _since(end, over, "recovered", served_again(wanted, end, over)),
         "queue": {
             "waiting": waiting,
             **_since(end, over, "emptied", emptied_at(arrived, left, end)),
             "law": waiting / spare if spare > 0.0 else None,
         },
-        "after": spell_of(asked, data.records, end, over, capacity),
-        "settled": spell_of(asked, data.records, over - (over - end) / 3.0, over, capacity),
+        "after": spell_of(wanted, data.records, end, over, capacity),
+        "settled": spell_of(wanted, data.records, over - (over - end) / 3.0, over, capacity),
     }
-    found["amplification"] = {
-        "sent": len(data.records) / len(asked) if asked else None,
+    result["amplification"] = {
+        "sent": len(data.records) / len(wanted) if wanted else None,
         "logged": goodput(rows.lazy()).amplification,
     }
     last = data.since + data.case.load.at[-1]
     if over <= last < data.until:
-        found["last"] = spell_of(asked, data.records, (last + data.until) / 2.0, data.until, capacity)
-    return found
+        result["last"] = spell_of(wanted, data.records, (last + data.until) / 2.0, data.until, capacity)
+    return result
 
 
 def burst_of(load: StepsLoad) -> Burst:
-    """Return the spell with the highest rate; LabError if it is the last one."""
-    which = max(range(len(load.rates)), key=lambda number: load.rates[number])
-    if which == len(load.rates) - 1:
-        raise LabError("the load ends with its highest rate: there is nothing to recover in")
-    begin = load.at[which - 1] if which else 0.0
-    over = load.at[which + 1] if which + 1 < len(load.at) else None
-    return Burst(begin, load.at[which], load.rates[which], load.rates[which + 1], over)
+    """Return the step with the highest rate; LabError if it is the last one."""
+    highest = max(range(len(load.rates)), key=lambda number: load.rates[number])
+    if highest == len(load.rates) - 1:
+        raise LabError("the load ends with its highest rate: add a step with a lower one to `rates` and `at`")
+    begin = load.at[highest - 1] if highest else 0.0
+    over = load.at[highest + 1] if highest + 1 < len(load.at) else None
+    return Burst(begin, load.at[highest], load.rates[highest], load.rates[highest + 1], over)
 
 
-def asked_of(records: Sequence[ClientRecord]) -> list[Asked]:
-    """Return what became of every request somebody wanted, in the order in which they did."""
+def wanted_requests(records: Sequence[ClientRecord]) -> list[WantedRequest]:
+    """Return every request that clients intended, with its outcome, in the order of the intended instants."""
     begun = {record.id: record.intended for record in records if record.attempt == 1}
     attempts = dict.fromkeys(begun, 0)
     served = set()
@@ -129,26 +129,26 @@ def asked_of(records: Sequence[ClientRecord]) -> list[Asked]:
         attempts[record.id] += 1
         if record.error is None and record.status is not None and record.status < 400:
             served.add(record.id)
-    asked = [Asked(intended, name in served, attempts[name]) for name, intended in begun.items()]
-    return sorted(asked, key=lambda each: each.intended)
+    wanted = [WantedRequest(intended, name in served, attempts[name]) for name, intended in begun.items()]
+    return sorted(wanted, key=lambda each: each.intended)
 
 
-def served_again(asked: Sequence[Asked], since: float, until: float) -> float | None:
-    """Return the instant from which on requests are served again, None if that is not to be seen before `until`."""
-    after = [each for each in asked if since <= each.intended < until]
+def served_again(wanted: Sequence[WantedRequest], since: float, until: float) -> float | None:
+    """Return the instant from which on requests are served again, None if there is none before `until`."""
+    after = [each for each in wanted if since <= each.intended < until]
     for number in range(len(after) - SEVERAL + 1):
         row = after[number : number + SEVERAL]
         if sum(each.served for each in row) >= ENOUGH * SEVERAL:
-            # From the end of the burst, if those are the first ones; and not from one of the few that were not served.
+            # From the end of the burst if these are the first; otherwise from the first of them that was served.
             return next(each.intended for each in row if each.served) if number else since
     return None
 
 
 def waits_of(rows: pl.DataFrame) -> tuple[Floats, Floats]:
-    """Return when each request of split rows began to wait for a worker and when it no longer did, unix s.
+    """Return the begin and the end of each request's wait for a worker, of split rows, unix s.
 
-    It waits until a worker takes it, as the app's span tells, also when nobody wants the answer any more. One that no
-    worker ever took was turned away, and waited until then.
+    The wait ends at the start of the app's span, also when the client has left. A request without a span was turned
+    away: its wait ends then.
     """
     import polars as pl  # noqa: PLC0415
 
@@ -161,7 +161,7 @@ def waits_of(rows: pl.DataFrame) -> tuple[Floats, Floats]:
 
 
 def emptied_at(arrived: Floats, left: Floats, since: float) -> float | None:
-    """Return the first instant from `since` on at which nobody waits; None of no requests at all."""
+    """Return the first instant from `since` on at which no request waits; None without any request."""
     if not len(arrived):
         return None
     instants = np.concatenate([left, arrived])
@@ -178,10 +178,10 @@ def emptied_at(arrived: Floats, left: Floats, since: float) -> float | None:
 
 
 def spell_of(
-    asked: Sequence[Asked], records: Sequence[ClientRecord], since: float, until: float, capacity: float
+    wanted: Sequence[WantedRequest], records: Sequence[ClientRecord], since: float, until: float, capacity: float
 ) -> dict[str, Any]:
-    """Return what became of those who asked between two unix instants, and how hard all attempts then pressed."""
-    inside = [each for each in asked if since <= each.intended < until]
+    """Return the outcome of the requests intended between two unix instants, and the pressure of all attempts then."""
+    inside = [each for each in wanted if since <= each.intended < until]
     sent = sum(since <= record.intended < until for record in records)
     count = len(inside)
     return {

@@ -1,13 +1,12 @@
-"""Each route by itself: what its requests waited and were served, and who held the workers they waited for.
+"""Queueing delay and service time of each route, and the routes whose requests held the workers meanwhile.
 
     by.<route>       requests, and response_time, queueing_delay and service_time (s: mean, p50, p90, p99, p999, max) of
                      those that arrived in the window
-    waits.<route>    of the whole case, warm-up included, because who waits at the beginning of the window waits for
-                     those before it: `waited` (s) and, as shares of it, `dispatch`, `imbalance`, `blamed.<route>` and
-                     `unknown` (somebody whose app did not say how long it worked), by the accounts of
-                     `sojourn blame`
+    waits.<route>    of the whole case, warm-up included, because requests at the begin of the window wait for earlier
+                     ones: `waited` (s) and, as shares of it, `dispatch`, `imbalance`, `blamed.<route>` and `unknown`
+                     (requests whose service time is unknown), as in `sojourn blame`
 
-A route that waited for nobody has no shares.
+A route whose requests did not wait has no shares.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ def figures(data: CaseData) -> dict[str, Any]:
 
 
 def by_route(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return the distributions of every route in split rows; requests without a route are not among them."""
-    found: dict[str, Any] = {}
+    """Return the distributions of every route in split rows; requests without a route are left out."""
+    routes: dict[str, Any] = {}
     for (route,), group in rows.group_by("route", maintain_order=True):
         if route is None:
             continue
-        told = {
+        measures = {
             name: msgspec.to_builtins(quantiles_of(group[column].drop_nulls())) for name, column in MEASURES.items()
         }
-        found[str(route)] = {"requests": len(group), **told}
-    return dict(sorted(found.items()))
+        routes[str(route)] = {"requests": len(group), **measures}
+    return dict(sorted(routes.items()))
 
 
-def waits_of(found: BlameResult) -> dict[str, Any]:
-    """Return, for every route, what it waited (s) and whose account that goes to (shares of it)."""
-    seconds = {(row["victim"], row["culprit"]): row["seconds"] for row in found.matrix.to_dicts()}
+def waits_of(result: BlameResult) -> dict[str, Any]:
+    """Return, for every route, how long its requests waited (s) and the shares of each cause."""
+    seconds = {(row["victim"], row["culprit"]): row["seconds"] for row in result.matrix.to_dicts()}
     culprits = sorted({culprit for _, culprit in seconds if culprit is not None})
     waits = {}
-    for row in found.victims.to_dicts():
+    for row in result.victims.to_dicts():
         name, waited = row["victim"], row["waited"]
 
         def share(part: float, waited: float = waited) -> float | None:

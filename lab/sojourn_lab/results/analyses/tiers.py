@@ -1,11 +1,11 @@
-"""Where the time of requests that pass two tiers is made: `sojourn tiers` of the case's own traces.
+"""The tier in which requests that pass two tiers spend their time: `sojourn tiers` of the case's own traces.
 
-kind, sentence           the finding, in a word and in plain ones
-behind                   1 where it is that the time is made by a queue in the tier behind, else 0
-another_instance_helps   1 or 0: what it says of one more instance of the app; None where it cannot tell
-share                    of the app's time that is spent waiting for the tier behind
+kind, sentence           the finding, as a key and as a sentence
+behind                   1 if the finding is a queue in the tier behind the app, else 0
+another_instance_helps   1 or 0: whether one more instance of the app helps; None if unknown
+share                    share of the app's time that is spent waiting for the tier behind
 tier.<service>           requests (`visits`), and mean seconds of `queueing`, of `self` (its own work), of `span`
-app                      what the app's own log says: mean `service_time` and `queueing_delay`, s
+app                      by the app's own log: mean `service_time` and `queueing_delay`, s
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def figures(data: CaseData) -> dict[str, Any]:
 
     rows = data.rows
     traces = read_traces(list(data.spans))
-    # The files have the spans of the whole run: the sums would be of all its cases, and of their warm-ups.
-    ours = traces.spans.filter(pl.col("trace_id").is_in(rows["trace_id"].to_list()))
-    found = tiers(replace(traces, spans=ours), rows.lazy(), service="app")
-    finding = found.finding
-    told = {
+    # The files have the spans of the whole run: its other cases and the warm-ups are left out.
+    spans = traces.spans.filter(pl.col("trace_id").is_in(rows["trace_id"].to_list()))
+    result = tiers(replace(traces, spans=spans), rows.lazy(), service="app")
+    finding = result.finding
+    services = {
         each.service: {
             "visits": each.visits,
             "queueing": each.queueing["mean"],
             "self": each.self_time["mean"],
             "span": each.span["mean"],
         }
-        for each in found.services
+        for each in result.services
     }
     return {
         "kind": finding.kind,
@@ -48,11 +48,11 @@ def figures(data: CaseData) -> dict[str, Any]:
         if finding.another_instance_helps is None
         else int(finding.another_instance_helps),
         "share": finding.share,
-        "tier": told,
+        "tier": services,
         "app": {name: _mean(rows, name) for name in ("service_time", "queueing_delay")},
     }
 
 
 def _mean(rows: pl.DataFrame, name: str) -> float | None:
-    found = rows[name].mean()
-    return float(found) if isinstance(found, int | float) else None
+    mean = rows[name].mean()
+    return float(mean) if isinstance(mean, int | float) else None

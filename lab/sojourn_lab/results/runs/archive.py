@@ -1,4 +1,4 @@
-"""The runs of a folder, as each left itself: which there are, what they are called, and what is in their records."""
+"""The runs of a folder: their names, numbers and records."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sojourn_lab.errors import LabError
 Row = dict[str, Any]
 
 INPUTS = ("load", "topology")
-"""Keys of a case's result that were asked for and not measured: they are in `setup`."""
+"""Keys of a case's result that are configured, not measured: they are in `setup`."""
 
 
 @dataclass(frozen=True)
 class ArchivedRun:
-    """A run as its run.json has it, whatever version of the lab wrote that; `number` is 0 outside an archive."""
+    """A run as in its run.json, written by any version of the lab; `number` is 0 outside an archive."""
 
     number: int
     name: str
@@ -29,23 +29,23 @@ class ArchivedRun:
 
     @property
     def label(self) -> str:
-        """What to call it in a sentence."""
+        """The run's name in a sentence."""
         return f"run {self.number}" if self.number else self.name
 
     @property
     def passed(self) -> bool:
-        """Whether it was sound and kept every criterion."""
+        """Whether the run passed: not void, no faults, every criterion met."""
         return bool(self.raw.get("passed"))
 
     @property
     def requests(self) -> Path:
-        """Its requests.parquet, which need not be there."""
+        """The path of its requests.parquet, which may not exist."""
         return self.folder / "requests.parquet"
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The runs below a folder, in the order of their start, and why others cannot be read: folder name -> reason."""
+    """The runs in a folder, in the order of their start; `unreadable`: folder name -> why it cannot be read."""
 
     folder: Path
     runs: list[ArchivedRun]
@@ -53,24 +53,24 @@ class Archive:
 
 
 def archive_of(folder: Path) -> Archive:
-    """Return what there is of runs right below a folder; LabError if the folder cannot be read."""
+    """Return the runs directly in a folder; LabError if the folder cannot be read."""
     try:
         members = sorted(each for each in folder.iterdir() if each.is_dir())
     except OSError as error:
         raise LabError(f"{folder}: cannot be read: {error.strerror}") from None
-    found, unreadable = [], {}
+    readable, unreadable = [], {}
     for each in members:
         try:
-            found.append(archived_run(each))
+            readable.append(archived_run(each))
         except LabError as error:
             unreadable[each.name] = str(error)
-    found.sort(key=lambda run: (instant_of(run.raw["started"]), run.name))
-    runs = [ArchivedRun(number, each.name, each.folder, each.raw) for number, each in enumerate(found, 1)]
+    readable.sort(key=lambda run: (instant_of(run.raw["started"]), run.name))
+    runs = [ArchivedRun(number, each.name, each.folder, each.raw) for number, each in enumerate(readable, 1)]
     return Archive(folder, runs, unreadable)
 
 
 def archived_run(folder: Path) -> ArchivedRun:
-    """Return the run in a folder; LabError, saying why, if there is none that can be read."""
+    """Return the run in a folder; LabError with the reason if it cannot be read."""
     if folder.name.endswith(".partial"):
         raise LabError("was never finished")
     try:
@@ -87,50 +87,50 @@ def archived_run(folder: Path) -> ArchivedRun:
 
 
 def _lack(raw: Any) -> str | None:
-    """Return what keeps a decoded run.json from being used at all."""
+    """Return why a decoded run.json cannot be used, None if it can."""
     if not isinstance(raw, dict):
-        return "no object"
+        return "not a JSON object"
     if not isinstance(raw.get("scenario"), dict) or not isinstance(raw["scenario"].get("name"), str):
         return "no scenario with a name"
     cases = raw.get("cases")
     if not isinstance(cases, list) or not all(isinstance(each, dict) and "name" in each for each in cases):
         return "no cases"
     if not isinstance(raw.get("started"), str) or instant_of(raw["started"]) is None:
-        return "no instant of its start"
+        return "no time of its start"
     return None
 
 
 def selected(text: str, runs: Path) -> ArchivedRun:
-    """Return the run that `text` names: its number, its name below `runs`, or its folder; LabError if there is none."""
+    """Return the run that `text` names: its number, its name in `runs`, or its folder; LabError if there is none."""
     archive = archive_of(runs) if runs.is_dir() else Archive(runs, [], {})
     if text.isdecimal() and len(text) < 10:
-        found = [each for each in archive.runs if each.number == int(text)]
-        if found:
-            return found[0]
+        readable = [each for each in archive.runs if each.number == int(text)]
+        if readable:
+            return readable[0]
     for folder in (Path(text), runs / text):
         if folder.is_file() and folder.name == "run.json":
-            folder = folder.parent  # noqa: PLW2901 - a run by its record
+            folder = folder.parent  # noqa: PLW2901 - the run of a run.json
         if not folder.is_dir():
             continue
-        own = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
+        known = [each for each in archive.runs if each.folder.resolve() == folder.resolve()]
         try:
-            return own[0] if own else archived_run(folder)
+            return known[0] if known else archived_run(folder)
         except LabError as error:
-            raise LabError(f"{folder} {error}") from None
-    known = f"`sojourn lab runs` lists {len(archive.runs)}" if archive.runs else f"there is no run in {runs}"
-    raise LabError(f"there is no run {text}: {known}")
+            raise LabError(f"{folder}: {error}") from None
+    hint = f"`sojourn lab runs` lists {len(archive.runs)}" if archive.runs else f"there is no run in {runs}"
+    raise LabError(f"there is no run {text}: {hint}")
 
 
 def cases_of(run: ArchivedRun) -> Iterator[tuple[str, str, int, Row]]:
-    """Yield every case of every round: what the log calls it, the scenario's case, the round, its result."""
+    """Yield every case of every round: its name in the log, the scenario's case, the round, the result."""
     for case in run.raw["cases"]:
-        # The first format knew no rounds.
+        # The first format has no rounds.
         turn = case.get("round")
         yield str(case["name"]), str(case.get("base") or case["name"]), turn if isinstance(turn, int) else 1, case
 
 
 def numbers_of(result: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """Yield every number (a truth value counts as 1 or 0) in a result, with its path as criteria have it."""
+    """Yield every number (a truth value counts as 1 or 0) in a result, with its path as in criteria."""
     if isinstance(result, bool | int | float):
         yield path, float(result)
     elif isinstance(result, dict | list):
@@ -140,14 +140,14 @@ def numbers_of(result: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def figures_of(result: Row) -> Iterator[tuple[str, float]]:
-    """Yield every number of a case's result that was measured or worked out, with its path."""
+    """Yield every number of a case's result that was measured or computed, with its path."""
     for key, value in result.items():
         if key not in INPUTS:
             yield from numbers_of(value, key)
 
 
 def instant_of(text: Any) -> datetime | None:
-    """Return an ISO 8601 instant as UTC without a zone, None where there is none."""
+    """Return an ISO 8601 instant as UTC without a zone, None if `text` is not one."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC).replace(tzinfo=None)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""A comparison of two runs in words and rows of text."""
+"""A comparison of two runs as sentences and rows of text."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ NAMES = {
     "client.useful.share": "share served",
 }
 PARTS = ("split.components.queueing_delay.mean", "split.components.service_time.mean")
-"""What a response is made of: told before the response itself."""
+"""Components of the response time: reported in preference to the response time itself."""
 
 ABSENT = "–"
-TOLD = 3
+MOST_SETTINGS = 3
 LONGEST = 40
 
 Rows = tuple[list[str], list[list[str]]]
 
 
 def verdict(compared: RunComparison) -> str:
-    """Return in one sentence what was changed between the runs, and what came of it."""
+    """Return one sentence with the changed settings and the most important change of a figure."""
     moved = [each for each in compared.setup if each.kind in ("scenario", "run")]
-    told = [_went(each) for each in moved[:TOLD]]
-    if len(moved) > TOLD:
-        told.append(f"{counted(len(moved) - TOLD, 'more setting was', 'more settings were')} changed")
+    settings = [_setting_change(each) for each in moved[:MOST_SETTINGS]]
+    if len(moved) > MOST_SETTINGS:
+        settings.append(f"{counted(len(moved) - MOST_SETTINGS, 'more setting was', 'more settings were')} changed")
     versions = [each for each in compared.setup if each.kind == "versions"]
-    if not told:
-        told.append(f"only versions changed ({len(versions)})" if versions else "no setting was changed")
+    if not settings:
+        settings.append(f"only versions changed ({len(versions)})" if versions else "no setting was changed")
     if compared.different:
-        told = [f"the scenario changed from {compared.different[0]} to {compared.different[1]}"]
-    between = f"Between {compared.a.label} and {compared.b.label} {', '.join(told)}"
+        settings = [f"the scenario changed from {compared.different[0]} to {compared.different[1]}"]
+    between = f"Between {compared.a.label} and {compared.b.label} {', '.join(settings)}"
     return f"{between}; {_outcome(compared)}."
 
 
 def _outcome(compared: RunComparison) -> str:
     if not compared.figures:
-        return "they have no case in common"
+        return "the runs have no case in common"
     known = [each for each in compared.figures if each.beyond_noise]
     for paths in (PARTS, REQUEST_FIGURES):
         timed = [each for each in known if each.path in paths]
         if timed:
-            return _said(max(timed, key=lambda each: abs(each.after - each.before)), compared)
+            return _change_text(max(timed, key=lambda each: abs(each.after - each.before)), compared)
     if known:
-        return _said(max(known, key=lambda each: abs(each.change or 0.0)), compared)
+        return _change_text(max(known, key=lambda each: abs(each.change or 0.0)), compared)
     judged = any(each.beyond_noise is not None for each in compared.figures)
-    return "nothing changed beyond noise" if judged else "no interval tells what changed from noise"
+    return "no figure changed beyond noise" if judged else "no figure has an interval, so noise cannot be excluded"
 
 
-def _said(figure: FigureChange, compared: RunComparison) -> str:
+def _change_text(figure: FigureChange, compared: RunComparison) -> str:
     alike = sum(each.path == figure.path and bool(each.beyond_noise) for each in compared.figures)
     where = "" if len(compared.cases) == 1 else f" in {figure.case}"
     most = f", the most of {alike} cases in which it changed" if alike > 1 else ""
@@ -74,12 +74,12 @@ def _interval(figure: FigureChange) -> str:
 
 
 def figure_name(path: str) -> str:
-    """Return what a figure is called."""
+    """Return the short name of a figure."""
     return NAMES.get(path, path.removeprefix("split.").removeprefix("components.").removeprefix("figures."))
 
 
 def signed_percent(share: float | None) -> str:
-    """Return a change as per cent with its sign, with one digit below ten; a dash for None."""
+    """Return a change in per cent with its sign, with one decimal below ten; a dash for None."""
     if share is None:
         return ABSENT
     value = share * 100.0
@@ -88,19 +88,19 @@ def signed_percent(share: float | None) -> str:
 
 
 def setting_text(value: Any) -> str:
-    """Return a setting in few characters."""
+    """Return a setting in at most LONGEST characters."""
     if isinstance(value, list) and len(value) > 6:
         return f"{counted(len(value), 'value')}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _went(difference: Difference) -> str:
+def _setting_change(difference: Difference) -> str:
     return f"{difference.path} went {setting_text(difference.before)} → {setting_text(difference.after)}"
 
 
 def setup_rows(compared: RunComparison, *, every: bool) -> Rows:
-    """Return the settings that differ; without `every` not how they were asked for, which the settings show."""
+    """Return the settings that differ; with `every`, the command-line changes too, which the settings already show."""
     shown = [each for each in compared.setup if every or each.kind != "changes"]
     return ["set-up", "before", "after"], [
         [each.path, setting_text(each.before), setting_text(each.after)] for each in shown
@@ -108,7 +108,7 @@ def setup_rows(compared: RunComparison, *, every: bool) -> Rows:
 
 
 def figure_rows(compared: RunComparison, *, every: bool) -> Rows:
-    """Return the figures of the cases, in ms where they are of requests; without `every` none that is 0 in both."""
+    """Return the figures of the cases, in ms if they are times of requests; without `every`, none that is 0 in both."""
     rows = []
     last = ""
     for each in compared.figures:
@@ -138,14 +138,14 @@ def _text(value: float | None) -> str:
 
 
 def flip_rows(compared: RunComparison) -> Rows:
-    """Return the criteria that one run kept and the other did not."""
-    words = {True: "passed", False: "failed"}
-    rows = [[each.name, each.case, words[each.before], words[each.after]] for each in compared.flips]
+    """Return the criteria that only one run met."""
+    verdicts = {True: "passed", False: "failed"}
+    rows = [[each.name, each.case, verdicts[each.before], verdicts[each.after]] for each in compared.flips]
     return ["criterion", "case", "before", "after"], rows
 
 
 def machinery_sentence(compared: RunComparison) -> str:
-    """Return how long it took to start and to stop everything, in both."""
+    """Return the times to start and to stop the servers of both runs."""
     sides = compared.a.raw, compared.b.raw
     up, down = ([_text(side.get(key)) for side in sides] for key in ("spin_up", "tear_down"))
     return f"up in {up[0]} s, then {up[1]} s; down in {down[0]} s, then {down[1]} s"

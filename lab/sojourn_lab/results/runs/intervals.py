@@ -1,4 +1,4 @@
-"""How sure a change from one run to another is: over the rounds of a case, or over its requests."""
+"""Confidence intervals of a change from one run to another: over the rounds of a case, or over its requests."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ REQUEST_FIGURES = (
     "split.components.queueing_delay.mean",
     "split.components.service_time.mean",
 )
-"""Paths of the figures that requests.parquet gives an interval for."""
+"""Paths of the figures whose interval can be estimated from requests.parquet."""
 
 LEAST_REQUESTS = 50
-"""Of fewer requests on either side no interval is made: a resample would be the same handful again."""
+"""With fewer requests in either run no interval is made: its resamples would hardly differ."""
 
 LEAST_FOR_TAIL = 1_000
-"""Of fewer the slowest 1 % are a handful."""
+"""With fewer requests there is no interval of p99: fewer than ten are above it."""
 
 BEGINNING = datetime(2000, 1, 1)
 
@@ -49,13 +49,15 @@ def interval_by_rounds(pairs: Sequence[tuple[float | None, float | None]]) -> tu
 def interval_by_requests(
     a: ArchivedRun, b: ArchivedRun, names_a: Sequence[str], names_b: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], str | None]:
-    """Return, by path, the ends of the 95 % interval of after - before (s), and why there are none if so.
+    """Return path -> ends of the 95 % interval of after - before (s), and the reason if there is none.
 
     Args:
-        a, b: the runs.
-        names_a, names_b: what their logs call the rounds of one case.
+        a: the run before.
+        b: the run after.
+        names_a: the names of one case's rounds in the log of `a`.
+        names_b: the same in the log of `b`.
     """
-    import polars as pl  # noqa: PLC0415 - takes its time to load
+    import polars as pl  # noqa: PLC0415 - slow to import
 
     if not a.requests.is_file() or not b.requests.is_file():
         return {}, None
@@ -67,14 +69,16 @@ def interval_by_requests(
         one, other = (_resampled(side, seed) for seed, side in enumerate(sides))
     except (pl.exceptions.PolarsError, OSError) as error:
         return {}, f"requests.parquet cannot be compared: {str(error).splitlines()[0]}"
-    found = {
+    intervals = {
         path: _ends(other[path] - one[path], _exactly(a, names_a, path), _exactly(b, names_b, path)) for path in one
     }
-    return {path: ends for path, ends in found.items() if fewest >= LEAST_FOR_TAIL or not path.endswith("p99")}, None
+    return {
+        path: ends for path, ends in intervals.items() if fewest >= LEAST_FOR_TAIL or not path.endswith("p99")
+    }, None
 
 
 def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
-    """Return the requests in the windows of a case's rounds, one round following the other without a gap."""
+    """Return the requests in the windows of a case's rounds, with the rounds joined without gaps."""
     import polars as pl  # noqa: PLC0415
     from sojourn.model.components import COMPONENTS  # noqa: PLC0415
 
@@ -95,7 +99,7 @@ def _requests(run: ArchivedRun, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.float64]]:
-    """Return each figure of the requests as they are, first, and of every resample."""
+    """Return path -> the figure of the requests, first, and of every resample."""
     import numpy as np  # noqa: PLC0415
     from sojourn.timeline.time_blocks import WINDOWS, blocks, quantiles_of, resampled_windows  # noqa: PLC0415
 
@@ -107,20 +111,20 @@ def _resampled(requests: pl.DataFrame, seed: int) -> dict[str, npt.NDArray[np.fl
         return weights @ np.sum([part.sums[name].sum(axis=1) for name in components], axis=0) / count
 
     middle, tail = quantiles_of(part, weights, (0.5, 0.99)).T
-    found: Sequence[Any] = (mean(*part.sums), middle, tail, mean("connect", "queue"), mean("service_time"))
-    return dict(zip(REQUEST_FIGURES, found, strict=True))
+    figures: Sequence[Any] = (mean(*part.sums), middle, tail, mean("connect", "queue"), mean("service_time"))
+    return dict(zip(REQUEST_FIGURES, figures, strict=True))
 
 
 def _ends(spread: npt.NDArray[np.float64], before: float | None, after: float | None) -> tuple[float, float]:
-    """Return the interval around the exact change: bins blur resamples and what they are compared with alike."""
+    """Return the interval around the exact change: binning affects resamples and their base alike."""
     from sojourn.analyses.compare.change import change_of  # noqa: PLC0415
 
     exact = float(spread[0]) if before is None or after is None else after - before
-    found = change_of(0.0, exact, spread)
-    return found.low, found.high
+    change = change_of(0.0, exact, spread)
+    return change.low, change.high
 
 
 def _exactly(run: ArchivedRun, names: Sequence[str], path: str) -> float | None:
-    """Return the figure of the split itself, where there is one round; the pooled rounds have none in the record."""
-    found = [number_at(path, result) for name, _, _, result in cases_of(run) if name in names]
-    return found[0] if len(found) == 1 else None
+    """Return the exact figure of the split for a single round; None for several, whose pool is not in the record."""
+    figures = [number_at(path, result) for name, _, _, result in cases_of(run) if name in names]
+    return figures[0] if len(figures) == 1 else None

@@ -1,4 +1,4 @@
-"""What was different in the set-up of two runs: keys of their scenarios, scale, runtime, versions."""
+"""Differences of the set-up of two runs: keys of their scenarios, scale, runtime, versions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sojourn_lab.results.runs.archive import ArchivedRun
 from sojourn_lab.scenario.scaling import scenario_with_time_scaled
 from sojourn_lab.scenario.schema import Scenario
 
-WORDS = (
+TEXTS = (
     "name", "title", "question", "shows", "learned", "columns", "reference", "reference_name", "reference_source",
     "reference_note", "article", "quick", "full_duration", "full_repeats", "pictures", "scale",
 )  # fmt: skip
-"""Keys of a scenario that move no request."""
+"""Keys of a scenario that do not affect requests."""
 
 JUDGED = ("criteria.", "contrasts.", "predictions.")
-"""How the paths begin that say what was asked of the results, and not of the system."""
+"""First part of the paths that are about the judgement of results, not about the system."""
 
 ABSENT = "absent"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A setting on both sides; `absent` where one has no such key. `kind`: scenario, judged, run or versions."""
+    """A setting of both runs; `absent` if one has no such key. `kind`: scenario, judged, run, changes or versions."""
 
     path: str
     before: Any
@@ -36,38 +36,38 @@ class Difference:
 
 
 def setup_differences(a: ArchivedRun, b: ArchivedRun) -> list[Difference]:
-    """Return every setting that differs: first what moved the system, last what it ran on.
+    """Return every setting that differs: those of the scenario first, versions last.
 
-    Runs of one scenario at different scales: its durations are compared as they would be at the scale of `a`. Of
-    different scenarios only the keys that both have.
+    For runs of one scenario at different scales, durations are compared as they would be at the scale of `a`. For
+    different scenarios, only the keys of both are compared.
     """
-    ours, theirs = dict(settings(_scenario(a))), dict(settings(_scenario(b, of_scale=number_at("scale", a.raw))))
+    of_a, of_b = dict(settings(_scenario(a))), dict(settings(_scenario(b, of_scale=number_at("scale", a.raw))))
     same = a.raw["scenario"]["name"] == b.raw["scenario"]["name"]
-    keys = [key for key in dict.fromkeys([*ours, *theirs]) if same or (key in ours and key in theirs)]
-    found = [
+    keys = [key for key in dict.fromkeys([*of_a, *of_b]) if same or (key in of_a and key in of_b)]
+    differences = [
         Difference(
-            key, ours.get(key, ABSENT), theirs.get(key, ABSENT), "judged" if key.startswith(JUDGED) else "scenario"
+            key, of_a.get(key, ABSENT), of_b.get(key, ABSENT), "judged" if key.startswith(JUDGED) else "scenario"
         )
         for key in keys
-        if not alike(ours.get(key, ABSENT), theirs.get(key, ABSENT))
+        if not alike(of_a.get(key, ABSENT), of_b.get(key, ABSENT))
     ]
-    found += [
+    differences += [
         Difference(key, a.raw.get(key), b.raw.get(key), "run")
         for key in ("scale", "runtime")
         if not alike(a.raw.get(key), b.raw.get(key))
     ]
     for group in ("changes", "versions"):
         one, other = (dict(settings(run.raw.get(group) or {}, group)) for run in (a, b))
-        found += [
+        differences += [
             Difference(key, one.get(key, ABSENT), other.get(key, ABSENT), group)
             for key in dict.fromkeys([*one, *other])
             if one.get(key) != other.get(key)
         ]
-    return sorted(found, key=lambda each: ("scenario", "run", "judged", "changes", "versions").index(each.kind))
+    return sorted(differences, key=lambda each: ("scenario", "run", "judged", "changes", "versions").index(each.kind))
 
 
 def _scenario(run: ArchivedRun, of_scale: float | None = None) -> dict[str, Any]:
-    """Return the scenario of a run with every default filled in, without its words; as it would be at another scale."""
+    """Return the scenario of a run with all defaults, without its texts; rescaled to `of_scale` if given."""
     raw = run.raw["scenario"]
     try:
         scenario = msgspec.convert(raw, Scenario)
@@ -76,12 +76,12 @@ def _scenario(run: ArchivedRun, of_scale: float | None = None) -> dict[str, Any]
             scenario = scenario_with_time_scaled(scenario, of_scale / own)
         raw = msgspec.to_builtins(scenario)
     except (ValueError, TypeError, RecursionError):
-        pass  # written by another version of the lab: compared as it is
-    return {key: value for key, value in raw.items() if key not in WORDS}
+        pass  # written by another version of the lab: compared without defaults
+    return {key: value for key, value in raw.items() if key not in TEXTS}
 
 
 def settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every setting with its dotted path; what has a name is found by it, a list of plain values is one."""
+    """Yield every setting with its dotted path; entries with a name have it in the path, a list of values is one."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from settings(inner, f"{path}.{key}" if path else str(key))
@@ -94,7 +94,7 @@ def settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Return whether two settings are the same; numbers to a millionth, which is what scaling there and back costs."""
+    """Return whether two settings are equal; numbers to a millionth, the rounding error of rescaling."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other, strict=True))
     if isinstance(one, int | float) and isinstance(other, int | float) and not isinstance(one, bool):

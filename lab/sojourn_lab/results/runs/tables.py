@@ -1,8 +1,8 @@
-"""All runs of a folder as tables for DuckDB, made from what each run left: there is no second store to keep in step.
+"""All runs of a folder as tables for DuckDB, made from the runs' files at each query; nothing else is stored.
 
     runs        one row a run             number, run, scenario, article, started, …, versions, changes, setup (JSON)
-    cases       one row a case and round  run, case_name (what the log calls it), base, round, load, client, split
-    figures     every number of a case    run, case_name, base, round, path (as criteria have it), value
+    cases       one row a case and round  run, case_name (its name in the log), base, round, load, client, split
+    figures     every number of a case    run, case_name, base, round, path (as in criteria), value
     criteria    one row per judgement     run, name, case_name, metric, bound, value, passed
     contrasts   one row per contrast      run, name, metric, a, b, ratio, low, high, rounds
     requests    every requests.parquet    run, number, then the columns of the files, by name
@@ -53,7 +53,7 @@ TABLES: dict[str, dict[str, str]] = {
         "ratio": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "rounds": "INTEGER",
     },
 }  # fmt: skip
-"""Columns of the tables that are made from run.json, and their types."""
+"""Columns and types of the tables that are made from run.json."""
 
 OF_CASES = {
     "service_time": "service_time", "warmup": "warmup", "duration": "duration", "offered": "client.offered",
@@ -131,24 +131,24 @@ def _of(run: ArchivedRun, name: str, base: str, turn: int) -> Row:
 
 
 def _tables(raw: Row, key: str) -> list[Row]:
-    found = raw.get(key)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    rows = raw.get(key)
+    return [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
 
 
 def _whole(path: str, raw: Row) -> int | None:
-    found = number_at(path, raw)
-    return None if found is None else int(found)
+    number = number_at(path, raw)
+    return None if number is None else int(number)
 
 
 def _json(value: Any) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()
 
 
-def asked(archive: Archive, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return what one SELECT over the tables finds: names of its columns, and its rows as plain values.
+def query(archive: Archive, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the result of one SELECT over the tables: the names of its columns, and its rows as plain values.
 
-    Nothing else can be done or read by it: no other statement, and no file but the runs' own. Runs whose
-    requests.parquet cannot be read are added to the archive's `unreadable`. LabError for SQL that is none.
+    Other statements are refused, and no file but the runs' own can be read. Runs whose requests.parquet cannot be read
+    are added to the archive's `unreadable`. LabError for SQL that DuckDB refuses.
     """
     import duckdb  # noqa: PLC0415 - brings its own engine
 
@@ -157,23 +157,23 @@ def asked(archive: Archive, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]
     try:
         statements = con.extract_statements(sql)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise LabError("--sql takes one SELECT; runs are read here, never changed")
-        _filled(con, archive)
-        found = con.sql(statements[0].query).to_arrow_table()
-        columns = [column.to_pylist() for column in found.columns]
+            raise LabError("--sql takes one SELECT statement: runs are read, not changed")
+        _fill(con, archive)
+        table = con.sql(statements[0].query).to_arrow_table()
+        columns = [column.to_pylist() for column in table.columns]
     except duckdb.Error as error:
         raise LabError(f"the SQL was refused: {error}") from None
     finally:
         con.close()
-    return list(found.column_names), list(zip(*columns, strict=True))
+    return list(table.column_names), list(zip(*columns, strict=True))
 
 
-def _filled(con: duckdb.DuckDBPyConnection, archive: Archive) -> None:
-    """Make the tables, and lock the door."""
+def _fill(con: duckdb.DuckDBPyConnection, archive: Archive) -> None:
+    """Make the tables, then disable access to other files and settings."""
     import polars as pl  # noqa: PLC0415
 
     con.execute("SET TimeZone = 'UTC'")
-    made = {
+    tables = {
         "runs": run_rows(archive),
         "cases": list(_case_rows(archive)),
         "figures": list(_figure_rows(archive)),
@@ -182,7 +182,7 @@ def _filled(con: duckdb.DuckDBPyConnection, archive: Archive) -> None:
     }
     types: dict[str, Any] = {"INTEGER": pl.Int64, "BIGINT": pl.Int64, "DOUBLE": pl.Float64, "BOOLEAN": pl.Boolean,
              "TIMESTAMP": pl.Datetime("us"), "VARCHAR": pl.String, "JSON": pl.String}  # fmt: skip
-    for name, rows in made.items():
+    for name, rows in tables.items():
         columns = TABLES[name]
         frame = pl.DataFrame(rows, schema={key: types[kind] for key, kind in columns.items()}, strict=False)
         con.register("rows_of_run", frame.to_arrow())
