@@ -1,11 +1,11 @@
-"""Errors of the lab that are meant for people."""
+"""Errors of the lab whose messages are for users."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """Something the person at the keyboard can act on; commands print its message and no traceback."""
+    """An error that the user can act on; commands print its message without a traceback."""
 
 
 class ScenarioError(LabError):
-    """A scenario that cannot be found or does not say what it should."""
+    """A scenario that does not exist or is not valid."""

@@ -8,8 +8,7 @@ from sojourn_lab.errors import LabError
 
 _PACKAGE = Path(__file__).resolve().parent
 
-# A wheel carries copies inside the package (see pyproject.toml); a checkout keeps each folder where a reader
-# looks for it.
+# A wheel has copies inside the package (see pyproject.toml); a checkout has each folder in its own place.
 _IN_CHECKOUT = {
     "nginx": _PACKAGE.parents[1] / "nginx",
     "scenarios": _PACKAGE.parent / "scenarios",
@@ -27,7 +26,9 @@ def resource_file(folder: str, *parts: str) -> Path:
 
     `folder` is `nginx`, `scenarios`, `playbooks`, `backend`, `k6`, `recipes` (how-to pages with code that the lab
     runs), `vector` (of which a wheel has requests.yaml and its programs) or (in a checkout only) `middleware`.
-    Raises LabError, naming both places, when neither holds it.
+
+    Raises:
+        LabError: neither place has it; the message names both.
     """
     packaged = _PACKAGE.joinpath(folder, *parts)
     if packaged.exists():

@@ -43,7 +43,7 @@ from sojourn_lab.scenario.topology import Server
 
 
 def scenario_names(incomplete: str) -> list[str]:
-    """Names of the scenarios that come with the lab, for a shell that completes one."""
+    """Return the shipped scenarios whose names start with `incomplete`, for shell completion."""
     return [path.stem for path in shipped_scenario_paths() if path.stem.startswith(incomplete)]
 
 
@@ -55,7 +55,7 @@ ARTICLES = {
     "003": "Load testing for 50 million concurrent viewers (Mux)",
     "": "Not from an article",
 }
-"""Articles whose experiments the scenarios repeat, by the number a scenario names, in the order of the list."""
+"""Article number, as in a scenario's `article` -> title; in the order of `sojourn lab list`."""
 
 app = typer.Typer(
     name="lab",
@@ -110,61 +110,59 @@ def run_scenario(
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Run every scenario that comes with the lab.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="The short form of each scenario.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form of each scenario.")] = False,
     scale: Annotated[
         float | None,
         typer.Option(
             metavar="X",
             min=0.001,
             max=100.0,
-            help="Multiply every duration of the file, service times and timeouts too. Default: the scenario's own.",
+            help="Multiply every duration of the file by X, including service times. Default: the scenario's `scale`.",
         ),
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option(metavar="S", min=0.1, max=86_400.0, help="Measured seconds per case, as given: not scaled."),
+        typer.Option(metavar="S", min=0.1, max=86_400.0, help="Measured seconds per case; --scale does not apply."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Measure as long as the scenario's source did.")] = False,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Seed of the random numbers instead of the file's.")
+        int | None, typer.Option(metavar="N", min=0, help="Seed of the random numbers. Default: the file's.")
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Another value for a key of the file: topology.workers=2, cases.lifo.load.rate=9; repeatable.",
+            help="Set a key of the file: topology.workers=2, cases.lifo.load.rate=9; repeatable.",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The run's folder; it must not exist. Default: runs/<scenario>-<UTC time>."),
+        typer.Option(help="Folder of the run; it must not exist. Default: runs/<scenario>-<UTC time>."),
     ] = None,
-    server: Annotated[Server | None, typer.Option(help="App server to use instead of the scenario's.")] = None,
+    server: Annotated[Server | None, typer.Option(help="App server. Default: the scenario's.")] = None,
     runtime: Annotated[
-        Literal["process", "compose"], typer.Option(help="Where the parts run: as processes here, or in containers.")
+        Literal["process", "compose"], typer.Option(help="Run the parts as local processes, or in containers.")
     ] = "process",
     url: Annotated[
         str | None,
-        typer.Option(help="Start nothing: offer the load to this URL, and see what its clients see.", metavar="URL"),
+        typer.Option(help="Start no servers: offer the load to this URL and measure at the client.", metavar="URL"),
     ] = None,
     lab_app: Annotated[
-        bool, typer.Option("--lab-app", help="The lab's app is behind --url: ask it for service times and routes.")
+        bool, typer.Option("--lab-app", help="Send service times and routes: the lab's app is behind --url.")
     ] = False,
     max_rate: Annotated[
         float | None,
-        typer.Option(
-            metavar="RATE", min=0.01, max=100_000.0, help="With --url: requests a second, at most. Default: 5."
-        ),
+        typer.Option(metavar="RATE", min=0.01, max=100_000.0, help="With --url: most requests a second. Default: 5."),
     ] = None,
     max_concurrency: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=10_000, help="With --url: users of a closed loop, at most. Default: 4."),
+        typer.Option(metavar="N", min=1, max=10_000, help="With --url: most users of a closed loop. Default: 4."),
     ] = None,
     max_duration: Annotated[
         float | None,
         typer.Option(
-            metavar="S", min=0.1, max=86_400.0, help="With --url: seconds of load of a scenario, at most. Default: 60."
+            metavar="S", min=0.1, max=86_400.0, help="With --url: most seconds of load of a scenario. Default: 60."
         ),
     ] = None,
     capture: Annotated[
@@ -172,27 +170,27 @@ def run_scenario(
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="Do not repeat a void run.")] = False,
     accept_void: Annotated[
-        bool, typer.Option("--accept-void", help="Exit 0 for a void run as well, if every criterion passed.")
+        bool, typer.Option("--accept-void", help="Exit 0 for a void run too, if every criterion passed.")
     ] = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
-    """Run scenarios, each into a folder; repeats a void run once, exits 1 if it is void again or a criterion failed."""
+    """Run scenarios, each into its folder; repeat a void run once. Exit 1 if it is void again or a criterion failed."""
     options = RunOptions(
         quick=quick, scale=scale, duration=duration, full=full, seed=seed, settings=tuple(settings or ()),
         server=server, capture=capture,
     )  # fmt: skip
     chosen = [path.stem for path in shipped_scenario_paths()] if every else list(names or ())
     if every and names:
-        fail("give names, or --all", USAGE)
+        fail("names and --all exclude each other: give one of them", USAGE)
     if not chosen:
-        fail("which scenario? `sojourn lab list` has their names; --all runs every one", USAGE)
+        fail("no scenario is named: give names (`sojourn lab list` shows them), or --all", USAGE)
     if out is not None and len(chosen) > 1:
-        fail("--out names one folder, and there are several scenarios", USAGE)
-    # All are read before the first is run: a slip in the last would otherwise show after an hour.
-    asked_for = [scenario_with_options(name, options) for name in chosen]
-    # Whoever asks for all wants those that can be; whoever asks for one by its name is told why it cannot.
-    wanted = _possible_here(asked_for) if every and runtime == "process" and url is None else asked_for
+        fail("--out names one folder for several scenarios: run them one at a time, or leave out --out", USAGE)
+    # All are read before the first is run: otherwise an error in the last would show after an hour.
+    scenarios = [scenario_with_options(name, options) for name in chosen]
+    # --all leaves out scenarios that this machine cannot run; one that is named fails with the reason.
+    wanted = _runnable(scenarios) if every and runtime == "process" and url is None else scenarios
     changes = options.changes()
     maker: RuntimeMaker | Literal["process", "compose"] = runtime
     target = asked_target(
@@ -202,7 +200,7 @@ def run_scenario(
     if target is not None:
         maker = external_runtime(target)
         changes |= {"url": target.shown, "limits": vars(target.limits)}
-        # All before the first is run, as above: what may not be is refused before any request.
+        # All before the first is run, as above: a scenario that is not allowed is refused before any request.
         wanted = [(external_scenario(scenario, target), used) for scenario, used in wanted]
     if runtime == "compose":
         _refuse_outside_containers([scenario for scenario, _ in wanted])
@@ -215,7 +213,7 @@ def run_scenario(
                 scenario, used, folder, quiet, runtime=maker, changes=changes, once=once or target is not None
             )
         except typer.Exit as end:
-            # One that could not be made has said why, and takes nothing from the others; a signal ends them all.
+            # A run that failed has printed its error, and the others go on; a signal ends them all.
             if len(wanted) == 1 or end.exit_code != FAILURE:
                 raise
             continue
@@ -230,7 +228,7 @@ def run_scenario(
         raise typer.Exit(FAILURE)
 
 
-def _possible_here(scenarios: list[tuple[Scenario, float]]) -> list[tuple[Scenario, float]]:
+def _runnable(scenarios: list[tuple[Scenario, float]]) -> list[tuple[Scenario, float]]:
     """Return the scenarios without those that need a namespace where none can be made; stderr names them."""
     needing = [scenario.name for scenario, _ in scenarios if needs_namespace(scenario)]
     reason = why_namespace_refused() if needing else None
@@ -243,17 +241,17 @@ def _possible_here(scenarios: list[tuple[Scenario, float]]) -> list[tuple[Scenar
 @app.command("playbook")
 @plainly
 def run_playbook(
-    name: Annotated[str, typer.Argument(help="A playbook that comes with the lab, or a file.", metavar="NAME|FILE")],
+    name: Annotated[str, typer.Argument(help="Name of a shipped playbook, or a file.", metavar="NAME|FILE")],
     *,
     out: Annotated[
         Path | None,
-        typer.Option(help="The playbook's folder; it must not exist. Default: runs/<playbook>-playbook-<UTC time>."),
+        typer.Option(help="Folder of the playbook; it must not exist. Default: runs/<playbook>-playbook-<UTC time>."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="The short form.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the short form.")] = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
-    """Run a scenario again and again, one thing changed each time; exits 1 if what it found misses a criterion."""
+    """Run a scenario repeatedly, with one change each time. Exit 1 if the result misses a criterion."""
     # Late: only this command needs them.
     from sojourn_lab.experiments.playbook.run import finished_playbook  # noqa: PLC0415
     from sojourn_lab.experiments.playbook.steps import checked, find_playbook  # noqa: PLC0415
@@ -268,7 +266,7 @@ def run_playbook(
         with interrupts.caught(), watched(quiet) as watcher:
             record = finished_playbook(playbook, folder, interrupts, watcher, quick=quick)
     except Interrupted as interrupt:
-        fail(f"stopped by {interrupt}; everything is down, what is known is in {folder.partial}", interrupt.exit_code)
+        fail(f"stopped by {interrupt}; all servers are stopped, results so far: {folder.partial}", interrupt.exit_code)
     if as_json:
         print_json({"folder": str(folder.final), **msgspec.to_builtins(record)})
     else:
@@ -278,7 +276,7 @@ def run_playbook(
 
 
 def _refuse_outside_containers(scenarios: list[Scenario]) -> None:
-    from sojourn_lab.runtime.compose import why_not_in_containers  # noqa: PLC0415 - only where it is asked for
+    from sojourn_lab.runtime.compose import why_not_in_containers  # noqa: PLC0415 - only with --runtime compose
 
     for scenario in scenarios:
         if (reason := why_not_in_containers(scenario)) is not None:
@@ -288,13 +286,13 @@ def _refuse_outside_containers(scenarios: list[Scenario]) -> None:
 @app.command("show")
 @plainly
 def show_run(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its name below runs/.", metavar="RUN")],
+    run: Annotated[Path, typer.Argument(help="A run's folder, or its name in runs/.", metavar="RUN")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the results of a run again."""
+    """Show the results of a run."""
     folder = run if run.exists() else RUNS / run
     if not folder.exists():
-        fail(f"there is no run {run} (nor {folder})", USAGE)
+        fail(f"there is no run {run} (nor {folder}): `sojourn lab runs` lists the runs", USAGE)
     print_record(run_in(folder), folder, as_json)
 
 

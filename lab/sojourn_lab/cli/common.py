@@ -1,4 +1,4 @@
-"""What the commands of `sojourn lab` have in common: exit codes, errors in words, a run that ends in good order."""
+"""Common parts of the commands of `sojourn lab`: exit codes, error messages, and the orderly end of a run."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON object, in ASCII: a text from a log or a file is exact in it, and no terminal obeys it."""
+    """Print one JSON object in ASCII: texts from logs and files are exact, and their control characters escaped."""
     text = msgspec.json.encode(value, enc_hook=str).decode().replace("\x7f", "\\u007f")
-    typer.echo(re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text))
+    typer.echo(re.sub(r"[^\x00-\x7f]+", lambda match: json.dumps(match[0])[1:-1], text))
 
 
 def fail(message: str, code: int) -> NoReturn:
     """End the command with a message on stderr."""
-    # The message may quote a scenario file or a log: line by line, its control characters are shown, not obeyed.
+    # The message may quote a scenario file or a log: its control characters are escaped, line by line.
     sys.stderr.write("\n".join(printable(line, 1_000) for line in f"sojourn lab: {message}".splitlines()) + "\n")
     raise typer.Exit(code)
 
 
 def plainly(command: Callable[P, None]) -> Callable[P, None]:
-    """Return the command with every error turned into one message and an exit code."""
+    """Return the command with every error reported as one message and an exit code."""
 
     @wraps(command)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -61,17 +61,17 @@ def plainly(command: Callable[P, None]) -> Callable[P, None]:
         except LabError as error:
             fail(str(error), FAILURE)
         except BrokenPipeError:
-            # Whoever read our output has seen enough; a second failure at exit would print a traceback.
+            # The reader of stdout has closed it; a second failure at exit would print a traceback.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(CLOSED_PIPE) from None
         except OSError as error:
-            # What has no name is what was printed: files are written under theirs.
+            # An error without a file name is one of stdout: errors of files name them.
             fail(f"{error.filename2 or error.filename or 'standard output'}: {error.strerror or error}", FAILURE)
         except (typer.Exit, typer.Abort):
             raise
-        except Exception as error:  # a mistake of the lab's own, which is no reason for a traceback
+        except Exception as error:  # a bug of the lab: users see no traceback
             if isinstance(error, typer.BadParameter):
-                raise  # typer says it, with the option's name
+                raise  # typer prints it with the option's name
             fail(f"unexpected {type(error).__name__}: {error}", FAILURE)
 
     return guarded
@@ -87,9 +87,9 @@ def run_in_good_order(
     changes: dict[str, Any] | None = None,
     once: bool = False,
 ) -> Run:
-    """Return the finished run; a void one is repeated, unless `once`, with the lower load that the scenario allows.
+    """Return the finished run; a void one is repeated, unless `once`, at the lower load of `repeat_scale`.
 
-    The first run is then in `<folder>.void`, and stderr says so.
+    The first run is then in `<folder>.void`, and a message on stderr reports it.
     """
     run = _run_once(scenario, scale, folder, quiet, runtime, changes)
     if not run.void or once:
@@ -125,26 +125,26 @@ def _run_once(
                 scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes, first_try=first_try
             )
     except Interrupted as interrupt:
-        fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
+        fail(f"stopped by {interrupt}; all servers are stopped, logs: {folder.partial}", interrupt.exit_code)
     except LabError as error:
-        fail(f"{error}\neverything is down, logs are in {folder.partial}", FAILURE)
+        fail(f"{error}\nall servers are stopped, logs: {folder.partial}", FAILURE)
     except OSError as error:
-        # What a run writes is in its folder.
-        where = error.filename2 or error.filename or folder.partial  # of a copy, where it went
+        # An error without a file name is of the run's folder.
+        where = error.filename2 or error.filename or folder.partial  # of a copy, the target
         reason = f"{where}: {error.strerror or error}"
-        fail(f"{reason}\neverything is down, what was written is in {folder.partial}", FAILURE)
-    except Exception as error:  # a mistake of the lab's own: the details belong into the logs
+        fail(f"{reason}\nall servers are stopped, files written so far: {folder.partial}", FAILURE)
+    except Exception as error:  # a bug of the lab: the details go to the logs
         with contextlib.suppress(OSError):
             (folder.logs / "lab.err").write_text(traceback.format_exc())
         name = type(error).__name__
         fail(
-            f"unexpected {name}: {error}\neverything is down, details are in {folder.logs / 'lab.err'}",
+            f"unexpected {name}: {error}\nall servers are stopped, details: {folder.logs / 'lab.err'}",
             FAILURE,
         )
 
 
 def print_record(run: Run, folder: Path, as_json: bool) -> None:
-    """Print a run: its tables, or with `as_json` its record and where it is."""
+    """Print a run: its tables, or with `as_json` its record and the path of its folder."""
     if as_json:
         record: dict[str, Any] = msgspec.json.decode(run_bytes(run))
         print_json({"run": str(folder), **record})

@@ -1,4 +1,4 @@
-"""`sojourn lab replay`: a log's arrivals and service times as a scenario, and that scenario run."""
+"""`sojourn lab replay`: make a scenario from a log's arrivals and service times, and run it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sojourn_lab.experiments.replay.workload import Replay
 
 WHOLE = ("service", "upstream", "proxy")
-"""Columns whose values share no workers: requests chosen by them leave nobody out who was waited for."""
+"""Columns whose values share no workers: a filter by them keeps all requests that compete for the same workers."""
 
 
 @plainly
@@ -43,23 +43,26 @@ def replay(
     sources: Sources,
     *,
     scenario_out: Annotated[
-        Path | None, typer.Option(help="Write the scenario here; it must not exist.", metavar="FILE")
+        Path | None, typer.Option(help="Write the scenario to this new file.", metavar="FILE")
     ] = None,
-    run: Annotated[bool, typer.Option("--run", help="Run it, now.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Run the scenario.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="The run's folder; it must not exist. Default: runs/replay-<UTC time>.")
+        Path | None, typer.Option(help="Folder of the run; it must not exist. Default: runs/replay-<UTC time>.")
     ] = None,
     speed: Annotated[
         float,
         typer.Option(
-            metavar="X", min=0.01, max=100.0, help="How many times as fast requests come; service times stay."
+            metavar="X", min=0.01, max=100.0, help="Multiply the arrival rate by X; service times do not change."
         ),
     ] = 1.0,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only so many requests, the earliest.")] = None,
-    server: Annotated[Server, typer.Option(help="The kind of app server.")] = "gunicorn",
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Use the earliest N requests only.")] = None,
+    server: Annotated[Server, typer.Option(help="Kind of app server.")] = "gunicorn",
     workers: WorkersOption = None,
     tolerance: Annotated[
-        float, typer.Option(metavar="SHARE", min=0.01, max=10.0, help="How far a figure may be from the original's.")
+        float,
+        typer.Option(
+            metavar="SHARE", min=0.01, max=10.0, help="Largest relative difference of a figure from the original's."
+        ),
     ] = 0.25,
     keep_routes: Annotated[bool, typer.Option("--keep-routes", help="Keep the names of routes.")] = False,
     since: Since = None,
@@ -69,34 +72,36 @@ def replay(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a scenario of a log: its arrivals and service times, anonymised, on as many backends and workers."""
+    """Make a scenario from a log: its arrivals and service times, anonymised, on as many backends and workers."""
     if scenario_out is None and not run:
-        fail("say what to do with it: --scenario-out FILE, --run, or both", USAGE)
-    told = workers_of(workers)
+        fail("give --scenario-out FILE, --run, or both", USAGE)
+    pool_workers = workers_of(workers)
     shared = [column for column in pairs(where or [], "--where") if column not in WHOLE]
     if shared:
         fail(
-            "a replay needs every request that shares the workers; requests can be chosen by"
-            f" {', '.join(WHOLE)}, not by {shared[0]}",
+            f"--where {shared[0]}: a replay needs every request that shares the workers; filter by"
+            f" {', '.join(WHOLE)} only",
             USAGE,
         )
     from sojourn_lab.experiments.replay.scenario import replay_toml  # noqa: PLC0415
-    from sojourn_lab.experiments.replay.workload import COLUMNS, replay_of  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn_lab.experiments.replay.workload import COLUMNS, replay_of  # noqa: PLC0415 - Polars is slow to import
 
     try:
-        found = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=COLUMNS, quiet=quiet)
+        requests = requests_of(
+            sources, spans=spans, since=since, until=until, where=where, columns=COLUMNS, quiet=quiet
+        )
     except SojournError as error:
         raise LabError(str(error)) from None
-    made = replay_of(found.rows, workers=told, limit=limit, speed=speed, keep_routes=keep_routes)
-    text = replay_toml(made, server=server, tolerance=tolerance)
+    workload = replay_of(requests.rows, workers=pool_workers, limit=limit, speed=speed, keep_routes=keep_routes)
+    text = replay_toml(workload, server=server, tolerance=tolerance)
     scenario = scenario_from_text(text, "the replay")
     if scenario_out is not None:
         _write_new(scenario_out, text)
     if not run:
-        _print(made, scenario_out, as_json)
+        _print(workload, scenario_out, as_json)
         return
     if not as_json:
-        _print(made, scenario_out, as_json)
+        _print(workload, scenario_out, as_json)
     folder = RunFolder.claimed(out) if out is not None else RunFolder.claimed_by_time(RUNS, scenario.name)
     record = run_in_good_order(scenario, 1.0, folder, quiet)
     print_record(record, folder.final, as_json)
@@ -106,7 +111,7 @@ def replay(
 
 def _write_new(path: Path, text: str) -> None:
     if os.path.lexists(path):
-        raise LabError(f"{path} already exists")
+        raise LabError(f"{path} already exists: choose another name")
     try:
         with written_whole(path) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -114,36 +119,38 @@ def _write_new(path: Path, text: str) -> None:
         raise LabError(str(error)) from None
 
 
-def _print(made: Replay, file: Path | None, as_json: bool) -> None:
+def _print(workload: Replay, file: Path | None, as_json: bool) -> None:
     about = {
-        "requests": len(made.at),
-        "seconds": made.at[-1],
-        "rate": made.rate,
-        "routes": len(set(made.routes)),
-        "tiers": [{"backends": each.backends, "workers": each.workers, "source": each.source} for each in made.tiers],
-        "balancer": made.balancer,
-        "proxy_read_timeout": made.patience,
-        "original": vars(made.original),
-        "read": made.read,
-        "drawn": made.drawn,
-        "left_early": made.left_early,
-        "left_out": {"not_proxied": made.not_proxied, "refused": made.refused, "repeated": made.repeated},
+        "requests": len(workload.at),
+        "seconds": workload.at[-1],
+        "rate": workload.rate,
+        "routes": len(set(workload.routes)),
+        "tiers": [
+            {"backends": each.backends, "workers": each.workers, "source": each.source} for each in workload.tiers
+        ],
+        "balancer": workload.balancer,
+        "proxy_read_timeout": workload.patience,
+        "original": vars(workload.original),
+        "read": workload.read,
+        "drawn": workload.drawn,
+        "left_early": workload.left_early,
+        "left_out": {"not_proxied": workload.not_proxied, "refused": workload.refused, "repeated": workload.repeated},
         "file": None if file is None else str(file),
     }
     if as_json:
         print_json(about)
         return
     console = Console()
-    tiers = ", ".join(f"{each.backends} × {each.workers} workers ({each.source})" for each in made.tiers)
+    tiers = ", ".join(f"{each.backends} × {each.workers} workers ({each.source})" for each in workload.tiers)
     console.print(
-        f"{counted(len(made.at), 'request')} in {made.at[-1]:,.1f} s ({made.rate:,.4g}/s), "
-        f"{counted(len(set(made.routes)), 'route')};"
-        f" {tiers}; {made.balancer}; nginx waits {made.patience:g} s"
+        f"{counted(len(workload.at), 'request')} in {workload.at[-1]:,.1f} s ({workload.rate:,.4g}/s), "
+        f"{counted(len(set(workload.routes)), 'route')};"
+        f" {tiers}; {workload.balancer}; nginx waits {workload.patience:g} s"
     )
     console.print(
-        f"of {made.read:,} read: {made.not_proxied} went to no backend, {made.refused} were taken by no worker,"
-        f" {made.repeated} were there twice: left out; {made.drawn} had no service time and got one of their route's;"
-        f" {made.left_early} were left by their client"
+        f"of {workload.read:,} read, left out: {workload.not_proxied} not sent to a backend, {workload.refused} refused"
+        f" by every worker, {workload.repeated} duplicates; {workload.drawn} without a service time got one of their"
+        f" route's; {workload.left_early} were abandoned by their client"
     )
     if file is not None:
         console.print(f"scenario: {file}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`sojourn lab runs` and `sojourn lab compare`: what was measured so far, and what changed from one run to another."""
+"""`sojourn lab runs` and `sojourn lab compare`: the list of runs, and the changes from one run to another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sojourn_lab.results.runs.formatting import figure_rows, flip_rows, machiner
 from sojourn_lab.results.runs.tables import query, run_rows
 
 SHOWN = 200
-"""Rows of an SQL answer that go to a terminal; --json has them all."""
+"""Rows of an SQL result that are printed in a terminal; --json prints all."""
 
 FIGURE_COLUMNS = 7
 
-Runs = Annotated[Path, typer.Option("--dir", help="The folder that holds the runs.", metavar="DIR")]
+Runs = Annotated[Path, typer.Option("--dir", help="Folder of the runs.", metavar="DIR")]
 
 
 @plainly
@@ -34,14 +34,14 @@ def list_runs(
     sql: Annotated[
         str | None,
         typer.Option(
-            help="One SELECT over runs, cases, figures, criteria, contrasts and requests; "
-            "`DESCRIBE runs` has a table's columns.",
+            help="Run one SELECT over runs, cases, figures, criteria, contrasts and requests; "
+            "`DESCRIBE runs` shows a table's columns.",
             metavar="SELECT",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs, newest first, with the number each is called by; or ask all of them by SQL."""
+    """List the runs, newest first, with their numbers; or query them by SQL."""
     archive = archive_of(runs)
     if sql is not None:
         names, rows = query(archive, sql)
@@ -51,7 +51,7 @@ def list_runs(
             return
         _table(names, [["" if value is None else _text(value) for value in row] for row in rows[:SHOWN]])
         if len(rows) > SHOWN:
-            Console().print(f"{SHOWN} of {counted(len(rows), 'row')}; --json has them all")
+            Console().print(f"{SHOWN} of {counted(len(rows), 'row')}; --json prints all")
         _print_unreadable(archive)
         return
     listed = [
@@ -69,14 +69,14 @@ def list_runs(
 
 @plainly
 def compare(
-    before: Annotated[str, typer.Argument(help="A run: its number, its name, or its folder.", metavar="RUN")],
-    after: Annotated[str, typer.Argument(help="Another run.", metavar="RUN")],
+    before: Annotated[str, typer.Argument(help="The run before: its number, name, or folder.", metavar="RUN")],
+    after: Annotated[str, typer.Argument(help="The run after.", metavar="RUN")],
     *,
     runs: Runs = RUNS,
-    every: Annotated[bool, typer.Option("--all", help="Every number of the results, not the main ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Compare every number of the results.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What changed between two runs: in their set-up, and in what came out, beyond noise or not."""
+    """Compare two runs: their set-up, their figures, and whether a change exceeds the noise."""
     compared = compared_runs(selected(before, runs), selected(after, runs), every=every)
     if as_json:
         _echo({key: _finite(value) for key, value in {"verdict": verdict(compared), **compared.to_dict()}.items()})
@@ -86,12 +86,12 @@ def compare(
     for note in compared.notes:
         console.print(f"[dim]-[/] {_safe(note)}")
     for title, (headings, rows) in (
-        ("What was set otherwise", setup_rows(compared, every=every)),
+        ("Changed settings", setup_rows(compared, every=every)),
         (
-            "What came out (response, queueing and service in ms; medians where there are rounds)",
+            "Figures (response, queueing and service in ms; medians over the rounds)",
             figure_rows(compared, every=every),
         ),
-        ("Criteria that one run kept and the other did not", flip_rows(compared)),
+        ("Criteria met in one run only", flip_rows(compared)),
     ):
         if rows:
             console.print(f"\n[bold]{title}[/]")
@@ -113,7 +113,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 def _table(headings: list[str], rows: list[list[str]]) -> None:
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for number, heading in enumerate(headings):
-        # The interval and the names stay whole as long as there is room; figures are short by themselves.
+        # The interval and the names are not folded as long as there is room; figures are short.
         table.add_column(_safe(heading), overflow="fold", no_wrap=number > 1 and len(headings) == FIGURE_COLUMNS)
     for row in rows:
         table.add_row(*(_safe(cell) for cell in row))
@@ -129,7 +129,7 @@ def _print_unreadable(archive: Archive) -> None:
 
 
 def _safe(text: Any) -> str:
-    """Return text of a record or a folder's name as it may go to a terminal."""
+    """Return text of a record or a folder's name for a terminal, with markup and control characters escaped."""
     return escape(printable(text, 1_000))
 
 
@@ -138,7 +138,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of DuckDB's as JSON has it: text for what JSON does not know."""
+    """Return a value from DuckDB as a JSON value; types that JSON lacks become text."""
     if isinstance(value, dict | list | tuple):
         return _finite([_plain(each) for each in value] if not isinstance(value, dict) else value)
     if value is None or isinstance(value, bool | int | str):
@@ -149,7 +149,7 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Return plain values without numbers that JSON does not know."""
+    """Return plain values in which NaN and infinities are None: JSON lacks them."""
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""One case of a scenario: a load on a topology, measured by itself."""
+"""One case of a scenario: a load on a topology, measured separately."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sojourn_lab.scenario.load import AnyLoad, Distribution, InstantsLoad, Name,
 from sojourn_lab.scenario.topology import TopologyChange
 
 MOST_HALF_OPEN = 300
-"""Half-open connections that one case may begin, at most."""
+"""The most half-open connections that one case may begin."""
 
 
 class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something done to the system `at` seconds after the warm-up of a case; in a longer run later in proportion.
+    """A change of the system `at` seconds after the warm-up of a case; in a longer run proportionally later.
 
-    `add_backend` brings a standby backend into the upstream, `remove_backend` takes the last one out; `mirror` sets
-    the `percent` of dark reads, 0 being the kill switch. `half_open` begins `count` connections to every backend that
-    nobody will complete; it needs a `namespace` in the topology.
+    `add_backend` adds a standby backend to the upstream, `remove_backend` removes the last one; `mirror` sets the
+    `percent` of dark reads, 0 being the kill switch. `half_open` begins `count` connections to every backend and never
+    completes them; it needs a `namespace` in the topology.
     """
 
     at: NotNegative
@@ -29,25 +29,25 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if (self.do == "mirror") != (self.percent is not None):
-            raise ValueError("`percent` goes with `mirror`")
+            raise ValueError("`percent` is needed for `mirror`, and not allowed for other actions")
         if (self.do == "half_open") != (self.count is not None):
-            raise ValueError("`count` goes with `half_open`")
+            raise ValueError("`count` is needed for `half_open`, and not allowed for other actions")
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One load on the topology, measured by itself; `service_time` in seconds.
+    """One load on the topology, measured separately; `service_time` in seconds.
 
     Either all requests have one `service_time`, or each draws one of the `routes`. Cases with the same `seed` get the
-    same arrivals, routes and service times; without one, every case has its own. `topology` says what is different
-    from the scenario's: the servers are then started anew. `dependency`: seconds of work that every request asks of the
-    tier behind the app. `timeout` and `retries`: the clients' own, instead of the scenario's.
+    same arrivals, routes and service times; without a seed, every case has its own. `topology`: differences from the
+    scenario's topology; the servers are then started anew. `dependency`: seconds of work that every request needs from
+    the tier behind the app. `timeout` and `retries`: those of the case's clients, instead of the scenario's.
 
-    `local_ports`: the generator may send from so many ports only. `expect_void`: the case is there to show a generator
-    that is the bottleneck; it must be void, and does not make the run void.
+    `local_ports`: the number of ports that the generator may send from. `expect_void`: the case shows a generator that
+    is the bottleneck; it must be void, and does not make the run void.
 
-    `quick = false`: the short form of the scenario does without this case, and without the criteria that only it meets.
+    `quick = false`: the short form of the scenario leaves out this case, and criteria that match no other case.
 
-    A case of another kind than requests through nginx has `websocket`, `grpc`, `collector` or `pipeline` in place of a
+    A case of another kind than requests through nginx has `websocket`, `grpc`, `collector` or `pipeline` instead of a
     `load`.
     """
 
@@ -73,10 +73,10 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pipeline: Pipeline | None = None
 
     def __post_init__(self) -> None:
-        told = [kind for kind in OTHER_KINDS if getattr(self, kind) is not None]
-        if len(told) + (self.load is not None) != 1:
+        kinds = [kind for kind in OTHER_KINDS if getattr(self, kind) is not None]
+        if len(kinds) + (self.load is not None) != 1:
             raise ValueError(f"a case needs exactly one of `load`, {', '.join(f'`{kind}`' for kind in OTHER_KINDS)}")
-        if told:
+        if kinds:
             return
         own = isinstance(self.load, InstantsLoad) and self.load.service_times is not None
         if own and self.service_time is None and not self.routes:
@@ -84,16 +84,16 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if (self.service_time is None) != bool(self.routes):
             raise ValueError("a case needs either `service_time` or `routes`")
         if self.routes and own:
-            raise ValueError("a case with `routes` draws its service times: the load's `service_times` would be lost")
+            raise ValueError("`routes` and the load's `service_times` exclude each other: remove one of them")
 
     @property
     def kind(self) -> str:
-        """`http`, or what the case has in place of a load."""
+        """The kind of the case: `http`, or the key that it has instead of a load."""
         return next((kind for kind in OTHER_KINDS if getattr(self, kind) is not None), "http")
 
     @property
     def mean_service_time(self) -> float:
-        """The mean service time over all requests, s; 0 where there is none to be known."""
+        """The mean service time over all requests, s; 0 if it is unknown."""
         if self.service_time is not None:
             return self.service_time
         if isinstance(self.load, InstantsLoad) and self.load.service_times:
@@ -104,7 +104,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(route.share * route.service_time for route in self.routes) / share
 
     def same_draws(self, other: Case) -> bool:
-        """Whether both cases get the same requests at the same instants."""
+        """Return whether both cases get the same requests at the same instants."""
         offered = ("load", "service_time", "distribution", "routes")
         return (
             self.seed is not None

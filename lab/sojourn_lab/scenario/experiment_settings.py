@@ -1,7 +1,7 @@
-"""What a case says about an experiment that is not plain requests through nginx; one struct each.
+"""Settings of cases that are not plain requests through nginx; one struct per kind.
 
-They stand apart from what runs them, so that a scenario can be read without anything it needs being installed. Each
-has `with_time_scaled(scale)`, which returns it with every duration multiplied by `scale` and every rate divided by it.
+They are separate from the code that runs them, so that a scenario can be read without its programs being installed.
+Each has `with_time_scaled(scale)`, which returns it with every duration multiplied by `scale` and every rate divided.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import msgspec
 from sojourn_lab.scenario.load import Distribution, NotNegative, Positive, Rate, scaled_seconds
 
 OTHER_KINDS = ("websocket", "grpc", "collector", "pipeline")
-"""Keys of a case that stand in place of a `load`."""
+"""Keys of a case that replace its `load`."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What they have in common."""
+    """Base of the settings."""
 
     def with_time_scaled(self, scale: float) -> Self:
-        """Return the same with every duration multiplied by `scale`."""
+        """Return the settings with every duration multiplied by `scale`."""
         del scale
         return self
 
@@ -28,13 +28,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Websocket(Settings, frozen=True):
     """WebSocket connections through nginx, made at a rate that grows from 0 over the case's duration, and then held.
 
-    Each asks once for the variations of `flags` flags, which is the app's work. The final rate is `rate` a second, or
-    `offered_load` times the capacity, which is found beforehand: `unloaded` connections are made one after the other,
-    then for `probe` seconds by users who never rest. `hold`: seconds for which all are held after the last answer.
-    `heartbeat`: seconds between two pings of the app. `limit`: what p99 of the response should not exceed, s.
+    Each requests the variations of `flags` flags once, which is the app's work. The final rate is `rate` a second, or
+    `offered_load` times the capacity, which is measured first: with `unloaded` successive connections, then for `probe`
+    seconds with users without a pause. `hold`: seconds for which all connections are held after the last answer.
+    `heartbeat`: seconds between two pings of the app. `limit`: the largest acceptable p99 of the response, s.
     `generator`: the lab's own, or k6, which must be installed.
 
-    With time the flags are scaled, too: they are the service time.
+    A time scale applies to `flags` too: they determine the service time.
     """
 
     rate: Rate | None = None
@@ -52,7 +52,7 @@ class Websocket(Settings, frozen=True):
             raise ValueError("websocket needs either `rate` or `offered_load`")
 
     def with_time_scaled(self, scale: float) -> Self:
-        """Return the same with every duration multiplied by `scale`, and the rate divided by it."""
+        """Return the settings with every duration multiplied by `scale`, and the rate divided by it."""
         return msgspec.structs.replace(
             self,
             rate=None if self.rate is None else self.rate / scale,
@@ -65,11 +65,11 @@ class Websocket(Settings, frozen=True):
 
 
 class Grpc(Settings, frozen=True):
-    """gRPC calls over long-lived connections: `channels` clients, who make `rate` calls a second, Poisson, in all.
+    """gRPC calls over long-lived connections: `channels` clients make `rate` calls a second in total, Poisson.
 
-    `balanced`: each `connection`, once, when it is made, as a Service of Kubernetes without a proxy does, by turns; or
-    each `call`, by nginx, as the topology's `balancer` says. Backends are those of the topology, with `workers` threads
-    each; an action `add_backend` brings in one that stands by. `service_time` (s) is what every call asks for.
+    `balanced`: each `connection` once, when it is made, in rotation, like a Service of Kubernetes without a proxy; or
+    each `call`, by nginx, with the topology's `balancer`. Backends are those of the topology, with `workers` threads
+    each; an action `add_backend` adds a standby one. `service_time`: of every call, s.
     """
 
     balanced: Literal["connection", "call"]
@@ -79,18 +79,18 @@ class Grpc(Settings, frozen=True):
     distribution: Distribution = "constant"
 
     def with_time_scaled(self, scale: float) -> Self:
-        """Return the same with the service time multiplied by `scale`, and the rate divided by it."""
+        """Return the settings with the service time multiplied by `scale`, and the rate divided by it."""
         return msgspec.structs.replace(
             self, rate=self.rate / scale, service_time=scaled_seconds(self.service_time, scale)
         )
 
 
 class Collector(Settings, frozen=True):
-    """Heartbeats through nginx into a bounded channel, and consumers that bring them to a broker.
+    """Heartbeats through nginx into a bounded channel, and consumers that send them to a broker.
 
-    `rate` heartbeats and `read_rate` questions a second, both Poisson. The channel holds `channel` events; each of the
-    `consumers` takes up to `batch` of them, works `event_cpu` seconds of a core on each, and waits `ack` seconds for
-    the broker. `cores`: how many the collector may use.
+    `rate` heartbeats and `read_rate` reads a second, both Poisson. The channel holds `channel` events; each of the
+    `consumers` takes up to `batch` of them, uses `event_cpu` seconds of a core for each, and waits `ack` seconds for
+    the broker. `cores`: the number of cores that the collector may use.
     """
 
     rate: Rate
@@ -103,7 +103,7 @@ class Collector(Settings, frozen=True):
     cores: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1
 
     def with_time_scaled(self, scale: float) -> Self:
-        """Return the same with every duration multiplied by `scale` and every rate divided by it."""
+        """Return the settings with every duration multiplied by `scale` and every rate divided by it."""
         return msgspec.structs.replace(
             self,
             rate=self.rate / scale,
@@ -114,14 +114,14 @@ class Collector(Settings, frozen=True):
 
 
 class Pipeline(Settings, frozen=True):
-    """The toolkit's own pipeline, one `part` of it at a time, as fast as it goes.
+    """The toolkit's own pipeline, one `part` of it at a time, at full speed.
 
     `vector`: nginx's log through Vector and the shipped program for requests, on `threads` threads. `store`: rows into
-    the embedded engine, `batch` of them an insert, into the shipped table (`table = "shipped"`, with everything that
-    hangs on it) or into one like it that is partitioned by the day, by the hour or not at all. `spread`: seconds of log
-    time that the rows of one insert lie within. `threads` is what the engine may use to insert and to read.
+    the embedded engine, `batch` of them per insert, into the shipped table (`table = "shipped"`, with its materialized
+    views) or into a copy of it that is partitioned by the day, by the hour or not at all. `spread`: seconds of log time
+    over which the rows of one insert are spread. `threads`: threads of the engine for inserts and reads.
 
-    Nothing here moves with `--scale` but how long is measured: a row costs what it costs.
+    `--scale` changes only how long is measured: the cost of a row does not scale.
     """
 
     part: Literal["vector", "store"]

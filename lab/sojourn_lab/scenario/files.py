@@ -1,4 +1,4 @@
-"""Where scenarios come from: the files of the lab, by name, and anybody's own."""
+"""Read scenarios: the lab's files, by name, and any other file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sojourn_lab.scenario.schema import Scenario
 
 
 def scenario_from_text(text: str, where: str) -> Scenario:
-    """Return the scenario a TOML text describes; ScenarioError, naming `where`, if it does not."""
+    """Return the scenario in a TOML text; ScenarioError, which names `where`, if it is not valid."""
     return scenario_from_raw(raw_from_text(text, where), where)
 
 
 def raw_from_text(text: str, where: str) -> dict[str, Any]:
-    """Return a scenario's TOML decoded, each case with a matrix multiplied out; ScenarioError if it is no TOML."""
+    """Return a scenario's decoded TOML, with every matrix of cases expanded; ScenarioError if it is not TOML."""
     try:
         raw: dict[str, Any] = tomllib.loads(text)
         if isinstance(raw.get("cases"), list):
@@ -31,7 +31,7 @@ def raw_from_text(text: str, where: str) -> dict[str, Any]:
 
 
 def scenario_from_raw(raw: dict[str, Any], where: str) -> Scenario:
-    """Return the scenario of a decoded TOML; ScenarioError, naming `where`, if it is none."""
+    """Return the scenario of a decoded TOML; ScenarioError, which names `where`, if it is not valid."""
     try:
         return msgspec.convert(raw, Scenario)
     except (ValueError, RecursionError) as error:
@@ -40,7 +40,7 @@ def scenario_from_raw(raw: dict[str, Any], where: str) -> Scenario:
 
 
 def raw_scenario(path: Path) -> dict[str, Any]:
-    """Return a scenario file decoded, before its types are checked; ScenarioError if it cannot be read."""
+    """Return a decoded scenario file, before its types are checked; ScenarioError if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -49,12 +49,12 @@ def raw_scenario(path: Path) -> dict[str, Any]:
 
 
 def scenario_from_file(path: Path) -> Scenario:
-    """Return the scenario in a file; ScenarioError if it cannot be read or is not one."""
+    """Return the scenario in a file; ScenarioError if it cannot be read or is not valid."""
     return scenario_from_raw(raw_scenario(path), str(path))
 
 
 def shipped_scenario_paths() -> list[Path]:
-    """Return the files of the scenarios that come with the lab, by name."""
+    """Return the files of the shipped scenarios, sorted by name."""
     return sorted(resource_file("scenarios").glob("*.toml"))
 
 

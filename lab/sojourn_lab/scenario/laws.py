@@ -1,4 +1,4 @@
-"""What queueing theory says a case must come to: shown beside what was measured, never used to correct it."""
+"""Predictions of queueing theory for a case: shown next to the measurement, never used to correct it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn_lab.scenario.topology import Topology
 
 
 class Law(msgspec.Struct, frozen=True):
-    """Means in seconds (throughput per second) by the operational laws, and how they were reached."""
+    """Means in seconds (throughput per second) by the operational laws, and the formula."""
 
     service_time: float
     response_time: float
@@ -20,10 +20,10 @@ class Law(msgspec.Struct, frozen=True):
 
 
 def closed_loop_law(users: int, service_time: float, workers: int, think_time: float = 0.0) -> Law:
-    """Return the asymptotic bound of a closed loop: what balanced workers and even service times attain.
+    """Return the asymptotic bound of a closed loop, which balanced workers and constant service times attain.
 
     Interactive response time law   R = N / X - Z
-    utilisation law, X at most      c / S   (all workers busy)   or   N / (S + Z)   (nobody waits)
+    utilisation law, X at most      c / S   (all workers busy)   or   N / (S + Z)   (no request waits)
     hence                           R = max(N·S/c - Z, S)        W = R - S
 
     N users, Z think time, S service time, c workers; without think time R = max(N·S/c, S).
@@ -47,9 +47,9 @@ def law_of(case: Case, topology: Topology) -> Law | None:
 def warmup_of(case: Case, topology: Topology, at_least: float) -> float:
     """Return the seconds to wait before measuring: `at_least`, and two response times of a closed loop.
 
-    A closed loop starts with an empty queue: the first request of every user meets fewer people than
-    any later one, so the whole first round waits less than the steady state. The second response time
-    lets the users of that round come back into a queue that has its final length.
+    A closed loop starts with an empty queue: the first request of every user meets fewer requests than any later one,
+    so the whole first round waits less than the steady state. After the second response time the users of that round
+    are in a queue that has its final length.
     """
     law = law_of(case, topology)
     return at_least if law is None else max(at_least, 2.0 * law.response_time)

@@ -1,8 +1,7 @@
-"""The load of one case, as a scenario file and a generator's plan spell it.
+"""The load of one case, in scenario files and in the generator's plan.
 
-Two models. In a *closed* loop a fixed number of users each wait for an answer
-before they send again: the system under test sets the pace. In an *open* loop
-requests arrive by a schedule that does not care how the system is doing.
+There are two models. In a *closed* loop each of a fixed number of users waits for an answer before it sends again: the
+system under test sets the pace. In an *open* loop requests arrive by a schedule that is independent of the system.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ RouteName = Annotated[str, msgspec.Meta(pattern=r"^/[a-z0-9/_-]{1,60}$")]
 Distribution = Literal["constant", "exponential"]
 
 MAX_REQUESTS = 1_000_000
-"""More than this many instants in one case is a mistake in the scenario, not a plan."""
+"""The most requests of one case; more are taken for an error in the scenario."""
 
 
 class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What every load has in common."""
+    """Base of the loads."""
 
 
 class ClosedLoad(Load, frozen=True, tag="closed"):
     """`concurrency` users; each pauses `think_time` seconds between an answer and its next request.
 
-    With `from_concurrency` that many begin, and the others join one after the other, evenly over the measured time.
+    With `from_concurrency`, that many users begin, and the others join one by one, evenly over the measured time.
     """
 
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -41,7 +40,7 @@ class ClosedLoad(Load, frozen=True, tag="closed"):
 
     def __post_init__(self) -> None:
         if self.from_concurrency is not None and self.from_concurrency > self.concurrency:
-            raise ValueError("from_concurrency is more than concurrency: users join, they do not leave")
+            raise ValueError("`from_concurrency` must not exceed `concurrency`: users join, they do not leave")
 
 
 class PoissonLoad(Load, frozen=True, tag="poisson"):
@@ -82,12 +81,12 @@ class StepsLoad(Load, frozen=True, tag="steps"):
                 f"{len(self.rates)} rates need {len(self.rates) - 1} instants of change, not {len(self.at)}"
             )
         if any(later <= earlier for earlier, later in zip(self.at, self.at[1:], strict=False)):
-            raise ValueError("the instants of `at` must go forwards")
+            raise ValueError("the instants of `at` must increase")
         if not any(self.rates):
             raise ValueError("at least one rate must be above 0")
 
     def spells(self, warmup: float, duration: float) -> list[tuple[float, float, float]]:
-        """Return (begin, end, rate) of every spell, in seconds after the start of the warm-up."""
+        """Return (begin, end, rate) of every step, in seconds after the start of the warm-up."""
         begins = [0.0, *(warmup + instant for instant in self.at)]
         ends = [*begins[1:], warmup + duration]
         cut = [
@@ -106,7 +105,7 @@ class InstantsLoad(Load, frozen=True, tag="instants"):
 
     def __post_init__(self) -> None:
         if any(later < earlier for earlier, later in zip(self.at, self.at[1:], strict=False)):
-            raise ValueError("the instants of `at` must not go backwards")
+            raise ValueError("the instants of `at` must not decrease")
         if self.service_times is not None and len(self.service_times) != len(self.at):
             raise ValueError(f"{len(self.at)} instants of at but {len(self.service_times)} of service_times")
         if self.routes is not None and len(self.routes) != len(self.at):
@@ -116,7 +115,7 @@ class InstantsLoad(Load, frozen=True, tag="instants"):
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A route of the app: its share of the requests (relative to the other routes') and its service time, s.
 
-    `dependency`: seconds of work it asks of the tier behind the app, after its own.
+    `dependency`: seconds of work that it needs from the tier behind the app, after its own.
     """
 
     name: RouteName
@@ -127,10 +126,10 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client does after a failure (no answer in time, a broken connection, 429 or 5xx).
+    """Retries of a client after a failure (no answer in time, a broken connection, 429 or 5xx).
 
-    It asks again up to `attempts` - 1 times, after a pause of `backoff` seconds that grows by `factor` each time and is
-    drawn evenly from (1 ± `jitter`) of that.
+    It repeats the request up to `attempts` - 1 times, after a pause of `backoff` seconds that grows by `factor` each
+    time and is multiplied by a uniform random number in 1 ± `jitter`.
     """
 
     attempts: Annotated[int, msgspec.Meta(ge=2, le=20)]
@@ -143,14 +142,14 @@ AnyLoad = ClosedLoad | PoissonLoad | ConstantLoad | RampLoad | StepsLoad | Insta
 
 
 def scaled_seconds(seconds: float, scale: float) -> float:
-    """Return seconds times scale, to the nanosecond: 0.1 times 0.2 is 0.02 and not a float's 0.020…04."""
+    """Return seconds times scale, rounded to the nanosecond: 0.1 times 0.2 is 0.02, not 0.020000000000000004."""
     return round(seconds * scale, 9)
 
 
 def load_with_time_scaled(load: AnyLoad, scale: float) -> AnyLoad:
-    """Return the load with every duration multiplied by `scale`, and so every rate divided by it.
+    """Return the load with every duration multiplied by `scale` and every rate divided by it.
 
-    Utilisation (arrival rate · service time / workers) stays what it was.
+    Utilisation (arrival rate · service time / workers) does not change.
     """
     match load:
         case ClosedLoad():
@@ -175,7 +174,7 @@ def load_with_time_scaled(load: AnyLoad, scale: float) -> AnyLoad:
 
 
 def expected_requests(load: AnyLoad, warmup: float, duration: float) -> float | None:
-    """Return how many requests the load will intend in all, None for a closed loop (the system decides)."""
+    """Return the number of requests that the load intends, None for a closed loop (the system determines it)."""
     match load:
         case ClosedLoad():
             return None

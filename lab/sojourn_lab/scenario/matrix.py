@@ -1,7 +1,7 @@
-"""A case with a matrix stands for one case per combination of its values.
+"""Expand a case with a matrix into one case per combination of its values.
 
-This works on the decoded TOML, before its types are checked, so that a case and its
-load have one definition with plain scalars and every combination passes the same checks.
+This works on the decoded TOML, before its types are checked, so that a case and its load have one definition with plain
+scalars and every combination passes the same checks.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 
 PLACE = re.compile(r"\{([a-z_]+)\}")
 MOST = 1_000
-"""Cases of one matrix: each of them takes seconds at least."""
+"""The most cases of one matrix: each takes seconds at least."""
 OWN_KEYS = ("service_time", "distribution")
-"""The matrix keys that belong to the case itself; every other one belongs to its load."""
+"""Matrix keys of the case itself; all others are keys of its load."""
 
 
 def expanded_cases(templates: list[Any]) -> list[Any]:
-    """Return the cases with each `matrix` multiplied out, the first key varying slowest.
+    """Return the cases with each `matrix` expanded, the first key varying slowest.
 
-    `{key}` in a case's name becomes the value of that key, and `{service_ms}` its
-    service time in milliseconds. Raises ValueError for a matrix that is not a table
-    of lists and for a name that asks for an unknown key.
+    `{key}` in a case's name becomes the value of that key, and `{service_ms}` its service time in milliseconds.
+
+    Raises:
+        ValueError: a matrix is not a table of lists, or a name has an unknown key.
     """
     cases: list[Any] = []
     for index, template in enumerate(templates):
         if not isinstance(template, dict):
-            cases.append(template)  # the type check that follows says what is wrong with it
+            cases.append(template)  # the type check that follows reports it
             continue
         bare = {key: value for key, value in template.items() if key != "matrix"}
         chosen = _combinations(template.get("matrix", {}), index)
@@ -69,5 +70,5 @@ def _text_for(key: str, case: dict[str, Any], index: int) -> str:
     if isinstance(service_time, int | float):
         known["service_ms"] = f"{service_time * 1000:g}"
     if key not in known:
-        raise ValueError(f"nothing is called {{{key}}} - at `$.cases[{index}].name`")
+        raise ValueError(f"the case has no key for {{{key}}} - at `$.cases[{index}].name`")
     return str(known[key])

@@ -1,4 +1,4 @@
-"""A scenario as somebody asked for it: another scale, other lengths, other values than its file has."""
+"""Apply the options of a run to a scenario: another scale, other durations, other values than in its file."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from sojourn_lab.scenario.topology import Server, changed
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a command says beside the scenario's name; None: as the file has it.
+    """Options of a command that runs a scenario; None: the value of the file.
 
     Attributes:
-        quick: the scenario's short form. full: its source's own length.
-        scale: multiplies every duration of the file. duration: measured seconds of a case, not scaled.
-        seed: of the random numbers.
+        quick: the scenario's short form.
+        scale: multiplies every duration of the file.
+        duration: measured seconds of a case, not scaled.
+        full: measure as long as the scenario's source did.
+        seed: seed of the random numbers.
         settings: `key=value`, the key being a path into the file; `cases.<name>.…` for one case, `cases.*.…` for all.
         server: the kind of app server.
-        capture: the packets of nginx and its app servers are recorded.
+        capture: record the packets of nginx and its app servers.
     """
 
     quick: bool = False
@@ -41,25 +43,25 @@ class RunOptions:
     capture: bool = False
 
     def changes(self) -> dict[str, Any]:
-        """Return what was asked for, by name; for the record of a run."""
-        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        found = {name: value for name, value in told.items() if value not in (None, False, ())}
-        return {**found, **({"settings": list(self.settings)} if self.settings else {})}
+        """Return the options that are set, by name; for the record of a run."""
+        options = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        changed_options = {name: value for name, value in options.items() if value not in (None, False, ())}
+        return {**changed_options, **({"settings": list(self.settings)} if self.settings else {})}
 
 
 def scenario_with_options(name_or_file: str, options: RunOptions) -> tuple[Scenario, float]:
-    """Return the scenario with everything applied, and the scale it was run at; ScenarioError for what does not fit."""
+    """Return the scenario with the options applied, and its scale; ScenarioError for options that do not apply."""
     path = scenario_path(name_or_file)
     raw = raw_scenario(path)
     for setting in options.settings:
         with_setting(raw, setting)
     scenario = scenario_from_raw(raw, str(path))
     replace = msgspec.structs.replace
-    told = [name for name in ("full", "quick", "duration") if getattr(options, name)]
-    if len(told) > 1:
-        raise ScenarioError(f"--{told[0]} and --{told[1]} both say how long to measure: give one of them")
+    lengths = [name for name in ("full", "quick", "duration") if getattr(options, name)]
+    if len(lengths) > 1:
+        raise ScenarioError(f"--{lengths[0]} and --{lengths[1]} both set the duration: give one of them")
     if options.full and scenario.full_duration is None and scenario.scale == 1.0:
-        raise ScenarioError(f"the scenario {scenario.name} has no full_duration")
+        raise ScenarioError(f"--full: the scenario {scenario.name} has no `full_duration`; use --duration")
     short = scenario.quick if options.quick else None
     scale = next((each for each in (options.scale, short.scale if short else None) if each is not None), None)
     if scale is None:
@@ -73,7 +75,7 @@ def scenario_with_options(name_or_file: str, options: RunOptions) -> tuple[Scena
         scenario = replace(_lengthened(without_long_cases(scenario), length), repeats=short.repeats or scenario.repeats)
     scenario = scenario_with_time_scaled(scenario, scale)
     if options.duration is not None:
-        # All cases, also those that have a duration of their own.
+        # All cases, including those with their own duration.
         cases = [
             replace(_with_actions_moved(case, options.duration / scenario.duration_of(case)), duration=None)
             for case in scenario.cases
@@ -92,15 +94,15 @@ def scenario_with_options(name_or_file: str, options: RunOptions) -> tuple[Scena
 
 
 def _captured(scenario: Scenario) -> Scenario:
-    """Return the scenario with its packets recorded, and what they show among its figures."""
+    """Return the scenario with its packets recorded and analysed."""
     if not any(case.kind == "http" for case in scenario.cases):
-        raise ScenarioError(f"{scenario.name}: no case sends plain requests through nginx, whose packets it is about")
+        raise ScenarioError(f"--capture: no case of {scenario.name} sends plain requests through nginx")
     analyses = scenario.analyses if "wire" in scenario.analyses else [*scenario.analyses, "wire"]
     return msgspec.structs.replace(scenario, capture=True, analyses=analyses)
 
 
 def without_long_cases(scenario: Scenario) -> Scenario:
-    """Return the scenario without the cases its short form does without, and without what is said of them alone."""
+    """Return the scenario without the cases that its short form leaves out, and without criteria of those alone."""
     left_out = {case.name for case in scenario.cases if not case.quick}
     if not left_out:
         return scenario
@@ -114,7 +116,7 @@ def without_long_cases(scenario: Scenario) -> Scenario:
             about = [each for each in scenario.contrasts if fnmatchcase(each.name, criterion.contrasts)]
             return any(each in contrasts for each in about) or not about
         meant = [case for case in scenario.cases if fnmatchcase(case.name, criterion.cases)]
-        # One that no case ever met stays: it has failed, and that must be seen.
+        # A criterion that matches no case at all is kept: it fails, and the failure must be visible.
         return not criterion.other_cases() & left_out and (any(case.quick for case in meant) or not meant)
 
     try:
@@ -129,26 +131,26 @@ def without_long_cases(scenario: Scenario) -> Scenario:
 
 
 def _lengthened(scenario: Scenario, duration: float) -> Scenario:
-    """Return the scenario measured so long, apart from the cases with a duration of their own."""
+    """Return the scenario with another duration, except for cases with their own."""
     factor = duration / scenario.duration
     cases = [case if case.duration is not None else _with_actions_moved(case, factor) for case in scenario.cases]
     return msgspec.structs.replace(scenario, duration=duration, cases=cases)
 
 
 def _with_actions_moved(case: Case, factor: float) -> Case:
-    """Return the case with its actions at the same place in a time `factor` times as long."""
+    """Return the case with the times of its actions multiplied by `factor`."""
     moved = [msgspec.structs.replace(each, at=scaled_seconds(each.at, factor)) for each in case.actions]
     return msgspec.structs.replace(case, actions=moved)
 
 
 def with_setting(raw: dict[str, Any], setting: str) -> None:
-    """Put another value into a decoded scenario file; ScenarioError where the path leads nowhere.
+    """Set a value in a decoded scenario file; ScenarioError if the path does not exist.
 
-    The value is written as TOML has it; what is no TOML is taken as text.
+    The value is in TOML's syntax; anything else is taken as text.
     """
     key, equals, text = setting.partition("=")
     if not equals or not key:
-        raise ScenarioError(f"--set {setting}: not KEY=VALUE")
+        raise ScenarioError(f"--set {setting}: not KEY=VALUE, such as topology.workers=2")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -159,12 +161,12 @@ def with_setting(raw: dict[str, Any], setting: str) -> None:
 
 
 def _places(raw: Any, steps: list[str], setting: str) -> list[dict[str, Any]]:
-    found = [raw]
+    places = [raw]
     for step in steps:
-        found = [inner for each in found for inner in _inside(each, step)]
-        if not found:
+        places = [inner for each in places for inner in _inside(each, step)]
+        if not places:
             raise ScenarioError(f"--set {setting}: there is no {step!r} in the scenario")
-    return found
+    return places
 
 
 def _inside(place: Any, step: str) -> list[Any]:
@@ -172,5 +174,5 @@ def _inside(place: Any, step: str) -> list[Any]:
         tables = [each for each in place if isinstance(each, dict)]
         named = [each for each in tables if step in ("*", each.get("name"), each.get("change"))]
         return named or ([place[int(step)]] if step.isdecimal() and int(step[:10]) < len(place) else [])
-    # A table that the file leaves out, such as [topology], is begun.
+    # A table that the file leaves out, such as [topology], is added.
     return [place.setdefault(step, {})] if isinstance(place, dict) else []

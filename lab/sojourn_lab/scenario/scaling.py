@@ -1,4 +1,4 @@
-"""A scenario in another measure of time."""
+"""Scale the durations of a scenario."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sojourn_lab.scenario.topology import change_with_time_scaled, topology_with
 def scenario_with_time_scaled(scenario: Scenario, scale: float) -> Scenario:
     """Return the scenario with every duration multiplied by `scale` and every rate divided by it.
 
-    Scaled: service times, think times, instants, duration, warm-up and every timeout, and the
-    reference figures beside them. Not scaled: numbers in criteria, and what the machine
-    itself costs (a connect, a fork, a context switch), which therefore weighs more in a short run.
+    Scaled: service times, think times, instants, duration, warm-up, every timeout, and the reference figures. Not
+    scaled: numbers in criteria, and costs of the machine (a connect, a fork, a context switch), which therefore have a
+    larger share in a short run.
     """
     replace = msgspec.structs.replace
     cases = [_scaled_case(case, scale) for case in scenario.cases]
@@ -43,7 +43,9 @@ def _scaled_case(case: Case, scale: float) -> Case:
             dependency=scaled_seconds(route.dependency, scale),
         )
 
-    others = {kind: found.with_time_scaled(scale) for kind in OTHER_KINDS if (found := getattr(case, kind)) is not None}
+    others = {
+        kind: settings.with_time_scaled(scale) for kind in OTHER_KINDS if (settings := getattr(case, kind)) is not None
+    }
     return msgspec.structs.replace(
         case,
         service_time=_maybe_scaled(case.service_time, scale),

@@ -1,7 +1,7 @@
-"""The scenario file: one TOML file says what is run, how long, and what counts as success.
+"""The scenario file: one TOML file with the topology, the cases, their duration, and the criteria.
 
-Decoding is strict. An unknown key, a wrong type or a value out of range is refused
-with the path of the key, so that a misspelt setting can never be silently ignored.
+Decoding is strict. An unknown key, a wrong type or a value out of range is refused with the path of the key, so that a
+misspelt setting is never silently ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sojourn_lab.scenario.load import MAX_REQUESTS, Name, NotNegative, Positive,
 from sojourn_lab.scenario.topology import Topology
 
 Article = Literal["000", "001", "002", "003", "004", ""]
-"""Which of the articles a scenario repeats (`articles.py` says what they are); empty: none of them."""
+"""The article whose experiment a scenario repeats (`ARTICLES` in cli/commands.py has the titles); empty: none."""
 
 AnalysisName = Literal[
     "accept_queue",
@@ -34,15 +34,15 @@ AnalysisName = Literal[
 PictureName = Literal["sequence", "queue"]
 
 LEAST_ROUNDS = 3
-"""Rounds of the cases that a criterion compares. Machines change from one minute to the next: the median of three
-rounds does not follow the one in which something else was going on, and an interval needs three."""
+"""The fewest rounds of cases that a criterion compares. The speed of a machine drifts: the median of three rounds
+ignores a single disturbed one, and an interval needs three."""
 
 
 class Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change that is predicted from the log of the case `before`, and then made: the case `after`.
+    """A change that is predicted from the log of the case `before` and made in the case `after`.
 
-    `set` describes the change as `sojourn whatif --set` takes it, such as `{workers = "+1"}`. Both cases must offer the
-    same requests, which is what their `seed` is for.
+    `set` describes the change in the syntax of `sojourn whatif --set`, such as `{workers = "+1"}`. Both cases must
+    offer the same requests, by the same `seed`.
     """
 
     change: str
@@ -52,10 +52,10 @@ class Prediction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One figure of two cases, compared: `metric` in the case `a` over that in the case `b`, with an interval.
+    """One figure of two cases, compared: the ratio of `metric` in case `a` to that in case `b`, with an interval.
 
-    The ratio is the median over the rounds, those of one round being paired, the interval that of its geometric mean;
-    it needs three rounds.
+    The ratio is the median over the rounds, paired by round; the interval is that of the geometric mean and needs three
+    rounds.
     """
 
     name: str
@@ -65,13 +65,13 @@ class Contrast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must hold in every case whose name matches `cases`, written down before the run.
+    """A condition, stated before the run, that every case whose name matches `cases` must meet.
 
-    With `predictions` or `contrasts` it must hold in every one of those whose name matches instead. `metric` is a path
-    into the result of a case, a prediction or a contrast. It is `below`, `above` or `equals` a number, or it
-    lies `within` a fraction of `of`. Each of these may be a number, a path, or the path of another case, `case:path`,
-    and is multiplied by `times`. Of a case that is repeated the median counts, and cases that a criterion compares are
-    measured at least three times. Numbers are taken as they are; a path to the law moves with `--scale`.
+    With `predictions` or `contrasts`, those whose name matches must meet it instead. `metric` is a path into the result
+    of a case, a prediction or a contrast. It must be `below`, `above` or `equals` a number, or `within` a fraction of
+    `of`. Each bound may be a number, a path, or the path of another case, `case:path`, and is multiplied by `times`. Of
+    repeated cases the median counts, and cases that a criterion compares are measured at least three times. Numbers do
+    not change with `--scale`; a path to the law does.
     """
 
     name: str
@@ -87,24 +87,24 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     contrasts: str | None = None
 
     def __post_init__(self) -> None:
-        told = [key for key in ("below", "above", "equals", "within") if getattr(self, key) is not None]
-        if len(told) != 1:
+        bounds = [key for key in ("below", "above", "equals", "within") if getattr(self, key) is not None]
+        if len(bounds) != 1:
             raise ValueError("a criterion needs exactly one of `below`, `above`, `equals` and `within`")
         if (self.within is None) != (self.of is None):
-            raise ValueError("`within` and `of` go together")
+            raise ValueError("`within` needs `of`, and `of` needs `within`")
         if self.predictions is not None and self.contrasts is not None:
-            raise ValueError("a criterion is about `predictions` or about `contrasts`")
+            raise ValueError("`predictions` and `contrasts` exclude each other: give one of them")
 
     def other_cases(self) -> set[str]:
-        """Return the cases that its metric or its bound names: those of the form `case:path`."""
+        """Return the cases that the metric or a bound names, in the form `case:path`."""
         paths = (self.metric, self.below, self.above, self.equals, self.of)
         return {each.partition(":")[0] for each in paths if isinstance(each, str) and ":" in each}
 
 
 class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody else's figures for the cases that match, in seconds: shown, never tested against.
+    """Published figures for the cases that match, in seconds: shown, not tested against.
 
-    `figures` has others, by the names that columns ask for; they do not move with `--scale`.
+    `figures` has other figures, by the names in columns; they do not change with `--scale`.
     """
 
     cases: str
@@ -117,7 +117,7 @@ class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of the result table: the figure at `metric`, `shown` as milliseconds, seconds, percent or a number.
 
-    `reference` names what to put beside it: a figure of the matching reference.
+    `reference` names the figure of the matching reference that is shown in brackets.
     """
 
     title: str
@@ -127,7 +127,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Quick(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The short form of a scenario, for `--quick`: what every duration is multiplied by, or the measured seconds."""
+    """The short form of a scenario, for `--quick`: the factor of every duration, or the measured seconds."""
 
     scale: Annotated[float, msgspec.Meta(ge=0.001, le=1.0)] | None = None
     duration: Positive | None = None
@@ -137,12 +137,11 @@ class Quick(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole scenario; times in seconds, `duration` and `warmup` for each case.
 
-    `scale` is the one it is run at unless asked otherwise: the file then has the article's own durations. `repeats`:
-    all cases are run that often, one round after the other. `learned` is a paragraph in which `{case:path|form}`
-    becomes a figure of the run (forms: ms, s, %, count, and Python's own). `capture`: the packets of nginx and the app
-    servers are recorded. With it, or in a `namespace`, the kernel is asked for its queues every `kernel_period`
-    seconds, whatever the scale. `repeat_scale`: a void run is repeated once with every duration multiplied by it, which
-    is a lower load; 1 is the same load.
+    `scale`: the default scale of a run; the file then has the article's own durations. `repeats`: the number of rounds
+    of all cases. `learned`: a paragraph in which `{case:path|form}` becomes a figure of the run (forms: ms, s, %,
+    count, and Python's own). `capture`: record the packets of nginx and the app servers. With it, or in a `namespace`,
+    the kernel's queues are sampled every `kernel_period` seconds, at any scale. `repeat_scale`: a void run is repeated
+    once with every duration multiplied by it, which lowers the load; 1 is the same load.
     """
 
     name: Name
@@ -181,26 +180,26 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         names = [case.name for case in self.cases]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two cases are named {twice[0]!r}: put what differs into the name, as {{key}}")
+            raise ValueError(f"two cases are named {twice[0]!r}: add a key that differs to the name, as {{key}}")
         for case in self.cases:
             _check_namespace(case, self.topology_of(case))
             if case.load is None:
                 continue
             requests = expected_requests(case.load, self.warmup, self.duration_of(case))
             if requests is not None and requests > MAX_REQUESTS:
-                raise ValueError(f"case {case.name!r} asks for {requests:.0f} requests, more than {MAX_REQUESTS}")
+                raise ValueError(f"case {case.name!r} has {requests:.0f} requests, more than {MAX_REQUESTS}")
         for prediction in self.predictions:
             self._check_prediction(prediction)
         for contrast in self.contrasts:
             for name in (contrast.a, contrast.b):
                 if name not in names:
-                    raise ValueError(f"the contrast {contrast.name!r} speaks of a case {name!r}, which is not there")
+                    raise ValueError(f"the contrast {contrast.name!r} names a case {name!r}, which does not exist")
 
     def _check_prediction(self, prediction: Prediction) -> None:
         cases = {case.name: case for case in self.cases}
         for name in (prediction.before, prediction.after):
             if name not in cases:
-                raise ValueError(f"the prediction {prediction.change!r} speaks of a case {name!r}, which is not there")
+                raise ValueError(f"the prediction {prediction.change!r} names a case {name!r}, which does not exist")
         if not cases[prediction.before].same_draws(cases[prediction.after]):
             raise ValueError(
                 f"the cases {prediction.before!r} and {prediction.after!r} of the prediction {prediction.change!r}"
@@ -208,7 +207,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def compared_cases(self) -> set[str]:
-        """Return the names of the cases that a criterion holds against another case, by itself or by a contrast."""
+        """Return the names of the cases that a criterion compares with another case, directly or by a contrast."""
         compared: set[str] = set()
         for criterion in self.criteria:
             if criterion.predictions is not None:
@@ -224,23 +223,23 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return compared
 
     def rounds_of(self, case: Case) -> int:
-        """Return how often the case is measured: `repeats`, and at least three times where it is compared."""
+        """Return the rounds of the case: `repeats`, and at least three if it is compared."""
         return max(self.repeats, LEAST_ROUNDS) if case.name in self.compared_cases() else self.repeats
 
     def name_in(self, case: Case, turn: int) -> str:
-        """Return what the log calls a case in the round `turn`, from 1."""
+        """Return the name in the log of a case in the round `turn`, from 1."""
         return f"{case.name}.r{turn}" if self.rounds_of(case) > 1 else case.name
 
     def duration_of(self, case: Case) -> float:
-        """How long the case is measured, s."""
+        """Return the measured duration of the case, s."""
         return self.duration if case.duration is None else case.duration
 
     def timeout_of(self, case: Case) -> float:
-        """How long the clients of the case wait, s."""
+        """Return the timeout of the case's clients, s."""
         return self.timeout if case.timeout is None else case.timeout
 
     def topology_of(self, case: Case) -> Topology:
-        """What the case is measured on."""
+        """Return the topology of the case."""
         return case.topology.applied_to(self.topology)
 
 
@@ -250,13 +249,13 @@ def needs_namespace(scenario: Scenario) -> bool:
 
 
 def _check_namespace(case: Case, topology: Topology) -> None:
-    """Raise ValueError for what a case cannot do in its namespace, or not without one."""
+    """Raise ValueError if a case needs a namespace and has none, or cannot run in the one it has."""
     half_open = sum(action.count or 0 for action in case.actions) * (topology.backends + topology.standby)
     if topology.namespace is None:
         if half_open:
-            raise ValueError(f"case {case.name!r} begins half-open connections: that needs a `namespace` of its own")
+            raise ValueError(f"case {case.name!r} begins half-open connections: it needs a `namespace`")
         return
     if case.kind != "http":
-        raise ValueError(f"case {case.name!r} is of the kind {case.kind}, which knows no `namespace`")
+        raise ValueError(f"case {case.name!r} is of the kind {case.kind}, which cannot have a `namespace`")
     if half_open > MOST_HALF_OPEN:
         raise ValueError(f"case {case.name!r} begins {half_open} half-open connections, more than {MOST_HALF_OPEN}")

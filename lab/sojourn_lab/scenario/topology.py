@@ -1,4 +1,4 @@
-"""What is measured: nginx, the app servers behind it, and the order in which those take requests."""
+"""The measured system: nginx, the app servers behind it, and their queueing discipline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Retransmissions = Annotated[int, msgspec.Meta(ge=1, le=15)]
 THREADED: tuple[Server, ...] = ("gunicorn", "puma")
 """Servers whose workers may have several threads."""
 ASKING: tuple[Server, ...] = ("gunicorn", "queue")
-"""Servers whose app can be a copy's or ask a tier behind it."""
+"""Servers whose app can serve mirrored copies or call a tier behind it."""
 
 
 class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class QueueRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """App servers of their own for some routes, of the same kind as the others."""
+    """Separate app servers for some routes, of the same kind as the others."""
 
     name: Name
     routes: Annotated[list[RouteName], msgspec.Meta(min_length=1)]
@@ -51,9 +51,9 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tier behind the app, which all app servers share: app servers that do what requests ask of their `dependency`.
+    """A tier behind the app that all app servers share: its servers do the `dependency` work of the requests.
 
-    `lock`: they hold one lock while they work, so that only one at a time gets anywhere, however many there are.
+    `lock`: its workers hold one common lock while they work, so that only one works at a time.
     """
 
     backends: Backends = 1
@@ -63,9 +63,9 @@ class Dependency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mirror(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Dark reads: nginx sends a copy of `percent` of the requests to app servers of its own and drops what they answer.
+    """Dark reads: nginx sends copies of `percent` of the requests to separate app servers and drops the answers.
 
-    `slowdown` multiplies the service time of the copy, `differs` is the share of copies that are answered otherwise.
+    `slowdown` multiplies the service time of the copies; `differs`: the share of copies that get another answer.
     """
 
     percent: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
@@ -76,9 +76,9 @@ class Mirror(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Namespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A network namespace of the run's own and its sysctls, by their last names; what is not told is the kernel's own.
+    """A network namespace for the run and its sysctls, by their last names; None: the kernel's default.
 
-    None of them moves with `--scale`: the kernel repeats a SYN when it does, however long a service takes.
+    None of them changes with `--scale`: the kernel's timers for a SYN are independent of service times.
     """
 
     somaxconn: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
@@ -99,20 +99,20 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """nginx in front of `backends` app servers; times in seconds.
 
     `server`: real app servers take requests first in, first out (`servers/table.py` lists them); `queue` is the lab's
-    own, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot be
-    killed. `workers` is the number of requests that a backend serves at once: processes, threads or places. Workers of
-    gunicorn and Puma have `threads`; with more than one, gunicorn's are of the class gthread. Node has one event loop.
+    own server, which accepts at once and takes requests by a `discipline`. It has no `worker_timeout`: a thread cannot
+    be killed. `workers`: requests that a backend serves at once: processes, threads or places. Workers of gunicorn and
+    Puma have `threads`; with more than one, gunicorn's are of the class gthread. Node has one event loop.
 
     `unix`: the app servers listen on Unix sockets. `keepalive`: how many idle connections to the app servers each
     worker of nginx keeps open (for FastCGI with `fastcgi_keep_conn`); None: it opens one for every request.
 
-    `slowdown` has a factor on the service time for each backend (those not listed: 1). `standby` more backends are
-    started but get nothing until an action adds them. `connection_cap`: nginx holds at most so many connections to each
-    backend open and fails what is beyond. `pools` take their routes away from the `backends`.
+    `slowdown`: a factor on the service time for each backend (those not listed: 1). `standby`: more backends, which are
+    started but get no requests until an action adds them. `connection_cap`: the most open connections of nginx to each
+    backend; requests beyond fail. `pools` serve their routes instead of the `backends`.
 
-    `defer_accept`: the app servers' sockets give a connection to accept() only when its first data is there
-    (TCP_DEFER_ACCEPT, whole seconds; unicorn asks for 1 by itself). `namespace`: everything runs in a network namespace
-    of its own; it needs root, or `unshare --map-current-user --net --keep-caps`.
+    `defer_accept`: the app servers' sockets pass a connection to accept() only when its first data has arrived
+    (TCP_DEFER_ACCEPT, whole seconds; unicorn sets 1 by default). `namespace`: everything runs in a separate network
+    namespace; it needs root, or `unshare --map-current-user --net --keep-caps`.
     """
 
     backends: Backends = 2
@@ -145,11 +145,10 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         routes = [route for pool in self.pools for route in pool.routes]
         if len(set(routes)) < len(routes):
-            raise ValueError("a route belongs to two pools")
+            raise ValueError("a route is in two of the `pools`: name it in one only")
         if self.server != "queue" and (self.discipline != "fifo" or self.rules != QueueRules()):
             raise ValueError(
-                f"{self.server} takes connections from the kernel, first in, first out: "
-                'a discipline and rules need server = "queue"'
+                f'a discipline and rules need server = "queue": {self.server} accepts connections first in, first out'
             )
         self._check_server()
 
@@ -160,15 +159,17 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.server == "node" and self.workers > 1:
             raise ValueError("node has one event loop: use more backends in place of workers")
         if self.keepalive is not None and self.server == "uwsgi":
-            raise ValueError("the uwsgi protocol has one request a connection: it knows no `keepalive`")
+            raise ValueError("server uwsgi cannot have `keepalive`: its protocol has one request per connection")
         if self.unix and self.server in ("queue", "java"):
             raise ValueError(f"{self.server} cannot listen on a Unix socket")
         if self.unix and (self.defer_accept is not None or self.namespace is not None):
-            raise ValueError("`defer_accept` and `namespace` are about TCP, and do not change `unix` sockets")
+            raise ValueError("`defer_accept` and `namespace` apply to TCP, not to `unix` sockets")
         if self.defer_accept is not None and self.server == "java":
-            raise ValueError("java binds a socket of its own, without `defer_accept`")
+            raise ValueError("server java cannot have `defer_accept`: it binds its own socket")
         if (self.dependency is not None or self.mirror is not None) and self.server not in ASKING:
-            raise ValueError(f"the app of {self.server} has no `dependency` and no `mirror`: use {' or '.join(ASKING)}")
+            raise ValueError(
+                f"server {self.server} cannot have a `dependency` or a `mirror`: use {' or '.join(ASKING)}"
+            )
 
     @property
     def served_at_once(self) -> int:
@@ -177,7 +178,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is different for one case; None: as in the scenario's topology. Of a `namespace` nothing is inherited."""
+    """Differences of one case from the scenario's topology; None: no difference. A `namespace` is replaced as a whole."""
 
     backends: Backends | None = None
     server: Server | None = None
@@ -201,13 +202,13 @@ class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     namespace: Namespace | None = None
 
     def applied_to(self, topology: Topology) -> Topology:
-        """Return the topology with this change; ValueError where the two do not go together."""
-        told: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
-        return changed(topology, **{name: value for name, value in told.items() if value is not None})
+        """Return the topology with this change; ValueError if the result is not valid."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        return changed(topology, **{name: value for name, value in fields.items() if value is not None})
 
 
 def changed(topology: Topology, **values: Any) -> Topology:
-    """Return the topology with other values; ValueError where they do not go together."""
+    """Return the topology with other values; ValueError if the result is not valid."""
     fields = {name: getattr(topology, name) for name in topology.__struct_fields__}
     return Topology(**{**fields, **values})
 
@@ -234,7 +235,7 @@ def change_with_time_scaled(change: TopologyChange, scale: float) -> TopologyCha
 
 def _scaled_rules(rules: QueueRules, scale: float) -> QueueRules:
     if rules == QueueRules():
-        return rules  # nobody asked for a discipline that has any
+        return rules  # the default rules: the discipline uses none
     return msgspec.structs.replace(
         rules,
         deadline_margin=scaled_seconds(rules.deadline_margin, scale),
