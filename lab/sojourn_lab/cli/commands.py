@@ -266,7 +266,7 @@ def run_playbook(
         with interrupts.caught(), watched(quiet) as watcher:
             record = finished_playbook(playbook, folder, interrupts, watcher, quick=quick)
     except Interrupted as interrupt:
-        fail(f"stopped by {interrupt}; all servers are stopped, results so far: {folder.partial}", interrupt.exit_code)
+        fail(f"stopped by {interrupt}; everything is down, results so far are in {folder.partial}", interrupt.exit_code)
     if as_json:
         print_json({"folder": str(folder.final), **msgspec.to_builtins(record)})
     else:

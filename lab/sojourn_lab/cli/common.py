@@ -125,20 +125,20 @@ def _run_once(
                 scenario, scale, folder, interrupts, watcher, make_runtime=maker, changes=changes, first_try=first_try
             )
     except Interrupted as interrupt:
-        fail(f"stopped by {interrupt}; all servers are stopped, logs: {folder.partial}", interrupt.exit_code)
+        fail(f"stopped by {interrupt}; everything is down, logs are in {folder.partial}", interrupt.exit_code)
     except LabError as error:
-        fail(f"{error}\nall servers are stopped, logs: {folder.partial}", FAILURE)
+        fail(f"{error}\neverything is down, logs are in {folder.partial}", FAILURE)
     except OSError as error:
         # An error without a file name is of the run's folder.
         where = error.filename2 or error.filename or folder.partial  # of a copy, the target
         reason = f"{where}: {error.strerror or error}"
-        fail(f"{reason}\nall servers are stopped, files written so far: {folder.partial}", FAILURE)
+        fail(f"{reason}\neverything is down, files written so far are in {folder.partial}", FAILURE)
     except Exception as error:  # a bug of the lab: the details go to the logs
         with contextlib.suppress(OSError):
             (folder.logs / "lab.err").write_text(traceback.format_exc())
         name = type(error).__name__
         fail(
-            f"unexpected {name}: {error}\nall servers are stopped, details: {folder.logs / 'lab.err'}",
+            f"unexpected {name}: {error}\neverything is down, details are in {folder.logs / 'lab.err'}",
             FAILURE,
         )
 

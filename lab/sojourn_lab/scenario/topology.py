@@ -178,7 +178,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TopologyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Differences of one case from the scenario's topology; None: no difference. A `namespace` is replaced as a whole."""
+    """Differences of one case from the scenario's topology; None: no difference. `namespace` is replaced as a whole."""
 
     backends: Backends | None = None
     server: Server | None = None

@@ -57,15 +57,15 @@ def test_list_lists() -> None:
         (["run", "benchmark", "--scale", "nan"], "--scale"),
         (["run", "benchmark", "--duration", "-1"], "--duration"),
         (["run", "benchmark", "--duration", "5", "--full"], "give one of them"),
-        (["run", "small.toml", "--full"], "small has no full_duration"),
+        (["run", "small.toml", "--full"], "no `full_duration`"),
         (["run", "benchmark", "--server", "apache"], "--server"),
         (["run", "benchmark", "--runtime", "cloud"], "--runtime"),
-        (["run"], "which scenario?"),
+        (["run"], "`sojourn lab list`"),
         (["show", "nothing"], "there is no run nothing"),
         (["dance"], "dance"),
     ],
 )
-def test_wrong_usage_exits_2_with_words_and_makes_nothing(
+def test_wrong_usage_exits_2_with_a_message_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -77,7 +77,7 @@ def test_wrong_usage_exits_2_with_words_and_makes_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.toml", "small.toml"]
 
 
-def test_what_a_file_says_is_never_obeyed_by_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_of_a_file_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text('"\\u001b[31mred" = 1\n')
     done = CliRunner().invoke(app, ["run", str(path)])
@@ -108,7 +108,7 @@ def test_an_existing_folder_is_refused(tmp_path: Path) -> None:
 @needs_nginx
 def test_a_run_leaves_its_folder_and_show_shows_it(tmp_path: Path) -> None:
     done = lab("run", small_scenario(tmp_path), "--json", "--once", cwd=tmp_path)
-    assert done.stderr == "", "nothing is said on stderr where it is no terminal"
+    assert done.stderr == "", "no output on stderr without a terminal"
     (folder,) = (tmp_path / "runs").iterdir()
     record = json.loads(done.stdout)
     # A busy machine can make any run void, and then it says so; everything else is certain.
@@ -173,7 +173,7 @@ def test_an_analysis_that_fails_does_not_lose_the_measurement(tmp_path: Path, mo
 
 
 @needs_nginx
-def test_an_unexpected_error_in_the_middle_is_a_message_with_the_details_in_the_logs(
+def test_unexpected_error_is_a_message_with_details_in_the_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
@@ -195,7 +195,7 @@ def test_an_unexpected_error_in_the_middle_is_a_message_with_the_details_in_the_
 
 @needs_nginx
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_takes_everything_down(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_stops_every_process(tmp_path: Path, number: signal.Signals) -> None:
     path = small_scenario(tmp_path, duration=60.0, service=0.3)
     partial = tmp_path / "run.partial"
     with subprocess.Popen(
@@ -269,9 +269,7 @@ def test_progress_is_shown_at_a_terminal_only_and_not_on_stdout(tmp_path: Path) 
 
 
 @needs_nginx
-def test_of_several_runs_one_that_cannot_be_made_takes_nothing_from_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_run_does_not_affect_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     good = small_scenario(tmp_path, duration=0.2)
     text = (

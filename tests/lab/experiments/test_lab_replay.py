@@ -187,9 +187,9 @@ def test_what_the_lab_cannot_offer_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ([], 2, "say what to do with it"),
+        ([], 2, "--scenario-out FILE"),
         (["--scenario-out", "{there}"], 1, "already exists"),
-        (["--scenario-out", "new.toml", "--where", "status=200"], 2, "not by status"),
+        (["--scenario-out", "new.toml", "--where", "status=200"], 2, "--where status"),
         (["--scenario-out", "new.toml", "--workers", "none"], 2, "--workers"),
         (["--scenario-out", "new.toml", "--since", "2030-01-01T00:00Z"], 1, "no request is left"),
     ],

@@ -85,7 +85,7 @@ def test_load_for_people(server: tuple[str, list[tuple[str, str | None]]]) -> No
         (["load", "nowhere", "--concurrency", "1"], 1, "nowhere: not a URL"),
         (["load", "http://127.0.0.1:1", "--concurrency", "1", "--name", "a b"], 2, "--name a b"),
         (["load", "http://127.0.0.1:1", "--rate", "5", "--duration", "9999"], 2, "--duration"),
-        (["load", "http://127.0.0.1:1", "--rate", "5", "--duration", "0.5"], 1, "nothing was answered"),
+        (["load", "http://127.0.0.1:1", "--rate", "5", "--duration", "0.5"], 1, "no request was answered"),
         (
             ["load", "http://127.0.0.1:1", "--rate", "5", "--duration", "0.5", "--client-log", "/nowhere/x"],
             1,

@@ -1,4 +1,4 @@
-"""A scenario as somebody asked for it."""
+"""Scenarios with the options of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn_lab.scenario.load import PoissonLoad
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 
 TEXT = """
-name = "asked"
+name = "options"
 title = "t"
 question = "q"
 shows = "s"
@@ -35,7 +35,7 @@ load = {kind = "poisson", rate = 8}
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    path = tmp_path / "asked.toml"
+    path = tmp_path / "options.toml"
     path.write_text(TEXT)
     return str(path)
 
@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> str:
         (RunOptions(duration=2.0), 0.5, 2.0, 16.0, 2),
     ],
 )
-def test_how_long_it_takes(
+def test_options_set_scale_duration_and_rounds(
     file: str, options: RunOptions, scale: float, duration: float, rate: float, repeats: int
 ) -> None:
     scenario, used = scenario_with_options(file, options)
@@ -64,7 +64,7 @@ def test_how_long_it_takes(
     assert scenario.duration_of(scenario.cases[1]) == pytest.approx(duration if options.duration else 3.0 * scale)
 
 
-def test_other_values_than_the_file_s(file: str) -> None:
+def test_settings_override_the_file(file: str) -> None:
     settings = ("cases.*.load.rate=20", "cases.b.service_time=0.05", "topology.server=queue", "cases.0.timeout=7")
     scenario, _ = scenario_with_options(file, RunOptions(scale=1.0, seed=8, settings=settings))
     assert [each.load.rate for each in scenario.cases if isinstance(each.load, PoissonLoad)] == [20.0, 20.0]
@@ -85,6 +85,6 @@ def test_other_values_than_the_file_s(file: str) -> None:
         (RunOptions(server="unicorn", settings=("topology.discipline=lifo", "topology.server=queue")), "unicorn"),
     ],
 )
-def test_what_does_not_fit_is_refused(file: str, options: RunOptions, words: str) -> None:
+def test_options_that_do_not_apply_are_refused(file: str, options: RunOptions, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         scenario_with_options(file, options)

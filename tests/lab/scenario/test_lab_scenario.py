@@ -1,4 +1,4 @@
-"""Scenario files: what is decoded, what is refused and with which words, what --scale changes."""
+"""Scenario files: decoding, refusals with their messages, and the effect of --scale."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_load(load: str, case: str = "") -> Scenario:
     return loads(f'{HEAD}\n[[cases]]\nname = "one"\nservice_time = 0.1\n{case}\n[cases.load]\n{load}')
 
 
-def test_what_is_not_said_is_the_article_s_setting() -> None:
+def test_defaults_are_the_settings_of_the_article() -> None:
     scenario = loads(HEAD + CLOSED)
     topology = scenario.topology
     assert (topology.backends, topology.workers, topology.backlog) == (2, 1, 64)
@@ -65,7 +65,7 @@ def test_every_kind_of_load_decodes(text: str, load: object) -> None:
     assert with_load(text).cases[0].load == load
 
 
-def test_a_matrix_is_multiplied_out_in_the_order_of_its_keys() -> None:
+def test_matrix_is_expanded_in_the_order_of_its_keys() -> None:
     text = HEAD + (
         '[[cases]]\nname = "c{concurrency}-s{service_ms}"\n[cases.matrix]\nservice_time = [0.1, 0.3]\n'
         'concurrency = [1, 8]\n[cases.load]\nkind = "closed"\n'
@@ -110,7 +110,7 @@ MATRIX = '[[cases]]\nname = "{name}"\nservice_time = 0.1\n{matrix}\n[cases.load]
         ),
         (HEAD + MATRIX.format(name="x", matrix="matrix = {concurrency = []}"), "at least one value"),
         (HEAD + MATRIX.format(name="x", matrix="matrix = {concurrency = [1, 2]}"), "two cases are named 'x'"),
-        (HEAD + MATRIX.format(name="x{u}", matrix="matrix = {concurrency = [1]}"), "nothing is called {u}"),
+        (HEAD + MATRIX.format(name="x{u}", matrix="matrix = {concurrency = [1]}"), "{u}"),
         (HEAD + MATRIX.format(name="x", matrix="matrix = {user = [1]}"), "unknown field `user`"),
         (HEAD + '[[cases]]\nname = "x"\nservice_time = 1\nmatrix = {rate = [1]}', "needs a load table"),
         ("a = 1\na = 2", "Cannot overwrite a value"),
@@ -120,7 +120,7 @@ MATRIX = '[[cases]]\nname = "{name}"\nservice_time = 0.1\n{matrix}\n[cases.load]
         ("\x00", "line 1"),
     ],
 )
-def test_what_is_wrong_is_refused_with_the_place(text: str, words: str) -> None:
+def test_invalid_scenario_is_refused_with_the_path_of_the_key(text: str, words: str) -> None:
     with pytest.raises(ScenarioError) as refusal:
         loads(text)
     assert str(refusal.value).startswith("small.toml: ")
@@ -130,12 +130,12 @@ def test_what_is_wrong_is_refused_with_the_place(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("load", "words"),
     [
-        ('kind = "instants"\nat = [2, 1]', "must not go backwards"),
+        ('kind = "instants"\nat = [2, 1]', "instants of `at`"),
         ('kind = "instants"\nat = []', "length >= 1"),
         ('kind = "instants"\nat = [1, 2]\nservice_times = [1]', "2 instants of at but 1 of service_times"),
         ('kind = "ramp"\nfrom_rate = 0\nto_rate = 0', "above 0"),
         ('kind = "poisson"\nrate = 0', "`float` > 0.0"),
-        ('kind = "constant"\nrate = 900000', "asks for 1800000 requests, more than 1000000"),
+        ('kind = "constant"\nrate = 900000', "1800000 requests, more than 1000000"),
         ('kind = "closed"\nconcurrency = 1.5', "Expected `int`"),
     ],
 )
@@ -149,19 +149,19 @@ def test_a_load_that_cannot_be_offered_is_refused(load: str, words: str) -> None
     [
         ("", "exactly one of"),
         ("below = 1\nabove = 0", "exactly one of"),
-        ("within = 0.1", "go together"),
-        ('below = 1\nof = "law.response_time"', "go together"),
+        ("within = 0.1", "`within`"),
+        ('below = 1\nof = "law.response_time"', "`within`"),
         ("within = 0\nof = 1", "`float` > 0.0"),
         ("bellow = 1", "unknown field `bellow`"),
     ],
 )
-def test_a_criterion_says_one_thing(criterion: str, words: str) -> None:
+def test_criterion_has_exactly_one_bound(criterion: str, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         loads(HEAD + CLOSED + f'[[criteria]]\nname = "x"\nmetric = "y"\n{criterion}')
 
 
 @given(st.text())
-def test_no_text_gives_anything_but_a_scenario_or_a_message(text: str) -> None:
+def test_any_text_is_a_scenario_or_an_error(text: str) -> None:
     with pytest.raises(ScenarioError):
         loads(text)  # nothing hypothesis finds has all the required fields
 
@@ -177,12 +177,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         find_scenario(f"{tmp_path}/")
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+def test_unknown_name_lists_the_known_names() -> None:
     with pytest.raises(ScenarioError, match=r"no scenario 'benchmrk'; there are: .*benchmark"):
         find_scenario("benchmrk")
 
 
-def test_scale_moves_every_duration_and_no_utilisation() -> None:
+def test_scale_applies_to_durations_and_keeps_utilisation() -> None:
     text = HEAD + (
         "warmup = 1.0\nfull_duration = 20\ntimeout = 10\n"
         "[topology]\nworker_timeout = 30\nproxy_read_timeout = 40\n"
@@ -282,16 +282,16 @@ def test_the_rules_of_disciplines_are_scaled_where_they_are_told() -> None:
         (HEAD + CLOSED.replace("[cases.load]", ROUTES + "[cases.load]"), "either `service_time` or `routes`"),
         (
             HEAD + f'[[cases]]\nname = "a"\n{ROUTES}load = {{kind = "instants", at = [1], service_times = [1]}}',
-            "would be lost",
+            "`service_times`",
         ),
-        (PAIR + PREDICTION.replace('"two"', '"three"'), "a case 'three', which is not there"),
+        (PAIR + PREDICTION.replace('"two"', '"three"'), "a case 'three'"),
         (PAIR.replace("seed = 3", "seed = 4", 1) + PREDICTION, "the same `seed`"),
         (PAIR.replace("seed = 3\n", "") + PREDICTION, "the same `seed`"),
         (PAIR.replace("rate = 8", "rate = 9", 1) + PREDICTION, "must have the same load"),
         (PAIR + PREDICTION.replace('{discipline = "lifo"}', "{}"), "at `$.predictions[0].set`"),
     ],
 )
-def test_a_prediction_that_could_show_nothing_is_refused(text: str, words: str) -> None:
+def test_invalid_prediction_or_case_is_refused(text: str, words: str) -> None:
     with pytest.raises(ScenarioError) as refusal:
         loads(text)
     assert words in str(refusal.value)
