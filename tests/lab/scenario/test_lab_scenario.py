@@ -263,11 +263,11 @@ def test_a_case_may_have_routes_and_a_topology_of_its_own() -> None:
     assert scaled.topology_of(scaled.cases[1]).discipline == "lifo"
 
 
-def test_the_rules_of_disciplines_are_scaled_where_they_are_told() -> None:
-    reported = (
+def test_rules_of_disciplines_are_scaled_where_they_are_set() -> None:
+    rules_toml = (
         '[topology]\nserver = "queue"\ndiscipline = "codel"\n[topology.rules]\ncodel_target = 0.02\ncapacity = 7\n'
     )
-    rules = scenario_with_time_scaled(loads(HEAD + CLOSED + reported), 0.5).topology.rules
+    rules = scenario_with_time_scaled(loads(HEAD + CLOSED + rules_toml), 0.5).topology.rules
     assert (rules.codel_target, rules.codel_interval, rules.capacity) == (0.01, 0.05, 7)
 
 
