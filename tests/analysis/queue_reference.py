@@ -1,4 +1,4 @@
-"""A queue in plain Python, instant by instant, with lists that are searched: what the replay has to agree with."""
+"""A reference queue in plain Python, event by event with linear searches, to verify the replay."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class Codel:
 
 
 class Reference:
-    """``run`` gives per request (status, arrival, sojourn, wait, start, attempts); busy and wasted beside."""
+    """A queue; ``run`` computes status, arrival, sojourn, wait, start and attempts per request, busy and wasted."""
 
     def __init__(self, arrivals, services, system: System, backend=None, previous=None, think=None) -> None:
-        self.system, self.services, self.given = system, list(services), backend
+        self.system, self.services, self.destination = system, list(services), backend
         self.previous = list(previous) if previous is not None else [-1] * len(self.services)
         self.think = list(think) if think is not None else [0.0] * len(self.services)
         self.coming = [(t, i) for i, t in enumerate(arrivals) if self.previous[i] < 0]
@@ -144,7 +144,7 @@ class Reference:
         if self.shared:
             return None
         if self.system.balancer == "given":
-            return int(self.given[i])
+            return int(self.destination[i])
         if self.system.balancer == "round_robin":
             self.turn += 1
             return (self.turn - 1) % self.system.backends
@@ -223,7 +223,7 @@ class Reference:
 
 
 def drawn(seed: int, n: int, rate: float, *, lattice: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Arrivals and services; on a lattice of eighths, many things happen at one instant and sums are exact."""
+    """Return arrivals and services; on a lattice of eighths, events coincide and sums are exact."""
     rng = np.random.default_rng(seed)
     gaps, services = rng.exponential(1 / rate, n), rng.exponential(1.0, n)
     if lattice:

@@ -124,7 +124,7 @@ def test_what_cannot_be_is_said_in_a_sentence(shop: sojourn.SplitResult) -> None
         sojourn.depth(pl.DataFrame({"a": [1]}))
     with pytest.raises(sojourn.SojournError, match="not one of system"):
         sojourn.capacity(shop, instance="moon")
-    with pytest.raises(sojourn.SojournError, match="not a discipline"):
+    with pytest.raises(sojourn.SojournError, match="discipline: 'luck'"):
         sojourn.simulate("poisson:8", "constant:0.1", discipline="luck")
     with pytest.raises(sojourn.SojournError, match="no such file"):
         sojourn.blame("/nowhere.jsonl")

@@ -1,1 +1,1 @@
-"""Queues by themselves: theory, an exact replay, a simulator. Knows arrivals and service times, nothing of logs."""
+"""Queueing systems: theory, an exact replay, a simulator. The input is arrivals and service times, not logs."""

@@ -1,7 +1,7 @@
-"""How sure a mean is that was taken over neighbours who are alike.
+"""Confidence interval of the mean of a correlated series, by batch means.
 
-The waits of a queue are correlated: whoever comes after a long wait waits long. The means of long batches hardly are,
-so their spread tells that of the whole mean (Conway 1963; Law & Carson 1979).
+The waits of a queue are correlated: a long wait follows a long wait. The means of long batches are almost independent,
+so their spread estimates that of the overall mean (Conway 1963; Law & Carson 1979).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-BATCHES = 30  # more make none the surer (Schmeiser 1982)
+BATCHES = 30  # more do not narrow the interval much (Schmeiser 1982)
 CONFIDENCE = 0.95
 
 
@@ -22,9 +22,9 @@ class Interval:
 
     Attributes:
         mean, half: the interval is mean ± half.
-        batches: how many it was taken from.
-        correlation: of the means of neighbouring batches. Where there is any, the batches are too short, and the
-            interval too narrow.
+        batches: number of batches.
+        correlation: of the means of neighbouring batches. If it is significant, the batches are too short, and the
+            interval is too narrow.
     """
 
     mean: float
@@ -34,11 +34,11 @@ class Interval:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the batches are alike by more than chance: correlation above two of its standard errors."""
+        """Return whether the batches are correlated: correlation above two of its standard errors."""
         return self.correlation > 2 / math.sqrt(self.batches)
 
     def to_dict(self) -> dict[str, float | int | bool]:
-        """Plain values."""
+        """Return plain values, as in the JSON."""
         return {
             "mean": self.mean,
             "lower": self.mean - self.half,
@@ -50,7 +50,7 @@ class Interval:
 
 
 def interval(values: npt.NDArray[np.float64]) -> Interval | None:
-    """The mean of a series and its 95 % interval; None where a batch would be shorter than 30 values."""
+    """Return the mean of a series and its 95 % interval; None if a batch would be shorter than 30 values."""
     from scipy.special import stdtrit  # noqa: PLC0415 - takes its time to load
 
     size = len(values) // BATCHES

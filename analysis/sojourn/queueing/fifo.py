@@ -1,8 +1,8 @@
-"""First come, first served, by recursion: nobody is looked at twice.
+"""First come, first served, by recursion: one pass over the requests.
 
-For one worker a request begins when it comes or when its forerunner is done, whichever is later (Lindley 1952). For c
-workers it begins when the first of them is free; the times at which they get free are all there is to remember, in
-order (Kiefer & Wolfowitz 1955).
+With one worker, service starts at the arrival or when the preceding request ends, whichever is later (Lindley 1952).
+With c workers it starts when the first of them is free; the state is the ordered times at which the workers become
+free (Kiefer & Wolfowitz 1955).
 """
 # mypy: disable-error-code="no-untyped-def"
 
@@ -13,15 +13,17 @@ from sojourn.model.compilation import compiled
 
 @compiled
 def starts(arrivals, services, queue, first, free, label, start, by):
-    """Fill in when each request begins, and by whose worker.
+    """Compute when each service starts, and by which worker.
 
     Args:
-        arrivals, services: s, n each, arrivals in order.
-        queue: n, where each waits; empty: all in queue 0.
+        arrivals: s, n, in order.
+        services: s, n.
+        queue: n, the queue of each request; empty: all in queue 0.
         first: the workers of queue q are those from ``first[q]`` up to ``first[q + 1]``.
-        free: s, per worker, when it gets free, ascending within a queue; changed.
-        label: per worker, what to note of whoever it serves; moves with it.
-        start, by: n each, filled in.
+        free: s, per worker, when it becomes free, ascending within a queue; changed.
+        label: per worker, its entry in ``by``; moves with it.
+        start: n, filled in: s.
+        by: n, filled in: label of the worker.
     """
     one_queue = len(queue) == 0
     for i in range(len(arrivals)):
@@ -30,7 +32,7 @@ def starts(arrivals, services, queue, first, free, label, start, by):
         begin = max(arrivals[i], free[low])
         end = begin + services[i]
         owner = label[low]
-        # This worker gets free at `end`: those who get free before move up.
+        # This worker becomes free at `end`: workers that become free before move up.
         k = low + 1
         while k < high and free[k] <= end:
             free[k - 1] = free[k]

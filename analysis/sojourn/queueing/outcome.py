@@ -1,4 +1,4 @@
-"""What became of the requests of a replay."""
+"""The outcome of a replay, request by request."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ STATUSES = ("served", "timed_out_waiting", "timed_out_served", "dropped", "rejec
 
 @dataclass(frozen=True)
 class Outcome:
-    """Every request with its one outcome; arrays of n, in the order the requests were given. Durations in s.
+    """Every request with its outcome; arrays of n, in the order of the input. Durations in s.
 
     Attributes:
-        arrival: s, when it came (its first attempt), on the clock of the arrivals given.
-        backend: where its last attempt was sent; with a shared queue, whose worker took it, -1 for none.
-        wait: of its last attempt, from its arrival to its start, or to when it was given up, dropped or rejected.
-        sojourn: from its first arrival to its answer or its last failure; earlier attempts and backoff included.
-        start: s, when a worker took its last attempt, if only for nobody; NaN: none ever did.
-        status: SERVED; TIMED_OUT_WAITING: given up before a worker took it; TIMED_OUT_SERVED: given up during its
-            service; DROPPED by the discipline; REJECTED for want of a place to wait.
-        attempts: how many were made.
+        arrival: s, of its first attempt, on the clock of the input.
+        backend: of its last attempt; with a shared queue, that of the worker that took it, -1 for none.
+        wait: of its last attempt, from its arrival to its start, or until it timed out, was dropped or rejected.
+        sojourn: from its first arrival to its answer or its last failure; with earlier attempts and backoff.
+        start: s, when a worker took its last attempt, even after the time-out; NaN: never.
+        status: SERVED; TIMED_OUT_WAITING: before a worker took it; TIMED_OUT_SERVED: during its service; DROPPED by
+            the discipline; REJECTED, because the queue was full.
+        attempts: number of attempts.
         busy: worker seconds, of every service begun.
-        wasted: those of them for clients who had given up by the end.
+        wasted: worker seconds of services whose client had given up by the end.
         ended: s, end of the last service or the last outcome, whichever is later.
-        workers: in all.
+        workers: total number.
     """
 
     arrival: npt.NDArray[np.float64]
@@ -44,40 +44,40 @@ class Outcome:
 
     @property
     def requests(self) -> int:
-        """How many there are."""
+        """Return the number of requests."""
         return len(self.status)
 
     @property
     def served(self) -> int:
-        """Requests that were answered in time."""
+        """Return the number of requests that were answered in time."""
         return int(np.count_nonzero(self.status == SERVED))
 
     @property
     def timeouts(self) -> int:
-        """Requests whose client gave up in the end."""
+        """Return the number of requests that timed out in the end."""
         return int(np.count_nonzero((self.status == TIMED_OUT_WAITING) | (self.status == TIMED_OUT_SERVED)))
 
     @property
     def seconds(self) -> float:
-        """From the first arrival to the end."""
+        """Return the time from the first arrival to the end, s."""
         return self.ended - float(self.arrival.min()) if self.requests else 0.0
 
     @property
     def goodput(self) -> float:
-        """Requests answered in time per second; NaN when no time passed."""
+        """Return the requests answered in time per second; NaN if no time passed."""
         return self.served / self.seconds if self.seconds > 0 else float("nan")
 
     @property
     def utilisation(self) -> float:
-        """Share of the workers' time that was spent on services; NaN when no time passed."""
+        """Return the share of the workers' time that was spent on services; NaN if no time passed."""
         return self.busy / (self.workers * self.seconds) if self.seconds > 0 else float("nan")
 
     def counts(self) -> dict[str, int]:
-        """Status -> requests, all five."""
+        """Return status -> requests, all five."""
         return counts_of(self.status)
 
 
 def counts_of(status: npt.NDArray[np.int8]) -> dict[str, int]:
-    """Status -> requests, all five."""
-    found = np.bincount(status, minlength=len(STATUSES))
-    return {name: int(count) for name, count in zip(STATUSES, found, strict=True)}
+    """Return status -> requests, all five."""
+    counts = np.bincount(status, minlength=len(STATUSES))
+    return {name: int(count) for name, count in zip(STATUSES, counts, strict=True)}

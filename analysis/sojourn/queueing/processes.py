@@ -1,4 +1,4 @@
-"""When requests come and how long they take: drawn from a distribution, or read from a file."""
+"""Arrival and service processes: drawn from a distribution, or read from a file."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _SHOWN = 3  # bad lines of a file that are quoted
 
 @dataclass(frozen=True)
 class Process:
-    """Positive lengths of time, one after the other: from arrival to arrival, or of the services.
+    """A sequence of durations: times between arrivals, or service times.
 
     Attributes:
         kind: a key of ``ARRIVALS`` or ``SERVICES``.
         mean: s.
-        cv2: squared coefficient of variation, variance / mean²; inf where the variance is infinite.
-        shape: CV2 or ALPHA as given; 0 where the kind has none.
-        trace: s, what was read from a file; empty for a distribution.
+        cv2: squared coefficient of variation, variance / mean²; inf for an infinite variance.
+        shape: CV2 or ALPHA; 0 for kinds without one.
+        trace: s, the values of a file; empty for a distribution.
     """
 
     kind: str
@@ -51,11 +51,11 @@ class Process:
 
     @property
     def independent(self) -> bool:
-        """Whether the lengths are known to be independent of each other."""
+        """Return whether the durations are independent of each other."""
         return self.kind != "trace"
 
     def drawn(self, count: int, generator: np.random.Generator) -> Floats:
-        """``count`` lengths (s). A trace is taken in its order, from its begin again when it is over."""
+        """Return ``count`` durations (s). A trace keeps its order, and is repeated if it is shorter."""
         if self.kind in {"poisson", "exponential"}:
             return generator.exponential(self.mean, count)
         if self.kind == "constant":
@@ -67,7 +67,7 @@ class Process:
             least = self.mean * (self.shape - 1) / self.shape
             return least * (1 + generator.pareto(self.shape, count))
         if self.kind == "hyperexponential":
-            # Two exponentials that have half of the time each: balanced means (Morse 1958; Whitt 1982, eq. 3.7).
+            # Two exponentials, each with half of the time: balanced means (Morse 1958; Whitt 1982, eq. 3.7).
             often = (1 + math.sqrt((self.shape - 1) / (self.shape + 1))) / 2
             first = generator.random(count) < often
             return generator.exponential(1.0, count) * np.where(first, 0.5 / often, 0.5 / (1 - often)) * self.mean
@@ -75,12 +75,15 @@ class Process:
 
 
 def arrival_process(text: str) -> Process:
-    """poisson:RATE, constant:RATE, hyperexponential:RATE:CV2 (rates per s), or trace:FILE of instants (s), one a line.
+    """Parse an arrival process.
 
-    A trace becomes the times between its instants; the first request comes at once.
+    Args:
+        text: poisson:RATE, constant:RATE, hyperexponential:RATE:CV2 (rates per s), or trace:FILE of instants (s), one
+            per line; the first request of a trace arrives at 0.
 
     Raises:
-        ValueError: it is none of these. SojournError: the file cannot be read, or a line of it is no instant.
+        ValueError: the text is not one of these.
+        SojournError: the file cannot be read, or a line is not an instant.
     """
     kind, values = _parsed(text, ARRIVALS, "arrivals")
     if kind == "trace":
@@ -90,26 +93,31 @@ def arrival_process(text: str) -> Process:
         return Process(kind, mean, cv2, trace=gaps)
     if kind == "hyperexponential":
         if not 1 <= values[1] <= _LARGEST_CV2:
-            raise ValueError(f"hyperexponential arrivals have a CV2 from 1 to {_LARGEST_CV2:.0e}")
+            raise ValueError(f"arrivals {printable(repr(text))}: give a CV2 from 1 to {_LARGEST_CV2:.0e}")
         return Process(kind, 1 / values[0], values[1], shape=values[1])
     return Process(kind, 1 / values[0], 0.0 if kind == "constant" else 1.0)
 
 
 def service_process(text: str) -> Process:
-    """exponential:MEAN, constant:MEAN, lognormal:MEAN:CV2, pareto:MEAN:ALPHA (s), or trace:FILE of s, one a line.
+    """Parse a service process.
+
+    Args:
+        text: exponential:MEAN, constant:MEAN, lognormal:MEAN:CV2, pareto:MEAN:ALPHA (s), or trace:FILE of durations
+            (s), one per line.
 
     Raises:
-        ValueError: it is none of these. SojournError: the file cannot be read, or a line of it is no length of time.
+        ValueError: the text is not one of these.
+        SojournError: the file cannot be read, or a line is not a duration.
     """
     kind, values = _parsed(text, SERVICES, "service")
     if kind == "trace":
-        services = _read(Path(text.split(":", 1)[1]), "a length of time", ascending=False)
+        services = _read(Path(text.split(":", 1)[1]), "a duration", ascending=False)
         mean, cv2 = _moments(services)
         return Process(kind, mean, cv2, trace=services)
     if kind == "pareto":
         alpha = values[1]
         if alpha <= 1:
-            raise ValueError("a pareto distribution has a mean only with an ALPHA above 1")
+            raise ValueError(f"service {printable(repr(text))}: give an ALPHA above 1, or the mean is infinite")
         return Process(kind, values[0], 1 / (alpha * (alpha - 2)) if alpha > 2 else math.inf, shape=alpha)
     if kind == "lognormal":
         return Process(kind, values[0], values[1], shape=values[1])
@@ -120,7 +128,7 @@ def _parsed(text: str, kinds: dict[str, tuple[str, ...]], name: str) -> tuple[st
     kind, _, rest = text.partition(":")
     allowed = ", ".join(":".join((kind, *names)) for kind, names in kinds.items())
     if kind not in kinds or not rest:
-        raise ValueError(f"{name} {printable(repr(text))} is none of {allowed}")
+        raise ValueError(f"{name} {printable(repr(text))} is not one of {allowed}")
     if kind == "trace":
         return kind, []
     try:
@@ -138,7 +146,7 @@ def _moments(lengths: Floats) -> tuple[float, float]:
 
 
 def _read(path: Path, what: str, *, ascending: bool) -> Floats:
-    """The numbers of a file, one a line; empty lines and those that begin with # are passed over."""
+    """Return the numbers of a file, one per line; empty lines and comments (#) are skipped."""
     numbers: list[float] = []
     bad: list[str] = []
     refused = 0
@@ -161,7 +169,7 @@ def _read(path: Path, what: str, *, ascending: bool) -> Floats:
         more = f"; {refused - len(bad)} more" if refused > len(bad) else ""
         raise SojournError(f"{path}: {'; '.join(bad)}{more}")
     if not numbers:
-        raise SojournError(f"{path}: there is no number in it")
+        raise SojournError(f"{path}: the file contains no number")
     return np.array(numbers)
 
 
@@ -173,5 +181,5 @@ def _fault(text: str, numbers: list[float], what: str, ascending: bool) -> str:
     if not math.isfinite(value) or (value < 0 and not ascending):
         return f"is not {what} in seconds"
     if ascending and numbers and value < numbers[-1]:
-        return "is earlier than the one before"
+        return "is earlier than the preceding instant"
     return ""

@@ -1,4 +1,4 @@
-"""What the event loop keeps: a record for each request, slot, queue and event, and one of its own state."""
+"""Record types of the simulation kernel: request, slot, queue, event, and the kernel's state."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Rules = namedtuple(
 )
 REQUEST = np.dtype(
     [
-        ("arrival", "f8"),  # s; of one that follows another: when it came
+        ("arrival", "f8"),  # s; filled in for a request that follows another
         ("service", "f8"),
-        ("think", "f8"),  # s after the one it follows; NaN: it comes by itself
+        ("think", "f8"),  # s after the request it follows; NaN: it follows none
         ("wait", "f8"),
         ("sojourn", "f8"),
         ("start", "f8"),
-        ("first", "i8"),  # of those that follow it, or NONE
-        ("following", "i8"),  # the next that follows the same as it does, or NONE
-        ("backend", "i4"),  # "given": where it is sent; later where it was
+        ("first", "i8"),  # first request that follows it, or NONE
+        ("following", "i8"),  # next request that follows the same one, or NONE
+        ("backend", "i4"),  # with "given", its destination; after an attempt, the chosen backend
         ("attempts", "i4"),
         ("status", "i4"),
     ],
@@ -41,11 +41,11 @@ SLOT = np.dtype(
         ("attempt", "i8"),
         ("backend", "i8"),
         ("worker", "i8"),  # NONE: it waits
-        ("present", "i8"),  # whether the client is there
+        ("present", "i8"),  # whether the client still waits for the answer
         ("ahead", "i8"),
         ("behind", "i8"),
         ("child", "i8"),  # in the heap of services
-        ("earlier", "i8"),  # who gives up just before it
+        ("earlier", "i8"),  # slot whose time-out precedes this one
         ("later", "i8"),
     ],
     align=True,
@@ -55,11 +55,11 @@ QUEUE = np.dtype(
         ("first_worker", "i8"),
         ("workers", "i8"),
         ("free", "i8"),
-        ("free_from", "i8"),  # where in the ring of its free workers the one that has been free the longest stands
+        ("free_from", "i8"),  # position in the ring of its free workers of the one that has been free the longest
         ("waiting", "i8"),
         ("head", "i8"),
         ("tail", "i8"),
-        ("above", "f8"),  # codel: when the wait will have been above the target for an interval; inf: it is not
+        ("above", "f8"),  # codel: when the wait will have exceeded the target for an interval; inf: it does not
         ("dropping", "i8"),
         ("drop_next", "f8"),
         ("drops", "i8"),
@@ -70,12 +70,12 @@ QUEUE = np.dtype(
 EVENT = np.dtype([("time", "f8"), ("request", "i8"), ("slot", "i8")], align=True)
 STATE = np.dtype(
     [
-        ("upcoming", "i8"),  # the next request that comes by itself
+        ("upcoming", "i8"),  # the next request that follows no other
         ("turn", "i8"),
-        ("ending", "i8"),  # services under way
-        ("coming", "i8"),  # requests that are to come again, or after another
-        ("empty", "i8"),  # a slot that was used, and with `behind` all of them
-        ("unused", "i8"),  # the first slot that never was
+        ("ending", "i8"),  # number of services in progress
+        ("coming", "i8"),  # number of pending retries and followers
+        ("empty", "i8"),  # head of the list of released slots, linked by `behind`
+        ("unused", "i8"),  # the first slot that was never used
         ("gives_up_first", "i8"),
         ("gives_up_last", "i8"),
         ("busy", "f8"),

@@ -1,7 +1,7 @@
-"""Requests that came when they came and take what they take, through any system: exactly, and fast.
+"""Replay requests with fixed arrivals and service times through any system, exactly.
 
-Where nobody is rejected, dropped or comes again, and it is known beforehand where everybody waits, first come first
-served is a recursion (``fifo``); anything else is an event loop (``kernel``). Both give the same, to the last bit.
+First come, first served without rejections, drops or retries is a recursion (``fifo``) if the queue of each request
+is known beforehand; any other system needs the simulation kernel. Both give identical results, to the last bit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sojourn.queueing.system import DISCIPLINES, System
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-# Up to so many workers of a queue the recursion's list of them is shorter work than the loop's heap.
+# Up to this number of workers per queue, the recursion's sorted list is faster than the simulation kernel's heap.
 WORKERS_OF_RECURSION = 256
-SLOTS = 1024  # at first; for so many that wait or are served
+SLOTS = 1024  # initial number of requests in system
 _BALANCERS = {
     "given": records.GIVEN,
     "pinned": records.GIVEN,
@@ -43,78 +43,81 @@ def replay(
     think: npt.ArrayLike | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """What becomes of n requests in a system that is empty at first; it ends when the last service has ended.
+    """Replay n requests through a system that is empty at first, until the last service has ended.
 
     Args:
-        arrivals: s, n, ascending (of those that follow no other). Of those that follow another it is not looked at.
-        services: s, n, how long a worker is held by each; an attempt made anew takes as long again.
+        arrivals: s, n, ascending; ignored for requests that follow another.
+        services: s, n, how long each request holds a worker; a retry takes the same time again.
         system: workers and rules.
         backend: n, for the balancer "given": the backend of each, from 0.
         session: n, for the balancer "pinned": equal for requests of one session.
-        previous: n, for a closed loop: which request, an earlier one, has to be over before this one comes; -1: none.
-        think: s, n: how long after that it comes; None: at once.
-        seed: of the balancer "two_choices", which alone leaves something to chance.
+        previous: n, for a closed loop: the earlier request that has to end before this one arrives; -1: none.
+        think: s, n: time between that end and the arrival; None: 0.
+        seed: of the balancer "two_choices", the only one with random choices.
+
+    Returns:
+        The outcome of every request, in the order of the input.
 
     Raises:
-        ValueError: the arrays do not fit each other or the system, in words.
+        ValueError: the arrays do not fit each other or the system.
     """
-    came, taken = _floats(arrivals, "arrivals"), _floats(services, "services")
-    n = len(came)
-    if len(taken) != n:
-        raise ValueError(f"{counted(n, 'arrival')} and {counted(len(taken), 'service')}")
-    if n and not taken.min() >= 0:
-        raise ValueError("a service time is negative")
+    arrival, service = _floats(arrivals, "arrivals"), _floats(services, "services")
+    n = len(arrival)
+    if len(service) != n:
+        raise ValueError(f"{counted(n, 'arrival')} and {counted(len(service), 'service')}: give as many of each")
+    if n and not service.min() >= 0:
+        raise ValueError(f"services: number {int(np.argmin(service))} is negative; give 0 or more")
     loop = _loop(previous, think, n)
     closed = len(loop[0]) > 0
-    own = came[np.isnan(loop[2])] if closed else came
-    if not np.isfinite(own).all() or not np.isfinite(taken).all():
+    external = arrival[np.isnan(loop[2])] if closed else arrival
+    if not np.isfinite(external).all() or not np.isfinite(service).all():
         raise ValueError("arrivals and services must be finite")
-    if len(own) > 1 and (own[1:] < own[:-1]).any():
-        raise ValueError("arrivals must be in order")
-    given = _given(system, n, backend, session)
+    if len(external) > 1 and (external[1:] < external[:-1]).any():
+        raise ValueError("arrivals must be in ascending order")
+    destination = _destinations(system, n, backend, session)
     workers = max(system.workers) if system.balancer != "shared_queue" else sum(system.workers)
     if (
         system.discipline == "fifo" and system.capacity is None and system.retries == 0 and not closed
         and system.balancer not in {"least_conn", "two_choices"} and workers <= WORKERS_OF_RECURSION
     ):  # fmt: skip
-        return _by_recursion(came, taken, system, given)
-    return _by_events(came, taken, system, given, loop, seed)
+        return _by_recursion(arrival, service, system, destination)
+    return _by_events(arrival, service, system, destination, loop, seed)
 
 
-def _by_recursion(came: Floats, taken: Floats, system: System, given: npt.NDArray[np.int32]) -> Outcome:
-    n = len(came)
+def _by_recursion(arrival: Floats, service: Floats, system: System, destination: npt.NDArray[np.int32]) -> Outcome:
+    n = len(arrival)
     if system.balancer == "round_robin":
-        given = np.tile(np.arange(system.backends, dtype=np.int32), n // system.backends + 1)[:n]
+        destination = np.tile(np.arange(system.backends, dtype=np.int32), n // system.backends + 1)[:n]
     first, owner = _workers(system)
     start, by = np.empty(n), np.empty(n, np.int32)
     free = np.full(len(owner), -math.inf)
-    queue = given if system.backends > 1 else given[:0]
-    fifo.starts(came, taken, queue, first, free, owner.copy(), start, by)
-    ends = start + taken
-    wait, sojourn, status = start - came, ends - came, np.zeros(n, np.int8)
-    busy, wasted = float(taken.sum()), 0.0
+    queue = destination if system.backends > 1 else destination[:0]
+    fifo.starts(arrival, service, queue, first, free, owner.copy(), start, by)
+    ends = start + service
+    wait, sojourn, status = start - arrival, ends - arrival, np.zeros(n, np.int8)
+    busy, wasted = float(service.sum()), 0.0
     if system.timeout is not None:
-        gives_up = came + system.timeout
+        gives_up = arrival + system.timeout
         late = ends >= gives_up
         status[late] = TIMED_OUT_SERVED
         status[start >= gives_up] = TIMED_OUT_WAITING
-        wait = np.where(status == TIMED_OUT_WAITING, gives_up - came, wait)
-        sojourn = np.where(status == SERVED, sojourn, gives_up - came)
-        wasted = float(taken[late].sum())
-    ended = float(max(ends.max(), (came + sojourn).max())) if n else 0.0
+        wait = np.where(status == TIMED_OUT_WAITING, gives_up - arrival, wait)
+        sojourn = np.where(status == SERVED, sojourn, gives_up - arrival)
+        wasted = float(service[late].sum())
+    ended = float(max(ends.max(), (arrival + sojourn).max())) if n else 0.0
     ones = np.ones(n, np.int32)
-    return Outcome(came, by, wait, sojourn, start, status, ones, busy, wasted, ended, sum(system.workers))
+    return Outcome(arrival, by, wait, sojourn, start, status, ones, busy, wasted, ended, sum(system.workers))
 
 
 def _by_events(
-    came: Floats,
-    taken: Floats,
+    arrival: Floats,
+    service: Floats,
     system: System,
-    given: npt.NDArray[np.int32],
+    destination: npt.NDArray[np.int32],
     loop: tuple[Ints, Ints, Floats],
     seed: int,
 ) -> Outcome:
-    n = len(came)
+    n = len(arrival)
     shared = system.balancer == "shared_queue"
     first, owner = _workers(system)
     places = system.backends if shared else 1
@@ -133,9 +136,9 @@ def _by_events(
         seed % 2**32,
     )
     requests = np.zeros(n, records.REQUEST)
-    requests["arrival"], requests["service"] = came, taken
+    requests["arrival"], requests["service"] = arrival, service
     requests["start"], requests["status"] = np.nan, -1
-    requests["backend"] = given if len(given) else -1
+    requests["backend"] = destination if len(destination) else -1
     requests["first"], requests["following"], requests["think"] = loop if len(loop[0]) else (-1, -1, math.nan)
     queues = np.zeros(len(first) - 1, records.QUEUE)
     queues["first_worker"], queues["workers"] = first[:-1], np.diff(first)
@@ -157,34 +160,34 @@ def _by_events(
 
 
 def _workers(system: System) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Of each queue its stretch of workers (n + 1 bounds), and of each worker its backend."""
+    """Return the workers of each queue as n + 1 bounds, and the backend of each worker."""
     if system.balancer == "shared_queue":
-        # One worker of each backend in turn, so that the first to come spread.
+        # One worker of each backend in turn, so that the first requests are spread over the backends.
         rounds = [b for place in range(max(system.workers)) for b, c in enumerate(system.workers) if place < c]
         return np.array([0, len(rounds)]), np.array(rounds, np.int32)
     first = np.concatenate([[0], np.cumsum(system.workers)]).astype(np.int64)
     return first, np.repeat(np.arange(system.backends, dtype=np.int32), system.workers)
 
 
-def _given(
+def _destinations(
     system: System, n: int, backend: npt.ArrayLike | None, session: npt.ArrayLike | None
 ) -> npt.NDArray[np.int32]:
-    """Where each is sent, if that is known beforehand and not by its number; else empty."""
+    """Return the backend of each request for the balancers "given" and "pinned"; else empty."""
     if system.balancer == "given":
         if backend is None:
             raise ValueError("the balancer 'given' needs the backend of each request")
-        found = np.ascontiguousarray(backend, np.int32)
-        if len(found) != n:
-            raise ValueError(f"{counted(n, 'arrival')} and {counted(len(found), 'backend')}")
-        if n and not 0 <= found.min() <= found.max() < system.backends:
-            raise ValueError(f"a backend is not one of the {system.backends} there are")
-        return found
+        backends = np.ascontiguousarray(backend, np.int32)
+        if len(backends) != n:
+            raise ValueError(f"{counted(n, 'arrival')} and {counted(len(backends), 'backend')}: give as many of each")
+        if n and not 0 <= backends.min() <= backends.max() < system.backends:
+            raise ValueError(f"backend: give numbers from 0 to {system.backends - 1}")
+        return backends
     if system.balancer == "pinned":
         if session is None:
             raise ValueError("the balancer 'pinned' needs the session of each request")
         keys = np.asarray(session)
         if len(keys) != n:
-            raise ValueError(f"{counted(n, 'arrival')} and {counted(len(keys), 'session')}")
+            raise ValueError(f"{counted(n, 'arrival')} and {counted(len(keys), 'session')}: give as many of each")
         _, begun, number = np.unique(keys, return_index=True, return_inverse=True)
         turn = np.empty(len(begun), np.int64)
         turn[np.argsort(begun)] = np.arange(len(begun))
@@ -193,23 +196,23 @@ def _given(
 
 
 def _loop(previous: npt.ArrayLike | None, think: npt.ArrayLike | None, n: int) -> tuple[Ints, Ints, Floats]:
-    """Who follows whom: the first follower of each, the next that follows the same; s between, NaN: follows none."""
+    """Return the first follower of each request, the next follower of the same one, and s between (NaN: no link)."""
     none = np.empty(0, np.int64)
     if previous is None:
         if think is not None:
-            raise ValueError("think times need to know which request they follow")
+            raise ValueError("think: give previous as well")
         return none, none, np.empty(0)
     before = np.ascontiguousarray(previous, np.int64)
     pause = np.zeros(n) if think is None else _floats(think, "think times")
     if len(before) != n or len(pause) != n:
-        raise ValueError("each request needs its previous one, and its think time")
+        raise ValueError(f"previous and think: give one value for each of {counted(n, 'request')}")
     if (before >= np.arange(n)).any() or (before < -1).any():
-        raise ValueError("a request can only follow an earlier one; -1 follows none")
+        raise ValueError("previous: a request can only follow an earlier one; -1: it follows none")
     follows = np.flatnonzero(before >= 0)
     if not len(follows):
         return none, none, np.empty(0)
     if not (np.isfinite(pause[follows]) & (pause[follows] >= 0)).all():
-        raise ValueError("think times must be 0 or more, and finite")
+        raise ValueError("think: times must be 0 or more, and finite")
     first, following = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
     order = follows[np.lexsort((follows, before[follows]))]
     parents = before[order]
@@ -220,7 +223,7 @@ def _loop(previous: npt.ArrayLike | None, think: npt.ArrayLike | None, n: int) -
 
 
 def _floats(values: npt.ArrayLike, name: str) -> Floats:
-    found = np.ascontiguousarray(values, np.float64)
-    if found.ndim != 1:
-        raise ValueError(f"{name} must be a flat list of numbers")
-    return found
+    array = np.ascontiguousarray(values, np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: give a one-dimensional array of numbers")
+    return array

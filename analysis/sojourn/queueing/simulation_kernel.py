@@ -1,12 +1,12 @@
-"""The event loop: one pass over the instants at which something happens.
+"""The simulation kernel: an event loop over arrivals, ends of services and time-outs.
 
-At one instant, clients give up first, then services end, then requests arrive; among arrivals, and among services that
-end, the request given first comes first. Whoever gives up leaves no word: the attempt keeps its place, and its service
-is done for nobody.
+At one instant, clients give up first, then services end, then requests arrive; among arrivals, and among ends of
+services, the order is that of the input. The server is not notified of a time-out: the attempt keeps its place and is
+served.
 
-All there is to know stands in five arrays of records. A request has one, for good. An attempt has a slot while it waits
-or is served; slots are linked into the queue they wait in, and into the list of those whose clients are there, which is
-in the order in which these give up, for all have the same patience.
+The state is in five arrays of records. A request keeps its record. An attempt has a slot while it waits or is served;
+slots are linked into the queue they wait in, and into the list of slots whose clients still wait for the answer. That
+list is in the order of their time-outs, because all clients have the same timeout.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
@@ -40,13 +40,13 @@ from sojourn.queueing.records import (
 
 @compiled
 def earlier(time, request, event):
-    """Whether something comes before an event."""
+    """Return whether (time, request) precedes an event."""
     return time < event.time or (time == event.time and request < event.request)
 
 
 @compiled
 def push(heap, size, time, request, slot):
-    """One more event in a heap of ``size``."""
+    """Add an event to a heap of ``size``."""
     at = size
     while at > 0:
         above = (at - 1) // 2
@@ -59,7 +59,7 @@ def push(heap, size, time, request, slot):
 
 @compiled
 def drop_top(heap, size):
-    """A heap of ``size`` without its first."""
+    """Remove the first event of a heap of ``size``."""
     size -= 1
     time, request, slot = heap[size].time, heap[size].request, heap[size].slot
     at = 0
@@ -81,7 +81,7 @@ def drop_top(heap, size):
 
 @compiled
 def shorter(slots, a, b):
-    """Of two heaps of services the one heap of all: a pairing heap (Fredman, Sedgewick, Sleator & Tarjan 1986)."""
+    """Merge two heaps of services, and return the top: a pairing heap (Fredman, Sedgewick, Sleator & Tarjan 1986)."""
     if a == NONE:
         return b
     if b == NONE:
@@ -97,7 +97,7 @@ def shorter(slots, a, b):
 
 @compiled
 def take_shortest(slots, queue):
-    """sjf: the shortest service; of equals, the first come (Phipps 1956)."""
+    """Take the slot with the shortest service, of equals the first arrival: sjf (Phipps 1956)."""
     top = queue.head
     pairs, at = NONE, slots[top].child
     while at != NONE:
@@ -119,7 +119,7 @@ def take_shortest(slots, queue):
 
 @compiled
 def take_first(slots, queue):
-    """fifo: whoever came first."""
+    """Take the slot that arrived first: fifo."""
     s = queue.head
     queue.head = slots[s].behind
     if queue.head == NONE:
@@ -131,7 +131,7 @@ def take_first(slots, queue):
 
 @compiled
 def take_last(slots, queue):
-    """lifo: whoever came last."""
+    """Take the slot that arrived last: lifo."""
     s = queue.tail
     queue.tail = slots[s].ahead
     if queue.tail == NONE:
@@ -143,19 +143,19 @@ def take_last(slots, queue):
 
 @compiled
 def take(slots, queue, rules):
-    """Who is next in a queue that somebody waits in. adaptive_lifo: the last come while many wait (Maurer 2015)."""
+    """Take the next slot of a queue that is not empty. adaptive_lifo: the last arrival if many wait (Maurer 2015)."""
     queue.waiting -= 1
     if rules.discipline == SJF:
         return take_shortest(slots, queue)
-    turned = rules.discipline == ADAPTIVE_LIFO and queue.waiting >= rules.lifo_threshold
-    if rules.discipline == LIFO or turned:
+    reversed_order = rules.discipline == ADAPTIVE_LIFO and queue.waiting >= rules.lifo_threshold
+    if rules.discipline == LIFO or reversed_order:
         return take_last(slots, queue)
     return take_first(slots, queue)
 
 
 @compiled
 def put(slots, queue, s, rules):
-    """``s`` waits, the last to come."""
+    """Append the slot ``s`` to a queue."""
     queue.waiting += 1
     slots[s].behind = NONE
     if rules.discipline == SJF:
@@ -172,17 +172,17 @@ def put(slots, queue, s, rules):
 
 @compiled
 def deadline_drops(slot, now, rules):
-    """deadline: whether the client has given up, or has no more than the margin left."""
+    """Return whether ``deadline`` drops a slot: its client has given up, or has at most the margin left."""
     return slot.present == 0 or slot.arrived + rules.timeout - now <= rules.deadline_margin
 
 
 @compiled
 def codel_drops(queue, waited, now, rules):
-    """codel: whether to drop whoever is next, by the control law of Nichols & Jacobson (2012; RFC 8289, §5).
+    """Return whether ``codel`` drops the next slot, by the control law of Nichols & Jacobson (2012; RFC 8289, §5).
 
-    Waits that stay above the target for an interval begin a spell of drops, each sooner after the last by
-    interval / sqrt(drops); a wait below the target, or nobody behind, ends it. When the next drop is due is settled
-    only once it is seen that the spell goes on (``dropping`` is 2 until then).
+    Waits above the target for an interval begin a series of drops at distances of interval / sqrt(drops); a wait below
+    the target, or an empty queue, ends it. The time of the next drop is computed only when the series continues
+    (``dropping`` is 2 until then).
     """
     if waited < rules.codel_target or queue.waiting == 0:
         queue.above = np.inf
@@ -203,10 +203,10 @@ def codel_drops(queue, waited, now, rules):
         return True
     if now < queue.above:
         return False
-    # A spell soon after the last one goes on at its pace.
+    # A series soon after the last one continues at its rate.
     fresh = queue.drops - queue.drops_at_begin
-    again = fresh > 1 and now - queue.drop_next < 16 * rules.codel_interval
-    queue.drops = fresh if again else 1
+    resumed = fresh > 1 and now - queue.drop_next < 16 * rules.codel_interval
+    queue.drops = fresh if resumed else 1
     queue.drops_at_begin = queue.drops
     queue.drop_next = now + rules.codel_interval / math.sqrt(queue.drops)
     queue.dropping = 1
@@ -215,7 +215,7 @@ def codel_drops(queue, waited, now, rules):
 
 @compiled
 def drops(slot, queue, now, rules):
-    """Whether the discipline drops whoever is next."""
+    """Return whether the discipline drops the next slot."""
     if rules.discipline == CODEL:
         return codel_drops(queue, now - slot.arrived, now, rules)
     return rules.discipline == DEADLINE and deadline_drops(slot, now, rules)
@@ -226,7 +226,7 @@ def drops(slot, queue, now, rules):
 
 @compiled
 def least_conn(connections, current):
-    """The fewest connections; among equals nginx's round robin, whose ``current`` weights take part in ties alone."""
+    """Return the backend with the fewest connections; ties by nginx's round robin, with the weights ``current``."""
     chosen, tied = 0, 0
     for b in range(len(connections)):
         if connections[b] < connections[chosen]:
@@ -247,7 +247,7 @@ def least_conn(connections, current):
 
 @compiled
 def two_choices(connections):
-    """Of two different ones at random that with fewer connections; of equals the first drawn (Mitzenmacher 1996)."""
+    """Return the backend with fewer connections of two random ones; of equals the first (Mitzenmacher 1996)."""
     count = len(connections)
     if count == 1:
         return 0
@@ -259,12 +259,12 @@ def two_choices(connections):
 
 
 @compiled
-def chosen(given, connections, current, state, rules):
-    """The backend that the balancer sends an attempt to; NONE with a shared queue."""
+def chosen(recorded, connections, current, state, rules):
+    """Return the backend that the balancer sends an attempt to; NONE with a shared queue."""
     if rules.balancer == SHARED_QUEUE:
         return NONE
     if rules.balancer == GIVEN:
-        return np.int64(given)
+        return np.int64(recorded)
     if rules.balancer == LEAST_CONN:
         return least_conn(connections, current)
     if rules.balancer == TWO_CHOICES:
@@ -278,8 +278,8 @@ def chosen(given, connections, current, state, rules):
 
 
 @compiled
-def is_there(slots, state, s):
-    """The client of ``s`` has come, and of those who are there it will be the last to give up."""
+def add_client(slots, state, s):
+    """Append the slot ``s`` to the list of clients that wait for an answer; its time-out is the last."""
     slots[s].present = 1
     slots[s].earlier, slots[s].later = state.gives_up_last, NONE
     if state.gives_up_last == NONE:
@@ -290,8 +290,8 @@ def is_there(slots, state, s):
 
 
 @compiled
-def is_gone(slots, state, s):
-    """The client of ``s`` has its answer, or none."""
+def remove_client(slots, state, s):
+    """Remove the slot ``s`` from the list of clients that wait for an answer."""
     slots[s].present = 0
     before, after = slots[s].earlier, slots[s].later
     if before == NONE:
@@ -306,7 +306,7 @@ def is_gone(slots, state, s):
 
 @compiled
 def settled(requests, i, status, now, coming, state):
-    """Request ``i`` is over for its client, who may now come with those that follow."""
+    """End request ``i`` for its client, and schedule the requests that follow it."""
     requests[i].status = status
     requests[i].sojourn = now - requests[i].arrival
     state.ended = max(state.ended, now)
@@ -319,7 +319,7 @@ def settled(requests, i, status, now, coming, state):
 
 @compiled
 def failed(requests, i, status, now, coming, state, rules):
-    """An attempt of request ``i`` failed: the next one comes after the backoff, if there is one."""
+    """Schedule the next attempt of request ``i`` after the backoff, or end the request."""
     if requests[i].attempts <= rules.retries:
         push(coming, state.coming, now + rules.backoff, i, NONE)
         state.coming += 1
@@ -332,7 +332,7 @@ def failed(requests, i, status, now, coming, state, rules):
 
 @compiled
 def skip_followers(requests, state, i):
-    """The next request that comes by itself is ``i`` or the first such after it."""
+    """Set the next request that follows no other to ``i`` or the first such request after it."""
     while i < len(requests) and not np.isnan(requests[i].think):
         i += 1
     state.upcoming = i
@@ -340,7 +340,7 @@ def skip_followers(requests, state, i):
 
 @compiled
 def begin(queues, state, requests, rules):
-    """Empty queues, all workers free, and the first request about to come."""
+    """Initialise the state: empty queues, all workers free, and the first request about to arrive."""
     np.random.seed(rules.seed)
     for q in range(len(queues)):
         queues[q].free = queues[q].workers
@@ -356,11 +356,11 @@ def begin(queues, state, requests, rules):
 
 @compiled
 def gives_up(requests, slots, coming, connections, state, rules):
-    """The first client whose patience ends goes. The attempt keeps its place."""
+    """Process the next time-out. The attempt keeps its place."""
     s = state.gives_up_first
     i, b = slots[s].request, slots[s].backend
     now = slots[s].arrived + rules.timeout
-    is_gone(slots, state, s)
+    remove_client(slots, state, s)
     if b != NONE:
         connections[b] -= 1
     if slots[s].worker == NONE:
@@ -374,30 +374,35 @@ def gives_up(requests, slots, coming, connections, state, rules):
 def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array, at several times the cost
     requests, slots, queues, ending, coming, ring, owner, connections, current, state, rules
 ):
-    """Go on until nothing more happens. False: there is no slot left, and it is to be called again with more of them.
+    """Process events until none is left.
 
     Args:
         requests: n of REQUEST, filled in.
         slots: of SLOT.
         queues: of QUEUE, one for each backend, or one for all.
-        ending, coming: of EVENT, room for all workers and one; for all requests and one, where any may come again.
-        ring: per worker, the numbers of a queue's free workers in its stretch from ``first_worker``.
+        ending: of EVENT, ends of services; as long as the number of workers + 1.
+        coming: of EVENT, retries and followers; as long as the number of requests + 1, or 1 without any.
+        ring: per worker; a queue's free workers are in its part, which begins at ``first_worker``.
         owner: per worker, its backend.
-        connections, current: per backend, open connections and least_conn's weights.
+        connections: per backend, open connections.
+        current: per backend, weight of least_conn.
         state: a STATE.
         rules: of the system.
+
+    Returns:
+        True at the end; False if no slot is left: call it again with more slots.
     """
     n, timeout = len(requests), rules.timeout
     shared = rules.balancer == SHARED_QUEUE
     while True:
-        own = requests[state.upcoming].arrival if state.upcoming < n else np.inf
-        again = coming[0].time if state.coming else np.inf
+        arrival = requests[state.upcoming].arrival if state.upcoming < n else np.inf
+        scheduled = coming[0].time if state.coming else np.inf
         end = ending[0].time if state.ending else np.inf
-        gone = slots[state.gives_up_first].arrived + timeout if state.gives_up_first != NONE else np.inf
-        now = min(gone, end, own, again)
+        expiry = slots[state.gives_up_first].arrived + timeout if state.gives_up_first != NONE else np.inf
+        now = min(expiry, end, arrival, scheduled)
         if now == np.inf:
             return True
-        if now == gone:
+        if now == expiry:
             gives_up(requests, slots, coming, connections, state, rules)
             continue
         if now == end:
@@ -407,7 +412,7 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
             state.ending -= 1
             i, worker, b = slots[s].request, slots[s].worker, slots[s].backend
             if slots[s].present:
-                is_gone(slots, state, s)
+                remove_client(slots, state, s)
                 connections[b] -= 1
                 settled(requests, i, SERVED, now, coming, state)
             else:
@@ -424,8 +429,8 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
         elif state.empty == NONE and state.unused == len(slots):
             return False
         else:
-            # A request comes, by itself, again, or after another, and joins queue q.
-            if own < again or (own == again and state.upcoming < coming[0].request):
+            # An arrival, a retry or a follower joins queue q.
+            if arrival < scheduled or (arrival == scheduled and state.upcoming < coming[0].request):
                 i = state.upcoming
                 state.upcoming += 1
                 while state.upcoming < n and not np.isnan(requests[state.upcoming].think):
@@ -453,17 +458,17 @@ def run(  # noqa: PLR0912, PLR0915 - calls would count references to every array
                 state.unused += 1
             slots[s].request, slots[s].attempt, slots[s].arrived = i, requests[i].attempts, now
             slots[s].service, slots[s].backend, slots[s].worker = requests[i].service, b, NONE
-            is_there(slots, state, s)
+            add_client(slots, state, s)
             if b != NONE:
                 connections[b] += 1
             put(slots, queues[q], s, rules)
-        # While a worker is free and somebody waits, the worker that has been free the longest takes one.
+        # While a worker is free and a request waits, the worker that has been free the longest takes one.
         while queues[q].free > 0 and queues[q].waiting > 0:
             s = take(slots, queues[q], rules)
             i, waited, b = slots[s].request, now - slots[s].arrived, slots[s].backend
             if drops(slots[s], queues[q], now, rules):
                 if slots[s].present:
-                    is_gone(slots, state, s)
+                    remove_client(slots, state, s)
                     if b != NONE:
                         connections[b] -= 1
                     requests[i].wait = waited

@@ -1,13 +1,13 @@
-"""Waiting times in closed form. Rates per s, durations in s; nothing here knows of a log.
+"""Waiting times in closed form. Rates per s, durations in s.
 
-Every wait is the time in the queue, without the service, in the long run of a stationary system. A queue that is
-offered as much as it can serve, or more, has none: its wait grows for ever, and the answer is ``math.inf``.
+Every wait is the time in the queue, without the service, in the steady state. With an offered load of 1 or more per
+worker there is no steady state: the wait grows without limit, and the result is ``math.inf``.
 
     rho = arrival_rate * mean_service / workers          utilisation
     ca2, cs2                                             squared coefficients of variation (variance / mean²) of the
                                                          times between arrivals and of the service times
 
-Every function raises ValueError, in words, for a rate or a duration that cannot be one.
+Every function raises ValueError for a rate or a duration that is negative or not finite.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dataclasses import dataclass
 
 
 def offered_load(arrival_rate: float, mean_service: float) -> float:
-    """Workers kept busy on average, in erlangs: rate · S."""
+    """Return the average number of busy workers, in erlangs: rate · S."""
     _check(arrival_rate=arrival_rate, mean_service=mean_service)
     return arrival_rate * mean_service
 
 
 def utilisation(arrival_rate: float, mean_service: float, workers: int = 1) -> float:
-    """Share of the workers' time that the offered load takes, rate·S/c; above 1 it cannot be served."""
+    """Return the offered load per worker, rate·S/c; above 1 it cannot be served."""
     _check_workers(workers)
     return offered_load(arrival_rate, mean_service) / workers
 
 
 def erlang_b(load: float, workers: int) -> float:
-    """Probability that all workers are busy where nobody waits, M/G/c/c (Erlang 1917).
+    """Return the probability that all workers are busy in a system without a queue, M/G/c/c (Erlang 1917).
 
     By the recursion B(c) = aB(c-1) / (c + aB(c-1)), B(0) = 1, which neither overflows nor cancels.
     """
@@ -42,7 +42,7 @@ def erlang_b(load: float, workers: int) -> float:
 
 
 def erlang_c(load: float, workers: int) -> float:
-    """Probability that a request has to wait, M/M/c (Erlang 1917): B / (1 - rho(1 - B)); 1 where rho ≥ 1."""
+    """Return the probability that a request has to wait, M/M/c (Erlang 1917): B / (1 - rho(1 - B)); 1 if rho ≥ 1."""
     blocked = erlang_b(load, workers)
     rho = load / workers
     if rho >= 1:
@@ -51,12 +51,12 @@ def erlang_c(load: float, workers: int) -> float:
 
 
 def mm1_wait(arrival_rate: float, mean_service: float) -> float:
-    """Mean wait with Poisson arrivals, exponential services, one worker: rho·S / (1 - rho) (Kleinrock 1975, §3.2)."""
+    """Return the mean wait of M/M/1: rho·S / (1 - rho) (Kleinrock 1975, §3.2)."""
     return mmc_wait(arrival_rate, mean_service, 1)
 
 
 def mmc_wait(arrival_rate: float, mean_service: float, workers: int) -> float:
-    """Mean wait with Poisson arrivals, exponential services, c workers: C·S / (c(1 - rho)) (Erlang 1917)."""
+    """Return the mean wait of M/M/c (Poisson arrivals, exponential services): C·S / (c(1 - rho)) (Erlang 1917)."""
     rho = utilisation(arrival_rate, mean_service, workers)
     if rho >= 1:
         return math.inf
@@ -64,7 +64,7 @@ def mmc_wait(arrival_rate: float, mean_service: float, workers: int) -> float:
 
 
 def mmc_wait_exceeds(arrival_rate: float, mean_service: float, workers: int, seconds: float) -> float:
-    """P(wait > seconds) in M/M/c, first come first served: C·exp(-c(1 - rho)t/S) (Erlang 1917); 1 where rho ≥ 1."""
+    """Return P(wait > seconds) of M/M/c, first come first served: C·exp(-c(1 - rho)t/S) (Erlang 1917); 1 if rho ≥ 1."""
     _check(seconds=seconds)
     rho = utilisation(arrival_rate, mean_service, workers)
     if rho >= 1:
@@ -75,13 +75,13 @@ def mmc_wait_exceeds(arrival_rate: float, mean_service: float, workers: int, sec
 
 
 def mmc_wait_quantile(arrival_rate: float, mean_service: float, workers: int, quantile: float) -> float:
-    """The wait (s) that a share ``quantile`` of the requests does not exceed in M/M/c.
+    """Return the wait (s) that a share ``quantile`` of the requests does not exceed in M/M/c.
 
     ln(C / (1 - q))·S / (c(1 - rho)), from the tail C·exp(-c(1 - rho)t/S), first come first served (Erlang 1917).
-    0 for quantiles below the share that does not wait at all.
+    0 for quantiles below the share of requests without a wait.
     """
     if not 0 <= quantile < 1:
-        raise ValueError("a quantile lies in [0, 1)")
+        raise ValueError(f"quantile: {quantile} is not in [0, 1)")
     rho = utilisation(arrival_rate, mean_service, workers)
     if rho >= 1:
         return math.inf
@@ -92,9 +92,9 @@ def mmc_wait_quantile(arrival_rate: float, mean_service: float, workers: int, qu
 
 
 def mg1_wait(arrival_rate: float, mean_service: float, cs2: float) -> float:
-    """Mean wait with Poisson arrivals, any services, one worker: rho·S(1 + c_s²) / (2(1 - rho)).
+    """Return the mean wait of M/G/1 (Poisson arrivals, any services): rho·S(1 + c_s²) / (2(1 - rho)).
 
-    Pollaczek (1930), Khinchine (1932). It does not depend on the order, as long as that does not look at the services.
+    Pollaczek (1930), Khinchine (1932). It does not depend on the order of service, if that ignores the service times.
     """
     _check(cs2=cs2)
     rho = utilisation(arrival_rate, mean_service)
@@ -102,20 +102,20 @@ def mg1_wait(arrival_rate: float, mean_service: float, cs2: float) -> float:
 
 
 def md1_wait(arrival_rate: float, mean_service: float) -> float:
-    """Mean wait with Poisson arrivals, constant services, one worker: half of M/M/1's (Erlang 1909)."""
+    """Return the mean wait of M/D/1 (Poisson arrivals, constant services): half of M/M/1's (Erlang 1909)."""
     return mg1_wait(arrival_rate, mean_service, 0.0)
 
 
 def kingman_wait(arrival_rate: float, mean_service: float, ca2: float, cs2: float) -> float:
-    """Mean wait of G/G/1, approximately: rho/(1 - rho) · (c_a² + c_s²)/2 · S (Kingman 1961).
+    """Return the approximate mean wait of G/G/1: rho/(1 - rho) · (c_a² + c_s²)/2 · S (Kingman 1961).
 
-    Exact for M/G/1; the better the closer rho is to 1. Arrivals that depend on each other (bursts) are beyond it.
+    Exact for M/G/1; more accurate the closer rho is to 1. It does not cover correlated arrivals (bursts).
     """
     return allen_cunneen_wait(arrival_rate, mean_service, 1, ca2, cs2)
 
 
 def kingman_bound(arrival_rate: float, mean_service: float, ca2: float, cs2: float) -> float:
-    """An upper bound of the mean wait of G/G/1: rate·(var_a + var_s) / (2(1 - rho)) (Kingman 1962)."""
+    """Return an upper bound of the mean wait of G/G/1: rate·(var_a + var_s) / (2(1 - rho)) (Kingman 1962)."""
     _check(ca2=ca2, cs2=cs2)
     rho = utilisation(arrival_rate, mean_service)
     if rho >= 1:
@@ -126,21 +126,21 @@ def kingman_bound(arrival_rate: float, mean_service: float, ca2: float, cs2: flo
 
 
 def allen_cunneen_wait(arrival_rate: float, mean_service: float, workers: int, ca2: float, cs2: float) -> float:
-    """Mean wait of G/G/c, approximately: M/M/c's times (c_a² + c_s²)/2 (Allen 1990, §5.3.4, after Cunneen)."""
+    """Return the approximate mean wait of G/G/c: M/M/c's times (c_a² + c_s²)/2 (Allen 1990, §5.3.4, after Cunneen)."""
     _check(ca2=ca2, cs2=cs2)
     return mmc_wait(arrival_rate, mean_service, workers) * (ca2 + cs2) / 2
 
 
 @dataclass(frozen=True)
 class FiniteBuffer:
-    """M/M/c with so many places to wait.
+    """M/M/c with a limited queue.
 
     Attributes:
-        blocking: probability that a request finds no place and is rejected.
-        throughput: requests per s that are accepted.
+        blocking: probability that the queue is full and a request is rejected.
+        throughput: accepted requests per s.
         utilisation: share of the workers' time that is spent on services.
-        mean_wait: s, of those accepted.
-        mean_waiting: how many wait, on average over time.
+        mean_wait: s, of accepted requests.
+        mean_waiting: number of waiting requests, on average over time.
     """
 
     blocking: float
@@ -151,17 +151,19 @@ class FiniteBuffer:
 
 
 def mmck(arrival_rate: float, mean_service: float, workers: int, places: int) -> FiniteBuffer:
-    """M/M/c/K with K = workers + places (Kleinrock 1975, §3.6 and §3.8). It has an answer for every load.
+    """Return the figures of M/M/c/K with K = workers + places (Kleinrock 1975, §3.6 and §3.8), for any load.
 
     Args:
-        arrival_rate: per s, of those rejected too.
-        places: for those who wait, besides those in service.
+        arrival_rate: per s, with rejected requests.
+        mean_service: s.
+        workers: number of workers.
+        places: maximum number of waiting requests.
     """
     load = offered_load(arrival_rate, mean_service)
     _check_workers(workers)
     if places < 0:
-        raise ValueError("places must be 0 or more")
-    # p(n)/p(n-1) = a / min(n, c); the largest is made 1, so that none overflows.
+        raise ValueError("places: must be 0 or more")
+    # p(n)/p(n-1) = a / min(n, c); scaled so that the largest is 1, to avoid overflow.
     logs = [0.0]
     if load == 0:
         return FiniteBuffer(0.0, arrival_rate, 0.0, 0.0, 0.0)
@@ -176,8 +178,8 @@ def mmck(arrival_rate: float, mean_service: float, workers: int, places: int) ->
 
 
 @dataclass(frozen=True)
-class ClosedLoop:
-    """So many clients, each of whom thinks and asks in turn.
+class ClosedLoopFigures:
+    """Figures of a closed loop: each client sends a request, waits for its answer, and thinks before the next.
 
     Attributes:
         throughput: requests per s.
@@ -192,16 +194,16 @@ class ClosedLoop:
     utilisation: float
 
 
-def closed_loop(clients: int, mean_service: float, workers: int = 1, mean_think: float = 0.0) -> ClosedLoop:
-    """Machine repair, M/M/c//N: exponential services and think times (Palm 1947; Kleinrock 1975, §3.8).
+def closed_loop(clients: int, mean_service: float, workers: int = 1, mean_think: float = 0.0) -> ClosedLoopFigures:
+    """Return the figures of M/M/c//N: exponential services and think times (Palm 1947; Kleinrock 1975, §3.8).
 
-    Without think time every client is always here, whatever the distributions: R = N·S/c for N ≥ c, and the wait is
-    N·S/c - S (Little 1961; Muntz & Wong 1974). More clients then mean more wait and no more throughput.
+    Without think time all clients are always in the system, for any distribution: R = N·S/c for N ≥ c, and the wait is
+    N·S/c - S (Little 1961; Muntz & Wong 1974). More clients then increase the wait, and not the throughput.
     """
     _check(mean_service=mean_service, mean_think=mean_think)
     _check_workers(workers)
     if clients < 1 or mean_service == 0:
-        raise ValueError("a closed loop has a client, and its services take time")
+        raise ValueError("clients: give at least 1, and mean_service above 0")
     if mean_think == 0:
         busy = float(min(clients, workers))
     else:
@@ -212,15 +214,15 @@ def closed_loop(clients: int, mean_service: float, workers: int = 1, mean_think:
         busy = math.fsum(min(n, workers) * weight for n, weight in enumerate(weights)) / math.fsum(weights)
     throughput = busy / mean_service
     response = clients / throughput - mean_think
-    return ClosedLoop(throughput, response, response - mean_service, busy / workers)
+    return ClosedLoopFigures(throughput, response, response - mean_service, busy / workers)
 
 
 def _check(**values: float) -> None:
     for name, value in values.items():
         if not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be 0 or more, and finite")
+            raise ValueError(f"{name}: must be 0 or more, and finite")
 
 
 def _check_workers(workers: int) -> None:
     if workers < 1:
-        raise ValueError("there must be a worker")
+        raise ValueError("workers: must be 1 or more")

@@ -1,4 +1,4 @@
-"""Ciw simulates the same queues: the intervals of both overlap."""
+"""Simulations agree with Ciw: the intervals of both overlap."""
 
 from __future__ import annotations
 
@@ -44,22 +44,24 @@ def of_ciw(discipline: object, workers: int, capacity: float, rate: float) -> tu
         ("lifo", 2, 4, 24.0),
     ],
 )
-def test_it_agrees_with_ciw_within_noise(discipline: str, workers: int, capacity: int | None, rate: float) -> None:
-    theirs = of_ciw(
+def test_simulation_agrees_with_ciw_within_noise(
+    discipline: str, workers: int, capacity: int | None, rate: float
+) -> None:
+    by_ciw = of_ciw(
         ciw.disciplines.LIFO if discipline == "lifo" else ciw.disciplines.FIFO,
         workers,
         math.inf if capacity is None else capacity,
         rate,
     )
     system = System((workers,), discipline, capacity=capacity)
-    own = [
+    by_replay = [
         simulate(f"poisson:{rate}", "exponential:0.1", system, requests=REQUESTS, warmup=0, seed=seed)
         for seed in range(5 * RUNS)
     ]
-    waits = np.array([run.wait["mean"] for run in own])
-    rejected = np.array([run.counts["rejected"] / run.counted for run in own])
-    for name, mine, other in (("wait", waits, theirs[0]), ("rejected", rejected, theirs[1])):
-        noise = math.sqrt(mine.var(ddof=1) / len(mine) + other.var(ddof=1) / len(other))
-        assert abs(mine.mean() - other.mean()) <= 3 * noise + 1e-12, name
+    waits = np.array([run.wait["mean"] for run in by_replay])
+    rejected = np.array([run.counts["rejected"] / run.counted for run in by_replay])
+    for name, measured, other in (("wait", waits, by_ciw[0]), ("rejected", rejected, by_ciw[1])):
+        noise = math.sqrt(measured.var(ddof=1) / len(measured) + other.var(ddof=1) / len(other))
+        assert abs(measured.mean() - other.mean()) <= 3 * noise + 1e-12, name
     if capacity is not None:
-        assert theirs[1].mean() > 0.05
+        assert by_ciw[1].mean() > 0.05

@@ -16,11 +16,11 @@ def erlang_b_by_sum(load: float, workers: int) -> float:
 
 
 @given(st.floats(0.01, 30), st.integers(1, 40))
-def test_erlang_b_is_its_sum(load: float, workers: int) -> None:
+def test_erlang_b_equals_its_sum(load: float, workers: int) -> None:
     assert theory.erlang_b(load, workers) == pytest.approx(erlang_b_by_sum(load, workers), rel=1e-9)
 
 
-def test_erlang_in_figures() -> None:
+def test_erlang_formulas_match_known_values() -> None:
     # Offered 2 erlangs to 3: B = 4/19, C = 4/9.
     assert theory.erlang_b(2, 3) == pytest.approx(4 / 19)
     assert theory.erlang_c(2, 3) == pytest.approx(4 / 9)
@@ -28,7 +28,7 @@ def test_erlang_in_figures() -> None:
     assert theory.erlang_b(10_000, 10_100) < 1  # factorials of that size overflow
 
 
-def test_waits_in_figures() -> None:
+def test_waits_match_known_values() -> None:
     assert theory.utilisation(8, 0.1) == pytest.approx(0.8)
     assert theory.mm1_wait(8, 0.1) == pytest.approx(0.4)
     assert theory.md1_wait(8, 0.1) == pytest.approx(0.2)
@@ -39,9 +39,7 @@ def test_waits_in_figures() -> None:
 
 
 @given(st.floats(0.01, 0.99), st.integers(1, 30), st.floats(0.001, 10))
-def test_the_tail_of_the_wait_has_the_mean_it_should_and_quantiles_lie_on_it(
-    rho: float, workers: int, s: float
-) -> None:
+def test_mean_and_quantiles_are_consistent_with_the_tail(rho: float, workers: int, s: float) -> None:
     rate = rho * workers / s
     mean = theory.mmc_wait(rate, s, workers)
     # The tail is C exp(-t/τ): its integral is the mean.
@@ -55,7 +53,7 @@ def test_the_tail_of_the_wait_has_the_mean_it_should_and_quantiles_lie_on_it(
 
 
 @pytest.mark.parametrize("rate", [10.0, 12.0])
-def test_where_nothing_settles_the_wait_is_infinite(rate: float) -> None:
+def test_wait_is_infinite_without_a_steady_state(rate: float) -> None:
     assert theory.mm1_wait(rate, 0.1) == math.inf
     assert theory.mg1_wait(rate, 0.1, 1) == math.inf
     assert theory.kingman_wait(rate, 0.1, 1, 1) == math.inf
@@ -64,40 +62,40 @@ def test_where_nothing_settles_the_wait_is_infinite(rate: float) -> None:
     assert theory.mmc_wait_exceeds(rate, 0.1, 1, 5) == 1
 
 
-def test_limited_places() -> None:
+def test_limited_capacity_matches_known_values() -> None:
     # M/M/1/4 at rho 0.8: p(n) = 0.8^n (1 - 0.8) / (1 - 0.8^5).
     p = [0.8**n * 0.2 / (1 - 0.8**5) for n in range(5)]
-    result = theory.mmck(8, 0.1, 1, 3)
-    assert result.blocking == pytest.approx(p[4])
-    assert result.mean_waiting == pytest.approx(p[2] + 2 * p[3] + 3 * p[4])
-    assert result.mean_wait == pytest.approx(result.mean_waiting / (8 * (1 - p[4])))
+    figures = theory.mmck(8, 0.1, 1, 3)
+    assert figures.blocking == pytest.approx(p[4])
+    assert figures.mean_waiting == pytest.approx(p[2] + 2 * p[3] + 3 * p[4])
+    assert figures.mean_wait == pytest.approx(figures.mean_waiting / (8 * (1 - p[4])))
     assert theory.mmck(20, 0.1, 3, 0).blocking == pytest.approx(theory.erlang_b(2, 3))
     assert theory.mmck(1000, 0.1, 2, 50).utilisation == pytest.approx(1)
     assert theory.mmck(16, 0.1, 2, 400).mean_wait == pytest.approx(theory.mmc_wait(16, 0.1, 2))
 
 
-def test_a_closed_loop_without_think_time_gains_nothing_by_more_clients() -> None:
+def test_closed_loop_without_think_time_has_constant_throughput() -> None:
     for clients in (2, 4, 8):
-        result = theory.closed_loop(clients, 0.1, 2)
-        assert result.throughput == pytest.approx(20)
-        assert result.mean_response == pytest.approx(clients * 0.1 / 2)
-        assert result.mean_wait == pytest.approx(clients * 0.1 / 2 - 0.1)
+        figures = theory.closed_loop(clients, 0.1, 2)
+        assert figures.throughput == pytest.approx(20)
+        assert figures.mean_response == pytest.approx(clients * 0.1 / 2)
+        assert figures.mean_wait == pytest.approx(clients * 0.1 / 2 - 0.1)
     assert theory.closed_loop(1, 0.1, 2).mean_wait == pytest.approx(0)
 
 
-def test_a_closed_loop_that_thinks() -> None:
+def test_closed_loop_with_think_time_matches_known_values() -> None:
     # One worker, two clients: p(n) ~ 1, 2a, 2a² with a = S/Z.
     a = 0.1 / 0.4
     busy = 1 - 1 / (1 + 2 * a + 2 * a * a)
-    result = theory.closed_loop(2, 0.1, 1, 0.4)
-    assert result.utilisation == pytest.approx(busy)
-    assert result.mean_response == pytest.approx(2 / (busy / 0.1) - 0.4)
+    figures = theory.closed_loop(2, 0.1, 1, 0.4)
+    assert figures.utilisation == pytest.approx(busy)
+    assert figures.mean_response == pytest.approx(2 / (busy / 0.1) - 0.4)
     alone = theory.closed_loop(1, 0.1, 1, 0.4)
     assert alone.mean_wait == pytest.approx(0)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         lambda: theory.mm1_wait(-1, 0.1),
         lambda: theory.mg1_wait(1, 0.1, math.nan),
@@ -110,6 +108,6 @@ def test_a_closed_loop_that_thinks() -> None:
         lambda: theory.allen_cunneen_wait(1, math.inf, 1, 1, 1),
     ],
 )
-def test_what_cannot_be_is_refused(wrong: object) -> None:
-    with pytest.raises(ValueError, match=r"must be|lies in|has a"):
-        wrong()
+def test_rejects_invalid_arguments(invalid: object) -> None:
+    with pytest.raises(ValueError, match=r"(mean_service|arrival_rate|cs2|workers|load|places|quantile|clients)"):
+        invalid()

@@ -87,7 +87,7 @@ def test_of_a_what_if_it_is_the_best_change_or_that_none_helps(shop: sojourn.Spl
     best = min(result.variants, key=lambda variant: variant.response_time["p99"] or 0)
     assert whatif_section.named(best) in whatif_section.variants_reading(result)
     worse = replace(result, variants=[replace(best, change={**best.change, "p99": 0.1})])
-    assert whatif_section.variants_reading(worse).endswith("none of the changes (1) makes it less.")
+    assert whatif_section.variants_reading(worse).endswith("none of the changes (1) reduces it.")
     assert whatif_section.whatif_section(replace(result, forced=True, refused="far off")).short == ""
 
 

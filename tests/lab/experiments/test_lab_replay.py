@@ -176,7 +176,7 @@ def test_what_the_lab_cannot_offer_is_refused(tmp_path: Path) -> None:
     for records, words in (
         ([record(0.0, 0.01), record(90_000.0, 0.01)], "longer than a scenario's day"),
         ([record(0.01 * n, 0.01, upstream_addr=f"10.0.0.{n}:80") for n in range(70)], "70 backends"),
-        ([record(0.1, None), record(0.2, None)], "no request says how long it held a worker"),
+        ([record(0.1, None), record(0.2, None)], "no request has a service time"),
     ):
         with pytest.raises(LabError, match=words):
             replayed(log_of(tmp_path, records))

@@ -1,4 +1,4 @@
-"""Simulate a queueing system and set theory beside it."""
+"""Simulate a queueing system and compare it with theory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ QUESTION = Question(
     package=__name__,
     name="simulate",
     asks="How long would requests of a given load wait in a given system?",
-    needs="nothing: requests are made up",
+    needs="no data: requests are generated",
     example="--arrivals poisson:8 --service exponential:0.1 --requests 20000",
 )

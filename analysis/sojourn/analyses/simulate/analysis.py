@@ -1,4 +1,4 @@
-"""A queue with made-up requests, and what theory says of it."""
+"""Simulate a queue with generated requests, and evaluate its closed form."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ WARMUP = 0.05
 
 @dataclass(frozen=True, repr=False)
 class SimulationResult(Result):
-    """What a simulation found. Durations in s.
+    """The result of a simulation. Durations in s.
 
     Attributes:
-        arrivals, service, system, seed: what was simulated.
-        requests, counted: in all; those after the warm-up, over whom the figures go.
+        arrivals, service, system, seed: the simulated processes and system.
+        requests, counted: total; requests after the warm-up, which the figures describe.
         utilisation: share of the workers' time spent on services, from the first arrival to the end.
-        offered: the load the processes offer, per worker; at 1 or more it cannot be served.
-        wait, sojourn: figures of those not rejected in the end, until they were served or failed.
-        answered: figures of the sojourn of those answered in time; None where nobody else was accepted.
-        mean_wait: with its interval; None where there are too few.
-        theory, approximation, reason: the closed form, or what comes close and why there is none.
-        counts: status -> requests counted. attempts: all that were made.
-        goodput: answered in time per s, from the first arrival to the end.
-        wasted: worker seconds for nobody. busy: worker seconds.
-        notes: what to know.
+        offered: offered load per worker; at 1 or more it cannot be served.
+        wait, sojourn: figures of requests that were not rejected in the end, until they were served or failed.
+        answered: figures of the sojourn of requests answered in time; None if every accepted request was.
+        mean_wait: with its interval; None for too few requests.
+        theory, approximation, reason: the closed form; or an approximation, and why there is no closed form.
+        counts: status -> requests counted. attempts: total number.
+        goodput: requests answered in time per s, from the first arrival to the end.
+        wasted: worker seconds for requests whose client had given up. busy: worker seconds.
+        notes: caveats.
         outcome: of every request.
     """
 
@@ -65,11 +65,11 @@ class SimulationResult(Result):
     outcome: Outcome = field(repr=False)
 
     def waits(self) -> npt.NDArray[np.float64]:
-        """The waits that ``wait`` sums up, s."""
+        """Return the waits that ``wait`` summarises, s."""
         return _kept(self.outcome, self.requests - self.counted).wait
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values, as in the JSON."""
         simulated = self.wait["mean"]
         timeouts = self.counts["timed_out_waiting"] + self.counts["timed_out_served"]
         return {
@@ -106,43 +106,48 @@ def simulate(
 ) -> SimulationResult:
     """Send requests through a system that is empty at first.
 
-    Arrivals, services and the balancer draw from streams of their own: one seed gives the same requests to any system.
+    Arrivals, services and the balancer draw from separate streams: one seed gives the same requests to any system.
 
     Args:
-        arrivals, service: see ``processes``.
-        system: one worker, first come first served, if None. Its balancer needs no backends or sessions told.
-        requests: how many; None: as many as a trace of arrivals has, or a million.
+        arrivals: arrival process, see ``sojourn.queueing.processes``.
+        service: service process, likewise.
+        system: None: one worker, first come first served. Not with the balancers ``given`` and ``pinned``.
+        requests: number; None: all of a trace of arrivals, else a million.
         warmup: share of the requests, the first ones, that the figures leave out.
+        seed: of the three streams, 0 or more.
+
+    Returns:
+        The figures, and the closed form where there is one.
 
     Raises:
-        ValueError: an argument is not what it should be, in words.
+        ValueError: an argument is not valid.
         SojournError: a trace cannot be read.
     """
     system = system or System((1,))
     if system.balancer in {"given", "pinned"}:
-        raise ValueError(f"the balancer {system.balancer} needs requests of a log")
+        raise ValueError(f"balancer={system.balancer} needs requests of a log (sojourn whatif)")
     if not 0 <= warmup < 1:
-        raise ValueError("the share for the warm-up lies in [0, 1)")
+        raise ValueError(f"warmup={warmup}: give a share from 0 to below 1")
     if seed < 0:
-        raise ValueError("the seed must be 0 or more")
-    coming, taking = arrival_process(arrivals), service_process(service)
-    count = _count(requests, coming)
+        raise ValueError(f"seed={seed}: give 0 or more")
+    arriving, serving = arrival_process(arrivals), service_process(service)
+    count = _count(requests, arriving)
     streams = np.random.SeedSequence(seed).spawn(3)
-    gaps = coming.drawn(count, np.random.Generator(np.random.PCG64(streams[0])))
-    services = taking.drawn(count, np.random.Generator(np.random.PCG64(streams[1])))
+    gaps = arriving.drawn(count, np.random.Generator(np.random.PCG64(streams[0])))
+    services = serving.drawn(count, np.random.Generator(np.random.PCG64(streams[1])))
     outcome = replay(np.cumsum(gaps), services, system, seed=int(streams[2].generate_state(1)[0]))
     left_out = int(count * warmup)
     kept = _kept(outcome, left_out)
     answered = kept.sojourn[kept.status == SERVED]
-    exact, close, reason = model(coming, taking, system)
-    found = interval(kept.wait)
-    offered = taking.mean / coming.mean / sum(system.workers) if coming.mean > 0 else float("inf")
+    exact, close, reason = model(arriving, serving, system)
+    mean_wait = interval(kept.wait)
+    offered = serving.mean / arriving.mean / sum(system.workers) if arriving.mean > 0 else float("inf")
     return SimulationResult(
-        coming, taking, system, seed, count, count - left_out, outcome.utilisation, offered,
+        arriving, serving, system, seed, count, count - left_out, outcome.utilisation, offered,
         summary(kept.wait.copy()), summary(kept.sojourn.copy()),
         None if len(answered) == len(kept.status) else summary(answered.copy()),
-        found, exact, close, reason, kept.counts, int(outcome.attempts.sum()), outcome.goodput, outcome.busy,
-        outcome.wasted, tuple(_notes(taking, count, found, offered)), outcome,
+        mean_wait, exact, close, reason, kept.counts, int(outcome.attempts.sum()), outcome.goodput, outcome.busy,
+        outcome.wasted, tuple(_notes(serving, count, mean_wait, offered)), outcome,
     )  # fmt: skip
 
 
@@ -155,7 +160,7 @@ class _Kept:
 
 
 def _kept(outcome: Outcome, left_out: int) -> _Kept:
-    """Requests after the warm-up, without those that were rejected in the end."""
+    """Return the requests after the warm-up, without those that were rejected in the end."""
     status = outcome.status[left_out:]
     accepted = status != REJECTED
     wait, sojourn = outcome.wait[left_out:], outcome.sojourn[left_out:]
@@ -163,23 +168,23 @@ def _kept(outcome: Outcome, left_out: int) -> _Kept:
 
 
 def _count(requests: int | None, arrivals: Process) -> int:
-    there = len(arrivals.trace) if arrivals.kind == "trace" else None
-    count = requests if requests is not None else there or 1_000_000
-    if there is not None and count > there:
-        raise ValueError(f"{count} requests, but the trace of arrivals has {there}")
+    available = len(arrivals.trace) if arrivals.kind == "trace" else None
+    count = requests if requests is not None else available or 1_000_000
+    if available is not None and count > available:
+        raise ValueError(f"requests={count}: the trace of arrivals has only {available}")
     if not 1 <= count <= MOST_REQUESTS:
-        raise ValueError(f"from 1 to {MOST_REQUESTS:,} requests")
+        raise ValueError(f"requests={count}: give a number from 1 to {MOST_REQUESTS:,}")
     return count
 
 
-def _notes(service: Process, count: int, found: Interval | None, offered: float) -> list[str]:
+def _notes(service: Process, count: int, mean_wait: Interval | None, offered: float) -> list[str]:
     notes = []
     if service.kind == "trace" and count > len(service.trace):
-        notes.append(f"the trace of services has {len(service.trace):,}; they were gone through again from the begin")
-    if found is None:
+        notes.append(f"the trace of services has {len(service.trace):,} values and was repeated from the beginning")
+    if mean_wait is None:
         notes.append("too few requests for an interval of the mean wait: give at least 1,000")
-    elif found.doubtful and offered < 1:
+    elif mean_wait.doubtful and offered < 1:
         notes.append(
-            "neighbouring batches are alike: the interval of the mean wait is too narrow; simulate more requests"
+            "neighbouring batches are correlated: the interval of the mean wait is too narrow; simulate more requests"
         )
     return notes

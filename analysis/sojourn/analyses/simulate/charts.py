@@ -1,4 +1,4 @@
-"""The waits of a simulation, and theory's beside them. A chart holds a few hundred points, whatever was simulated."""
+"""Chart of the waits of a simulation and of theory, with a few hundred points for any number of requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ POINTS = 240
 SIMULATED, THEORY = "simulated", "theory"
 
 
-def wait_chart(found: SimulationResult) -> alt.Chart:
-    """Share of requests that wait longer than a time, its axis logarithmic: an exponential tail is a straight line."""
+def wait_chart(result: SimulationResult) -> alt.Chart:
+    """Draw the share of requests that wait longer than a time, on a log axis: exponential tails are straight lines."""
     domain = [SIMULATED, THEORY]
     return (
-        alt.Chart(alt.InlineData(values=wait_points(found)))
+        alt.Chart(alt.InlineData(values=wait_points(result)))
         .mark_line(interpolate="step-after", strokeWidth=2)
         .encode(
             x=alt.X("seconds:Q", title="wait (s)"),
@@ -41,9 +41,9 @@ def wait_chart(found: SimulationResult) -> alt.Chart:
     )
 
 
-def wait_points(found: SimulationResult) -> list[dict[str, object]]:
-    """Rows of source, seconds, exceeding: exact points of both tails, even in the logarithm of the share."""
-    waits = np.sort(found.waits())
+def wait_points(result: SimulationResult) -> list[dict[str, object]]:
+    """Return rows of source, seconds, exceeding: exact points of both tails, evenly spaced in the log of the share."""
+    waits = np.sort(result.waits())
     n = len(waits)
     if not n:
         return []
@@ -52,10 +52,10 @@ def wait_points(found: SimulationResult) -> list[dict[str, object]]:
     seconds = np.unique(at)
     exceeding = 1 - np.searchsorted(waits, seconds, side="right") / n
     points = [_point(SIMULATED, s, e) for s, e in zip(seconds, exceeding, strict=True) if e > 0]
-    if found.theory and found.theory.wait:
-        rate, workers = 1 / found.arrivals.mean, sum(found.system.workers)
+    if result.theory and result.theory.wait:
+        rate, workers = 1 / result.arrivals.mean, sum(result.system.workers)
         line = np.linspace(0, float(seconds[-1]), POINTS).tolist()
-        points += [_point(THEORY, s, mmc_wait_exceeds(rate, found.service.mean, workers, s)) for s in line]
+        points += [_point(THEORY, s, mmc_wait_exceeds(rate, result.service.mean, workers, s)) for s in line]
     return points
 
 

@@ -1,4 +1,4 @@
-"""``sojourn simulate``: a queue with made-up requests, theory beside it.
+"""``sojourn simulate``: simulate a queue with generated requests and compare it with theory.
 
 Wait: from a request's arrival to when a worker takes it; sojourn: from its arrival to its answer.
 """
@@ -33,14 +33,15 @@ def simulate(
     workers: Annotated[int, typer.Option(metavar="N", min=1, max=100_000, help="Workers of each backend.")] = 1,
     backends: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Backends.")] = 1,
     requests: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Default: all of a trace of arrivals, else 1,000,000.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of requests. Default: all of a trace, else 1,000,000."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed draws the same requests.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed; the same seed draws the same requests.")] = 1,
     discipline: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="fifo, lifo, adaptive_lifo, codel, deadline or sjf.",
+            help="Discipline: fifo, lifo, adaptive_lifo, codel, deadline or sjf.",
             autocompletion=beginning(DISCIPLINES),
         ),
     ] = "fifo",
@@ -48,34 +49,39 @@ def simulate(
         str,
         typer.Option(
             metavar="NAME",
-            help="round_robin, least_conn, two_choices or shared_queue.",
+            help="Balancer: round_robin, least_conn, two_choices or shared_queue.",
             autocompletion=beginning(BALANCERS),
         ),
     ] = "round_robin",
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="Clients give up so long after an attempt; its work goes on.")
+        float | None, typer.Option(metavar="S", help="Time-out of an attempt; its work continues after it.")
     ] = None,
     capacity: Annotated[
-        int | None, typer.Option(metavar="N", help="So many may wait at a backend; one more is rejected.")
+        int | None, typer.Option(metavar="N", help="Maximum number of waiting requests per backend; more are rejected.")
     ] = None,
-    retries: Annotated[int, typer.Option(metavar="N", help="Attempts after one that failed.")] = 0,
-    backoff: Annotated[float, typer.Option(metavar="S", help="From a failure to the next attempt.")] = 0.0,
-    codel_target: Annotated[float, typer.Option(metavar="S", help="codel: a wait that is too long.")] = 0.005,
-    codel_interval: Annotated[float, typer.Option(metavar="S", help="codel: for how long it may be so.")] = 0.1,
-    lifo_threshold: Annotated[int, typer.Option(metavar="N", help="adaptive_lifo: turns when more wait.")] = 10,
+    retries: Annotated[int, typer.Option(metavar="N", help="Retries of a failed attempt.")] = 0,
+    backoff: Annotated[float, typer.Option(metavar="S", help="Time from a failure to the next attempt.")] = 0.0,
+    codel_target: Annotated[float, typer.Option(metavar="S", help="codel: acceptable wait.")] = 0.005,
+    codel_interval: Annotated[float, typer.Option(metavar="S", help="codel: how long waits may exceed it.")] = 0.1,
+    lifo_threshold: Annotated[int, typer.Option(metavar="N", help="adaptive_lifo: LIFO if more requests wait.")] = 10,
     deadline_margin: Annotated[
-        float, typer.Option(metavar="S", help="deadline: drops who has no more than this left.")
+        float, typer.Option(metavar="S", help="deadline: drop requests with at most this time left.")
     ] = 0.0,
-    warmup: Annotated[float, typer.Option(metavar="SHARE", help="Leave so many out of the figures, the first.")] = 0.05,
+    warmup: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the first requests that the figures leave out.")
+    ] = 0.05,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a queue, with theory beside it where it is exact.
+    """Simulate a queue and compare it with theory.
 
     Wait: from a request's arrival to when a worker takes it. Sojourn: from its arrival to its answer, or its last
     failure.
     """
     if workers * backends > MOST_WORKERS:
-        raise typer.BadParameter(f"at most {MOST_WORKERS:,} workers in all")
+        raise typer.BadParameter(
+            f"{workers:,} workers × {backends:,} backends are more than {MOST_WORKERS:,} workers",
+            param_hint="--workers",
+        )
     from sojourn.analyses.simulate.run import simulate as run  # noqa: PLC0415 - numba takes its time to load
     from sojourn.model.errors import ArgumentError  # noqa: PLC0415
 

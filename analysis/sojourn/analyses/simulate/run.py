@@ -1,4 +1,4 @@
-"""Processes and a system in, waits and theory out."""
+"""``sojourn.simulate``: simulate a queue and compare it with theory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def simulate(
     deadline_margin: float = 0.0,
     warmup: float = 0.05,
 ) -> SimulationResult:
-    """Send made-up requests through a queue, and show theory beside it where it has a closed form.
+    """Send generated requests through a queue, and compare the waits with theory where a closed form exists.
 
     >>> result = sojourn.simulate("poisson:8", "constant:0.1", requests=20_000)
     >>> result.theory.name, round(result.theory.mean_wait, 3)
@@ -40,23 +40,30 @@ def simulate(
         arrivals: ``poisson:RATE``, ``constant:RATE``, ``hyperexponential:RATE:CV2`` (per s), ``trace:FILE``.
         service: ``exponential:MEAN``, ``constant:MEAN``, ``lognormal:MEAN:CV2``, ``pareto:MEAN:ALPHA`` (s),
             ``trace:FILE``.
-        workers, backends: workers of each backend, and how many backends.
-        requests: how many; None: all of a trace of arrivals, else a million.
+        workers: of each backend.
+        backends: number of backends.
+        requests: number; None: all of a trace of arrivals, else a million.
         seed: the same seed draws the same requests.
         discipline: fifo, lifo, adaptive_lifo, codel, deadline or sjf.
         balancer: round_robin, least_conn, two_choices or shared_queue.
-        timeout: clients give up so long after an attempt, s; its work goes on. None: never.
-        capacity: so many may wait at a backend; one more is rejected. None: no limit.
-        retries, backoff: attempts after one that failed, and s until the next.
-        codel_target, codel_interval, lifo_threshold, deadline_margin: of the disciplines, as in
-            ``sojourn.queueing.system.System``.
+        timeout: clients give up this long after an attempt, s; its work continues. None: never.
+        capacity: maximum number of waiting requests per backend; more are rejected. None: no limit.
+        retries: of a failed attempt.
+        backoff: s from a failure to the next attempt.
+        codel_target: s, acceptable wait of ``codel``.
+        codel_interval: s, how long waits may exceed it.
+        lifo_threshold: waiting requests above which ``adaptive_lifo`` is LIFO.
+        deadline_margin: s; ``deadline`` drops requests with at most this time left before the time-out.
         warmup: share of the requests, the first ones, that the figures leave out.
 
+    Returns:
+        The figures, and the closed form where there is one.
+
     Raises:
-        SojournError: an argument is not what it should be, or a trace cannot be read.
+        SojournError: an argument is not valid, or a trace cannot be read.
     """
     if not 1 <= workers * backends <= MOST_WORKERS:
-        raise ArgumentError(f"there must be a worker, and at most {MOST_WORKERS:,} in all")
+        raise ArgumentError(f"workers × backends is {workers * backends:,}: give from 1 to {MOST_WORKERS:,} workers")
     try:
         system = System(
             (workers,) * backends, discipline, balancer, timeout, capacity, retries, backoff,

@@ -1,4 +1,4 @@
-"""A simulation, laid out for people."""
+"""Layout of a simulation."""
 
 from __future__ import annotations
 
@@ -16,118 +16,121 @@ MEASURES = (
 COLUMNS = ("mean", "p50", "p90", "p99", "p999", "max")
 OUTCOMES = {
     "served": "answered in time",
-    "timed_out_waiting": "gave up before a worker took it",
-    "timed_out_served": "gave up while it was served",
+    "timed_out_waiting": "timed out while waiting",
+    "timed_out_served": "timed out in service",
     "dropped": "dropped by the discipline",
-    "rejected": "rejected, no place to wait",
+    "rejected": "rejected, queue full",
 }
 
 
 @lay_out.register(SimulationResult)
-def simulate_section(found: SimulationResult) -> Section:
-    """The section of ``simulate``."""
+def simulate_section(result: SimulationResult) -> Section:
+    """Return the section of ``simulate``."""
     return Section(
         key="simulate",
         title="Simulated queue",
-        sentence=sentence(found),
+        sentence=sentence(result),
         measures=MEASURES,
-        failures=tuple(_failures(found)),
-        tables=tuple(_tables(found)),
-        pictures=_pictures(found),
-        notes=tuple(_notes(found)),
+        failures=tuple(_failures(result)),
+        tables=tuple(_tables(result)),
+        pictures=_pictures(result),
+        notes=tuple(_notes(result)),
     )
 
 
-def sentence(found: SimulationResult) -> str:
-    """The finding in one sentence."""
-    mean = found.wait["mean"]
+def sentence(result: SimulationResult) -> str:
+    """Return the mean wait, compared with theory, in one sentence."""
+    mean = result.wait["mean"]
     if mean is None:
-        return f"Every request was rejected, of {found.counted:,}."
-    said = f"Mean wait {_ms(mean)}"
-    if found.mean_wait:
-        said += f" ± {_ms(found.mean_wait.half)} (95 %)"
-    said += f" at {percent(found.utilisation)} utilisation"
-    if found.counts["served"] < found.counted:
-        said += f", {percent(found.counts['served'] / found.counted)} answered in time"
-    beside = found.theory or found.approximation
-    if beside is None or not math.isfinite(beside.mean_wait):
-        return f"{said}."
-    verb = "says" if found.theory else "comes to"
-    said += f"; {beside.name} {verb} {_ms(beside.mean_wait)}"
-    return f"{said}, {percent(abs(mean / beside.mean_wait - 1))} away." if beside.mean_wait > 0 else f"{said}."
+        return f"All {result.counted:,} requests were rejected."
+    text = f"Mean wait {_ms(mean)}"
+    if result.mean_wait:
+        text += f" ± {_ms(result.mean_wait.half)} (95 %)"
+    text += f" at {percent(result.utilisation)} utilisation"
+    if result.counts["served"] < result.counted:
+        text += f", {percent(result.counts['served'] / result.counted)} answered in time"
+    reference = result.theory or result.approximation
+    if reference is None or not math.isfinite(reference.mean_wait):
+        return f"{text}."
+    verb = "predicts" if result.theory else "approximates"
+    text += f"; {reference.name} {verb} {_ms(reference.mean_wait)}"
+    if reference.mean_wait <= 0:
+        return f"{text}."
+    return f"{text}, a difference of {percent(abs(mean / reference.mean_wait - 1))}."
 
 
 def _ms(seconds: float) -> str:
     return f"{milliseconds(seconds)} ms"
 
 
-def _failures(found: SimulationResult) -> list[str]:
-    if found.offered < 1 or found.counts["rejected"] or found.counts["dropped"]:
+def _failures(result: SimulationResult) -> list[str]:
+    if result.offered < 1 or result.counts["rejected"] or result.counts["dropped"]:
         return []
-    if math.isinf(found.offered):
+    if math.isinf(result.offered):
         return [
-            "All requests come at the same instant: this is no queue that goes on, and figures are those of one burst."
+            "All requests arrive at the same instant: the figures describe a single burst, not a queue in steady state."
         ]
     return [
-        f"{percent(found.offered)} of what the workers can serve is offered: the queue grows as long as requests come, "
-        "and figures may depend on how long that is."
+        f"The offered load is {percent(result.offered)} of what the workers can serve: the queue grows as long as "
+        "requests arrive, and the figures may depend on the number of requests."
     ]
 
 
-def _tables(found: SimulationResult) -> list[Table]:
-    lines = [("wait", found.wait), ("sojourn", found.sojourn)]
-    if found.answered:
-        lines.append(("of those answered", found.answered))
+def _tables(result: SimulationResult) -> list[Table]:
+    lines = [("wait", result.wait), ("sojourn", result.sojourn)]
+    if result.answered:
+        lines.append(("sojourn, answered in time", result.answered))
     rows = [(name, *(milliseconds(summary[column]) for column in COLUMNS)) for name, summary in lines]
-    if found.theory and found.theory.wait:
-        theory = {"mean": found.theory.mean_wait, **found.theory.wait}
-        rows.append((f"wait by {found.theory.name}", *(milliseconds(theory.get(column)) for column in COLUMNS)))
+    if result.theory and result.theory.wait:
+        theory = {"mean": result.theory.mean_wait, **result.theory.wait}
+        rows.append((f"wait by {result.theory.name}", *(milliseconds(theory.get(column)) for column in COLUMNS)))
     headings = ("ms", "mean", "p50", "p90", "p99", "p99.9", "max")
     tables = [Table(headings, tuple(rows))]
-    if found.counts["served"] < found.counted:
+    if result.counts["served"] < result.counted:
         outcomes = tuple(
-            (words, f"{found.counts[status]:,}", percent(found.counts[status] / found.counted))
-            for status, words in OUTCOMES.items()
-            if found.counts[status]
+            (name, f"{result.counts[status]:,}", percent(result.counts[status] / result.counted))
+            for status, name in OUTCOMES.items()
+            if result.counts[status]
         )
         tables.append(Table(("outcome", "requests", "share"), outcomes))
     return tables
 
 
-def _pictures(found: SimulationResult) -> tuple[Picture, ...]:
+def _pictures(result: SimulationResult) -> tuple[Picture, ...]:
     def chart() -> Chart:
         from sojourn.analyses.simulate.charts import wait_chart  # noqa: PLC0415 - Altair takes its time to load
 
-        return wait_chart(found)
+        return wait_chart(result)
 
-    caption = "Each point: the share of requests that wait longer than so many seconds; a straight line is exponential."
-    return (Picture("simulate-wait", "Waits", caption, chart, reading(found)),) if found.wait["max"] else ()
+    caption = "The share of requests that wait longer than a time; a straight line is an exponential distribution."
+    return (Picture("simulate-wait", "Waits", caption, chart, reading(result)),) if result.wait["max"] else ()
 
 
-def reading(found: SimulationResult) -> str:
-    """The median and the p99 of the wait, and theory's beside it."""
-    wait = found.wait
+def reading(result: SimulationResult) -> str:
+    """Return the median and the p99 of the wait, and the p99 of theory, in one sentence."""
+    wait = result.wait
     text = (
         f"Half of the requests waited {duration(wait['p50'])} or less, one in a hundred {duration(wait['p99'])} or "
-        f"more, one {duration(wait['max'])}"
+        f"more; the maximum is {duration(wait['max'])}"
     )
-    theory = found.theory.wait.get("p99") if found.theory and found.theory.wait else None
-    beside = f"; {found.theory.name} has {duration(theory)} at p99" if found.theory and theory is not None else ""
-    return f"{text}{beside}."
+    theory = result.theory.wait.get("p99") if result.theory and result.theory.wait else None
+    if result.theory and theory is not None:
+        text += f"; {result.theory.name} predicts {duration(theory)} at p99"
+    return f"{text}."
 
 
-def _notes(found: SimulationResult) -> list[str]:
+def _notes(result: SimulationResult) -> list[str]:
     notes = []
-    if found.theory is None and found.reason:
-        notes.append(f"No closed form beside it: {found.reason}.")
-    if found.theory and found.theory.blocking is not None:
-        blocked = found.counts["rejected"] / found.counted
-        notes.append(f"Rejected {percent(blocked)}; {found.theory.name} says {percent(found.theory.blocking)}.")
-    if found.wasted > 0:
+    if result.theory is None and result.reason:
+        notes.append(f"No closed form: {result.reason}.")
+    if result.theory and result.theory.blocking is not None:
+        blocked = result.counts["rejected"] / result.counted
+        notes.append(f"Rejected: {percent(blocked)}; {result.theory.name} predicts {percent(result.theory.blocking)}.")
+    if result.wasted > 0:
         notes.append(
-            f"{duration(found.wasted)} of {duration(found.busy)} of work "
-            f"({percent(found.wasted / found.busy)}) were for clients who had given up."
+            f"{duration(result.wasted)} of {duration(result.busy)} of worker time "
+            f"({percent(result.wasted / result.busy)}) were spent on requests that had timed out."
         )
-    if found.attempts > found.requests:
-        notes.append(f"{counted(found.attempts, 'attempt')} for {counted(found.requests, 'request')}.")
-    return notes + [note[0].upper() + note[1:] + "." for note in found.notes]
+    if result.attempts > result.requests:
+        notes.append(f"Attempts: {result.attempts:,} for {counted(result.requests, 'request')}.")
+    return notes + [note[0].upper() + note[1:] + "." for note in result.notes]

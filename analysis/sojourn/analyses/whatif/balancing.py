@@ -1,4 +1,4 @@
-"""How an upstream's balancer seems to choose, seen from where requests went."""
+"""Infer an upstream's balancer from the backends that the requests were sent to."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from sojourn.timeline.visits import Visits
 Floats = npt.NDArray[np.float64]
 
 OTHERWISE = "round_robin"
-TELLING = 100  # arrivals that met backends with different numbers of connections, to tell
-MOSTLY = 0.9  # of them went where the fewest were: the logged instants are milliseconds, so not all do
+ENOUGH_CHOICES = 100  # arrivals at which the backends' numbers of connections differed, for a decision
+MOSTLY = 0.9  # share of them sent to the fewest connections; not all, because the log has milliseconds
 
 
-def balancers_seen(found: Visits, end: Floats) -> tuple[str, ...]:
-    """Per upstream ``least_conn`` where requests went to the backend with the fewest connections, else ``round_robin``.
+def balancers_seen(visits: Visits, end: Floats) -> tuple[str, ...]:
+    """Return per upstream ``least_conn`` if requests went to the fewest connections, else ``round_robin``.
 
-    Of two backends a balancer that does not look meets the one with fewer about every other time.
+    Of two backends, a balancer that ignores connections chooses the one with fewer about every other time.
 
     Args:
-        found: the requests.
-        end: s after their base, n: when nginx was done with each.
+        visits: the requests.
+        end: s after their base, n: when nginx finished each.
     """
-    pool = found.pool[found.backend] if len(found) else np.empty(0, np.int32)
+    pool = visits.pool[visits.backend] if len(visits) else np.empty(0, np.int32)
     return tuple(
-        "least_conn" if _share_to_fewest(found, end, np.flatnonzero(pool == number)) >= MOSTLY else OTHERWISE
-        for number in range(len(found.pools))
+        "least_conn" if _share_to_fewest(visits, end, np.flatnonzero(pool == number)) >= MOSTLY else OTHERWISE
+        for number in range(len(visits.pools))
     )
 
 
-def _share_to_fewest(found: Visits, end: Floats, rows: npt.NDArray[np.int64]) -> float:
-    """Of the arrivals that had a choice, the share that went where the fewest connections were; 0 where few had."""
-    codes, backend = np.unique(found.backend[rows], return_inverse=True)
+def _share_to_fewest(visits: Visits, end: Floats, rows: npt.NDArray[np.int64]) -> float:
+    """Return the share of arrivals with a choice that went to the fewest connections; 0 if few had a choice."""
+    codes, backend = np.unique(visits.backend[rows], return_inverse=True)
     leave = end[rows]
-    chosen, fewest, most = _present(found.arrival[rows], backend, leave, np.argsort(leave), len(codes))
+    chosen, fewest, most = _present(visits.arrival[rows], backend, leave, np.argsort(leave), len(codes))
     choice = most > fewest
-    return float((chosen[choice] == fewest[choice]).mean()) if choice.sum() >= TELLING else 0.0
+    return float((chosen[choice] == fewest[choice]).mean()) if choice.sum() >= ENOUGH_CHOICES else 0.0
 
 
 @compiled
 def _present(arrival, backend, leave, order, backends):  # type: ignore[no-untyped-def]
-    """Connections at each arrival, which come in order: at the backend chosen, the fewest at any, and the most.
+    """Return the connections at each arrival, in order: at the chosen backend, and the fewest and most at any backend.
 
-    One pass over arrivals and departures: sorting those of each backend anew would cost a pass for every backend.
+    One pass over arrivals and departures: sorting them per backend would cost a pass for every backend.
     """
     count = len(arrival)
     present = np.zeros(backends, np.int64)

@@ -1,4 +1,4 @@
-"""Charts of a what-if."""
+"""Charts of a what-if result."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
 
 POINTS = 160
 BEST = 2  # variants whose distribution is drawn
-COLOURS = {"measured": RESPONSE, "replayed as it is": QUEUEING}
-DASHES = ([1, 0], [4, 3], [8, 3], [2, 2])  # lines that cross are told apart without their colour
+COLOURS = {"measured": RESPONSE, "replayed": QUEUEING}
+DASHES = ([1, 0], [4, 3], [8, 3], [2, 2])  # crossing lines differ in more than their colour
 OF_VARIANTS = (SERVICE, "#009E73")
 
 
-def p99_by_variant(found: WhatIfResult) -> alt.LayerChart:
-    """p99 of the response time under each variant, with its interval, beside the replay of things as they are."""
+def p99_by_variant(result: WhatIfResult) -> alt.LayerChart:
+    """Draw p99 of the response time under each variant, with its interval and the replay of the recorded setup."""
     rows = []
-    for variant in found.variants:
+    for variant in result.variants:
         low, high = variant.interval["p99"]
-        rows.append({"change": _said(variant.settings), "p99": variant.response_time["p99"], "low": low, "high": high})
+        rows.append({"change": _label(variant.settings), "p99": variant.response_time["p99"], "low": low, "high": high})
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=alt.Y("change:N", title=None, sort=None))
     bars = base.mark_bar(color=SERVICE).encode(
         x=alt.X("p99:Q", title="p99 of the response time (s)"),
@@ -32,15 +32,15 @@ def p99_by_variant(found: WhatIfResult) -> alt.LayerChart:
     )
     around = base.mark_rule(strokeWidth=5, color=HALO).encode(x="low:Q", x2="high:Q")
     lines = base.mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q")
-    as_is = alt.Chart(alt.InlineData(values=[{"p99": found.replayed["response_time"]["p99"]}]))
-    dashed = as_is.mark_rule(strokeDash=[4, 3], color=QUEUEING).encode(x="p99:Q")
+    baseline = alt.Chart(alt.InlineData(values=[{"p99": result.replayed["response_time"]["p99"]}]))
+    dashed = baseline.mark_rule(strokeDash=[4, 3], color=QUEUEING).encode(x="p99:Q")
     return (bars + around + lines + dashed).properties(width=WIDTH, height=60 + 24 * len(rows))
 
 
-def responses(found: WhatIfResult) -> alt.Chart:
-    """Share of requests that took longer than a time: measured, replayed, and the best variants."""
-    series = {"measured": found.measured_values, "replayed as it is": found.replayed_values}
-    series |= {_said(variant.settings): variant.values for variant in found.variants[:BEST]}
+def responses(result: WhatIfResult) -> alt.Chart:
+    """Draw the share of requests that took longer than a time: measured, replayed, and the best variants."""
+    series = {"measured": result.measured_values, "replayed": result.replayed_values}
+    series |= {_label(variant.settings): variant.values for variant in result.variants[:BEST]}
     rows = [
         {"what": name, "seconds": float(f"{seconds:.6g}"), "exceeding": float(f"{share:.6g}")}
         for name, values in series.items()
@@ -69,12 +69,15 @@ def responses(found: WhatIfResult) -> alt.Chart:
 
 
 def exceeding(values: npt.NDArray[np.float64]) -> tuple[list[float], list[float]]:
-    """Points of the complementary distribution, even in its logarithm; times too short for the axis are left out."""
+    """Return points (seconds, share above) of the complementary distribution, evenly spaced in its logarithm.
+
+    Times too short for the axis are left out.
+    """
     ordered = np.sort(values[~np.isnan(values)])
     ranks = exceeding_ranks(len(ordered), POINTS)
     kept = ranks[ordered[ranks] >= SMALLEST]
     return ordered[kept].tolist(), ((len(ordered) - kept) / max(len(ordered), 1)).tolist()
 
 
-def _said(settings: dict[str, str]) -> str:
+def _label(settings: dict[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())

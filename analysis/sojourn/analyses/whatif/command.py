@@ -1,6 +1,6 @@
-"""``sojourn whatif``: what would have helped?
+"""``sojourn whatif``: predict response times under a different configuration.
 
-Measures nothing new: replays the arrivals and service times that were measured, first as things are, then changed.
+It replays the measured arrivals and service times, first under the recorded configuration, then under each variant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sojourn.command.options import AsJson, Quiet, Since, Sources, Spans, Until,
 from sojourn.command.progress import pairs
 from sojourn.command.reading import requests_of
 
-# Columns whose values do not share workers: a replay of some of them leaves nobody out who mattered.
+# Columns whose values do not share workers: a replay of one value omits no request that affects the others.
 WHOLE = ("service", "upstream", "proxy")
 
 
@@ -26,17 +26,18 @@ def whatif(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change this; all --set are one variant. workers=+1, backends=3, balancer=least_conn, "
+            help="Setting to change; all --set together are one variant. workers=+1, backends=3, balancer=least_conn, "
             "discipline=lifo, timeout=30, retries=1, load=x1.5, service:/export=x0.5, pool:/export=1 …",
         ),
     ] = None,
     variant: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE,…", help="A variant of its own. Repeatable. Without any: the usual ones."),
+        typer.Option(metavar="KEY=VALUE,…", help="A separate variant. Repeatable. Default: common changes."),
     ] = None,
     workers: WorkersOption = None,
     closed_loop: Annotated[
-        bool, typer.Option("--closed-loop", help="Clients ask again when they were answered: faster draws more load.")
+        bool,
+        typer.Option("--closed-loop", help="Clients wait for an answer: a faster system receives more requests."),
     ] = False,
     rank: Annotated[
         str,
@@ -47,9 +48,9 @@ def whatif(
         ),
     ] = "p99",
     force: Annotated[
-        bool, typer.Option("--force", help="Predict though the replay of things as they are is off.")
+        bool, typer.Option("--force", help="Predict even if the replay does not match the measurements.")
     ] = False,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of random choices.")] = 0,
     spans: Spans = None,
     since: Since = None,
     until: Until = None,
@@ -59,20 +60,20 @@ def whatif(
 ) -> None:
     """Replay the recorded requests under another configuration.
 
-    Workers, balancer, order, time-outs, load. First things as they are, against what was measured: where that is off
-    by more than 15 %, nothing is predicted, and the likely reason said (exit code 1).
+    Workers, balancer, order, time-outs, load. The recorded configuration is replayed first. If its mean or p99 is off
+    by more than 15 %, no prediction is made, and the likely reason is printed (exit code 1).
     """
     counts = workers_of(workers)
     shared = [column for column in pairs(where or [], "--where") if column not in WHOLE]
     if shared:
         raise typer.BadParameter(
-            f"a replay needs every request that shares the workers; requests can be chosen by {', '.join(WHOLE)}, "
-            f"not by {shared[0]}",
+            f"{shared[0]} cannot select requests: a replay needs every request that shares the workers; "
+            f"use {', '.join(WHOLE)}",
             param_hint="--where",
         )
     texts = [settings] if settings else []
     texts += [[part.strip() for part in one.split(",") if part.strip()] for one in variant or []]
-    asked = [pairs(parts, "--set" if parts is settings else "--variant") for parts in texts]
+    variants = [pairs(parts, "--set" if parts is settings else "--variant") for parts in texts]
     from sojourn.analyses.whatif.analysis import RANKS  # noqa: PLC0415
     from sojourn.analyses.whatif.run import whatif as run  # noqa: PLC0415
     from sojourn.analyses.whatif.variants import change_of  # noqa: PLC0415 - numba takes its time to load
@@ -81,13 +82,13 @@ def whatif(
     if rank not in RANKS:
         raise typer.BadParameter(f"{rank!r} is not one of {', '.join(RANKS)}", param_hint="--rank")
     try:
-        for one in asked:
+        for one in variants:
             change_of(one)
     except SojournError as error:
         raise typer.BadParameter(str(error), param_hint="--set") from None
     columns = ("remote_addr", "connection")
     requests = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)
-    result = run(requests, asked, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
+    result = run(requests, variants, workers=counts, closed_loop=closed_loop, rank=rank, force=force, seed=seed)
     answer(result, as_json=as_json)
     if result.refused and not force:
-        raise SojournError(f"nothing is predicted: {result.refused}" if as_json else "nothing is predicted")
+        raise SojournError(f"no prediction: {result.refused}" if as_json else "no prediction")

@@ -1,7 +1,7 @@
-"""How sure a predicted figure is, as far as the requests at hand can tell.
+"""Confidence intervals of predicted figures, by resampling the requests of the log.
 
-The same stretches of time are drawn for the replay of things as they are and for a variant (Künsch 1989: neighbours met
-the same queue and are drawn together), so that what both have in common cancels out of the difference.
+The same blocks of time are drawn for the recorded configuration and for a variant, so that their common variation
+cancels in the difference (Künsch 1989: neighbouring requests met the same queue and are drawn together).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 class Resamples:
-    """Draws of the same stretches of time for whatever happened to the same requests.
+    """Resamples of the same blocks of time for several outcomes of the same requests.
 
     Args:
-        arrival: s, n: as measured; the stretches are of this time.
+        arrival: s, n, as measured; the blocks divide this time.
         seed: of the draws.
     """
 
@@ -31,7 +31,7 @@ class Resamples:
         self._weights = resampled_windows(seed)
 
     def figures(self, values: Floats, counted: npt.NDArray[np.bool_]) -> dict[str, Floats]:
-        """``mean``, ``p50``, ``p90``, ``p99`` of the counted values in every resample, s; NaN where it has none."""
+        """Return ``mean``, ``p50``, ``p90``, ``p99`` of the counted values per resample, s; NaN in an empty one."""
         kept, window = values[counted], self._window[counted]
         if not len(kept):
             return {name: np.full(len(self._weights), np.nan) for name in ("mean", *QUANTILES)}
@@ -42,14 +42,14 @@ class Resamples:
         sums = np.bincount(window, weights=kept, minlength=WINDOWS)
         requests = self._weights @ counts.sum(axis=1)
         none = requests <= 0
-        found = {"mean": self._weights @ sums / np.where(none, np.nan, requests)}
+        means = {"mean": self._weights @ sums / np.where(none, np.nan, requests)}
         binned = Blocks(counts, edges, {}, (), np.empty((WINDOWS, 0)), {})
         levels = np.where(none[:, None], np.nan, quantiles_of(binned, self._weights, tuple(QUANTILES.values())))
-        return {**found, **{name: levels[:, i] for i, name in enumerate(QUANTILES)}}
+        return {**means, **{name: levels[:, i] for i, name in enumerate(QUANTILES)}}
 
 
 def interval(values: Floats) -> list[float]:
-    """The middle ``LEVEL`` of resampled values, [low, high]."""
+    """Return the central ``LEVEL`` interval of resampled values, [low, high]."""
     known = values[~np.isnan(values)]
     if not len(known):
         return [float("nan")] * 2

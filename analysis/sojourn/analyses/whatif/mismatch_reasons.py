@@ -1,4 +1,4 @@
-"""Why a replay of things as they are does not come out as it was measured."""
+"""Explain why a replay of the recorded configuration does not match the measurements."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ MUCH = 0.30  # share of the wait
 MOST = 0.5  # share of requests
 
 
-def suspicion(workload: Workload, error: float) -> str:
-    """The likeliest reason, in words; ``error``: of the mean, replayed / measured - 1."""
-    found = workload.found
+def mismatch_reason(workload: Workload, error: float) -> str:
+    """Return the most likely reason as a clause; ``error``: of the mean, replayed / measured - 1."""
+    visits = workload.visits
     if several := _several_at_once(workload):
         return several
     if workload.imputed > MANY * len(workload):
         return (
-            f"{workload.imputed:,} of {counted(len(workload), 'request')} {'does' if workload.imputed == 1 else 'do'} "
-            "not say how long they held a worker; the app's spans (--spans) would"
+            f"the service time of {workload.imputed:,} of {counted(len(workload), 'request')} is unknown; the app's "
+            "spans (--spans) contain it"
         )
-    known = ~np.isnan(found.wait_end)
-    waited = float(found.wait[known].sum())
+    known = ~np.isnan(visits.wait_end)
+    waited = float(visits.wait[known].sum())
     if known.all() and waited > 0:
-        idle = float(accounts(found, services_of(found)).dispatch.sum()) / waited
+        idle = float(accounts(visits, services_of(visits)).dispatch.sum()) / waited
         if idle > MUCH:
             return (
-                f"{idle:.0%} of the waiting passed while the request's own backend had a free worker; something else "
-                "held requests back (a limit of connections, a lock, a pause of the whole process), or there are fewer "
+                f"during {idle:.0%} of the waiting time, the request's backend had a free worker; something else "
+                "delayed requests (a connection limit, a lock, a pause of the whole process), or there are fewer "
                 "workers than it seems: give --workers"
             )
     if error < 0:
         return (
-            "requests waited longer than these services explain; workers were held by something that this log does not "
-            "show (another proxy, another service, jobs), or longer than until the headers: give --spans"
+            "requests waited longer than these service times explain; workers were held by something that is not in "
+            "this log (another proxy, another service, jobs), or longer than until the headers: give --spans"
         )
-    return "requests waited less than so few workers allow; there are more than it seems: give --workers"
+    return "requests waited less than is possible with these workers; there are more than it seems: give --workers"
 
 
 def _several_at_once(workload: Workload) -> str:
-    """Say where more requests were in service at once than there are workers; "" where there is no such backend."""
-    found = workload.found
-    for code, name in enumerate(found.backends):
-        here = found.at_backend[code]
-        here = here[~np.isnan(found.busy_end[here]) & ~np.isnan(found.busy_start[here])]
-        slack = found.workers.slack[code] if found.workers.slack else SLACK
-        at_once = most_at_once(found.busy_start[here], found.busy_end[here], slack)
-        count = int(found.workers.count[code])
+    """Return which backend served more requests at once than it has workers, as a clause; "" if none did."""
+    visits = workload.visits
+    for code, name in enumerate(visits.backends):
+        rows = visits.at_backend[code]
+        rows = rows[~np.isnan(visits.busy_end[rows]) & ~np.isnan(visits.busy_start[rows])]
+        slack = visits.workers.slack[code] if visits.workers.slack else SLACK
+        at_once = most_at_once(visits.busy_start[rows], visits.busy_end[rows], slack)
+        count = int(visits.workers.count[code])
         if at_once > count:
-            where = printable(name or "a backend", 60)
+            backend = printable(name or "a backend", 60)
             several = (
-                f"up to {at_once} requests were in service at once at {where}, which has {counted(count, 'worker')} "
+                f"up to {at_once} requests were in service at once at {backend}, which has {counted(count, 'worker')} "
             )
-            origin = "by --workers" if found.workers.source[code] == FROM_OPTION else "by its worker values"
+            origin = "by --workers" if visits.workers.source[code] == FROM_OPTION else "by its worker values"
             if _by_durations(workload) > MOST:
                 return (
-                    f"{several}{origin}; no stamp reached the app, so durations alone say when each service began, too "
-                    "coarsely for a replay: have nginx stamp the requests (sojourn doctor prints the lines)"
+                    f"{several}{origin}; no stamp reached the app, so service starts are estimated from durations, "
+                    "which is too coarse for a replay: have nginx stamp the requests (sojourn doctor prints the lines)"
                 )
-            if found.workers.source[code] == FROM_OPTION:
+            if visits.workers.source[code] == FROM_OPTION:
                 return f"{several}{origin}"
             return (
                 f"{several}{origin}; an async or threaded app serves several in one worker: give "
-                "--workers, the requests that it serves at once"
+                "--workers, the number of requests that it serves at once"
             )
     return ""
 
 
 def _by_durations(workload: Workload) -> float:
-    """Share of the requests whose queueing delay is known by durations alone."""
-    frame = workload.found.frame
+    """Return the share of requests whose queueing delay is estimated from durations."""
+    frame = workload.visits.frame
     if "queue_source" not in frame.columns or frame.is_empty():
         return 0.0
     return float((frame["queue_source"] == "duration").sum() / len(frame))

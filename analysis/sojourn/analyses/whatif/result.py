@@ -1,4 +1,4 @@
-"""What a what-if found: how well the replay fits, and what each variant would have done."""
+"""The result of a what-if: how well the replay fits, and the predicted figures of each variant."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Variant:
-    """One change and what it would have come to. Durations in s.
+    """One change and its predicted figures. Durations in s.
 
     Attributes:
-        settings: the change as it was written.
+        settings: the change as the user wrote it.
         response_time, queueing_delay: figures.
-        goodput, rate: requests/s answered in time; requests/s that came.
-        timeouts, failed: requests given up on; not answered for any reason.
+        goodput, rate: requests/s answered in time; arrivals/s.
+        timeouts, failed: requests that timed out; requests without an answer for any reason.
         utilisation: of its workers, from the first arrival to the end of the last service.
-        wasted: worker seconds for nobody.
-        workers: in all.
+        wasted: worker seconds for requests that had timed out.
+        workers: total number.
         interval: figure of the response time -> [low, high], 95 %.
-        change: figure -> relative to the replay of things as they are; change_interval: 95 %.
+        change: figure -> relative to the replay of the recorded configuration; change_interval: 95 %.
         values: response times of the counted requests, s, for charts.
     """
 
@@ -48,7 +48,7 @@ class Variant:
     values: Floats = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values, as in the JSON."""
         names = (
             "response_time", "queueing_delay", "goodput", "rate", "timeouts", "failed", "utilisation", "wasted",
             "workers", "interval", "change", "change_interval",
@@ -58,23 +58,23 @@ class Variant:
 
 @dataclass(frozen=True, repr=False)
 class WhatIfResult(Result):
-    """What ``whatif`` found. Durations in s.
+    """The result of ``whatif``. Durations in s.
 
     Attributes:
-        requests: replayed.
+        requests: number of replayed requests.
         window: the first arrival and the last.
-        measured, replayed: ``response_time`` and ``queueing_delay`` figures, as they were and as the replay of things
-            as they are has them.
+        measured, replayed: ``response_time`` and ``queueing_delay`` figures: measured, and of the replay of the
+            recorded configuration.
         error: figure of the response time -> replayed / measured - 1.
-        refused: why nothing is predicted; None where it is.
-        forced: the replay is too far off, and variants were asked for all the same.
+        refused: why there is no prediction; None if there is one.
+        forced: the replay is too far off, and variants were predicted nevertheless.
         variants: the best first.
         rank: the figure they are ranked by.
-        closed_loop: whether answers let requests come; linked: share of the requests that follow an answer.
-        system: of the replay of things as they are: workers, timeout, utilisation, rate, timeouts.
+        closed_loop: whether requests follow answers; linked: share of the requests that follow an answer.
+        system: of the replay of the recorded configuration: workers, timeout, utilisation, rate, timeouts.
         workers: per backend: upstream, workers, source, names, pool.
         imputed, left_early, refused_rows: as in ``Workload``.
-        notes: what to know.
+        notes: caveats, one sentence or more each.
         measured_values, replayed_values: response times, for charts.
     """
 
@@ -99,7 +99,7 @@ class WhatIfResult(Result):
     replayed_values: Floats = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn whatif --json`` prints."""
+        """Return the object that ``sojourn whatif --json`` prints."""
         window = self.window and {
             "from": self.window[0].isoformat().replace("+00:00", "Z"),
             "to": self.window[1].isoformat().replace("+00:00", "Z"),
@@ -117,5 +117,5 @@ class WhatIfResult(Result):
 
 
 def figures_of(values: Floats) -> Summary:
-    """Mean, quantiles (exact, linear between order statistics) and maximum; None of no values. NaN is left out."""
+    """Return mean, quantiles (exact, linear between order statistics) and maximum without NaN; None of no values."""
     return summary(values[~np.isnan(values)])

@@ -1,4 +1,4 @@
-"""Requests in, what a change would have made of them out."""
+"""``sojourn.whatif``: replay requests under other configurations."""
 
 from __future__ import annotations
 
@@ -28,30 +28,33 @@ def whatif(
     until: Instant = None,
     where: Where = None,
 ) -> WhatIfResult:
-    """What another set-up would have made of the same requests: measured arrivals and services, replayed.
+    """Replay the recorded requests under a different configuration.
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
     >>> print(sojourn.whatif(shop, {"workers": "+1"}, spans=spans))
     +1 worker per backend would bring p99 from 4,000 to 2,144 ms (-46%; 95 %: -64% to -1%).
 
     Args:
-        requests: sources, a split, or a frame, of all that shared the workers.
-        variants: each a change of one thing or of several: ``{"workers": "+1", "discipline": "lifo"}``; keys are
+        requests: sources, a split, or a frame, with every request that shared the workers.
+        variants: each a change of one or several settings: ``{"workers": "+1", "discipline": "lifo"}``; keys are
             workers, backends, discipline, balancer, timeout, retries, backoff, capacity, load, service,
-            service:ROUTE and pool:ROUTE. None: the usual ones.
-        workers: per backend, or the same for all; None: read off the worker values.
-        closed_loop: clients ask again when they were answered: a faster system draws more load.
+            service:ROUTE and pool:ROUTE. Empty: common changes.
+        workers: per backend, or the same for all; None: counted from the worker values.
+        closed_loop: clients wait for an answer before the next request: a faster system receives more of them.
         rank: the figure of the response time by which variants are ranked, or ``goodput``.
-        force: predict though the replay of things as they are is off.
-        seed: of what is drawn.
-        spans, since, until, where: as of ``sojourn.depth``.
+        force: predict even if the replay does not match the measurements.
+        seed: of random choices.
+        spans: OTLP/JSON-lines files of the app.
+        since: keep requests that arrived at or after this instant.
+        until: keep requests that arrived before this instant.
+        where: column -> value; only columns whose values do not share workers.
 
     Returns:
-        The replay beside what was measured, and the variants from the best to the worst. Where the replay is off, there
-        are none, and ``refused`` says why.
+        The replay, the measured figures, and the variants from the best to the worst. If the replay is too far off,
+        there are no variants, and ``refused`` says why.
 
     Raises:
-        SojournError: a source cannot be read, or a variant is not to be understood.
+        SojournError: a source cannot be read, or a variant is not valid.
     """
     listed = [variants] if isinstance(variants, Mapping) else list(variants)
     source = requests_from(

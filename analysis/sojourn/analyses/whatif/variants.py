@@ -1,4 +1,4 @@
-"""What could be changed, as it is written on the command line: ``workers=+1``, ``balancer=least_conn``."""
+"""Parse the changes of a variant, as written on the command line: ``workers=+1``, ``balancer=least_conn``."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Amount:
-    """A number that says how it stands to the one there is: ``3``, ``+1``, ``-1``, ``x2``."""
+    """A number, absolute or relative to the present one: ``3``, ``+1``, ``-1``, ``x2``."""
 
-    how: str
+    operator: str
     number: float
 
     def of(self, present: float) -> float:
-        """The number that results."""
-        if self.how == "+":
+        """Return the resulting number."""
+        if self.operator == "+":
             return present + self.number
-        if self.how == "-":
+        if self.operator == "-":
             return present - self.number
-        return present * self.number if self.how == "x" else self.number
+        return present * self.number if self.operator == "x" else self.number
 
 
 @dataclass(frozen=True)
 class Change:
-    """One variant; None: as it is.
+    """One variant; None: unchanged.
 
     Attributes:
-        said: as it was written, for people and the JSON.
-        workers: per backend; backends: how many.
+        settings: key -> value as the user wrote them, for tables and the JSON.
+        workers: per backend; backends: number of backends.
         discipline, balancer: of ``sojourn.queueing.system``.
         timeout: s; ``math.inf`` for none.
         retries, backoff (s), capacity: as in ``System``.
         load: factor of the arrival rate.
         service: factor of every service time; routes: of those of single routes.
-        pools: route -> workers of a pool of its own.
+        pools: route -> workers of a separate pool.
     """
 
-    said: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     workers: Amount | None = None
     backends: Amount | None = None
     discipline: str | None = None
@@ -65,43 +65,46 @@ class Change:
 
 
 def change_of(settings: Mapping[str, str | float]) -> Change:
-    """A variant as it is written; numbers may be numbers.
+    """Parse a variant.
+
+    Args:
+        settings: key of ``KEYS`` -> value, as text or as a number.
 
     Raises:
-        SojournError: a key is none of ``KEYS``, or a value does not fit its key.
+        SojournError: a key is not one of ``KEYS``, or a value does not fit its key.
     """
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     routes: dict[str, float] = {}
     pools: dict[str, int] = {}
-    said = {key: str(value) for key, value in settings.items()}
-    for key, text in said.items():
+    texts = {key: str(value) for key, value in settings.items()}
+    for key, text in texts.items():
         kind, _, route = key.partition(":")
         if kind == "service" and route:
             routes[route] = _factor(key, text)
         elif kind == "pool" and route:
             pools[route] = _whole(key, text, at_least=1)
         elif key in ("workers", "backends"):
-            found[key] = _amount(key, text)
+            fields[key] = _amount(key, text)
         elif key in ("discipline", "balancer"):
-            found[key] = _one_of(key, text, DISCIPLINES if key == "discipline" else BALANCERS)
+            fields[key] = _one_of(key, text, DISCIPLINES if key == "discipline" else BALANCERS)
         elif key == "timeout":
-            found[key] = math.inf if text == "none" else _positive(key, text)
+            fields[key] = math.inf if text == "none" else _positive(key, text)
         elif key in ("retries", "capacity"):
-            found[key] = _whole(key, text, at_least=0)
+            fields[key] = _whole(key, text, at_least=0)
         elif key == "backoff":
-            found[key] = _positive(key, text, zero=True)
+            fields[key] = _positive(key, text, zero=True)
         elif key in ("load", "service"):
-            found[key] = _factor(key, text)
+            fields[key] = _factor(key, text)
         else:
-            raise SojournError(f"{key!r} cannot be changed; what can: {', '.join(KEYS)}")
-    return Change(said=said, routes=routes, pools=pools, **found)  # type: ignore[arg-type]
+            raise SojournError(f"{key!r} cannot be changed; keys: {', '.join(KEYS)}")
+    return Change(settings=texts, routes=routes, pools=pools, **fields)  # type: ignore[arg-type]
 
 
 def _amount(key: str, text: str) -> Amount:
-    found = _AMOUNT.fullmatch(text.strip())
-    if not found or (found[1] not in {"x", "×"} and "." in found[2]):
+    match = _AMOUNT.fullmatch(text.strip())
+    if not match or (match[1] not in {"x", "×"} and "." in match[2]):
         raise SojournError(f"{key}={text}: give N, +N, -N or xK")
-    return Amount(found[1].replace("×", "x"), float(found[2]))
+    return Amount(match[1].replace("×", "x"), float(match[2]))
 
 
 def _factor(key: str, text: str) -> float:

@@ -1,4 +1,4 @@
-"""What was asked of the workers, apart from how it went: arrivals, services, and what else a response consists of."""
+"""The load of the workers, independent of the queueing: arrivals, service times, and other parts of the response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = (
 )  # fmt: skip
 GIVEN_UP = (499, 504)
 LEFT = 499
-ENOUGH_FREE = 20  # requests that found a worker free, to tell what the way takes
+ENOUGH_FREE = 20  # requests that arrived at a free worker, to estimate the duration of the way
 TIMEOUT_SPREAD = 0.05  # time-outs that lie nearer together than this share are one setting
 
 
@@ -32,24 +32,24 @@ class Workload:
     """Requests that held a worker, in the order of their arrivals; n of them. Durations in s.
 
     Attributes:
-        found: the visits: arrivals, backends, upstreams, workers.
-        services: how long each holds a worker.
-        head: of it, until the response headers: what its client waits for.
-        before: upload and attempts that failed: over when it arrives.
-        way: to its backend, where a worker was free at once: the network, and what an idle worker takes to begin.
-        rest: all of its response that is neither wait nor ``head``; of one that was not answered, as far as is known.
+        visits: arrivals, backends, upstreams, workers.
+        services: how long each request holds a worker.
+        head: the part of it until the response headers, for which the client waits.
+        before: upload and failed attempts, before the arrival.
+        way: to its backend if a worker is free: the network, and the start of service in an idle worker.
+        rest: the part of its response that is neither wait nor ``head``; without an answer, as far as it is known.
         response: as measured, s.
         wait: as measured, s; NaN where unknown.
-        counted: whether its response says something of the system: not where the client left when it pleased.
+        counted: whether its response is in the figures: not if the client disconnected.
         route: value per request.
-        imputed: requests whose service time nobody told; theirs is drawn from the others of their route.
-        left_early: requests whose client left (499); they load the workers and are in no distribution.
-        refused: requests that no worker took (502 and the like): left out.
-        timeout: how long nginx waited before it answered 504; None where it never did, or not at one limit.
-        balancers: how each upstream's balancer seems to choose.
+        imputed: requests without a service time; theirs is drawn from others of the same route.
+        left_early: requests whose client disconnected (499); they load the workers and are in no distribution.
+        refused: requests that no worker accepted (502 and the like): left out.
+        timeout: how long nginx waited before it answered 504; None without 504s, or if the times differ.
+        balancers: the inferred balancer of each upstream.
     """
 
-    found: Visits
+    visits: Visits
     services: Floats
     head: Floats
     before: Floats
@@ -70,43 +70,41 @@ class Workload:
 
 
 def workload_of(rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None = None, seed: int = 0) -> Workload:
-    """The workload of split rows.
+    """Return the workload of split rows.
 
     Args:
-        rows: as from ``SplitResult.rows``; ``connection`` and ``remote_addr`` are used where they were read.
-        workers: per backend, or the same for all; None: read off the worker values.
-        seed: for the service times that have to be drawn.
+        rows: as from ``SplitResult.rows``; ``connection`` and ``remote_addr`` are used if they were read.
+        workers: per backend, or the same for all; None: counted from the worker values.
+        seed: of the service times that are drawn.
 
     Raises:
-        SojournError: nobody said how long any request held a worker.
+        SojournError: the service time of every request is unknown.
     """
     names = rows.collect_schema().names()
-    took = pl.col("proxied") & (pl.col("answered") | pl.col("status").is_in(GIVEN_UP))
-    refused = rows.select((pl.col("proxied") & ~took).sum()).collect(engine="streaming").item()
+    accepted = pl.col("proxied") & (pl.col("answered") | pl.col("status").is_in(GIVEN_UP))
+    refused = rows.select((pl.col("proxied") & ~accepted).sum()).collect(engine="streaming").item()
     columns = [name for name in COLUMNS if name in names]
-    found = visits(rows.filter(took), columns=columns, workers=workers, waits_unknown=True)
-    table = found.frame
+    recorded = visits(rows.filter(accepted), columns=columns, workers=workers, waits_unknown=True)
+    table = recorded.frame
     status = table["status"].to_numpy()
     answered = table["answered"].to_numpy()
-    # What the app says, of unanswered requests too: theirs would have had headers, and streamed on, all the same.
-    services, head = found.held, _numbers(table["app_service"])
+    # The app's service time, of unanswered requests too: the app also sends their headers, and streams the rest.
+    services, head = recorded.held, _numbers(table["app_service"])
     head = np.where(np.isnan(head), services, np.minimum(head, services))
     drawn = np.isnan(services)
     if drawn.all():
-        raise SojournError(
-            "no request says how long it held a worker: the app's service times, or its spans, are needed"
-        )
+        raise SojournError("no request has a service time: log the app's service times, or give its spans (--spans)")
     route = table["route"].to_numpy()
     services[drawn] = head[drawn] = _drawn(services, drawn, table["route"], seed)
     before = _numbers(table["upload"]) + _numbers(table["retries"])
-    response, wait = _numbers(table["request_time"]), found.wait
+    response, wait = _numbers(table["request_time"]), recorded.wait
     known = answered & ~drawn & ~np.isnan(wait)
     return Workload(
-        found=found,
+        visits=recorded,
         services=services,
         head=head,
         before=before,
-        way=_way(found),
+        way=_way(recorded),
         rest=np.where(known, response - np.nan_to_num(wait) - head, before + services - head),
         response=response,
         wait=wait,
@@ -116,7 +114,7 @@ def workload_of(rows: pl.LazyFrame, *, workers: int | Mapping[str, int] | None =
         left_early=int((status == LEFT).sum()),
         refused=int(refused),
         timeout=_timeout(_numbers(table["response"])[status == 504]),
-        balancers=balancers_seen(found, found.arrival + response - before),
+        balancers=balancers_seen(recorded, recorded.arrival + response - before),
     )
 
 
@@ -125,40 +123,40 @@ def _numbers(column: pl.Series) -> Floats:
 
 
 def _drawn(services: Floats, drawn: Bools, route: pl.Series, seed: int) -> Floats:
-    """Service times for those that nobody told, each that of another request of its route (of any, where none is)."""
+    """Return a service time for each unknown one, that of another request of its route (of any route, without one)."""
     rng = np.random.default_rng(seed)
     codes = route.fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
     known = np.flatnonzero(~drawn)
-    wanted = np.flatnonzero(drawn)
-    made = services[rng.choice(known, len(wanted))] if len(wanted) else np.empty(0)
+    unknown = np.flatnonzero(drawn)
+    times = services[rng.choice(known, len(unknown))] if len(unknown) else np.empty(0)
     routes = int(codes.max(initial=-1)) + 1
     of_route = places_of(codes[known], routes)
-    for code, here in enumerate(places_of(codes[wanted], routes)):
+    for code, places in enumerate(places_of(codes[unknown], routes)):
         same = known[of_route[code]]
-        if len(same) and len(here):
-            made[here] = services[rng.choice(same, len(here))]
-    return made
+        if len(same) and len(places):
+            times[places] = services[rng.choice(same, len(places))]
+    return times
 
 
-def _way(found: Visits) -> Floats:
-    """Per request: what even those pay who find a worker free, the median of their waits at its backend."""
-    typical, wait = np.zeros(len(found.backends)), found.wait
-    for code, here in enumerate(found.at_backend):
-        arrival, told = found.arrival[here], ~np.isnan(found.busy_end[here])
-        left = np.sort(found.busy_end[here][told])
-        # Those that nobody tells the end of are not counted: they would seem to stay for ever.
-        present = np.cumsum(told) - told - np.searchsorted(left, arrival, side="right")
-        waits = wait[here][present < found.workers.count[code]]
+def _way(visits: Visits) -> Floats:
+    """Return per request the median wait at its backend of the requests that arrived at a free worker, s."""
+    typical, wait = np.zeros(len(visits.backends)), visits.wait
+    for code, rows in enumerate(visits.at_backend):
+        arrival, known = visits.arrival[rows], ~np.isnan(visits.busy_end[rows])
+        ends = np.sort(visits.busy_end[rows][known])
+        # Requests without a known end are not counted: they would seem to remain for ever.
+        present = np.cumsum(known) - known - np.searchsorted(ends, arrival, side="right")
+        waits = wait[rows][present < visits.workers.count[code]]
         waits = waits[~np.isnan(waits)]
         if len(waits) >= ENOUGH_FREE:
             typical[code] = float(np.median(waits))  # below 0 where the clocks make it so
-    return typical[found.backend]
+    return typical[visits.backend]
 
 
-def _timeout(lasted: Floats) -> float | None:
-    lasted = lasted[~np.isnan(lasted)]
-    if not len(lasted):
+def _timeout(durations: Floats) -> float | None:
+    durations = durations[~np.isnan(durations)]
+    if not len(durations):
         return None
-    middle = float(np.median(lasted))
-    low, high = np.quantile(lasted, [0.1, 0.9])
+    middle = float(np.median(durations))
+    low, high = np.quantile(durations, [0.1, 0.9])
     return middle if middle > 0 and high - low <= TIMEOUT_SPREAD * middle else None

@@ -136,7 +136,7 @@ def replay_of(
             f"{counted(len(work), 'request is', 'requests are')} more than the {MAX_REQUESTS:,} of a scenario: see "
             f"--limit, --since"
         )
-    at = [round(float(instant - work.found.arrival[0]) / speed, 6) for instant in work.found.arrival]
+    at = [round(float(instant - work.visits.arrival[0]) / speed, 6) for instant in work.visits.arrival]
     if at[-1] >= LONGEST:
         raise LabError(f"{at[-1] / 3600:.1f} hours are longer than a scenario's day: see --limit, --since, --speed")
     names = _route_names(work, keep_routes)
@@ -154,13 +154,13 @@ def replay_of(
         left_early=work.left_early,
         not_proxied=int(counts["not_proxied"] or 0),
         refused=work.refused,
-        repeated=work.found.left_out.get("duplicates", 0),
+        repeated=work.visits.left_out.get("duplicates", 0),
     )
 
 
 def _route_keys(work: Workload) -> list[tuple[int, str]]:
     """Return what tells routes apart: the upstream as well, because one name may be in two."""
-    pools = work.found.pool[work.found.backend]
+    pools = work.visits.pool[work.visits.backend]
     return [(int(pool), str(route or "")) for pool, route in zip(pools, work.route, strict=True)]
 
 
@@ -182,7 +182,7 @@ def _own_name(route: str, taken: set[str]) -> str:
 
 def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
     """Return the upstreams of the log, that with the most requests first; LabError if the lab cannot start as many."""
-    found = work.found
+    found = work.visits
     pool_of_request = found.pool[found.backend]
     tiers = []
     for pool in sorted(range(len(found.pools)), key=lambda pool: -int((pool_of_request == pool).sum())):
@@ -206,7 +206,7 @@ def _figures(work: Workload) -> Figures:
     import numpy as np  # noqa: PLC0415
     import polars as pl  # noqa: PLC0415
 
-    measured = work.found.frame["response"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    measured = work.visits.frame["response"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     response = measured[work.counted & ~np.isnan(measured)]
     wait = work.wait[work.counted & ~np.isnan(work.wait)]
     if not len(response) or not len(wait):

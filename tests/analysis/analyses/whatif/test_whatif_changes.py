@@ -1,4 +1,4 @@
-"""What-if where it is easily wrong: streaming and time-outs, a balancer that looks, many clients in a closed loop."""
+"""What-if in the difficult cases: streaming and time-outs, least connections, many clients in a closed loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import sojourn
 from pool_simulator import PoolSettings, Route, as_lines, simulated_pool, span_lines
 from sojourn.analyses.whatif.analysis import whatif
-from sojourn.analyses.whatif.loop import loop_of
+from sojourn.analyses.whatif.closed_loop import closed_loop_of
 from sojourn.analyses.whatif.workload import workload_of
 
 STREAMING = PoolSettings(
@@ -34,62 +34,62 @@ def responses(settings: PoolSettings, **change: object) -> np.ndarray:
     return np.array(simulated_pool(dataclasses.replace(settings, **change))[1].responses)  # type: ignore[arg-type]
 
 
-def test_an_answer_that_has_begun_may_stream_on_beyond_the_timeout(tmp_path: Path) -> None:
-    found = whatif(rows_of(tmp_path, STREAMING), [{"workers": 3}])
-    as_it_was = simulated_pool(STREAMING)[1]
-    late = sum(request.status == 504 for request in as_it_was.requests)
+def test_answers_that_have_begun_stream_beyond_the_timeout(tmp_path: Path) -> None:
+    result = whatif(rows_of(tmp_path, STREAMING), [{"workers": 3}])
+    recorded = simulated_pool(STREAMING)[1]
+    late = sum(request.status == 504 for request in recorded.requests)
     assert late > 100
-    assert len(as_it_was.responses) == found.requests
-    assert max(as_it_was.responses) > 2 * 3.0  # answers that streamed on
-    assert found.refused is None
-    assert found.system["timeouts"] == pytest.approx(late, rel=0.03)
-    assert all(abs(error) < 0.02 for error in found.error.values()), found.error
+    assert len(recorded.responses) == result.requests
+    assert max(recorded.responses) > 2 * 3.0  # answers that streamed beyond the time-out
+    assert result.refused is None
+    assert result.system["timeouts"] == pytest.approx(late, rel=0.03)
+    assert all(abs(error) < 0.02 for error in result.error.values()), result.error
     truth = responses(STREAMING, workers=3)
-    response = found.variants[0].response_time
+    response = result.variants[0].response_time
     assert response["mean"] == pytest.approx(truth.mean(), rel=0.05)
     assert response["p99"] == pytest.approx(np.quantile(truth, 0.99), rel=0.05)
 
 
 @pytest.mark.thorough
-def test_least_connections_choose_anew_when_there_are_more_workers(tmp_path: Path) -> None:
+def test_least_connections_choose_other_backends_with_more_workers(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, LEAST)
     assert workload_of(rows).balancers == ("least_conn",)
-    found = whatif(rows, [{"workers": "+1"}, {"balancer": "given", "workers": "+1"}, {"workers": "2"}])
-    anew, kept, same = (
-        next(v for v in found.variants if v.settings == one)
+    result = whatif(rows, [{"workers": "+1"}, {"balancer": "given", "workers": "+1"}, {"workers": "2"}])
+    rebalanced, kept, same = (
+        next(v for v in result.variants if v.settings == one)
         for one in ({"workers": "+1"}, {"balancer": "given", "workers": "+1"}, {"workers": "2"})
     )
     truth = responses(LEAST, workers=3)
-    assert anew.response_time["mean"] == pytest.approx(truth.mean(), rel=0.02)
-    assert anew.response_time["p99"] == pytest.approx(np.quantile(truth, 0.99), rel=0.02)
+    assert rebalanced.response_time["mean"] == pytest.approx(truth.mean(), rel=0.02)
+    assert rebalanced.response_time["p99"] == pytest.approx(np.quantile(truth, 0.99), rel=0.02)
     assert (kept.response_time["mean"] or 0) > 1.03 * truth.mean()
     assert same.change["p99"] == 0.0
-    assert any("least connections was assumed" in note for note in found.notes)
+    assert any("least connections" in note for note in result.notes)
 
 
 @pytest.mark.thorough
-def test_more_load_in_turn_comes_out_as_the_simulator_has_it(tmp_path: Path) -> None:
+def test_round_robin_predictions_match_the_simulator(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, IN_TURN)
     assert workload_of(rows).balancers == ("round_robin",)
-    found = whatif(rows, [{"load": 1.2}, {"backends": "+1"}])
-    by = {next(iter(variant.settings)): variant.response_time for variant in found.variants}
+    result = whatif(rows, [{"load": 1.2}, {"backends": "+1"}])
+    by = {next(iter(variant.settings)): variant.response_time for variant in result.variants}
     for name, truth in (("load", responses(IN_TURN, rate=24.0)), ("backends", responses(IN_TURN, backends=3))):
         assert by[name]["mean"] == pytest.approx(truth.mean(), rel=0.05)
         assert by[name]["p99"] == pytest.approx(np.quantile(truth, 0.99), rel=0.05)
-    assert any("round robin was assumed" in note for note in found.notes)
+    assert any("round robin" in note for note in result.notes)
 
 
-def test_in_a_closed_loop_everybody_follows_their_own_answer(tmp_path: Path) -> None:
+def test_closed_loop_links_requests_of_the_same_client(tmp_path: Path) -> None:
     workload = workload_of(rows_of(tmp_path, dataclasses.replace(IN_TURN, requests=3_000)))
-    loop = loop_of(workload)
-    client = workload.found.frame["remote_addr"].to_numpy()
+    loop = closed_loop_of(workload)
+    client = workload.visits.frame["remote_addr"].to_numpy()
     follows = np.flatnonzero(loop.previous >= 0)
     assert len(follows) > 2_000
     assert (client[follows] == client[loop.previous[follows]]).all()
 
 
-def test_the_usual_pool_of_its_own_is_large_enough(tmp_path: Path) -> None:
-    found = whatif(rows_of(tmp_path, IN_TURN))
-    (own,) = [v for v in found.variants if "pool:/export" in v.settings]
+def test_default_pool_of_a_route_carries_its_load(tmp_path: Path) -> None:
+    result = whatif(rows_of(tmp_path, IN_TURN))
+    (own,) = [v for v in result.variants if "pool:/export" in v.settings]
     offered = 0.05 * IN_TURN.rate * 1.2
     assert int(own.settings["pool:/export"]) > offered

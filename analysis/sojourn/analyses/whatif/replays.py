@@ -1,4 +1,4 @@
-"""A workload through a system: as it was, or as it could be."""
+"""Replay a workload through the recorded configuration or through a changed one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from sojourn.analyses.whatif.loop import Loop
+from sojourn.analyses.whatif.closed_loop import ClosedLoop
 from sojourn.analyses.whatif.variants import Change
 from sojourn.analyses.whatif.workload import Bools, Floats, Ints, Workload
 from sojourn.model.errors import SojournError
@@ -21,11 +21,11 @@ from sojourn.queueing.system import System
 
 @dataclass(frozen=True)
 class Station:
-    """Backends that share a balancer, and the requests that come to them.
+    """Backends that share a balancer, and the requests that arrive at them.
 
     Attributes:
         rows: of the workload, in the order of arrivals.
-        backend: of each request, as it was; -1 everywhere for a new pool.
+        backend: of each request, as recorded; 0 everywhere for a new pool.
         system: workers and rules.
     """
 
@@ -35,20 +35,20 @@ class Station:
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """What came of every request. Durations in s, n each.
+class Replay:
+    """The outcome of every request. Durations in s, n each.
 
     Attributes:
-        response: until its answer, or until it was given up on or refused.
+        response: until its answer, its time-out or its rejection.
         wait: of its last attempt.
         served: whether it was answered in time.
-        timeouts: how many were given up on in the end.
-        failed: how many were not answered, for whatever reason.
+        timeouts: number of requests that timed out in the end.
+        failed: number of requests without an answer, for any reason.
         rate: requests/s, between the first and the last arrival.
         goodput: requests/s answered in time.
         utilisation: share of the workers' time spent on services, from the first arrival to the last end.
-        wasted: worker seconds for nobody.
-        workers: in all.
+        wasted: worker seconds for requests that had timed out.
+        workers: total number.
     """
 
     response: Floats
@@ -63,14 +63,17 @@ class Replayed:
     workers: int
 
 
-def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, seed: int = 0) -> Replayed:
-    """Every upstream of the workload under a change; without any, as things are.
+def replay_workload(workload: Workload, change: Change, *, loop: ClosedLoop | None = None, seed: int = 0) -> Replay:
+    """Replay every upstream of the workload under a change.
 
     Args:
-        workload: what was asked.
-        change: what is different.
-        loop: whose answer lets whom come; None: everybody comes when they came.
-        seed: of what a balancer leaves to chance.
+        workload: the requests.
+        change: the changed settings; ``Change()``: the recorded configuration.
+        loop: the answer that each request follows; None: requests arrive as recorded.
+        seed: of a balancer's random choices.
+
+    Returns:
+        The outcome of every request, in the order of the workload.
 
     Raises:
         SojournError: the change does not fit these upstreams.
@@ -82,31 +85,31 @@ def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, se
     response, wait, arrival = np.full(n, math.nan), np.full(n, math.nan), np.full(n, math.nan)
     served = np.zeros(n, np.bool_)
     timeouts, wasted, busy, workers, ended = 0, 0.0, 0.0, 0, -math.inf
-    start = float(workload.found.arrival[0]) if n else 0.0
-    came = start + (workload.found.arrival - start) / change.load
+    start = float(workload.visits.arrival[0]) if n else 0.0
+    scaled_arrival = start + (workload.visits.arrival - start) / change.load
     way = workload.way
     session = _sessions(workload) if change.balancer == "pinned" else None
     for station in stations(workload, change):
         rows = station.rows
-        given = station.system.balancer == "given"
-        apart = _only_watches(change, loop)
+        recorded_backends = station.system.balancer == "given"
+        timeout_afterwards = _independent_of_timeouts(change, loop)
         previous, think = (None, None) if loop is None else loop.among(rows, change.load)
         outcome = replay(
-            came[rows],
+            scaled_arrival[rows],
             services[rows],
-            replace(station.system, timeout=None) if apart else station.system,
-            backend=station.backend if given else None,
+            replace(station.system, timeout=None) if timeout_afterwards else station.system,
+            backend=station.backend if recorded_backends else None,
             session=session[rows] if session is not None and station.system.balancer == "pinned" else None,
             previous=previous,
             think=think,
             seed=seed,
         )
-        if apart and station.system.timeout is not None:
+        if timeout_afterwards and station.system.timeout is not None:
             outcome = _with_timeout(outcome, services[rows], head[rows], station.system.timeout)
-        # On the way a request waits for nobody. Nobody's patience is so short that it would matter.
+        # The way delays a request without queueing; it is short compared with any time-out.
         arrival[rows], wait[rows] = outcome.arrival, outcome.wait + way[rows]
         served[rows] = outcome.status == SERVED
-        # What streams on after the headers holds the worker, not the client.
+        # Streaming after the headers holds the worker, not the client.
         streamed = np.where(outcome.status == SERVED, services[rows] - head[rows], 0.0)
         beyond = np.where(outcome.status == SERVED, workload.rest[rows], workload.before[rows])
         response[rows] = beyond + np.where(outcome.status == SERVED, way[rows], 0.0) + outcome.sojourn - streamed
@@ -118,7 +121,7 @@ def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, se
     seconds = float(arrival.max() - arrival.min()) if n else 0.0
     held = ended - float(arrival.min()) if n else 0.0
     per_second = 1 / seconds if seconds > 0 else math.nan
-    return Replayed(
+    return Replay(
         response=response,
         wait=wait,
         served=served,
@@ -133,15 +136,22 @@ def replayed(workload: Workload, change: Change, *, loop: Loop | None = None, se
 
 
 def stations(workload: Workload, change: Change) -> Iterator[Station]:
-    """The systems that a workload goes through under a change.
+    """Yield the systems that a workload passes through under a change.
+
+    Args:
+        workload: the requests.
+        change: the changed settings.
+
+    Yields:
+        One station per upstream, and one per route with its own pool.
 
     Raises:
         SojournError: no worker or backend would be left, or a route does not exist.
     """
     _known_routes(workload, change)
-    found = workload.found
-    local = np.zeros(len(found.backends), np.int64)
-    of_request = found.pool[found.backend] if len(found) else np.empty(0, np.int32)
+    visits = workload.visits
+    local = np.zeros(len(visits.backends), np.int64)
+    of_request = visits.pool[visits.backend] if len(visits) else np.empty(0, np.int32)
     rules = {
         "discipline": change.discipline or "fifo",
         "timeout": _timeout(workload, change),
@@ -149,8 +159,8 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
         "backoff": change.backoff,
         "capacity": change.capacity,
     }
-    for number in range(len(found.pools)):
-        members = np.flatnonzero(found.pool == number)
+    for number in range(len(visits.pools)):
+        members = np.flatnonzero(visits.pool == number)
         local[members] = np.arange(len(members))
         rows = np.flatnonzero(of_request == number)
         for route, count in change.pools.items():
@@ -159,22 +169,22 @@ def stations(workload: Workload, change: Change) -> Iterator[Station]:
                 yield _station(rows[own], np.zeros(int(own.sum()), np.int64), System((count,), balancer="given"), rules)
                 rows = rows[~own]
         if len(rows):
-            present = found.workers.count[members]
+            present = visits.workers.count[members]
             counts = _workers(present, change)
             system = System(counts, balancer=_balancer(present, counts, change, workload.balancers[number]))
-            yield _station(rows, local[found.backend[rows]], system, rules)
+            yield _station(rows, local[visits.backend[rows]], system, rules)
 
 
-def _only_watches(change: Change, loop: Loop | None) -> bool:
-    """Whether a client that gives up changes nothing for anybody else: its work goes on, and it does not come again."""
+def _independent_of_timeouts(change: Change, loop: ClosedLoop | None) -> bool:
+    """Return whether a time-out affects no other request: its work continues, and the client does not retry."""
     return change.discipline != "deadline" and not change.retries and loop is None
 
 
 def _with_timeout(outcome: Outcome, services: Floats, head: Floats, timeout: float) -> Outcome:
-    """The outcome where clients give up when no headers came in time.
+    """Return the outcome where requests without headers by the ``timeout`` (s) time out.
 
-    nginx waits that long for the next bytes: an answer that has begun may stream on for longer. A system's own timeout
-    is until the worker is free, and is used only where giving up changes what comes after.
+    nginx waits that long for the next bytes: an answer that has begun may stream for longer. A system's own timeout
+    ends when the worker is free, and is used only where a time-out affects later requests.
     """
     waiting = (outcome.wait >= timeout) & np.isin(outcome.status, (SERVED, DROPPED))
     during = (outcome.status == SERVED) & ~waiting & (outcome.wait + head >= timeout)
@@ -197,26 +207,30 @@ def _station(rows: Ints, backend: Ints, system: System, rules: Mapping[str, obje
 
 
 def _workers(present: Ints, change: Change) -> tuple[int, ...]:
-    """Workers of each backend; a new backend has as many as most have."""
+    """Return the workers of each backend; a new backend has the most frequent number."""
     usual = Counter(present.tolist()).most_common(1)[0][0]
     backends = round(change.backends.of(len(present))) if change.backends else len(present)
     counts = [*present.tolist(), *[usual] * max(backends - len(present), 0)][: max(backends, 0)]
     workers = [round(change.workers.of(count)) if change.workers else count for count in counts]
     if not workers or min(workers) < 1:
-        raise SojournError(f"{_said(change)} would leave {'a backend without workers' if workers else 'no backend'}")
+        left = "a backend without workers" if workers else "no backend"
+        raise SojournError(f"{_described(change)} would leave {left}")
     return tuple(workers)
 
 
-def _balancer(present: Ints, counts: tuple[int, ...], change: Change, seen: str) -> str:
-    """The one asked for; otherwise everybody goes where they went, unless the balancer would now choose anew."""
+def _balancer(present: Ints, counts: tuple[int, ...], change: Change, inferred: str) -> str:
+    """Return the requested balancer, else ``given``, else the inferred one if it would choose other backends now."""
     if len(counts) != len(present):
         if change.balancer == "given":
-            raise SojournError("with other backends requests cannot go where they went: name another balancer")
-        return change.balancer or seen
+            raise SojournError(
+                f"{_described(change)}: with a different number of backends, requests cannot keep their recorded "
+                "backends; name another balancer"
+            )
+        return change.balancer or inferred
     if change.balancer:
         return change.balancer
-    # Who sends where the fewest are sends elsewhere when workers are more or less; who sends in turn does not.
-    return seen if seen == "least_conn" and counts != tuple(present.tolist()) else "given"
+    # With a different number of workers, least connections chooses differently; round robin does not.
+    return inferred if inferred == "least_conn" and counts != tuple(present.tolist()) else "given"
 
 
 def _timeout(workload: Workload, change: Change) -> float | None:
@@ -236,17 +250,17 @@ def _factors(workload: Workload, change: Change) -> Floats:
 def _known_routes(workload: Workload, change: Change) -> None:
     for route in (*change.routes, *change.pools):
         if not (workload.route == route).any():
-            raise SojournError(f"{_said(change)}: there is no request of the route {route!r}")
+            raise SojournError(f"{_described(change)}: the log has no request of the route {route!r}")
 
 
 def _sessions(workload: Workload) -> Ints:
-    """A number for each client: by its address where there are several, otherwise by its connection."""
-    frame = workload.found.frame
+    """Return a number per client: by address if there are several, else by connection."""
+    frame = workload.visits.frame
     for name in ("remote_addr", "connection"):
         if name in frame.columns and frame[name].n_unique() > 1:
             return frame[name].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
-    raise SojournError("balancer=pinned needs the clients told apart: the log has neither remote_addr nor connection")
+    raise SojournError("balancer=pinned cannot identify clients: log remote_addr or connection")
 
 
-def _said(change: Change) -> str:
-    return ", ".join(f"{key}={value}" for key, value in change.said.items())
+def _described(change: Change) -> str:
+    return ", ".join(f"{key}={value}" for key, value in change.settings.items())

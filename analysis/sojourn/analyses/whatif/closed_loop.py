@@ -1,0 +1,86 @@
+"""Closed loops: clients that send their next request after the answer to the last one.
+
+A faster system then receives more load from the same clients. Which answer precedes a request is seldom logged, so it
+is matched: every request follows the earliest preceding answer without a match, of the same client if clients can be
+identified. The time between is the think time, and is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from sojourn.analyses.whatif.workload import GIVEN_UP, Floats, Ints, Workload
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """The matches of requests to preceding answers; n each.
+
+    Attributes:
+        previous: row of the workload whose answer precedes this request; -1: none, it arrives as recorded.
+        think: s between that answer and this request.
+    """
+
+    previous: Ints
+    think: Floats
+
+    @property
+    def linked(self) -> float:
+        """Return the share of the requests that follow another."""
+        return float((self.previous >= 0).mean()) if len(self.previous) else 0.0
+
+    def among(self, rows: Ints, load: float = 1.0) -> tuple[Ints, Floats]:
+        """Return ``previous`` and ``think`` of some rows, renumbered.
+
+        Args:
+            rows: of the workload.
+            load: factor of the load; think times are divided by it.
+        """
+        number = np.full(len(self.previous) + 1, -1, np.int64)
+        number[rows] = np.arange(len(rows))
+        return number[self.previous[rows]], np.nan_to_num(self.think[rows]) / load
+
+
+def closed_loop_of(workload: Workload) -> ClosedLoop:
+    """Match each request of a workload to the answer it follows, within its upstream."""
+    visits = workload.visits
+    n = len(workload)
+    previous, think = np.full(n, -1, np.int64), np.zeros(n)
+    pool = visits.pool[visits.backend] if n else np.empty(0, np.int32)
+    answered = visits.arrival + np.nan_to_num(visits.wait) + workload.head
+    # nginx logs when it answered; of the requests that it abandoned, the app logs nothing.
+    given_up = np.isnan(visits.wait) | np.isin(visits.frame["status"].to_numpy(), GIVEN_UP)
+    answered[given_up] = visits.arrival[given_up] + (workload.response - workload.before)[given_up]
+    client = _clients(workload)
+    group = pool.astype(np.int64) * (int(client.max(initial=0)) + 1) + client
+    order = np.argsort(group, kind="stable")
+    tail = workload.services - workload.head
+    for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
+        ends = np.sort(answered[rows], kind="stable")
+        by_end = rows[np.argsort(answered[rows], kind="stable")]
+        # The k-th request that follows any answer follows the k-th answer, and never one after its own arrival.
+        matched = 0
+        for row in rows:
+            if matched < len(ends) and ends[matched] <= visits.arrival[row] and by_end[matched] < row:
+                # A replay counts from when the worker is free. A client may send sooner, while the worker streams or
+                # tidies up; its think time is then 0.
+                answer = by_end[matched]
+                streamed = 0.0 if given_up[answer] else tail[answer]
+                previous[row], think[row] = answer, max(visits.arrival[row] - ends[matched] - streamed, 0.0)
+                matched += 1
+    return ClosedLoop(previous, think)
+
+
+def _clients(workload: Workload) -> Ints:
+    """Return a number per client: by address if the log has several, else by connection; 0 for unknown clients.
+
+    Connections that serve one request each do not identify clients.
+    """
+    frame = workload.visits.frame
+    for name in ("remote_addr", "connection"):
+        if name in frame.columns and 1 < frame[name].n_unique() <= len(frame) / 2:
+            return frame[name].cast(pl.String).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    return np.zeros(len(workload), np.int64)
