@@ -160,7 +160,7 @@ def test_traces_replace_drawn_values(tmp_path: Path) -> None:
         (["1", "nan"], "line 2"),
         (["1", "inf"], "line 2"),
         (["3", "2"], "line 2"),
-        ([], ""),
+        ([], "number"),
         (["x"] * 9, "line 1"),
         (["\x1b[31mred"], r"x1b"),
     ],
