@@ -20,7 +20,7 @@ def drawn(*rows: tuple[float, float | None, float | None, float, str], backend: 
     """Stays of (arrival, begin, end, left, outcome)."""
     table = [
         {"number": n + 1, "arrival": a, "begin": b, "end": e, "left": gone, "outcome": outcome, "backend": backend,
-         "told": True}
+         "wait_known": True}
         for n, (a, b, e, gone, outcome) in enumerate(rows)
     ]  # fmt: skip
     return pl.DataFrame(table, schema=TIMELINE)
@@ -58,7 +58,7 @@ def crowd(count: int = 2_500, *, workers: int = 4, seed: int = 1, backends: int 
         rows.append(
             {"number": k + 1, "arrival": arrival[k], "begin": begin, "end": end,
              "left": arrival[k] + 3 if late else end, "outcome": GIVEN_UP if late else SERVED,
-             "backend": f"10.0.0.{backend}:80", "worker": str(worker), "told": True}
+             "backend": f"10.0.0.{backend}:80", "worker": str(worker), "wait_known": True}
         )  # fmt: skip
     return pl.DataFrame(rows, schema=TIMELINE)
 

@@ -64,7 +64,7 @@ class ReportContext(NamedTuple):
         by: column that names victims and culprits, and divides wasted work and changes.
         workers: per backend, or the same for all; None: read off the worker values.
         slo: p99 of the response time that must hold, s.
-        before: requests to compare with; None: not asked for.
+        before: requests to compare with; None: no comparison.
         traces: spans of several services; None where there are none to follow.
     """
 

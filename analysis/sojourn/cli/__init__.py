@@ -134,9 +134,9 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         # What has no name is what was printed: files are written under theirs.
         return f"{error.filename or 'standard output'}: {error.strerror}"
-    said = str(error).strip().partition("\n")[0]
+    text = str(error).strip().partition("\n")[0]
     return (
-        f"this is a fault of sojourn's own: {type(error).__name__}: {said}. "
+        f"this is a fault of sojourn's own: {type(error).__name__}: {text}. "
         "Set SOJOURN_DEBUG=1 to see where, and please report it."
     )
 

@@ -102,10 +102,10 @@ def capture(
     from sojourn.host.privileges import tcpdump_path, user_for  # noqa: PLC0415
     from sojourn.host.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415
 
-    told = wanted(nginx, port or [], backend or [])
+    targets = wanted(nginx, port or [], backend or [])
     recording = Recording(
         path=out,
-        filter=told.filter_for(interface),
+        filter=targets.filter_for(interface),
         interface=interface,
         snaplen=snaplen,
         packets=packets,
@@ -114,12 +114,12 @@ def capture(
     )
     chosen = sniffer or (Sniffer.tcpdump if only_print or tcpdump_path() else Sniffer.scapy)
     if not only_print:
-        _record(_Task(recording, told, chosen, seconds, kernel, force, quiet), as_json=as_json)
+        _record(_Task(recording, targets, chosen, seconds, kernel, force, quiet), as_json=as_json)
         return
     if as_json:
-        _write_json({"filter": recording.filter, "command": recording.command(), **_of_nginx(told)})
+        _write_json({"filter": recording.filter, "command": recording.command(), **_of_nginx(targets)})
         return
-    _say_notes(told.notes)
+    _say_notes(targets.notes)
     typer.echo(recording.filter)
     typer.echo(shell_line(recording.command(), seconds))
 
@@ -204,17 +204,17 @@ def _sampled(task: _Task, path: Path) -> Any:
 @contextmanager
 def _signals() -> Iterator[list[int]]:
     """A list that is no longer empty once somebody asked for the end; asked a second time, KeyboardInterrupt."""
-    asked: list[int] = []
+    received: list[int] = []
 
     def ask(number: int, _: FrameType | None) -> None:
-        asked.append(number)
-        if len(asked) > 1:
+        received.append(number)
+        if len(received) > 1:
             raise KeyboardInterrupt
 
     each = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, ask) for number in each]
     try:
-        yield asked
+        yield received
     finally:
         for number, handler in zip(each, before, strict=True):
             signal.signal(number, handler)
@@ -224,19 +224,19 @@ def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, a
     files, summary = recorder.files(), recorder.summary
     size = sum(path.stat().st_size for path in files)
     if as_json:
-        found = {"captured": summary.captured, "received": summary.received, "dropped": summary.dropped}
-        found["interface_dropped"] = summary.interface_dropped
+        counts = {"captured": summary.captured, "received": summary.received, "dropped": summary.dropped}
+        counts["interface_dropped"] = summary.interface_dropped
         ran = task.recording.command() if task.sniffer is Sniffer.tcpdump else None
         named = {"files": [str(path) for path in files], "kernel": str(task.kernel) if task.kernel else None}
-        told = {"filter": task.recording.filter, "sniffer": str(task.sniffer), "command": ran}
+        settings = {"filter": task.recording.filter, "sniffer": str(task.sniffer), "command": ran}
         notes = [*task.notes, *getattr(recorder, "notes", [])]
         _write_json(
             {
-                **found,
+                **counts,
                 "bytes": size,
                 "seconds": round(lasted, 3),
                 **named,
-                **told,
+                **settings,
                 **_of_nginx(task.wanted),
                 "notes": notes,
                 "trouble": recorder.trouble,
@@ -258,9 +258,9 @@ def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, a
         _warn("no packet was seen: is the traffic on these ports, on this interface, in this network namespace?")
 
 
-def _of_nginx(told: Wanted) -> dict[str, Any]:
-    proxied = told.proxied.to_dict() if told.proxied else {"listens": [], "backends": []}
-    return {**proxied, "ports": told.ports, "notes": told.notes}
+def _of_nginx(targets: Wanted) -> dict[str, Any]:
+    proxied = targets.proxied.to_dict() if targets.proxied else {"listens": [], "backends": []}
+    return {**proxied, "ports": targets.ports, "notes": targets.notes}
 
 
 def _say_notes(notes: list[str]) -> None:

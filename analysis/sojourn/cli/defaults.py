@@ -104,17 +104,17 @@ def defaults_of(files: list[Path], root: Any, context: Any) -> Defaults:
     Raises:
         ConfigError: a file cannot be read, or names no verb, no option, or a value that the option does not take.
     """
-    found = Defaults(files)
-    taken: dict[tuple[str, str], Setting] = {}
+    defaults = Defaults(files)
+    values: dict[tuple[str, str], Setting] = {}
     tables = [(file, _tables(file)) for file in files]
     # What is said of a verb goes before what is said of all, in whichever of the files it stands.
     settings = [_for_all(file, each.get(FOR_ALL, {}), root, context) for file, each in tables]
     settings += [_for_verbs(file, each, root, context) for file, each in tables]
     for setting, parameter in itertools.chain(*settings):
-        taken[setting.verb, setting.option] = setting
-        _put(found.map, setting.verb.split(), parameter, setting.value)
-    found.settings = sorted(taken.values(), key=lambda setting: (setting.verb, setting.option))
-    return found
+        values[setting.verb, setting.option] = setting
+        _put(defaults.map, setting.verb.split(), parameter, setting.value)
+    defaults.settings = sorted(values.values(), key=lambda setting: (setting.verb, setting.option))
+    return defaults
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -216,14 +216,14 @@ def _value(parameter: Any, value: Any, context: Any, where: str) -> Any:
         raise ConfigError(f"{where}: one value is wanted, not {'a table' if isinstance(value, dict) else 'a list'}")
     several = value if isinstance(value, list) else [value]
     texts = [_text(each, where) for each in several]
-    taken: Any = texts if parameter.multiple else texts[0]
+    values: Any = texts if parameter.multiple else texts[0]
     try:
-        parameter.process_value(context, taken)
+        parameter.process_value(context, values)
     except Exception as error:
         # Whatever the option's own check says; its class is that of the parser, which typer brings with it.
-        said = getattr(error, "message", None) or str(error)
-        raise ConfigError(f"{where}: {_shown(value)}: {said}") from None
-    return taken
+        reason = getattr(error, "message", None) or str(error)
+        raise ConfigError(f"{where}: {_shown(value)}: {reason}") from None
+    return values
 
 
 def _text(value: Any, where: str) -> str:

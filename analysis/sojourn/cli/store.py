@@ -105,17 +105,17 @@ def query(
         raise typer.BadParameter("--json or --csv, not both")
     text = sql if file is None else _text_of(file)
     parameters = pairs(values or [], "--set")
-    with pipe_closed_early_is_fine(), connect(dsn) as store, answer(store, text or "", parameters) as found:
+    with pipe_closed_early_is_fine(), connect(dsn) as store, answer(store, text or "", parameters) as answered:
         if as_json:
-            write_json(found, sys.stdout)
+            write_json(answered, sys.stdout)
         elif as_csv:
-            write_csv(found, sys.stdout)
+            write_csv(answered, sys.stdout)
         else:
             from rich.console import Console  # noqa: PLC0415
 
             from sojourn.store.table import answer_table  # noqa: PLC0415
 
-            Console().print(answer_table(found.columns, found.rows, shown))
+            Console().print(answer_table(answered.columns, answered.rows, shown))
 
 
 @app.command()
@@ -134,10 +134,10 @@ def explain(
 
     Only minutes a request arrived for since they were last computed; so it can be run as often as one likes.
     """
-    begin, end, told = instant(since), instant(until), workers_of(workers)
+    begin, end, worker_counts = instant(since), instant(until), workers_of(workers)
     from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415 - Polars takes its time to load
 
-    done = explain_store(dsn, since=begin, until=end, workers=told)
+    done = explain_store(dsn, since=begin, until=end, workers=worker_counts)
     if as_json:
         json.dump(vars(done), sys.stdout, indent=2)
         sys.stdout.write("\n")

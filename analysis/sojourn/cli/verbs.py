@@ -25,8 +25,8 @@ class Plugin(TyperGroup):
 
     def __init__(self, name: str, module: str, attribute: str) -> None:
         self._module, self._attribute = module, attribute
-        said = (import_module(module.partition(".")[0]).__doc__ or "").strip().partition("\n")[0]
-        super().__init__(name=name, help=said)
+        summary = (import_module(module.partition(".")[0]).__doc__ or "").strip().partition("\n")[0]
+        super().__init__(name=name, help=summary)
 
     @cached_property
     def loaded(self) -> Any:
@@ -36,11 +36,11 @@ class Plugin(TyperGroup):
             SojournError: what it needs is not installed.
         """
         try:
-            found = getattr(import_module(self._module), self._attribute)
+            command = getattr(import_module(self._module), self._attribute)
         except ModuleNotFoundError as error:
             raise SojournError(missing(error, f"sojourn {self.name}", extra=self.name)) from None
         outer = typer.Typer(rich_markup_mode=None)  # its help is set as that of the other verbs is
-        outer.add_typer(found, name=self.name)
+        outer.add_typer(command, name=self.name)
         outer.callback()(lambda: None)
         return typer.main.get_group(outer).commands[self.name or ""]
 
@@ -73,8 +73,12 @@ class Verbs(TyperGroup):
         except Exception as error:
             option = str(getattr(error, "param_hint", "")).strip("'")
             for setting in getattr(ctx.obj, "settings", ()):
-                here = setting.verb.split()[0] == ctx.invoked_subcommand and f"--{setting.option}" == option
-                if here and option not in ctx.meta.get(GIVEN, ()) and isinstance(getattr(error, "message", None), str):
+                applies = setting.verb.split()[0] == ctx.invoked_subcommand and f"--{setting.option}" == option
+                if (
+                    applies
+                    and option not in ctx.meta.get(GIVEN, ())
+                    and isinstance(getattr(error, "message", None), str)
+                ):
                     error.message = f"{error.message} ({setting.file} says so)"  # type: ignore[attr-defined]
                     break
             if isinstance(message := getattr(error, "message", None), str):
@@ -103,8 +107,8 @@ class Verbs(TyperGroup):
 def _plugins() -> Iterator[tuple[str, str, str]]:
     from importlib.metadata import entry_points  # noqa: PLC0415 - takes its time to load
 
-    for found in entry_points(group=PLUGINS):
-        yield found.name, found.module, found.attr
+    for plugin in entry_points(group=PLUGINS):
+        yield plugin.name, plugin.module, plugin.attr
 
 
 # Packages that an extra brings, by the module that is missed.

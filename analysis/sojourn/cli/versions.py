@@ -29,16 +29,16 @@ def _vega_lite() -> str:
     """The version of Vega-Lite that charts are written in; empty where there is none."""
     from importlib.util import find_spec  # noqa: PLC0415
 
-    found = find_spec("altair")
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("altair")
+    if spec is None or not spec.submodule_search_locations:
         return ""
     import re  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 
-    schema = Path(found.submodule_search_locations[0], "vegalite")
+    schema = Path(spec.submodule_search_locations[0], "vegalite")
     # Altair says it in the name of the schema it was made from; importing it would take longer than the rest.
     for file in sorted(schema.glob("v*/schema/__init__.py"), reverse=True):
-        told = re.search(r"SCHEMA_VERSION\s*=\s*[\"']v?([\d.]+)", file.read_text(encoding="utf-8"))
-        if told:
-            return told[1]
+        match = re.search(r"SCHEMA_VERSION\s*=\s*[\"']v?([\d.]+)", file.read_text(encoding="utf-8"))
+        if match:
+            return match[1]
     return ""

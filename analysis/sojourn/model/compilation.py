@@ -38,11 +38,11 @@ def is_kept(function: Any) -> bool:
 def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """The compiled function, kept where that is possible."""
     try:
-        found = numba.njit(cache=True, nogil=True, **options)(function)
+        compiled = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba found nowhere to keep it
         return numba.njit(nogil=True, **options)(function)
-    _forget_outdated(function, Path(found.stats.cache_path))
-    return found
+    _forget_outdated(function, Path(compiled.stats.cache_path))
+    return compiled
 
 
 def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
@@ -52,8 +52,8 @@ def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
     """
     with contextlib.suppress(OSError):
         # An installed package may bear the date of its making: when a file came here is its change time.
-        found = [file.stat() for file in Path(function.__code__.co_filename).parent.glob("*.py")]
-        changed = max(max(file.st_mtime, file.st_ctime) for file in found)
+        statuses = [file.stat() for file in Path(function.__code__.co_filename).parent.glob("*.py")]
+        changed = max(max(file.st_mtime, file.st_ctime) for file in statuses)
         for index in _indexes(function, kept):
             if index.stat().st_mtime < changed:
                 index.unlink()

@@ -78,8 +78,8 @@ def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
         suffix="_by_parent",
         maintain_order="left",
     )
-    found = joined.with_columns(pl.coalesce(name, f"{name}_by_parent").alias(name) for name in names)
-    return found.drop(f"{name}_by_parent" for name in names)
+    with_columns = joined.with_columns(pl.coalesce(name, f"{name}_by_parent").alias(name) for name in names)
+    return with_columns.drop(f"{name}_by_parent" for name in names)
 
 
 def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -148,17 +148,17 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
     rows = rows.with_columns(waited=pl.when(~pl.col("impossible")).then("waited"))
     # Until nginx gave up, the client waited first in the queue and then on the worker. Where the instants of the span
     # fall after that, the wait was all there was: this divides an interval, it does not correct a measurement.
-    given = pl.col("attempt") - connect
+    duration = pl.col("attempt") - connect
     abandoned = proxied & ~answered & pl.col("waited").is_not_null()
     by_duration = pl.when(answered).then(header - connect - pl.col("app_service"))
     rows = rows.with_columns(
         queue_by_duration=by_duration,
-        queue=pl.when(abandoned).then(pl.min_horizontal(pl.col("waited"), given))
+        queue=pl.when(abandoned).then(pl.min_horizontal(pl.col("waited"), duration))
         .when(answered).then(pl.coalesce("waited", by_duration)),
         queue_source=pl.when(~pl.col("impossible")).then("queue_source")
         .when(by_duration.is_not_null()).then(pl.lit("duration")).otherwise(pl.lit("none")),
     )  # fmt: skip
-    worked = pl.min_horizontal(pl.col("waited") + pl.col("app_service").fill_null(0.0), given) - pl.col("queue")
+    worked = pl.min_horizontal(pl.col("waited") + pl.col("app_service").fill_null(0.0), duration) - pl.col("queue")
     rows = rows.with_columns(
         service_time=pl.when(abandoned).then(worked).when(answered).then("app_service"),
     )
@@ -168,7 +168,7 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
         queueing_delay=connect + pl.col("queue"),
         network=pl.when(answered & both).then(header - connect - known),
         transfer=pl.when(answered).then(pl.col("attempt") - header),
-        unattributed=pl.when(proxied & ~answered).then(given - known)
+        unattributed=pl.when(proxied & ~answered).then(duration - known)
         .when(answered & ~both).then(header - connect - known).otherwise(0.0),
         send=request_time - pl.col("upload") - pl.col("retries") - pl.col("attempt").fill_null(0.0),
     ).drop("attempt", "waited")  # fmt: skip

@@ -54,13 +54,13 @@ def network_of(address: str) -> str:
     """``192.0.2.7`` as ``192.0.2.0``, ``2001:db8:1:2::3`` as ``2001:db8:1::``; anything else as it is."""
     prefix = MAPPED if address.startswith(MAPPED) and "." in address else ""
     try:
-        found = ipaddress.ip_address(address[len(prefix) :])
+        parsed = ipaddress.ip_address(address[len(prefix) :])
     except ValueError:
         return address
-    if (prefix and found.version == 6) or "%" in address:
+    if (prefix and parsed.version == 6) or "%" in address:
         return address
-    length = 24 if found.version == 4 else 48
-    return prefix + str(ipaddress.ip_network((found, length), strict=False).network_address)
+    length = 24 if parsed.version == 4 else 48
+    return prefix + str(ipaddress.ip_network((parsed, length), strict=False).network_address)
 
 
 def redacted_text(line: str) -> str:
@@ -82,9 +82,9 @@ def shown_line(line: object) -> str:
 
 def redacted_attributes(values: dict[str, Any]) -> dict[str, Any]:
     """A span's attributes without what tells who asked: dropped, or cut as the log's are."""
-    found = {key: value for key, value in values.items() if key not in _NEVER}
-    for key in _URIS & found.keys():
-        found[key] = path_of(str(found[key]))
-    for key in _ADDRESSES & found.keys():
-        found[key] = network_of(str(found[key]))
-    return found
+    kept = {key: value for key, value in values.items() if key not in _NEVER}
+    for key in _URIS & kept.keys():
+        kept[key] = path_of(str(kept[key]))
+    for key in _ADDRESSES & kept.keys():
+        kept[key] = network_of(str(kept[key]))
+    return kept

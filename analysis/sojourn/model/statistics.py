@@ -25,9 +25,9 @@ def summary_of(row: dict[str, object], column: str) -> Summary:
 
 def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
     """Column -> its figures, nulls left out."""
-    found = rows.select(pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
+    row = rows.select(pl.col(*columns).cast(pl.Float64)).collect(engine="streaming")
     # A copy of one's own: what polars calls writable may share its memory with the frame.
-    return {column: summary(found[column].drop_nulls().to_numpy().copy()) for column in columns}
+    return {column: summary(row[column].drop_nulls().to_numpy().copy()) for column in columns}
 
 
 def trend(values: Floats) -> float:
@@ -52,13 +52,13 @@ def trend(values: Floats) -> float:
 
 def _with_inversions(count: int, most: int) -> list[int]:
     """How many orders of ``count`` things have 0, 1, … ``most`` inversions."""
-    found = [1] + [0] * most
+    counts = [1] + [0] * most
     for size in range(2, count + 1):
         sums = [0]
-        for number in found:
+        for number in counts:
             sums.append(sums[-1] + number)
-        found = [sums[k + 1] - sums[max(k + 1 - size, 0)] for k in range(most + 1)]
-    return found
+        counts = [sums[k + 1] - sums[max(k + 1 - size, 0)] for k in range(most + 1)]
+    return counts
 
 
 def slope(positions: Floats, values: Floats) -> float:

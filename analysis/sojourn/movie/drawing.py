@@ -270,7 +270,7 @@ def _legend(pen: Pen, sheet: Sheet) -> None:
     few = all(len(scene) <= FEW for scene in sheet.film.scenes)
     given_up = "given up: nobody waits for it any more" if sheet.width >= LEGEND else "given up"
     entries = [(WAITING, "waiting"), (WORKING, "in service"), (NOBODY, given_up)]
-    if any((~scene.told).any() for scene in sheet.film.scenes):
+    if any((~scene.wait_known).any() for scene in sheet.film.scenes):
         entries.append((UNKNOWN, "nothing tells"))
     for kind, words in entries:
         _square(pen, kind, (x, 6), 12, 1_000)

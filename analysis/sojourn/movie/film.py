@@ -117,7 +117,7 @@ def film_of(
         kept, left_out = _cut(kept, stretch, seconds)
         seconds = stretch[1] - stretch[0]
         told.append(f"Left out: {left_out}. Choose another window with --since and --until.")
-    unknown = sum(int((~scene.told).sum()) for scene in kept)
+    unknown = sum(int((~scene.wait_known).sum()) for scene in kept)
     if unknown:
         told.append(
             f"Of {counted(unknown, 'request')} nothing tells whether it waited or was worked "

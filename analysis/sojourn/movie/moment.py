@@ -71,7 +71,7 @@ def squares_of(scene: Scene, layout: Layout, lane: int, now: float, slide: float
             if slots[k] > fits - 1:
                 continue
             x, y, share = _in_line(layout, lane, arrival[k], slots[k], now, min(slide, (until[k] - arrival[k]) / 4))
-            kind = NOBODY if now >= left else WAITING if scene.told[index] else UNKNOWN
+            kind = NOBODY if now >= left else WAITING if scene.wait_known[index] else UNKNOWN
             yield Square(index, x, y, kind, min(4 * share, 1.0))
         elif begin <= now < end:
             box_x, box_y = layout.worker(lane, int(scene.place[index]))

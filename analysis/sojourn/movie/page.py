@@ -68,7 +68,7 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
             data=script_json(data, allow_nan=False),
             scenes=[{"name": scene.name, "reading": scene.reading(0.0, film.seconds)} for scene in film.scenes],
             notes=[printable(note, 1_000) for note in film.notes],
-            unknown=any((~scene.told).any() for scene in film.scenes),
+            unknown=any((~scene.wait_known).any() for scene in film.scenes),
             numbers=any(len(scene) <= FEW for scene in film.scenes),
             seconds=round(film.seconds, 6),
             speeds=speeds_of(seconds, speed),
@@ -96,7 +96,7 @@ def _plain(scene: Scene) -> dict[str, object]:
         "lanes": [{"name": lane.name, "workers": lane.workers} for lane in scene.lanes],
         **{name: _instants(getattr(scene, name)) for name in ("arrival", "until", "begin", "end", "left")},
         **{name: getattr(scene, name).tolist() for name in ("outcome", "lane", "place", "number")},
-        "told": scene.told.astype(np.int64).tolist(),
+        "told": scene.wait_known.astype(np.int64).tolist(),
     }
 
 

@@ -44,7 +44,7 @@ class Scene:
         begin, end: from when to when it held a worker; NaN where none ever did.
         left: when nginx was done with it.
         outcome: index into ``sojourn.timeline.request_timelines.OUTCOMES``.
-        told: whether anything tells if it waited or was worked on.
+        wait_known: whether the wait is known.
         lane: index into ``lanes``.
         worker: of its backend, by a number for each name; -1 where none is known.
         place: which of the lane's boxes, from 0, -1 for none; see ``placed``.
@@ -61,7 +61,7 @@ class Scene:
     end: Floats
     left: Floats
     outcome: Ints
-    told: Bools
+    wait_known: Bools
     lane: Ints
     worker: Ints
     place: Ints
@@ -84,7 +84,9 @@ class Scene:
     def within(self, begin: float, end: float) -> Scene:
         """Only the requests that were there at some time in [begin, end)."""
         kept = (self.arrival < end) & (self.gone > begin)
-        columns = ("arrival", "until", "begin", "end", "left", "outcome", "told", "lane", "worker", "place", "number")
+        columns = (
+            "arrival", "until", "begin", "end", "left", "outcome", "wait_known", "lane", "worker", "place", "number",
+        )  # fmt: skip
         return replace(self, **{name: getattr(self, name)[kept] for name in columns})
 
     def placed(self) -> Scene:
@@ -173,8 +175,8 @@ def scene_of(
         first=first,
         until=np.maximum(until, columns["arrival"]),
         outcome=kept["outcome"].to_physical().cast(pl.Int64).to_numpy().copy(),
-        told=kept["told"].fill_null(False).to_numpy().copy()
-        if "told" in kept.columns
+        wait_known=kept["wait_known"].fill_null(False).to_numpy().copy()
+        if "wait_known" in kept.columns
         else np.ones(len(kept), np.bool_),
         lane=kept["backend"].replace_strict(shown, range(len(shown)), return_dtype=pl.Int64).to_numpy().copy(),
         worker=_codes(kept["worker"]),

@@ -100,13 +100,13 @@ class FrameMeasures:
             .sort("seconds", group, descending=[True, False], nulls_last=True)
             .collect(engine="streaming")
         )
-        found = table.head(limit).to_dicts()
+        groupss = table.head(limit).to_dicts()
         if self._count is not None:
             groups = large.Grouped.of(self._rows, self._count, table.head(limit).select(group, "requests"), SERVED)
             for column in GROUP_SHOWN:
-                for row, figures in zip(found, groups.summaries(column), strict=True):
+                for row, figures in zip(groupss, groups.summaries(column), strict=True):
                     row.update({f"{column}/{figure}": value for figure, value in figures.items()})
-        return found, len(table)
+        return groupss, len(table)
 
     def checks(self) -> Row:
         """See ``Measures``."""

@@ -23,13 +23,13 @@ def batches(rows: pl.LazyFrame, count: int, *exprs: pl.Expr | str) -> Iterator[p
 
 def column(rows: pl.LazyFrame, count: int, value: pl.Expr, where: pl.Expr) -> Floats:
     """The values of an expression over ``count`` rows, nulls and rows that are not ``where`` left out."""
-    found = np.empty(count)
+    valuess = np.empty(count)
     size = 0
     for batch in batches(rows, count, pl.when(where).then(value).alias("value")):
         values = batch["value"].drop_nulls().to_numpy()
-        found[size : size + len(values)] = values
+        valuess[size : size + len(values)] = values
         size += len(values)
-    return found[:size]
+    return valuess[:size]
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Grouped:
         numbers: npt.NDArray[Any] = np.empty(count, kind)
         begin = 0
         for batch in batches(rows, count, name, where.alias("counts")):
-            found = batch.join(numbered, on=name, how="left", nulls_equal=True, maintain_order="left")
+            codes = batch.join(numbered, on=name, how="left", nulls_equal=True, maintain_order="left")
             number = pl.when("counts").then("number").otherwise(None).fill_null(len(groups))
-            numbers[begin : begin + len(batch)] = found.select(number).to_series().to_numpy()
+            numbers[begin : begin + len(batch)] = codes.select(number).to_series().to_numpy()
             begin += len(batch)
         sizes = np.concatenate([[0], groups["requests"].to_numpy()])
         return cls(rows, numbers, np.cumsum(sizes, dtype=np.int64))
@@ -72,18 +72,18 @@ class Grouped:
     def summaries(self, value: str) -> list[Summary]:
         """Figures of a column for each group, nulls left out."""
         count = len(self.begins) - 1
-        found, filled = np.empty(int(self.begins[-1])), self.begins[:-1].copy()
+        sorted_values, filled = np.empty(int(self.begins[-1])), self.begins[:-1].copy()
         begin = 0
         for batch in batches(self.rows, len(self.numbers), value):
             values = batch[value]
             numbers = self.numbers[begin : begin + len(values)]
             begin += len(values)
             known = values.is_not_null().to_numpy() & (numbers < count)
-            numbers, taken = numbers[known], values.to_numpy()[known]
+            numbers, known_values = numbers[known], values.to_numpy()[known]
             order = np.argsort(numbers, kind="stable")
             sizes = np.bincount(numbers, minlength=count)
             # The first of a group goes to where the group is filled up to, each other one after the one before.
             to = np.repeat(filled - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(numbers))
-            found[to] = taken[order]
+            sorted_values[to] = known_values[order]
             filled += sizes
-        return [summary(found[begin:end]) for begin, end in zip(self.begins[:-1], filled, strict=True)]
+        return [summary(sorted_values[begin:end]) for begin, end in zip(self.begins[:-1], filled, strict=True)]

@@ -81,7 +81,7 @@ def read(
     finally:
         inputs.close()
     span_files = [*map(str, inputs.spans), *map(str, listed(spans))]
-    told = [read_spans(span_files)] if span_files else []
+    span_tables = [read_spans(span_files)] if span_files else []
     names = {os.fspath(source): os.fspath(source) for source in named}
     for dsn in inputs.stores:
         from sojourn.sources.store_rows import stream_store  # noqa: PLC0415 - a store's driver is loaded for stores only
@@ -90,7 +90,7 @@ def read(
             raise SojournError(f"a store has no column {extra[0]!r}; columns are {', '.join(COLUMNS)}")
         stored = stream_store(dsn, wanted, selection, _EachOnce(spool), rejects_to=rejects_to)
         records.add(stored.records)
-        told.append(stored.spans)
+        span_tables.append(stored.spans)
         names[dsn] = stored.name  # a DSN may hold a password
     empty = pl.LazyFrame(schema={**{name: dtype_of(name) for name in wanted}, RECORD: pl.UInt64()})
     rows = selection.of_rows(pl.concat([*spool.frames(), *parquet] or [empty]))
@@ -98,7 +98,7 @@ def read(
     return Requests(
         rows=rows.select(columns),
         records=records,
-        spans=pl.concat(told) if told else None,
+        spans=pl.concat(span_tables) if span_tables else None,
         names=tuple(names.values()),
         spool=spool.folder,
         duplicates=duplicates,
@@ -148,8 +148,8 @@ class _LogReader:
                 self._spool.add(rows.with_columns(self._units))
 
     def _refuse(self, source: str, reject: Reject) -> None:
-        said = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}
+        rejection = {"source": source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}
         if self._rejects_to is not None:
-            self._rejects_to.write(json.dumps(said) + "\n")
+            self._rejects_to.write(json.dumps(rejection) + "\n")
         if len(self.records.rejects) < REJECTS_KEPT:
-            self.records.rejects.append({**said, "raw": reject.raw[:RAW_KEPT]})
+            self.records.rejects.append({**rejection, "raw": reject.raw[:RAW_KEPT]})

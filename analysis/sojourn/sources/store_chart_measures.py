@@ -96,8 +96,8 @@ class ChartMeasures(ABC):
         """See ``Measures``."""
         if not self._summary[f"{column}/count"]:
             return [None] * len(levels)
-        asked = sql.quantiles(column, tuple(levels), exact=self._exact)
-        return list(self._one("exceeding", {"quantiles": asked})["points"])
+        expression = sql.quantiles(column, tuple(levels), exact=self._exact)
+        return list(self._one("exceeding", {"quantiles": expression})["points"])
 
     def counts_over_time(self, column: str, windows: int, bins: LogBins) -> tuple[timedelta, pl.DataFrame]:
         """See ``Measures``."""

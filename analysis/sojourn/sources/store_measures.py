@@ -96,13 +96,13 @@ class StoreMeasures(ChartMeasures):
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """See ``Measures``."""
         rows = self._rows("grouped", sql.group_parts(group, exact=self._exact), limit=limit)
-        found = []
+        groups = []
         for row in rows:
             named = {group: row["value"], "requests": row["requests"], "share": row["share"]}
             for column in GROUP_SHOWN:
                 named |= {f"{column}/{figure}": value for figure, value in _summary(row, column).items()}
-            found.append(named)
-        return found, rows[0]["groups"] if rows else 0
+            groups.append(named)
+        return groups, rows[0]["groups"] if rows else 0
 
     def checks(self) -> Row:
         """See ``Measures``."""
@@ -175,9 +175,9 @@ class StoreMeasures(ChartMeasures):
             nonlocal numbers
             parameters: dict[str, object] = {}
             if within is not None:
-                asked = within.join(numbers, on=list(PAIR), nulls_equal=True)
+                selected = within.join(numbers, on=list(PAIR), nulls_equal=True)
                 names = {"within": "pair", "within_begin": "begin", "within_end": "end"}
-                parameters = {name: asked[column].to_list() for name, column in names.items()}
+                parameters = {name: selected[column].to_list() for name, column in names.items()}
             part = "1" if within is None else sql.WITHIN
             statement = sql.statement("clock_bounds", self._which, self._spans, within=part)
             rows = self._asked(statement, pairs=[], offsets=[], width=width, **parameters)
@@ -215,8 +215,8 @@ class StoreMeasures(ChartMeasures):
 
     def _asked(self, statement: str, **parameters: object) -> list[Row]:
         with self.session() as store:
-            found = store.client.query(statement, parameters=self._which.named(statement, **parameters))
-        return [dict(zip(found.column_names, map(_known, row), strict=True)) for row in found.result_rows]
+            answer = store.client.query(statement, parameters=self._which.named(statement, **parameters))
+        return [dict(zip(answer.column_names, map(_known, row), strict=True)) for row in answer.result_rows]
 
 
 def _lines(clock: pl.DataFrame) -> dict[str, object]:
@@ -252,5 +252,5 @@ def _known(value: Any) -> Any:
 def _summary(row: Row, column: str) -> Summary:
     """The figures of a column; None where there was no value."""
     quantiles = dict(zip(QUANTILES, row[f"{column}/quantiles"], strict=True))
-    found = {"mean": row[f"{column}/mean"], **quantiles, "max": row[f"{column}/max"]}
-    return {figure: found[figure] if found["mean"] is not None else None for figure in FIGURES}
+    figures = {"mean": row[f"{column}/mean"], **quantiles, "max": row[f"{column}/max"]}
+    return {figure: figures[figure] if figures["mean"] is not None else None for figure in FIGURES}

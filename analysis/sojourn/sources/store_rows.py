@@ -92,9 +92,9 @@ def stream_store(
                 for table in tables:
                     spool.add(_frame(table, {name: SCHEMA[name] for name in columns}))
         with _stream(store, sql.spans(which), which) as tables:
-            told = [_frame(table, SPANS_SCHEMA) for table in tables]
+            span_frames = [_frame(table, SPANS_SCHEMA) for table in tables]
         records = stored_records(store, selection, rejects_to)
-    return Stored(store.dsn, records, pl.concat([pl.DataFrame(schema=SPANS_SCHEMA), *told]))
+    return Stored(store.dsn, records, pl.concat([pl.DataFrame(schema=SPANS_SCHEMA), *span_frames]))
 
 
 def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None = None) -> Records:

@@ -36,6 +36,6 @@ def stored_traces(dsn: str, since: datetime | None = None, until: datetime | Non
         raise SojournError(
             f"{store.dsn}: more than {SPAN_LIMIT:,} spans; narrow them with --since and --until (of when a trace began)"
         )
-    found = pl.DataFrame(pl.from_arrow(table))
+    tables = pl.DataFrame(pl.from_arrow(table))
     texts = [pl.col(name).replace("", None) for name in ("parent_span_id", "service", "worker", "request_id")]
-    return found.with_columns(*texts).select(pl.col(name).cast(kind) for name, kind in TRACES_SCHEMA.items())
+    return tables.with_columns(*texts).select(pl.col(name).cast(kind) for name, kind in TRACES_SCHEMA.items())

@@ -92,10 +92,10 @@ def _begun(spans: pl.DataFrame, since: datetime | None, until: datetime | None) 
 def _files(source: str) -> list[str]:
     if not os.path.isdir(source):
         return [source]
-    found = [path for name in ("spans.jsonl", "spans.jsonl.gz") if (path := Path(source) / name).is_file()]
-    if not found:
+    paths = [path for name in ("spans.jsonl", "spans.jsonl.gz") if (path := Path(source) / name).is_file()]
+    if not paths:
         raise SojournError(f"{source}: this folder holds no spans.jsonl")
-    return [str(path) for path in found]
+    return [str(path) for path in paths]
 
 
 def _frame(rows: list[tuple[Any, ...]]) -> pl.DataFrame:

@@ -190,10 +190,10 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, ClickHouseError) and not is_transport(error):
             raise
-        said = store.address.without_password((None if store.embedded else broken(error)) or plain(error))
-        if doing != QUERY and _OTHER_TABLES.search(said):  # of a question of ours: what is asked is this version's
-            said = f"its tables are not those of this version; `sojourn store init {store.dsn}` brings them up to date"
-        raise SojournError(f"{store.dsn}: {doing}: {said}") from None
+        text = store.address.without_password((None if store.embedded else broken(error)) or plain(error))
+        if doing != QUERY and _OTHER_TABLES.search(text):  # of a question of ours: what is asked is this version's
+            text = f"its tables are not those of this version; `sojourn store init {store.dsn}` brings them up to date"
+        raise SojournError(f"{store.dsn}: {doing}: {text}") from None
 
 
 def in_utc(instant: datetime) -> datetime:

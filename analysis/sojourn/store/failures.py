@@ -26,9 +26,9 @@ def broken(error: BaseException) -> str | None:
     if "DB::Exception" in text:  # the engine itself has spoken
         return None
     for pattern, words in _SAID:
-        found = re.search(pattern, text)
-        if found:
-            return words.format(*(part[:200] for part in found.groups()))
+        match = re.search(pattern, text)
+        if match:
+            return words.format(*(part[:200] for part in match.groups()))
     return None
 
 

@@ -86,9 +86,9 @@ def redacted_rows(rows: pa.Table) -> pa.Table:
     rows = rows.set_column(rows.schema.get_field_index("uri"), "uri", paths)
     # IPv4 at once, nearly all there is; the networks left are few, and are looked at one by one.
     cut = pc.replace_substring_regex(rows["remote_addr"], rf"^((?:::ffff:)?(?:{OCTET}\.){{3}}){OCTET}$", r"\10")
-    given = pc.dictionary_encode(cut.combine_chunks())
-    networks = pa.array([network_of(each) for each in given.dictionary.to_pylist()], pa.string())
-    return rows.set_column(rows.schema.get_field_index("remote_addr"), "remote_addr", networks.take(given.indices))
+    encoded = pc.dictionary_encode(cut.combine_chunks())
+    networks = pa.array([network_of(each) for each in encoded.dictionary.to_pylist()], pa.string())
+    return rows.set_column(rows.schema.get_field_index("remote_addr"), "remote_addr", networks.take(encoded.indices))
 
 
 def in_seconds(array: pa.Array) -> pa.Array:

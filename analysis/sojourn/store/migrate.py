@@ -153,8 +153,8 @@ def _make_database(address: Dsn, cluster: str | None) -> None:
         except OSError as error:
             raise SojournError(f"{address}: cannot be made ({error.strerror})") from None
     with connect(address, database="default") as store, plainly(store, "making the database"):
-        found = rows(store, "SELECT 1 FROM system.databases WHERE name = {name:String}", {"name": address.database})
-        if not found:
+        existing = rows(store, "SELECT 1 FROM system.databases WHERE name = {name:String}", {"name": address.database})
+        if not existing:
             store.client.command(
                 substituted(f"CREATE DATABASE IF NOT EXISTS {address.database} ${{on_cluster}}", cluster)
             )
@@ -164,8 +164,8 @@ def _applied(store: Store) -> dict[str, str]:
     with plainly(store, "reading which files it has seen"):
         if not rows(store, "EXISTS TABLE schema_migrations")[0][0]:
             return {}
-        found = rows(store, "SELECT name, toString(checksum) FROM schema_migrations FINAL")
-    return dict(found)
+        applied = rows(store, "SELECT name, toString(checksum) FROM schema_migrations FINAL")
+    return dict(applied)
 
 
 def _keep(store: Store, days: int, cluster: str | None) -> None:

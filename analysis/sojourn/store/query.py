@@ -56,9 +56,9 @@ def answer(store: Store, sql: str, parameters: dict[str, str] | None = None) -> 
         if _SHOWING.match(text):
             if _TO_A_FILE.search(text):
                 raise SojournError("a query only reads here; INTO OUTFILE writes a file (use --csv or --json)")
-            found = client.query(text, parameters=parameters)
-            names = list(zip(found.column_names, (t.name for t in found.column_types), strict=True))
-            yield Answer(names, (tuple(row) for row in found.result_rows))
+            reply = client.query(text, parameters=parameters)
+            names = list(zip(reply.column_names, (t.name for t in reply.column_types), strict=True))
+            yield Answer(names, (tuple(row) for row in reply.result_rows))
             return
         _only_reads(store, text, parameters)
         with client.query_row_block_stream(text, parameters=parameters) as stream:
@@ -86,24 +86,24 @@ _WRITING = (
 )  # fmt: skip
 
 
-def write_json(found: Answer, out: TextIO) -> int:
+def write_json(answer: Answer, out: TextIO) -> int:
     """One object: ``columns`` (name, type) and ``rows`` (lists), instants in ISO 8601 UTC. Returns how many rows."""
-    columns = [{"name": name, "type": kind} for name, kind in found.columns]
+    columns = [{"name": name, "type": kind} for name, kind in answer.columns]
     out.write('{"columns": ' + json.dumps(columns) + ', "rows": [')
     count = 0
-    for row in found.rows:
+    for row in answer.rows:
         out.write((",\n  " if count else "\n  ") + json.dumps([plain_value(value) for value in row]))
         count += 1
     out.write("\n]}\n")
     return count
 
 
-def write_csv(found: Answer, out: TextIO) -> int:
+def write_csv(answer: Answer, out: TextIO) -> int:
     """A header and the rows; text a spreadsheet would take for a formula begins with ``'``. Returns how many rows."""
     writer = csv.writer(out)
-    writer.writerow([cell(name) for name, _ in found.columns])
+    writer.writerow([cell(name) for name, _ in answer.columns])
     count = 0
-    for row in found.rows:
+    for row in answer.rows:
         writer.writerow([cell(plain_value(value)) for value in row])
         count += 1
     return count

@@ -26,7 +26,7 @@ class Scene:
     """Some requests out of many.
 
     Attributes:
-        stays: of these requests; their numbers are those among all.
+        timelines: of these requests; their numbers are those among all.
         begin, end: from when to when it is drawn; what was before or goes on after is cut off.
         requests: how many went to a backend in all.
     """
@@ -42,36 +42,36 @@ class Scene:
         return len(self.timelines.table) == self.requests
 
 
-def scene_of(found: Visits, most: int, *, one_backend: bool = False) -> Scene:
+def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False) -> Scene:
     """All visits, or ``most`` of them around the instant at which the most requests waited.
 
     Args:
-        found: made with the columns ``sojourn.timeline.request_timelines.READ``.
+        visits: read with the columns ``sojourn.timeline.request_timelines.READ``.
         most: so many at most.
         one_backend: only those of the backend whose queue was deepest; ``requests`` and numbers are then its own.
 
     Raises:
         SojournError: there is no visit.
     """
-    leave = np.where(np.isnan(found.wait_end), found.ended, found.wait_end)
-    if one_backend and len(found.backends) > 1:
-        codes = range(len(found.backends))
-        deepest = max(codes, key=lambda code: _most(found.arrival, leave, found.at_backend[code]))
-        here = found.at_backend[deepest]
-        found, leave = _some(found, here), leave[here]
-    gone = np.fmax(leave, found.busy_end)
-    kept, first = _around(found.arrival, leave, gone, most)
-    timelines = timelines_of_visits(_some(found, kept))
+    leave = np.where(np.isnan(excerpt.wait_end), excerpt.ended, excerpt.wait_end)
+    if one_backend and len(excerpt.backends) > 1:
+        codes = range(len(excerpt.backends))
+        deepest = max(codes, key=lambda code: _most(excerpt.arrival, leave, excerpt.at_backend[code]))
+        members = excerpt.at_backend[deepest]
+        excerpt, leave = _some(excerpt, members), leave[members]
+    gone = np.fmax(leave, excerpt.busy_end)
+    kept, first = _around(excerpt.arrival, leave, gone, most)
+    timelines = timelines_of_visits(_some(excerpt, kept))
     numbered = timelines.table.with_columns(number=pl.Series(kept + 1, dtype=pl.Int64))
-    begin, last = float(found.arrival[first]), float(found.arrival[kept[-1]])
+    begin, last = float(excerpt.arrival[first]), float(excerpt.arrival[kept[-1]])
     end = float(gone[kept].max())
-    if len(kept) < len(found):
+    if len(kept) < len(excerpt):
         end = min(end, last + AFTER * max(last - begin, 1e-3))
     return Scene(
         timelines=replace(timelines, table=numbered),
-        begin=found.base + timedelta(seconds=begin),
-        end=found.base + timedelta(seconds=end),
-        requests=len(found),
+        begin=excerpt.base + timedelta(seconds=begin),
+        end=excerpt.base + timedelta(seconds=end),
+        requests=len(excerpt),
     )
 
 
@@ -88,25 +88,25 @@ def _around(arrival: Floats, leave: Floats, gone: Floats, most: int) -> tuple[In
     steps = Steps.of(arrival, leave)
     deepest = int(steps.level.argmax()) if len(steps.level) else 0
     at = float(steps.at[deepest]) if len(steps.level) else float(arrival[0])
-    here = int(np.searchsorted(arrival, at, "right")) - 1
-    # From when nobody waited; what came before is told by the first that is drawn.
+    position = int(np.searchsorted(arrival, at, "right")) - 1
+    # From an empty queue; the first request drawn shows what came before.
     empty = np.flatnonzero(steps.level[:deepest] == 0)
     begun = int(np.searchsorted(arrival, steps.at[empty[-1]], "right")) if len(empty) else 0
-    first = min(max(min(begun, here), here - int(BEFORE * most), 0), count - 1)
+    first = min(max(min(begun, position), position - int(BEFORE * most), 0), count - 1)
     there = np.flatnonzero((arrival < arrival[first]) & (gone > arrival[first]))
     carried = np.sort(there[np.argsort(leave[there], kind="stable")[: int(CARRIED * most)]])
     last = min(first + most - len(carried), count)
     return np.concatenate([carried, np.arange(first, last)]).astype(np.int64), first
 
 
-def _some(found: Visits, kept: Ints) -> Visits:
+def _some(visits: Visits, kept: Ints) -> Visits:
     """Some of the visits."""
     return replace(
-        found,
-        arrival=found.arrival[kept],
-        wait_end=found.wait_end[kept],
-        busy_start=found.busy_start[kept],
-        busy_end=found.busy_end[kept],
-        backend=found.backend[kept],
-        frame=found.frame[kept],
+        visits,
+        arrival=visits.arrival[kept],
+        wait_end=visits.wait_end[kept],
+        busy_start=visits.busy_start[kept],
+        busy_end=visits.busy_end[kept],
+        backend=visits.backend[kept],
+        frame=visits.frame[kept],
     )

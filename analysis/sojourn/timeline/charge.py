@@ -1,4 +1,4 @@
-"""Visits through the sweep: all at once, or those that somebody asks for."""
+"""Run visits through the sweep: all, or selected ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CELLS = 4_000_000  # of the matrices held at a time: 64 MB with what rounding lo
 
 
 class Services(NamedTuple):
-    """When each request held a worker (s, NaN: never that is known of), and whether its app said how long."""
+    """When each request held a worker (s, NaN: never that is known of), and whether its app known how long."""
 
     begin: Floats
     end: Floats
-    said: Bools
+    known: Bools
 
 
 class Accounts(NamedTuple):
@@ -36,34 +36,34 @@ class Accounts(NamedTuple):
     caused: Floats
 
 
-def services_of(found: Visits) -> Services:
+def services_of(visits: Visits) -> Services:
     """Services of visits.
 
     A request whose app did not say how long it worked held a worker at least until its answer began: from the end of
     its wait to ``header``, where that column was read.
     """
-    begin, end = found.busy_start.copy(), found.busy_end.copy()
-    said = ~np.isnan(end)
-    if "header" in found.frame.columns:
-        answered = found.arrival + found.frame["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        guessed = ~said & (answered > found.wait_end)
-        begin[guessed], end[guessed] = found.wait_end[guessed], answered[guessed]
-    return Services(begin, end, said)
+    begin, end = visits.busy_start.copy(), visits.busy_end.copy()
+    known = ~np.isnan(end)
+    if "header" in visits.frame.columns:
+        answered = visits.arrival + visits.frame["header"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        guessed = ~known & (answered > visits.wait_end)
+        begin[guessed], end[guessed] = visits.wait_end[guessed], answered[guessed]
+    return Services(begin, end, known)
 
 
-def accounts(found: Visits, services: Services, victims: Bools | None = None) -> Accounts:
+def accounts(visits: Visits, services: Services, victims: Bools | None = None) -> Accounts:
     """What every request waited for, and what it is to blame for.
 
-    ``victims``: whose waits count; None: everybody's. Those of others are nobody's, and 0.
+    ``victims``: requests whose waits count; None: all. The waits of others are 0.
     """
-    nothing = np.zeros(len(found), np.int64)
+    nothing = np.zeros(len(visits), np.int64)
     window = nothing if victims is None else np.where(victims, 0, -1)
-    dispatch, imbalance, blamed, caused, _ = _swept(found, services, nothing, nothing, window, (1, 1, 1))
+    dispatch, imbalance, blamed, caused, _ = _swept(visits, services, nothing, nothing, window, (1, 1, 1))
     return Accounts(dispatch, imbalance, blamed, caused)
 
 
 def matrices(
-    found: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
+    visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
 ) -> Iterator[tuple[int, Floats]]:
     """Blamed seconds, windows × victims × culprits (``shape``), some windows at a time.
 
@@ -78,30 +78,30 @@ def matrices(
     at_once = max(CELLS // (victims * culprits), 1)
     for first in range(0, windows, at_once):
         count = min(at_once, windows - first)
-        here = np.where((window >= first) & (window < first + count), window - first, -1)
-        charged = here >= 0
+        slot = np.where((window >= first) & (window < first + count), window - first, -1)
+        charged = slot >= 0
         if not charged.any():
             continue
-        # Whoever held a worker while one of them waited matters, too.
-        begin, end = found.arrival[charged].min(), found.wait_end[charged].max()
+        # Requests in service while one of them waited count as well.
+        begin, end = visits.arrival[charged].min(), visits.wait_end[charged].max()
         matter = charged | ((services.end > begin) & (services.begin < end))
-        yield first, _swept(found, services, victim, culprit, here, (count, victims, culprits), matter)[-1]
+        yield first, _swept(visits, services, victim, culprit, slot, (count, victims, culprits), matter)[-1]
 
 
 def _swept(
-    found: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int],
+    visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int],
     matter: Bools | None = None,
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
     kept = slice(None) if matter is None else matter
     charged = window[kept] >= 0
     return accounts_of(
-        found.arrival[kept],
-        np.where(charged, found.wait_end[kept], np.nan),
+        visits.arrival[kept],
+        np.where(charged, visits.wait_end[kept], np.nan),
         services.begin[kept],
         services.end[kept],
-        found.backend[kept].astype(np.int64),
-        workers=found.workers.count.astype(np.int64),
-        pool=found.pool.astype(np.int64),
+        visits.backend[kept].astype(np.int64),
+        workers=visits.workers.count.astype(np.int64),
+        pool=visits.pool.astype(np.int64),
         victim=victim[kept],
         culprit=culprit[kept],
         window=window[kept],

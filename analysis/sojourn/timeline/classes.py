@@ -29,7 +29,7 @@ def classes_of(values: pl.Series) -> tuple[Ints, list[str]]:
 
 
 def checked_column(values: pl.Series, column: str) -> pl.Series:
-    """``values``, unless the column is a key of somebody's own that no request has: a slip of the pen, most likely.
+    """Return ``values``, unless the column is a user's own key that no request has: most likely a typing error.
 
     Raises:
         SojournError: it is.

@@ -23,24 +23,24 @@ SCHEMA = {
 }
 
 
-def bins_by_concurrency(found: Visits, bins: LogBins) -> pl.DataFrame:
+def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
     """Requests by response time and by the requests at the backend, waiting or in service, when they arrived.
 
     Columns as of ``sojourn.model.measures.Measures.bins_by``, the group being 0, 1, 2–3, 4–7, 8–15 and so on, the
     fewest first.
     """
-    if not len(found):
+    if not len(visits):
         return pl.DataFrame(schema=SCHEMA)
-    services = services_of(found)
-    late = services.begin > found.wait_end
-    waiting, serving = seen_on_arrival(found, np.where(late, services.begin, found.wait_end), services)
+    services = services_of(visits)
+    late = services.begin > visits.wait_end
+    waiting, serving = seen_on_arrival(visits, np.where(late, services.begin, visits.wait_end), services)
     seen = np.maximum(waiting + serving, 0)
     # 0, 1, 2–3, 4–7: as many as there are binary digits.
     rank = np.ceil(np.log2(seen + 1)).astype(np.int64)
     lows = [0 if k == 0 else 1 << (k - 1) for k in range(int(rank.max()) + 1)]
     names = [f"{low}" if low < 2 else f"{low}–{2 * low - 1}" for low in lows]
     return (
-        found.frame.with_columns(rank=pl.Series(rank))
+        visits.frame.with_columns(rank=pl.Series(rank))
         .group_by("rank", bin_of("request_time", bins))
         .agg(*binned_sums())
         .sort("rank", "bin")
@@ -49,20 +49,20 @@ def bins_by_concurrency(found: Visits, bins: LogBins) -> pl.DataFrame:
     )
 
 
-def seen_on_arrival(found: Visits, taken: Floats, services: Services) -> tuple[Ints, Ints]:
+def seen_on_arrival(visits: Visits, floats: Floats, services: Services) -> tuple[Ints, Ints]:
     """Per request: how many waited (given up on or not) and were in service at its backend when it arrived."""
-    waiting, serving = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
+    waiting, serving = np.zeros(len(visits), np.int64), np.zeros(len(visits), np.int64)
     begin, end = services.begin, services.end
-    for here in found.at_backend:
-        now = found.arrival[here]
-        sound = taken[here] >= now
+    for members in visits.at_backend:
+        now = visits.arrival[members]
+        sound = floats[members] >= now
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
         before: Ints = np.cumsum(sound) - sound
-        waiting[here] = before - np.searchsorted(np.sort(taken[here][sound]), now, "right")
+        waiting[members] = before - np.searchsorted(np.sort(floats[members][sound]), now, "right")
         # One that was taken the instant it arrived, before this one did, has left the queue by then.
-        waiting[here] += sound & (taken[here] <= now)
-        held = end[here] > begin[here]
-        begun, free = np.sort(begin[here][held]), np.sort(end[here][held])
-        serving[here] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
-        serving[here] -= held & (begin[here] <= now) & (end[here] > now)
+        waiting[members] += sound & (floats[members] <= now)
+        held = end[members] > begin[members]
+        begun, free = np.sort(begin[members][held]), np.sort(end[members][held])
+        serving[members] = np.searchsorted(begun, now, "right") - np.searchsorted(free, now, "right")
+        serving[members] -= held & (begin[members] <= now) & (end[members] > now)
     return np.maximum(waiting, 0), serving

@@ -1,7 +1,7 @@
-"""Windows of load: how much was asked of a system, how much it answered, how full it was and how long it took.
+"""Windows of load: offered load, throughput, requests in system and response time.
 
 A window holds the requests that arrived in it. Its concurrency is the number of requests in the system, averaged over
-the window; a request that stays longer counts in every window it is in. Two things aggregate: a frame (here) and a
+the window; a longer request counts in every window that it overlaps. Two things aggregate: a frame (here) and a
 store (``sojourn.analyses.capacity.store``), which sends one row a window and never a request. ``finished``
 makes the windows of either.
 """
@@ -62,7 +62,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class LoadWindows:
-    """Windows of load, whole ones only, those nobody arrived in left out.
+    """Return windows of load, complete ones only, without windows that have no arrival.
 
     Attributes:
         begin: of window 0: the first arrival.
@@ -70,11 +70,11 @@ class LoadWindows:
         table: one row per instance and window. Columns: instance (text, empty for the whole system), window,
             arrivals, rate (arrivals/s), throughput (completions/s), concurrency (mean in system), errors (share that
             failed: 5xx or 499), mean, p50, p90, p99, p999 (response time of those that arrived, s), and the sums of
-            ``RAW`` that a closed loop is told by.
+            ``RAW`` that show a closed loop.
         requests: all of them, those at the end that fill no window included.
         upstreams: distinct addresses that served.
         by_instance: instances are upstream addresses.
-        whole: the same table of the system as one, where instances are told apart: clients of a closed loop go from one
+        whole: the same table of the system as one, where instances are separate: clients of a closed loop go from one
             to another.
         notes: what to know of how the figures were made.
     """
@@ -111,20 +111,20 @@ def load_windows(rows: pl.LazyFrame, *, width: float | None = None, by_instance:
         mean=pl.col("request_time").mean(),
         upstreams=pl.col("upstream").drop_nulls().n_unique(),
     )
-    found = extent(row.collect(engine="streaming").row(0, named=True))
-    micros = width_of(found, width)
-    raws = [_raw(served, found, micros, instance) for instance in instances(by_instance)]
-    return finished(raws, found, micros, by_instance=by_instance)
+    span = extent(row.collect(engine="streaming").row(0, named=True))
+    micros = width_of(span, width)
+    raws = [_raw(served, span, micros, instance) for instance in instances(by_instance)]
+    return finished(raws, span, micros, by_instance=by_instance)
 
 
 def instances(by_instance: bool) -> tuple[str | None, ...]:
-    """Columns by which windows are aggregated, the one asked for first; None: the system as one."""
+    """Columns by which windows are aggregated, the selected one first; None: the system as one."""
     return ("upstream", None) if by_instance else (None,)
 
 
-def _raw(served: pl.LazyFrame, found: Extent, micros: int, column: str | None) -> pl.DataFrame:
+def _raw(served: pl.LazyFrame, extent: Extent, micros: int, column: str | None) -> pl.DataFrame:
     """Columns ``RAW`` by the instances of a column."""
-    since = pl.lit(found.first, INSTANT)
+    since = pl.lit(extent.first, INSTANT)
     instance = pl.lit("") if column is None else pl.col(column)
     start = pl.col("start")
 
@@ -154,13 +154,13 @@ def _raw(served: pl.LazyFrame, found: Extent, micros: int, column: str | None) -
             ((pl.col("since").filter(~arrives) / 1e6) ** 2).sum().alias("gaps_squared"),
         )
     )
-    taken = pl.col("request_time")
+    response = pl.col("request_time")
     responses = served.group_by(
         instance.alias("instance"), ((start - since).dt.total_microseconds() // micros).alias("window")
     ).agg(
         failed().sum().cast(pl.Int64).alias("failed"),
-        taken.mean().alias("mean"),
-        *(taken.quantile(level, "linear").alias(name) for name, level in QUANTILES.items()),
+        response.mean().alias("mean"),
+        *(response.quantile(level, "linear").alias(name) for name, level in QUANTILES.items()),
     )
     return moves.join(responses, on=keys, how="left").select(*RAW).collect(engine="streaming")
 
@@ -181,39 +181,39 @@ def extent(row: dict[str, object]) -> Extent:
     return Extent(**row)  # type: ignore[arg-type]
 
 
-def usual_width(found: Extent) -> float:
+def usual_width(extent: Extent) -> float:
     """The width that makes about ``WINDOWS`` windows, each long beside a response, s."""
-    wanted = max(found.seconds / WINDOWS, RESPONSES * found.mean)
+    wanted = max(extent.seconds / WINDOWS, RESPONSES * extent.mean)
     return next((float(width) for width in NICE if width >= wanted), wanted)
 
 
-def width_of(found: Extent, width: float | None) -> int:
+def width_of(extent: Extent, width: float | None) -> int:
     """The width in whole microseconds.
 
     Raises:
         SojournError: the requests do not fill one window.
     """
-    wanted = usual_width(found) if width is None else width
+    wanted = usual_width(extent) if width is None else width
     micros = max(round(wanted * 1e6), 1)
-    if found.seconds * 1e6 < micros:
+    if extent.seconds * 1e6 < micros:
         raise SojournError(
-            f"all requests arrived within {found.seconds:.1f} s, which is less than one window of {wanted:g} s; "
+            f"all requests arrived within {extent.seconds:.1f} s, which is less than one window of {wanted:g} s; "
             "give a longer log or a smaller --window"
         )
     return micros
 
 
 def finished(
-    raws: Sequence[pl.DataFrame], found: Extent, micros: int, *, by_instance: bool, notes: tuple[str, ...] = ()
+    raws: Sequence[pl.DataFrame], extent: Extent, micros: int, *, by_instance: bool, notes: tuple[str, ...] = ()
 ) -> LoadWindows:
     """The windows of what was aggregated (columns ``RAW``) by each of ``instances``; ``micros``: their width."""
-    tables = [_table(raw, microseconds_between(found.first, found.last) // micros, micros) for raw in raws]
+    tables = [_table(raw, microseconds_between(extent.first, extent.last) // micros, micros) for raw in raws]
     return LoadWindows(
-        begin=found.first,
+        begin=extent.first,
         width=micros / 1e6,
         table=tables[0],
-        requests=found.requests,
-        upstreams=found.upstreams,
+        requests=extent.requests,
+        upstreams=extent.upstreams,
         by_instance=by_instance,
         whole=tables[1] if by_instance else None,
         notes=notes,

@@ -47,15 +47,15 @@ class Loop:
 def loop_of(table: pl.DataFrame) -> Loop:
     """Whether windows (columns of ``LoadWindows.table``) are those of a closed loop without think time."""
     gaps = pl.col("gaps") / 1e6
-    told = (pl.col("gaps") > 0) & (pl.col("followed") > 0)
+    usable = (pl.col("gaps") > 0) & (pl.col("followed") > 0)
     sums = table.select(
         pl.col("arrivals", "concurrency", "gaps").sum(),
         apart=((pl.col("arrivals") - pl.col("departures")) ** 2).sum(),
         between=(pl.col("departures") - 1).clip(lower_bound=0).sum(),
         clients=pl.col("concurrency").mean(),
         # By window: over a ramp, most arrivals are where gaps are short and most of the time is where they are long.
-        seen=(pl.col("age") / 1e6).filter(told).sum(),
-        usual=(pl.col("followed") * pl.col("gaps_squared") / (2 * gaps)).filter(told).sum(),
+        seen=(pl.col("age") / 1e6).filter(usable).sum(),
+        usual=(pl.col("followed") * pl.col("gaps_squared") / (2 * gaps)).filter(usable).sum(),
     ).row(0, named=True)
     clients = sums["clients"] or 0.0
     if sums["arrivals"] < ENOUGH or sums["concurrency"] <= 0:

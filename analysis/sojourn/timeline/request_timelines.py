@@ -34,26 +34,25 @@ TIMELINE = {
     "route": pl.String(),
     "status": pl.Int64(),
     "service": pl.String(),
-    "told": pl.Boolean(),
+    "wait_known": pl.Boolean(),
 }
 """Columns of ``request_timelines``. Instants in seconds after the first arrival.
 
-number: from 1, in the order of arrivals. arrival: when nginx turned to the backend. begin, end: from when to when a
-worker was held; null where none ever was, or nothing tells. left: when nginx was done with it: from then on whatever a
-worker does for it is for nobody. told: whether it is known how long it waited; where it is not, nothing tells if it
-waited or was worked on between arrival and left.
+number: from 1, in the order of arrivals. arrival: nginx contacts the backend. begin, end: start and end of service; null
+if the request was never served, or if they are unknown. left: nginx finishes the request; service after it has no client.
+wait_known: whether the wait is known; if not, the request waited or was in service between arrival and left.
 """
 
 
 WAITED = pl.max_horizontal(
     pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival"), pl.lit(0.0)
 )
-"""Waiting time of each of ``request_timelines`` while its client was connected, s; an upper bound if not ``told``."""
+"""Waiting time of each of ``request_timelines`` while its client was connected, s; an upper bound if not ``wait_known``."""
 
 
 @dataclass(frozen=True)
 class RequestTimelines:
-    """Stays with what is known around them.
+    """Request timelines with their context.
 
     Attributes:
         table: columns of ``TIMELINE``.
@@ -67,7 +66,7 @@ class RequestTimelines:
 
 
 def request_timelines(rows: pl.LazyFrame, *, most: int | None = None) -> pl.DataFrame:
-    """Stays of split rows (``SplitResult.rows``), columns of ``TIMELINE``, in the order of arrivals.
+    """Return the timelines of split rows (``SplitResult.rows``), columns of ``TIMELINE``, in the order of arrivals.
 
     Args:
         rows: with spans joined, those given up on have a begin and an end.
@@ -92,27 +91,27 @@ def timelines_with_workers(
     Raises:
         SojournError: no request went to a backend, or more than ``most`` did.
     """
-    found = visits(rows, columns=READ, workers=workers, waits_unknown=True)
-    if most is not None and len(found) > most:
+    arrivals = visits(rows, columns=READ, workers=workers, waits_unknown=True)
+    if most is not None and len(arrivals) > most:
         raise SojournError(
-            f"{counted(len(found), 'request is', 'requests are')} more than the {most:,} that can be drawn: choose a "
-            "window"
+            f"{counted(len(arrivals), 'request is', 'requests are')} more than the {most:,} that can be drawn: choose "
+            "a window"
         )
-    return timelines_of_visits(found)
+    return timelines_of_visits(arrivals)
 
 
-def timelines_of_visits(found: Visits) -> RequestTimelines:
-    """Stays of visits that were made with the columns ``READ``.
+def timelines_of_visits(visits: Visits) -> RequestTimelines:
+    """Return the timelines of visits that were read with the columns ``READ``.
 
     Raises:
         SojournError: there is no visit.
     """
-    if not len(found):
+    if not len(visits):
         raise SojournError("no request went to a backend, so there is no queue to be drawn")
     from sojourn.timeline.charge import services_of  # noqa: PLC0415 - it brings numba, which the names here need not
 
-    services = services_of(found)
-    first = float(found.arrival[0])
+    services = services_of(visits)
+    first = float(visits.arrival[0])
     begin = np.where(np.isnan(services.end), np.nan, services.begin)
     outcome = (
         pl.when(pl.col("status").is_in([499, 504]))
@@ -123,26 +122,26 @@ def timelines_of_visits(found: Visits) -> RequestTimelines:
     )
     table = pl.DataFrame(
         {
-            "number": np.arange(1, len(found) + 1),
-            "arrival": found.arrival - first,
+            "number": np.arange(1, len(visits) + 1),
+            "arrival": visits.arrival - first,
             "begin": begin - first,
             "end": services.end - first,
-            "left": found.ended - first,
-            "backend": found.frame["upstream"],
-            "worker": found.frame["worker"],
-            "route": found.frame["route"],
-            "status": found.frame["status"].cast(pl.Int64),
-            "service": found.frame["service"],
-            "waited": ~np.isnan(found.wait_end),
+            "left": visits.ended - first,
+            "backend": visits.frame["upstream"],
+            "worker": visits.frame["worker"],
+            "route": visits.frame["route"],
+            "status": visits.frame["status"].cast(pl.Int64),
+            "service": visits.frame["service"],
+            "waited": ~np.isnan(visits.wait_end),
             "began": ~np.isnan(begin),
         }
     )
     # One that was turned away stood in the line until then, or was not let in at all.
-    told = pl.col("waited") | pl.col("began") | (pl.col("outcome") == TURNED_AWAY)
+    wait_known = pl.col("waited") | pl.col("began") | (pl.col("outcome") == TURNED_AWAY)
     return RequestTimelines(
         table=table.with_columns(pl.col("begin", "end").fill_nan(None), outcome=outcome)
-        .with_columns(told=told)
+        .with_columns(wait_known=wait_known)
         .select(pl.col(name).cast(kind) for name, kind in TIMELINE.items()),
-        first=found.base + timedelta(seconds=first),
-        workers=dict(zip(found.backends, found.workers.count.tolist(), strict=True)),
+        first=visits.base + timedelta(seconds=first),
+        workers=dict(zip(visits.backends, visits.workers.count.tolist(), strict=True)),
     )

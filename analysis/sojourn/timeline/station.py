@@ -69,38 +69,38 @@ class Station:
     in_one_worker: int = 1
 
 
-def stations(found: Visits, *, least: int) -> list[Station]:
+def stations(visits: Visits, *, least: int) -> list[Station]:
     """Upstreams of several backends first, then backends, busiest first; those with ``least`` visits or more."""
-    made = []
-    for pool, name in enumerate(found.pools):
-        members = np.flatnonzero(found.pool == pool)
-        whole = _station(found, members, UPSTREAM, name, least)
-        each = [_station(found, np.array([code]), BACKEND, found.backends[code], least) for code in members]
+    built = []
+    for pool, name in enumerate(visits.pools):
+        members = np.flatnonzero(visits.pool == pool)
+        whole = _station(visits, members, UPSTREAM, name, least)
+        each = [_station(visits, np.array([code]), BACKEND, visits.backends[code], least) for code in members]
         # Clients of a closed loop go from one backend to another: the whole knows, a backend alone may not.
         if whole is not None and whole.loop.closed:
             each = [s and replace(s, loop=replace(s.loop, closed=True)) for s in each]
-        made += [whole if len(members) > 1 else None, *each]
-    told = [station for station in made if station is not None]
-    return sorted(told, key=lambda s: (s.kind == BACKEND, -s.requests))
+        built += [whole if len(members) > 1 else None, *each]
+    known = [station for station in built if station is not None]
+    return sorted(known, key=lambda s: (s.kind == BACKEND, -s.requests))
 
 
-def _station(found: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
-    here = np.sort(np.concatenate([found.at_backend[member] for member in members]))
-    arrival = found.arrival[here]
-    wait, held = found.wait_end[here] - arrival, found.busy_end[here] - found.busy_start[here]
+def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str | None, least: int) -> Station | None:
+    memberss = np.sort(np.concatenate([visits.at_backend[member] for member in members]))
+    arrival = visits.arrival[memberss]
+    wait, held = visits.wait_end[memberss] - arrival, visits.busy_end[memberss] - visits.busy_start[memberss]
     if len(arrival) < least or arrival[-1] <= arrival[0]:
         return None
     known = np.isfinite(held)
     if not known.any():
         return None
-    workers = int(found.workers.count[members].sum())
-    sources = {found.workers.source[member] for member in members}
+    workers = int(visits.workers.count[members].sum())
+    sources = {visits.workers.source[member] for member in members}
     seconds = float(arrival[-1] - arrival[0])
     rate = (len(arrival) - 1) / seconds
     service = float(held[known].mean())
-    ended = np.fmax(found.wait_end[here], found.busy_end[here])
+    ended = np.fmax(visits.wait_end[memberss], visits.busy_end[memberss])
     dispersion, window, dispersion_error = _dispersion(arrival)
-    gone = found.frame["status"].to_numpy()[here]
+    gone = visits.frame["status"].to_numpy()[memberss]
     return Station(
         kind=kind,
         name=name,
@@ -124,7 +124,7 @@ def _station(found: Visits, members: npt.NDArray[np.intp], kind: str, name: str 
         given_up=float(np.isin(gone, (499, 504)).mean()),
         loop=loop_of_requests(arrival, ended),
         windows=_windows(arrival, wait, np.where(known, held, service), workers),
-        in_one_worker=max(found.workers.in_one_worker(int(member)) for member in members),
+        in_one_worker=max(visits.workers.in_one_worker(int(member)) for member in members),
     )
 
 
@@ -171,29 +171,29 @@ def loop_of_requests(arrival: Floats, ended: Floats) -> Loop:
     count = span // micros
     out = np.sort(until)
     before = np.searchsorted(out, at, side="right") - 1  # the last departure at or before each arrival
-    here = at // micros
-    followed = (before >= 0) & (out[np.maximum(before, 0)] // micros == here)
+    bucket = at // micros
+    followed = (before >= 0) & (out[np.maximum(before, 0)] // micros == bucket)
     gap = np.diff(out)
     same = out[1:] // micros == out[:-1] // micros
 
     def summed(windows: npt.NDArray[np.int64], weights: Floats | npt.NDArray[np.int64] | None = None) -> Floats:
-        # Who leaves long after the last arrival leaves behind the last window: such are counted together, and cut.
+        # Requests that end after the last window are counted together, and cut.
         return np.bincount(np.minimum(windows, count), weights, minlength=count)[:count].astype(np.float64)
 
     leaving = until // micros
     table = pl.DataFrame(
         {
-            "arrivals": summed(here).astype(np.int64),
+            "arrivals": summed(bucket).astype(np.int64),
             "departures": summed(leaving).astype(np.int64),
-            "followed": summed(here, followed).astype(np.int64),
-            "age": summed(here, np.where(followed, at - out[np.maximum(before, 0)], 0)),
+            "followed": summed(bucket, followed).astype(np.int64),
+            "age": summed(bucket, np.where(followed, at - out[np.maximum(before, 0)], 0)),
             "gaps": summed(out[1:] // micros, np.where(same, gap, 0)),
             "gaps_squared": summed(out[1:] // micros, np.where(same, (gap / 1e6) ** 2, 0)),
         }
     )
     change = table["arrivals"].to_numpy() - table["departures"].to_numpy()
     inside = np.cumsum(change) - change
-    left = summed(here, (micros - at % micros)) - summed(leaving, (micros - until % micros))
+    left = summed(bucket, (micros - at % micros)) - summed(leaving, (micros - until % micros))
     return loop_of(table.with_columns(concurrency=inside + left / micros))
 
 

@@ -28,7 +28,7 @@ class Steps:
         order = np.argsort(at, kind="stable")
         change = np.concatenate([np.ones(int(kept.sum()), np.int64), np.full(int(kept.sum()), -1, np.int64)])
         at, level = at[order], np.cumsum(change[order])
-        # Of several changes at one instant only the last counts: nobody waits for no time.
+        # Of several changes at one instant only the last counts: a wait has a positive length.
         final = np.append(at[1:] > at[:-1], True) if len(at) else np.array([], bool)
         return cls(at[final], level[final].astype(np.int64))
 

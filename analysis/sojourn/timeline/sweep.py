@@ -12,7 +12,7 @@ What a request waited for is the difference of D, M and B between the end and th
 for, that of C between the end and the begin of its service. The other backends enter through one integral per pool: the
 seconds with no worker free in it. So an event costs the classes in service at one backend, whatever the pool's size.
 
-A backend's integrals begin again at 0 whenever nobody waits there: small numbers keep their digits.
+A backend's integrals restart at 0 whenever the queue is empty: small numbers keep their digits.
 """
 
 from __future__ import annotations

@@ -26,15 +26,15 @@ MOST_REQUESTS = 10
 
 
 def matrix_table(cells: Floats, victims: Sequence[str], culprits: Sequence[str], blamed: float) -> pl.DataFrame:
-    """Victim, culprit, seconds, share, of ``cells`` (victims × culprits; the last culprit: nobody that is known)."""
+    """Victim, culprit, seconds, share, of ``cells`` (victims × culprits; the last culprit: unknown)."""
     # What rounding left of nothing is nothing.
     victim, culprit = np.nonzero(cells > 0)
     seconds = cells[victim, culprit]
-    whom = [*culprits, None]
+    columns = [*culprits, None]
     return pl.DataFrame(
         {
             "victim": [victims[i] for i in victim.tolist()],
-            "culprit": [whom[i] for i in culprit.tolist()],
+            "culprit": [columns[i] for i in culprit.tolist()],
             "seconds": seconds,
             "share": seconds / blamed if blamed else seconds,
         },
@@ -43,11 +43,11 @@ def matrix_table(cells: Floats, victims: Sequence[str], culprits: Sequence[str],
 
 
 def culprits_table(
-    whom: Ints, culprit: Ints, names: Sequence[str], caused: Floats, blamed: float, waited: float
+    ints: Ints, culprit: Ints, names: Sequence[str], caused: Floats, blamed: float, waited: float
 ) -> pl.DataFrame:
-    """Culprit, seconds, share, of_waited, requests: every class, and whoever is not known."""
-    seconds = summed(whom, caused, len(names) + 1)
-    requests = np.append(np.bincount(culprit, minlength=len(names)), int((whom == len(names)).sum()))
+    """Culprit, seconds, share, of_waited, requests: every class, and the unknown one."""
+    seconds = summed(ints, caused, len(names) + 1)
+    requests = np.append(np.bincount(culprit, minlength=len(names)), int((ints == len(names)).sum()))
     table = pl.DataFrame(
         {"culprit": [*names, None], "seconds": seconds, "requests": requests},
         schema={"culprit": pl.String, "seconds": pl.Float64, "requests": pl.Int64},
@@ -65,14 +65,14 @@ def culprits_table(
     )
 
 
-def victims_table(victim: Ints, names: Sequence[str], asked: Bools, wait: Floats, charged: Accounts) -> pl.DataFrame:
-    """Victim, requests, waited, blamed, imbalance, dispatch: every class of those asked for."""
+def victims_table(victim: Ints, names: Sequence[str], bools: Bools, wait: Floats, charged: Accounts) -> pl.DataFrame:
+    """Victim, requests, waited, blamed, imbalance, dispatch: every selected class."""
     count = len(names)
     return (
         pl.DataFrame(
             {
                 "victim": names,
-                "requests": np.bincount(victim[asked], minlength=count),
+                "requests": np.bincount(victim[bools], minlength=count),
                 "waited": summed(victim, wait, count),
                 "blamed": summed(victim, charged.blamed, count),
                 "imbalance": summed(victim, charged.imbalance, count),
@@ -91,9 +91,9 @@ def over_time_table(
     """Begin, account, culprit, seconds, of ``cells`` (windows × culprits); ``window``: of each request."""
     begins = windows.begins
     at, culprit = np.nonzero(cells > 0)
-    whom = [*culprits, None]
+    columns = [*culprits, None]
     rows: list[tuple[datetime, str, str | None, float]] = [
-        (begins[w], BLAMED, whom[c], float(cells[w, c])) for w, c in zip(at, culprit, strict=True)
+        (begins[w], BLAMED, columns[c], float(cells[w, c])) for w, c in zip(at, culprit, strict=True)
     ]
     for account, spent in ((IMBALANCE, charged.imbalance), (DISPATCH, charged.dispatch)):
         sums = summed(window, spent, windows.count)
@@ -103,18 +103,18 @@ def over_time_table(
 
 
 def costliest_requests(
-    found: Visits, services: Services, caused: Floats, names: Sequence[str | None], whom: Ints
+    visits: Visits, services: Services, caused: Floats, names: Sequence[str | None], ints: Ints
 ) -> list[dict[str, Any]]:
     """The requests that most was waited for, with what is known of each."""
-    frame = found.frame
+    frame = visits.frame
     ranked = [int(i) for i in np.argsort(-caused, kind="stable")[:MOST_REQUESTS] if caused[i] > 0]
     return [
         {
             "request_id": frame["request_id"][i] if "request_id" in frame.columns else None,
             "uri": shown_uri(frame["uri"][i]) if "uri" in frame.columns else None,
-            "culprit": names[whom[i]],
-            "upstream": found.backends[found.backend[i]],
-            "arrival": found.base + timedelta(seconds=float(found.arrival[i])),
+            "culprit": names[ints[i]],
+            "upstream": visits.backends[visits.backend[i]],
+            "arrival": visits.base + timedelta(seconds=float(visits.arrival[i])),
             "held": float(services.end[i] - services.begin[i]),
             "seconds": float(caused[i]),
         }
@@ -122,20 +122,20 @@ def costliest_requests(
     ]
 
 
-def workers_table(found: Visits) -> list[dict[str, Any]]:
+def workers_table(visits: Visits) -> list[dict[str, Any]]:
     """Per backend: upstream, workers, source (how that is known), names (distinct worker values), pool.
 
     in_one_worker: how many requests one of its workers serves at a time.
     """
-    known = found.workers
+    known = visits.workers
     return [
         {
             "upstream": name,
             "workers": int(known.count[i]),
             "source": known.source[i],
             "names": int(known.names[i]),
-            "pool": found.pools[found.pool[i]],
+            "pool": visits.pools[visits.pool[i]],
             "in_one_worker": known.in_one_worker(i),
         }
-        for i, name in enumerate(found.backends)
+        for i, name in enumerate(visits.backends)
     ]

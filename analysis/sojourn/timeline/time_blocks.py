@@ -58,22 +58,22 @@ def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
         kept: its values to tell apart; the others are ``OTHER`` together, requests without one stay so.
     """
     served = without_upgraded(rows)
-    taken = pl.col("request_time")
-    values = served.select(taken.sort()).collect(engine="streaming").to_series().to_numpy()
+    response = pl.col("request_time")
+    values = served.select(response.sort()).collect(engine="streaming").to_series().to_numpy()
     edges = bin_edges(values)
     start = pl.col("start")
     first, last = served.select(start.min(), start.max().alias("last")).collect(engine="streaming").row(0)
     span = max((last - first).total_seconds(), 1e-6)
     since = (start - pl.lit(first, INSTANT)).dt.total_microseconds() / (span * 1e6)
     window = (since * WINDOWS).floor().clip(0, WINDOWS - 1).cast(pl.Int32)
-    place = pl.lit(pl.Series(edges[1:-1])).search_sorted(taken, side="right")
+    place = pl.lit(pl.Series(edges[1:-1])).search_sorted(response, side="right")
     parts = [pl.col(name).fill_null(0.0).sum().alias(name) for name in COMPONENTS]
     named = served.with_columns(window=window, bin=place.cast(pl.Int32))
     binned = named.group_by("window", "bin").agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
     value = pl.col(group).cast(pl.String)
     value = pl.when(value.is_null() | value.is_in(list(kept))).then(value).otherwise(pl.lit(OTHER))
-    told = named.with_columns(group=value).group_by("window", "group")
-    grouped = told.agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
+    groupss = named.with_columns(group=value).group_by("window", "group")
+    grouped = groupss.agg(pl.len().alias("requests"), *parts).collect(engine="streaming")
     groups = grouped["group"].unique().sort(nulls_last=True).to_list()
     codes = pl.DataFrame({"group": groups, "code": range(len(groups))}, schema_overrides={"group": pl.String})
     grouped = grouped.join(codes, on="group", how="left", nulls_equal=True)
@@ -108,31 +108,31 @@ def resampled_windows(seed: int, resamples: int = RESAMPLES) -> Floats:
     return weights
 
 
-def quantiles_of(found: Blocks, weights: Floats, levels: Sequence[float]) -> Floats:
+def quantiles_of(blocks: Blocks, weights: Floats, levels: Sequence[float]) -> Floats:
     """(resamples, levels): quantiles of the response time, linear within a bin, s."""
-    below = np.cumsum(weights @ found.requests, axis=1)
-    made = np.empty((len(weights), len(levels)))
+    below = np.cumsum(weights @ blocks.requests, axis=1)
+    values = np.empty((len(weights), len(levels)))
     for row, passed in enumerate(below):
         for column, level in enumerate(levels):
             wanted = level * passed[-1]
             place = min(int(np.searchsorted(passed, wanted)), len(passed) - 1)
             before = passed[place - 1] if place else 0.0
             part = (wanted - before) / max(passed[place] - before, 1e-12)
-            made[row, column] = found.edges[place] + part * (found.edges[place + 1] - found.edges[place])
-    return made
+            values[row, column] = blocks.edges[place] + part * (blocks.edges[place + 1] - blocks.edges[place])
+    return values
 
 
-def tail_means(found: Blocks, weights: Floats, level: float) -> dict[str, Floats]:
+def tail_means(blocks: Blocks, weights: Floats, level: float) -> dict[str, Floats]:
     """Component -> (resamples) its mean over the slowest 1 - level; of the bin at the border, as much as is needed."""
-    requests = weights @ found.requests
+    requests = weights @ blocks.requests
     wanted = (1 - level) * requests.sum(axis=1, keepdims=True)
     beyond = np.cumsum(requests[:, ::-1], axis=1)[:, ::-1] - requests
     share = np.clip((wanted - beyond) / np.maximum(requests, 1e-12), 0, 1)
     whole = np.maximum((share * requests).sum(axis=1), 1e-12)
-    return {name: (share * (weights @ sums)).sum(axis=1) / whole for name, sums in found.sums.items()}
+    return {name: (share * (weights @ sums)).sum(axis=1) / whole for name, sums in blocks.sums.items()}
 
 
 def _table(table: pl.DataFrame, across: str, count: int, value: str) -> Floats:
-    made = np.zeros((WINDOWS, count))
-    made[table["window"].to_numpy(), table[across].to_numpy()] = table[value].to_numpy()
-    return made
+    sums = np.zeros((WINDOWS, count))
+    sums[table["window"].to_numpy(), table[across].to_numpy()] = table[value].to_numpy()
+    return sums

@@ -1,4 +1,4 @@
-"""Requests as a queue sees them: when each began to wait, when its work began, and when its worker was free again.
+"""Requests as customers of a queue: the instants of arrival, end of the wait, start and end of service.
 
     arrival      nginx had the request and turned to the backend: start + upload + retries
     wait_end     arrival + queueing delay: the app's start, or the instant nginx or the client gave up
@@ -6,8 +6,7 @@
     busy_end     busy_start + the time a worker was held: the span's where there is one, otherwise the service time,
                  which ends with the response headers (a worker that goes on streaming is held longer; a span tells)
 
-Everything that reasons about who waited for whom, how deep a queue was or what another set-up would have done starts
-from these four instants.
+Blame, queue length and what-if all start from these four instants.
 """
 
 from __future__ import annotations
@@ -69,13 +68,13 @@ class Visits:
         base: the instant 0 of every instant here.
         arrival, wait_end: s after base; NaN only for a wait that is not known. wait_end < arrival where the clocks
             make the wait negative.
-        busy_start, busy_end: s after base; NaN where nobody told when a worker took the request.
+        busy_start, busy_end: s after base; NaN if the start of service is unknown.
         backend: index into ``backends``, per request.
         backends: addresses; None for requests without one.
         pool: index into ``pools``, per backend. Backends that serve a (service, route) in common are one upstream.
         pools: names of the upstreams, for people.
         workers: per backend.
-        frame: the n rows, in the same order, with the columns asked for.
+        frame: the n rows, in the same order, with the requested columns.
         left_out: reason -> requests of the source that are not here: ``not_proxied``, ``no_wait`` (proxied, but nothing
             tells how long it waited), ``duplicates`` (the same request id and end as another row).
     """
@@ -103,7 +102,7 @@ class Visits:
 
     @cached_property
     def at_backend(self) -> list[Ints]:
-        """Per backend, the indices of its requests, ascending: found in one pass however many backends there are."""
+        """Per backend, the indices of its requests, ascending: computed in one pass for any number of backends."""
         return places_of(self.backend, len(self.backends))
 
     @property
@@ -213,8 +212,8 @@ def _each_once(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def _codes(values: pl.Series, codes: Mapping[str | None, int]) -> Codes:
-    found = values.replace_strict(list(codes), list(codes.values()), return_dtype=pl.Int32) if codes else values
-    return found.cast(pl.Int32).to_numpy().copy()
+    codess = values.replace_strict(list(codes), list(codes.values()), return_dtype=pl.Int32) if codes else values
+    return codess.cast(pl.Int32).to_numpy().copy()
 
 
 def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> tuple[Codes, tuple[str, ...]]:
@@ -230,16 +229,16 @@ def _pools(table: pl.DataFrame, backend: Codes, backends: list[str | None]) -> t
     size = len(backends) + int(route.max()) + 1
     links = coo_array((np.ones(len(node)), (node, len(backends) + route)), shape=(size, size))
     _, component = connected_components(links, directed=False)
-    found, pool = np.unique(component[: len(backends)], return_inverse=True)
+    labels, pool = np.unique(component[: len(backends)], return_inverse=True)
     names = []
-    for number in range(len(found)):
+    for number in range(len(labels)):
         members = [str(backends[i] or "–") for i in np.flatnonzero(pool == number)]
         names.append(", ".join(members[:3]) + (f" and {len(members) - 3} more" if len(members) > 3 else ""))
     return pool.astype(np.int32), tuple(names)
 
 
 def _workers(
-    table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...], told: int | Mapping[str, int] | None
+    table: pl.DataFrame, backend: Codes, backends: tuple[str | None, ...], option: int | Mapping[str, int] | None
 ) -> Workers:
     held = table.select("worker", "__busy_start", "__busy_end").with_columns(backend=pl.Series(backend, dtype=pl.Int32))
     held = held.filter(pl.col("__busy_end").is_not_null())
@@ -255,9 +254,9 @@ def _workers(
     of_names, of_requests = (_intervals(frame, len(backends)) for frame in (lives, held))
     for code, name in enumerate(backends):
         names.append(len(of_names[code][0]))
-        given = told.get(name or "") if isinstance(told, Mapping) else told
-        if given is not None:
-            count.append(given)
+        configured = option.get(name or "") if isinstance(option, Mapping) else option
+        if configured is not None:
+            count.append(configured)
             source.append(FROM_OPTION)
             continue
         begin, end = of_names[code] if names[-1] else of_requests[code]
@@ -275,4 +274,4 @@ def _workers(
 def _intervals(frame: pl.DataFrame, backends: int) -> list[tuple[Floats, Floats]]:
     """Begins and ends of what is in the frame, per backend."""
     begin, end = frame["__busy_start"].to_numpy(), frame["__busy_end"].to_numpy()
-    return [(begin[here], end[here]) for here in places_of(frame["backend"].to_numpy(), backends)]
+    return [(begin[members], end[members]) for members in places_of(frame["backend"].to_numpy(), backends)]

@@ -24,8 +24,8 @@ def visits(
 ) -> Visits:
     """Requests as a queue sees them: arrival, end of the wait, begin and end of service, as arrays (s).
 
-    >>> found = sojourn.visits("docs/examples/shop.jsonl.gz")
-    >>> len(found.arrival), found.left_out["no_wait"]
+    >>> visits = sojourn.visits("docs/examples/shop.jsonl.gz")
+    >>> len(visits.arrival), visits.left_out["no_wait"]
     (2979, 108)
 
     Args:
@@ -56,8 +56,8 @@ def visits_of(requests: OpenedRequests, *, columns: Sequence[str] = (), workers:
     known = requests.rows.collect_schema().names()
     wanted = tuple(name for name in dict.fromkeys((*columns, *SHARED)) if name in known)
     counts = tuple(sorted(workers.items())) if isinstance(workers, Mapping) else workers
-    made: dict[frozenset[str], Visits] = requests.once(("visits", counts), dict)
-    for columns_of, visited in made.items():
+    cache: dict[frozenset[str], Visits] = requests.once(("visits", counts), dict)
+    for columns_of, visited in cache.items():
         if columns_of >= set(wanted):
             return visited
-    return made.setdefault(frozenset(wanted), visits_of_rows(requests.rows, columns=wanted, workers=workers))
+    return cache.setdefault(frozenset(wanted), visits_of_rows(requests.rows, columns=wanted, workers=workers))

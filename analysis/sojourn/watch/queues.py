@@ -127,7 +127,7 @@ def _culprits(
     found: Visits, services: Services, caused: npt.NDArray[np.float64], by: str, waited: float
 ) -> list[dict[str, Any]]:
     culprit, names = classes_of(found.frame[by])
-    whom = np.where(services.said, culprit, len(names))
+    whom = np.where(services.known, culprit, len(names))
     table = culprits_table(whom, culprit, names, caused, float(caused.sum()), waited)
     shown = table.filter(pl.col("seconds") > 0).select("culprit", "seconds", share="of_waited")
     return shown.head(CULPRITS_KEPT).to_dicts()

@@ -195,7 +195,7 @@ def test_waiting_served_and_abandoned_requests_are_distinguished() -> None:
     assert kinds(70.0) == {2: NOBODY}
     late = drawn((0.0, 70.0, 72.0, 60.0, GIVEN_UP))
     assert [kinds(now, late) for now in (59.0, 61.0, 71.0)] == [{1: WAITING}, {1: NOBODY}, {1: NOBODY}]
-    assert kinds(1.0, late.with_columns(begin=None, end=None, told=False)) == {1: UNKNOWN}
+    assert kinds(1.0, late.with_columns(begin=None, end=None, wait_known=False)) == {1: UNKNOWN}
 
 
 def test_the_longest_waiting_stands_next_to_the_workers() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sojourn.analyses.depth.charts_sequence import FOR_NOBODY, NOTHING_TELLS, WAITING, WORKING, sequence_chart
+from sojourn.analyses.depth.charts_sequence import ABANDONED, UNKNOWN, WAITING, WORKING, sequence_chart
 from sojourn.analyses.split.run import split
 from sojourn.model.errors import SojournError
 from sojourn.timeline.request_timelines import (
@@ -48,25 +48,25 @@ def bars(table: pl.DataFrame) -> dict[str, list[tuple[str, float, float]]]:
 def test_the_sequence_chart_shades_waiting_work_and_work_for_nobody() -> None:
     assert bars(TWO) == {
         "#1": [(WORKING, 0.0, 45.0)],
-        "#2": [(WAITING, 5.0, 45.0), (WORKING, 45.0, 65.0), (FOR_NOBODY, 65.0, 90.0)],
+        "#2": [(WAITING, 5.0, 45.0), (WORKING, 45.0, 65.0), (ABANDONED, 65.0, 90.0)],
         "#3": [(WAITING, 6.0, 45.0)],
     }
 
 
 def test_one_that_nothing_tells_of_is_not_said_to_wait() -> None:
-    silent = drawn((0.0, None, None, 60.0, GIVEN_UP)).with_columns(told=False)
-    assert bars(silent)["#1"] == [(NOTHING_TELLS, 0.0, 60.0)]
+    silent = drawn((0.0, None, None, 60.0, GIVEN_UP)).with_columns(wait_known=False)
+    assert bars(silent)["#1"] == [(UNKNOWN, 0.0, 60.0)]
     (scale,) = (
         layer["encoding"]["color"]["scale"]["domain"]
         for layer in sequence_chart(silent).to_dict()["layer"]
         if layer["mark"]["type"] == "bar"
     )
-    assert NOTHING_TELLS in scale
+    assert UNKNOWN in scale
 
 
 def test_one_that_was_given_up_on_before_its_work_began_waits_on_in_grey() -> None:
     late = drawn((0.0, 70.0, 72.0, 60.0, GIVEN_UP))
-    assert bars(late)["#1"] == [(WAITING, 0.0, 60.0), (FOR_NOBODY, 60.0, 70.0), (FOR_NOBODY, 70.0, 72.0)]
+    assert bars(late)["#1"] == [(WAITING, 0.0, 60.0), (ABANDONED, 60.0, 70.0), (ABANDONED, 70.0, 72.0)]
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_what_is_around_stays(log: Path) -> None:
     assert timelines_with_workers(rows, workers=3).workers == {"10.0.0.1:80": 3}
     assert_frame_equal(result.table, request_timelines(rows))
     # The first said how long it waited, the second was turned away from the line; of the third nobody knows.
-    assert result.table["told"].to_list() == [True, True, False]
+    assert result.table["wait_known"].to_list() == [True, True, False]
     assert result.table["service"].unique().to_list() == ["s"]
 
 
@@ -128,4 +128,4 @@ def test_one_whose_app_kept_silent_about_its_work_holds_a_worker_until_its_answe
     record = json.loads(log.read_text().splitlines()[0])
     log.write_text(json.dumps(record | {"service_time": ""}) + "\n")
     row = request_timelines(split(log).rows).row(0, named=True)
-    assert (row["begin"], row["end"], row["told"]) == (pytest.approx(0.4995), pytest.approx(2.0), True)
+    assert (row["begin"], row["end"], row["wait_known"]) == (pytest.approx(0.4995), pytest.approx(2.0), True)

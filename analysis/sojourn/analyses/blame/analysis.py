@@ -1,6 +1,6 @@
-"""Who waited for whom: every instant of every wait goes to exactly one account.
+"""Charge every instant of every wait to exactly one account.
 
-At every instant between a request's arrival at its backend and the end of its wait, asked in this order:
+At every instant between a request's arrival at its backend and the end of its wait, the first of these that applies:
 
     its own backend has a free worker                     -> dispatch   (network, accepting, a proxy that holds back)
     another backend of the same upstream has a free one   -> imbalance  (the balancer sent it to the wrong place)
@@ -51,7 +51,7 @@ __all__ = ["BlameResult", "blame_by_minute", "blame_of"]
 
 @dataclass(frozen=True, repr=False)
 class BlameResult(Result):
-    """What ``blame`` found. Seconds throughout.
+    """The result of ``blame``. All times are in seconds.
 
     Attributes:
         by, culprit_by: the columns that name victims and culprits.
@@ -139,7 +139,7 @@ def checked_columns(rows: pl.LazyFrame, columns: Sequence[str]) -> None:
 
 
 def blame_of(
-    found: Visits,
+    visits: Visits,
     *,
     by: str = "route",
     culprit_by: str | None = None,
@@ -149,67 +149,67 @@ def blame_of(
     """Blame of visits.
 
     Args:
-        found: with ``by`` and ``culprit_by`` among the columns of its frame. With ``header`` there, a request whose
+        visits: with ``by`` and ``culprit_by`` among the columns of its frame. With ``header`` there, a request whose
             app did not say how long it worked holds a worker, as an unknown culprit, until its answer began.
         by: column that names the victims.
         culprit_by: column that names the culprits; None: the same.
-        where: column -> value that a victim must have; whoever held the workers counts in any case.
+        where: column -> value that a victim must have; all requests can be culprits.
         width: of the windows over time, s; None: so that there are at most 240.
     """
-    services = services_of(found)
-    asked = having(found.frame, where or {})
-    if where and not asked.any():
+    services = services_of(visits)
+    victimss = having(visits.frame, where or {})
+    if where and not victimss.any():
         raise SojournError("no request whose wait is known fits the condition")
-    charged = accounts(found, services, asked)
-    wait = np.where(asked, found.wait, 0.0)
-    victim, victims = classes_of(checked_column(found.frame[by], by))
-    culprit, culprits = classes_of(checked_column(found.frame[culprit_by or by], culprit_by or by))
+    charged = accounts(visits, services, victimss)
+    wait = np.where(victimss, visits.wait, 0.0)
+    victim, victims = classes_of(checked_column(visits.frame[by], by))
+    culprit, culprits = classes_of(checked_column(visits.frame[culprit_by or by], culprit_by or by))
     # A class more than there are names: requests whose app did not say how long it worked.
-    whom = np.where(services.said, culprit, len(culprits))
+    culprit_index = np.where(services.known, culprit, len(culprits))
     waited, blamed = float(wait.sum()), float(charged.blamed.sum())
     negative = wait < -STAMP_TICK / 2e6 - ROUNDING
-    table = culprits_table(whom, culprit, culprits, charged.caused, blamed, waited)
+    table = culprits_table(culprit_index, culprit, culprits, charged.caused, blamed, waited)
     few_victims, victim_names = largest(victim, victims, summed(victim, wait, len(victims)))
     few_culprits, culprit_names = largest(culprit, culprits, summed(culprit, charged.caused, len(culprits)))
-    first, last = (float(found.wait_end.min()), float(found.wait_end.max())) if len(found) else (0.0, 0.0)
-    windows = Windows.over(found.base, first, last, seconds=width)
-    begun = found.base + timedelta(seconds=float(found.arrival[0])) if len(found) else None
-    window = np.where(asked, windows.of(found.wait_end), -1)
+    first, last = (float(visits.wait_end.min()), float(visits.wait_end.max())) if len(visits) else (0.0, 0.0)
+    windows = Windows.over(visits.base, first, last, seconds=width)
+    begun = visits.base + timedelta(seconds=float(visits.arrival[0])) if len(visits) else None
+    window = np.where(victimss, windows.of(visits.wait_end), -1)
     shape = (windows.count, len(victim_names), len(culprit_names) + 1)
-    few_whom = np.where(services.said, few_culprits, len(culprit_names))
-    cells, over_time = _cells(found, services, few_victims, few_whom, window, shape)
+    few_culprit_index = np.where(services.known, few_culprits, len(culprit_names))
+    cells, over_time = _cells(visits, services, few_victims, few_culprit_index, window, shape)
     return BlameResult(
         by=by,
         culprit_by=culprit_by or by,
-        requests=int(asked.sum()),
-        present=len(found),
-        window=(begun, found.base + timedelta(seconds=last)) if begun else None,
+        requests=int(victimss.sum()),
+        present=len(visits),
+        window=(begun, visits.base + timedelta(seconds=last)) if begun else None,
         waited=waited,
         blamed=blamed,
         imbalance=float(charged.imbalance.sum()),
         dispatch=float(charged.dispatch.sum()),
-        unknown=float(charged.caused[~services.said].sum()),
+        unknown=float(charged.caused[~services.known].sum()),
         matrix=matrix_table(cells, victim_names, culprit_names, blamed),
         culprits=table,
-        victims=victims_table(victim, victims, asked, wait, charged),
-        over_time=over_time_table(over_time, culprit_names, windows, charged, windows.of(found.wait_end)),
+        victims=victims_table(victim, victims, victimss, wait, charged),
+        over_time=over_time_table(over_time, culprit_names, windows, charged, windows.of(visits.wait_end)),
         width=windows.seconds,
-        workers=workers_table(found),
-        costliest=costliest_requests(found, services, charged.caused, (*culprits, None), whom),
-        chain=chain_of(found, services, charged.blamed, few_culprits, culprit_names),
+        workers=workers_table(visits),
+        costliest=costliest_requests(visits, services, charged.caused, (*culprits, None), culprit_index),
+        chain=chain_of(visits, services, charged.blamed, few_culprits, culprit_names),
         negative=int(negative.sum()),
         negative_seconds=float(wait[negative].sum()),
-        silent=int((~services.said).sum()),
-        left_out=dict(found.left_out),
+        silent=int((~services.known).sum()),
+        left_out=dict(visits.left_out),
     )
 
 
 def _cells(
-    found: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
+    visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
 ) -> tuple[Floats, Floats]:
     """Blamed seconds: victims × culprits, and windows × culprits."""
     whole, over_time = np.zeros(shape[1:]), np.zeros((shape[0], shape[2]))
-    for first, matrix in matrices(found, services, victim, culprit, window, shape):
+    for first, matrix in matrices(visits, services, victim, culprit, window, shape):
         whole += matrix.sum(axis=0)
         over_time[first : first + len(matrix)] += matrix.sum(axis=1)
     return whole, over_time

@@ -29,11 +29,11 @@ MINUTE_SCHEMA = {
 }
 
 
-def blame_by_minute(found: Visits, by: str = "route", *, seconds: float = MINUTE) -> pl.DataFrame:
+def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUTE) -> pl.DataFrame:
     """Waits by the minute they ended in, by service, backend and class; the sum over all rows is the measured wait.
 
     Args:
-        found: with ``by`` among the columns of its frame.
+        visits: with ``by`` among the columns of its frame.
         by: column that names victims and culprits.
         seconds: of a window.
 
@@ -41,34 +41,36 @@ def blame_by_minute(found: Visits, by: str = "route", *, seconds: float = MINUTE
         columns of ``MINUTE_SCHEMA``: account is blamed, imbalance or dispatch; culprit is null but for blamed, and
         there, too, for requests whose app did not say how long it worked. Rows of 0 s are left out.
     """
-    if not len(found):
+    if not len(visits):
         return pl.DataFrame(schema=MINUTE_SCHEMA)
-    services = services_of(found)
-    charged = accounts(found, services)
-    windows = Windows.over(found.base, float(found.wait_end.min()), float(found.wait_end.max()), seconds=seconds)
-    window = windows.of(found.wait_end)
-    value, values = classes_of(found.frame[by])
-    few, names = largest(value, values, summed(value, np.abs(found.wait) + charged.caused, len(values)))
+    services = services_of(visits)
+    charged = accounts(visits, services)
+    windows = Windows.over(visits.base, float(visits.wait_end.min()), float(visits.wait_end.max()), seconds=seconds)
+    window = windows.of(visits.wait_end)
+    value, values = classes_of(visits.frame[by])
+    few, names = largest(value, values, summed(value, np.abs(visits.wait) + charged.caused, len(values)))
     # A victim's row is of its service and backend, too.
-    service = found.frame["service"].fill_null("").to_physical()
-    keys = pl.DataFrame({"service": service, "backend": found.backend, "victim": few}).with_columns(
+    service = visits.frame["service"].fill_null("").to_physical()
+    keys = pl.DataFrame({"service": service, "backend": visits.backend, "victim": few}).with_columns(
         row=pl.struct("service", "backend", "victim").rank("dense").cast(pl.Int64) - 1
     )
     row = keys["row"].to_numpy()
     places = keys.unique("row").sort("row").drop("row")
-    whom = np.where(services.said, few, len(names))
+    culprit_index = np.where(services.known, few, len(names))
     tables = []
-    for first, matrix in matrices(found, services, row, whom, window, (windows.count, len(places), len(names) + 1)):
+    for first, matrix in matrices(
+        visits, services, row, culprit_index, window, (windows.count, len(places), len(names) + 1)
+    ):
         at, victim, culprit = np.nonzero(matrix > 0)
         tables.append(_minutes(at + first, victim, BLAMED, culprit, matrix[at, victim, culprit]))
     for account, spent in ((IMBALANCE, charged.imbalance), (DISPATCH, charged.dispatch)):
         cells, cell = np.unique(window * len(places) + row, return_inverse=True)
         sums = summed(cell, spent, len(cells))
         kept = sums != 0
-        nobody = np.full(int(kept.sum()), len(names))
-        tables.append(_minutes(cells[kept] // len(places), cells[kept] % len(places), account, nobody, sums[kept]))
-    backends = pl.Series([*found.backends], dtype=pl.String)
-    pools = pl.Series([found.pools[p] for p in found.pool], dtype=pl.String)
+        no_culprit = np.full(int(kept.sum()), len(names))
+        tables.append(_minutes(cells[kept] // len(places), cells[kept] % len(places), account, no_culprit, sums[kept]))
+    backends = pl.Series([*visits.backends], dtype=pl.String)
+    pools = pl.Series([visits.pools[p] for p in visits.pool], dtype=pl.String)
     table = pl.concat(tables)
     place = places[table["place"].to_numpy()]
     return pl.DataFrame(

@@ -1,12 +1,12 @@
-"""Who filled the queue, as against who held the workers.
+"""Divide the blamed seconds between classes that filled the queue and classes that held the workers.
 
 A queue has two makers: more arrived than usual, or what was in service took longer than usual. Per backend, a period
-lasts as long as somebody waits there, and goes back to the instant at which its last free worker was taken (L seconds
+lasts while requests wait there, and begins at the instant at which its last free worker became busy (L seconds
 in all). With N_c requests of class c that arrived in it or were in service at its beginning, s their services, and over
 the whole log the arrival rate λ_c and the mean service S_c of that class at that backend:
 
     filled_c = (N_c - λ_c (L + S_c)) S_c      the work of arrivals beyond the usual: λ_c L arrive in it, and by Little's
-                                               law (Little 1961) λ_c S_c are found in service
+                                               law (Little 1961) λ_c S_c are in service
     held_c   = Σ s - N_c S_c                   service beyond the usual
 
 The blamed seconds of the period are divided over those of the terms that are positive, in proportion. Where none is,
@@ -39,10 +39,10 @@ CHAIN_SCHEMA = {"culprit": pl.String(), "filled": pl.Float64(), "held": pl.Float
 
 @dataclass(frozen=True)
 class Period:
-    """A time in which somebody waited at a backend. Seconds, but for ``begin``.
+    """A period in which requests waited at a backend. Seconds, except ``begin``.
 
-    ``peak``: the most who waited at once; ``burst``: arrivals against the usual number in that time; ``culprit``: whom
-    most is blamed on, ``culprit_seconds`` of it (None: nobody known).
+    ``peak``: the most requests waiting at once; ``burst``: arrivals relative to the usual number; ``culprit``: the class
+    with the most blame, ``culprit_seconds`` of it (None: unknown).
     """
 
     upstream: str | None
@@ -98,71 +98,71 @@ class _Periods:
     usual: float
 
 
-def chain_of(found: Visits, services: Services, blamed: Floats, culprit: Ints, names: Sequence[str]) -> Chain:
+def chain_of(visits: Visits, services: Services, blamed: Floats, culprit: Ints, names: Sequence[str]) -> Chain:
     """The chain of visits.
 
     Args:
-        found, services: as for the sweep.
+        visits, services: as for the sweep.
         blamed: s, per request.
         culprit: class of each request, index into ``names``.
         names: of the classes.
     """
     known = ~np.isnan(services.end)
-    last = max(found.wait_end.max(), services.end[known].max() if known.any() else 0.0) if len(found) else 0.0
-    span = float(last - found.arrival.min()) if len(found) else 0.0
+    last = max(visits.wait_end.max(), services.end[known].max() if known.any() else 0.0) if len(visits) else 0.0
+    span = float(last - visits.arrival.min()) if len(visits) else 0.0
     backends = [
-        made
-        for backend in range(len(found.backends))
-        if (made := _periods(found, services, blamed, culprit, len(names), backend, span)) is not None
+        periods
+        for backend in range(len(visits.backends))
+        if (periods := _periods(visits, services, blamed, culprit, len(names), backend, span)) is not None
     ]
-    filled = sum((made.filled for made in backends), np.zeros(len(names)))
-    held = sum((made.held for made in backends), np.zeros(len(names)))
+    filled = sum((periods.filled for periods in backends), np.zeros(len(names)))
+    held = sum((periods.held for periods in backends), np.zeros(len(names)))
     table = pl.DataFrame({"culprit": list(names), "filled": filled, "held": held}, schema=CHAIN_SCHEMA)
     table = table.filter((pl.col("filled") > 0) | (pl.col("held") > 0)).sort(
         pl.col("filled") + pl.col("held"), "culprit", descending=[True, False]
     )
-    usual = sum(made.usual for made in backends)
-    return Chain(table, usual, _costliest(found, services, blamed, backends, culprit, names))
+    usual = sum(periods.usual for periods in backends)
+    return Chain(table, usual, _costliest(visits, services, blamed, backends, culprit, names))
 
 
 def _periods(
-    found: Visits, services: Services, blamed: Floats, culprit: Ints, classes: int, backend: int, span: float
+    visits: Visits, services: Services, blamed: Floats, culprit: Ints, classes: int, backend: int, span: float
 ) -> _Periods | None:
-    here = found.at_backend[backend]
-    victims = here[found.wait_end[here] > found.arrival[here]]
+    requests_here = visits.at_backend[backend]
+    victims = requests_here[visits.wait_end[requests_here] > visits.arrival[requests_here]]
     if not len(victims) or span <= 0:
         return None
-    victims = victims[np.argsort(found.arrival[victims], kind="stable")]
-    until = np.maximum.accumulate(found.wait_end[victims])
-    of = np.concatenate([[0], np.cumsum(found.arrival[victims][1:] > until[:-1])])
+    victims = victims[np.argsort(visits.arrival[victims], kind="stable")]
+    until = np.maximum.accumulate(visits.wait_end[victims])
+    of = np.concatenate([[0], np.cumsum(visits.arrival[victims][1:] > until[:-1])])
     first = np.flatnonzero(np.diff(of, prepend=-1))
-    start, end = found.arrival[victims][first], until[np.append(first[1:], len(victims)) - 1]
+    start, end = visits.arrival[victims][first], until[np.append(first[1:], len(victims)) - 1]
     of_period = summed(of, blamed[victims], len(start))
 
-    # Who was in service when the period began; a long service may have been there when several did.
-    begin, free = services.begin[here], services.end[here]
-    kept = here[~np.isnan(free)]
+    # Requests in service when the period began; a long service may overlap the beginning of several.
+    begin, free = services.begin[requests_here], services.end[requests_here]
+    kept = requests_here[~np.isnan(free)]
     low, high = (np.searchsorted(start, bound[~np.isnan(free)], "left") for bound in (begin, free))
-    found_there = np.repeat(kept, high - low)
+    in_service = np.repeat(kept, high - low)
     skipped = np.cumsum(high - low) - (high - low)
-    period_of = np.arange(len(found_there)) - np.repeat(skipped - low, high - low)
-    earlier = found.arrival[found_there] < start[period_of]
-    found_there, period_of = found_there[earlier], period_of[earlier]
+    period_of = np.arange(len(in_service)) - np.repeat(skipped - low, high - low)
+    earlier = visits.arrival[in_service] < start[period_of]
+    in_service, period_of = in_service[earlier], period_of[earlier]
     onset = np.full(len(start), -np.inf)
-    np.maximum.at(onset, period_of, services.begin[found_there])
+    np.maximum.at(onset, period_of, services.begin[in_service])
     onset = np.where(np.isfinite(onset), onset, start)
 
-    # Who arrived in it.
-    inside = np.searchsorted(start, found.arrival[here], "right") - 1
-    arrived = (inside >= 0) & (found.arrival[here] <= end[np.maximum(inside, 0)])
-    members = np.concatenate([here[arrived], found_there])
+    # Arrivals in the period.
+    inside = np.searchsorted(start, visits.arrival[requests_here], "right") - 1
+    arrived = (inside >= 0) & (visits.arrival[requests_here] <= end[np.maximum(inside, 0)])
+    members = np.concatenate([requests_here[arrived], in_service])
     periods = np.concatenate([inside[arrived], period_of])
 
-    count = np.bincount(culprit[here], minlength=classes)
+    count = np.bincount(culprit[requests_here], minlength=classes)
     rate = count / span
-    told = kept
-    seconds = summed(culprit[told], services.end[told] - services.begin[told], classes)
-    usual = seconds / np.maximum(np.bincount(culprit[told], minlength=classes), 1)
+    shares = kept
+    seconds = summed(culprit[shares], services.end[shares] - services.begin[shares], classes)
+    usual = seconds / np.maximum(np.bincount(culprit[shares], minlength=classes), 1)
     held = services.end[members] - services.begin[members]
     service = np.where(np.isnan(services.end[members]), usual[culprit[members]], held)
     # Only the classes that are there: one that is absent can only have brought less than usual.
@@ -193,36 +193,36 @@ def _periods(
 
 
 def _costliest(
-    found: Visits, services: Services, blamed: Floats, backends: list[_Periods], culprit: Ints, names: Sequence[str]
+    visits: Visits, services: Services, blamed: Floats, backends: list[_Periods], culprit: Ints, names: Sequence[str]
 ) -> list[Period]:
     ranked = sorted(
-        ((made.blamed[k], made, int(k)) for made in backends for k in np.argsort(-made.blamed)[:COSTLIEST]),
+        ((result.blamed[k], result, int(k)) for result in backends for k in np.argsort(-result.blamed)[:COSTLIEST]),
         key=lambda entry: (-entry[0], entry[1].start[entry[2]]),
     )
     ranked = [entry for entry in ranked[:COSTLIEST] if entry[0] > 0]
-    window = np.full(len(found), -1, np.int64)
-    for place, (_, made, k) in enumerate(ranked):
-        victims = made.victims[made.of == k]
+    window = np.full(len(visits), -1, np.int64)
+    for place, (_, periodss, k) in enumerate(ranked):
+        victims = periodss.victims[periodss.of == k]
         window[victims[blamed[victims] > 0]] = place
     # One class more than there are names: requests whose app said nothing.
-    whom = np.where(services.said, culprit, len(names))
+    culprit_index = np.where(services.known, culprit, len(names))
     cells = np.zeros((len(ranked), len(names) + 1))
     shape = (len(ranked), 1, len(names) + 1)
-    for first, matrix in matrices(found, services, np.zeros(len(found), np.int64), whom, window, shape):
+    for first, matrix in matrices(visits, services, np.zeros(len(visits), np.int64), culprit_index, window, shape):
         cells[first : first + len(matrix)] = matrix[:, 0, :]
     periods = []
-    for place, (seconds, made, k) in enumerate(ranked):
-        victims = made.victims[made.of == k]
+    for place, (seconds, periodss, k) in enumerate(ranked):
+        victims = periodss.victims[periodss.of == k]
         top = int(cells[place].argmax())
         periods.append(
             Period(
-                upstream=found.backends[made.backend],
-                begin=found.base + timedelta(seconds=float(made.onset[k])),
-                seconds=float(made.end[k] - made.onset[k]),
+                upstream=visits.backends[periodss.backend],
+                begin=visits.base + timedelta(seconds=float(periodss.onset[k])),
+                seconds=float(periodss.end[k] - periodss.onset[k]),
                 blamed=float(seconds),
                 requests=len(victims),
-                peak=most_at_once(found.arrival[victims], found.wait_end[victims]),
-                burst=float(made.burst[k]),
+                peak=most_at_once(visits.arrival[victims], visits.wait_end[victims]),
+                burst=float(periodss.burst[k]),
                 culprit=names[top] if top < len(names) else None,
                 culprit_seconds=float(cells[place, top]),
             )

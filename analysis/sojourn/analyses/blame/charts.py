@@ -20,9 +20,9 @@ COLOURS = (QUEUEING, "#E69F00", "#CC79A7", "#009E73", "#56B4E9")
 IMBALANCE = "#6b7683"  # seen on white and on black
 
 
-def blame_matrix(found: BlameResult) -> alt.LayerChart:
+def blame_matrix(result: BlameResult) -> alt.LayerChart:
     """Seconds per cell; the classes with the most, the others together."""
-    table = matrix_cells(found)
+    table = matrix_cells(result)
     order = alt.EncodingSortField("seconds", op="sum", order="descending")
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
         x=alt.X("culprit:N", title="waited for", sort=order, axis=alt.Axis(labelAngle=-30)),
@@ -45,9 +45,9 @@ def blame_matrix(found: BlameResult) -> alt.LayerChart:
     return (cells + text).properties(width=min(WIDTH, 2 * size), height=size)
 
 
-def matrix_cells(found: BlameResult) -> pl.DataFrame:
+def matrix_cells(result: BlameResult) -> pl.DataFrame:
     """Columns victim, culprit, seconds, share; at most ``SHOWN`` classes either way."""
-    table = found.matrix
+    table = result.matrix
     for column in ("victim", "culprit"):
         kept = table.group_by(column).agg(pl.col("seconds").sum()).sort("seconds", column, descending=True)
         names = kept.head(SHOWN)[column].to_list()
@@ -57,9 +57,9 @@ def matrix_cells(found: BlameResult) -> pl.DataFrame:
     return _printable(table.group_by("victim", "culprit").agg(pl.col("seconds", "share").sum()), "victim", "culprit")
 
 
-def blame_over_time(found: BlameResult) -> alt.Chart:
+def blame_over_time(result: BlameResult) -> alt.Chart:
     """Seconds waited per window, stacked by culprit, with imbalance and dispatch."""
-    table = over_time_parts(found)
+    table = over_time_parts(result)
     parts = table.group_by("part").agg(pl.col("rank").first()).sort("rank")["part"].to_list()
     named = [part for part in parts if part not in ("imbalance", "dispatch", OTHER)]
     colours = {**dict(zip(named, COLOURS, strict=False)), OTHER: GREY, "imbalance": IMBALANCE, "dispatch": "#c8c8c8"}
@@ -85,9 +85,9 @@ def blame_over_time(found: BlameResult) -> alt.Chart:
     )
 
 
-def over_time_parts(found: BlameResult) -> pl.DataFrame:
+def over_time_parts(result: BlameResult) -> pl.DataFrame:
     """Columns begin, part, rank, seconds: the largest culprits by name; every part in every window."""
-    top = found.culprits.head(NAMED)["culprit"].fill_null(NO_VALUE).to_list()
+    top = result.culprits.head(NAMED)["culprit"].fill_null(NO_VALUE).to_list()
     culprit = pl.col("culprit").fill_null(NO_VALUE)
     part = (
         pl.when(pl.col("account") != "blamed")
@@ -96,7 +96,7 @@ def over_time_parts(found: BlameResult) -> pl.DataFrame:
         .then(culprit)
         .otherwise(pl.lit(OTHER))
     )
-    table = found.over_time.with_columns(part=part).group_by("begin", "part").agg(pl.col("seconds").sum())
+    table = result.over_time.with_columns(part=part).group_by("begin", "part").agg(pl.col("seconds").sum())
     ranks = {name: rank for rank, name in enumerate([*top, OTHER, "imbalance", "dispatch"])}
     every = table.select("begin").unique().join(table.select("part").unique(), how="cross")
     full = every.join(table, on=["begin", "part"], how="left").with_columns(

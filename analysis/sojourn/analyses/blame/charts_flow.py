@@ -24,18 +24,18 @@ SPACE = 0.03  # between two blocks, of all seconds
 IMBALANCE, DISPATCH = "imbalance", "dispatch"
 
 
-def flow_table(found: BlameResult) -> pl.DataFrame:
+def flow_table(result: BlameResult) -> pl.DataFrame:
     """Columns cause, victim, seconds, largest first: the culprits with the most, others, imbalance, dispatch.
 
     Their sum is all the waiting there was, less what clocks made negative.
     """
-    culprits = _named(found.matrix, "culprit")
-    victims = found.victims.sort("waited", descending=True)["victim"].head(NAMED).to_list()
-    blamed = found.matrix.select(
+    culprits = _named(result.matrix, "culprit")
+    victims = result.victims.sort("waited", descending=True)["victim"].head(NAMED).to_list()
+    blamed = result.matrix.select(
         cause=_kept("culprit", culprits), victim=_kept("victim", victims), seconds=pl.col("seconds")
     )
     accounts = [
-        found.victims.select(cause=pl.lit(account), victim=_kept("victim", victims), seconds=pl.col(account))
+        result.victims.select(cause=pl.lit(account), victim=_kept("victim", victims), seconds=pl.col(account))
         for account in (IMBALANCE, DISPATCH)
     ]
     return (
@@ -64,9 +64,9 @@ def _kept(column: str, names: list[str | None]) -> pl.Expr:
     return pl.when(kept).then(pl.col(column).fill_null(NO_VALUE)).otherwise(pl.lit(OTHER))
 
 
-def blame_flow(found: BlameResult) -> alt.LayerChart:
+def blame_flow(result: BlameResult) -> alt.LayerChart:
     """Causes at the left, those who waited at the right; a ribbon is as thick as the seconds it stands for."""
-    table = flow_table(found)
+    table = flow_table(result)
     total = float(table["seconds"].sum()) or 1.0
     causes = _places(table, "cause", total)
     victims = _places(table, "victim", total)

@@ -1,4 +1,4 @@
-"""``sojourn blame``: who waited for whom?
+"""``sojourn blame``: which requests caused the wait?
 
 Measures, per request, its queueing delay (from the instant nginx turned to the backend to the app's start), and charges
 every instant of it to those who held the workers then, to the balancer, or to the way there.
@@ -43,7 +43,7 @@ def blame(
         typer.Option(
             "--where",
             metavar="COLUMN=VALUE",
-            help="Only the waits of requests with this value, whoever they waited for. Repeatable.",
+            help="Count only the waits of requests with this value; all requests can be culprits. Repeatable.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -14,74 +14,74 @@ from sojourn.timeline.classes import NO_VALUE
 NOTHING = 5e-4  # of all seconds: as good as none
 
 
-def blame_pictures(found: BlameResult) -> tuple[Picture, ...]:
-    """The matrix, the flow, and the accounts over time; none where nobody is to blame."""
-    if found.blamed <= 0:
+def blame_pictures(result: BlameResult) -> tuple[Picture, ...]:
+    """Return the matrix, the flow, and the accounts over time; empty without blamed seconds."""
+    if result.blamed <= 0:
         return ()
     return (
         Picture(
             "blame-matrix",
             "Who waited for whom",
             "Each cell: the seconds that requests of its row waited for requests of its column.",
-            functools.partial(_matrix, found),
-            matrix_reading(found),
+            functools.partial(_matrix, result),
+            matrix_reading(result),
         ),
         Picture(
             "blame-flow",
             "Where the waiting came from, and where it went",
             "Every second of waiting flows from what caused it (left) to those who waited (right): a ribbon is as "
             "thick as its seconds. Imbalance: another backend had a free worker; dispatch: its own had one.",
-            functools.partial(_flow, found),
-            flow_reading(found),
+            functools.partial(_flow, result),
+            flow_reading(result),
         ),
         Picture(
             "blame-over-time",
             "Waiting over time, by account",
-            f"Seconds waited per {duration(found.width)}, at the end of the wait, by whom they are blamed on.",
-            functools.partial(_over_time, found),
-            over_time_reading(found),
+            f"Seconds waited per {duration(result.width)}, at the end of the wait, by whom they are blamed on.",
+            functools.partial(_over_time, result),
+            over_time_reading(result),
         ),
     )
 
 
-def matrix_reading(found: BlameResult) -> str:
+def matrix_reading(result: BlameResult) -> str:
     """The largest cell."""
-    if found.matrix.is_empty():
+    if result.matrix.is_empty():
         return "Nobody waited for anybody: 0 s."
-    top = found.matrix.row(0, named=True)
-    victim, culprit = _named(found.by, top["victim"]), _named(found.culprit_by, top["culprit"])
+    top = result.matrix.row(0, named=True)
+    victim, culprit = _named(result.by, top["victim"]), _named(result.culprit_by, top["culprit"])
     return (
         f"{victim} waited {duration(top['seconds'])} for {culprit}, {percent(top['share'])} of all seconds that "
         "somebody is to blame for."
     )
 
 
-def flow_reading(found: BlameResult) -> str:
+def flow_reading(result: BlameResult) -> str:
     """The shares of the largest culprit, of imbalance and of dispatch, and who waited most."""
-    if found.culprits.is_empty() or found.waited <= 0:
+    if result.culprits.is_empty() or result.waited <= 0:
         return "Nobody waited: 0 s."
-    top = found.culprits.row(0, named=True)
-    most = found.victims.sort("waited", descending=True).row(0, named=True)
+    top = result.culprits.row(0, named=True)
+    most = result.victims.sort("waited", descending=True).row(0, named=True)
     return (
-        f"Of {duration(found.waited)} of waiting {_named(found.culprit_by, top['culprit'])} caused "
-        f"{percent(top['of_waited'])}, imbalance between backends {_share(found.imbalance, found.waited)} and "
-        f"dispatch {_share(found.dispatch, found.waited)}; {_named(found.by, most['victim'])} bore "
-        f"{percent(most['waited'] / found.waited)} of it."
+        f"Of {duration(result.waited)} of waiting {_named(result.culprit_by, top['culprit'])} caused "
+        f"{percent(top['of_waited'])}, imbalance between backends {_share(result.imbalance, result.waited)} and "
+        f"dispatch {_share(result.dispatch, result.waited)}; {_named(result.by, most['victim'])} bore "
+        f"{percent(most['waited'] / result.waited)} of it."
     )
 
 
-def over_time_reading(found: BlameResult) -> str:
+def over_time_reading(result: BlameResult) -> str:
     """The window with the most waiting, and what most of it is blamed on."""
-    sums = found.over_time.group_by("begin").agg(pl.col("seconds").sum()).sort("seconds", "begin", descending=True)
-    if sums.is_empty() or found.waited <= 0:
+    sums = result.over_time.group_by("begin").agg(pl.col("seconds").sum()).sort("seconds", "begin", descending=True)
+    if sums.is_empty() or result.waited <= 0:
         return "Nobody waited: 0 s."
     begin, seconds = sums.row(0)
-    within = found.over_time.filter(pl.col("begin") == begin).sort("seconds", descending=True).row(0, named=True)
+    within = result.over_time.filter(pl.col("begin") == begin).sort("seconds", descending=True).row(0, named=True)
     account = within["account"]
-    who = _named(found.culprit_by, within["culprit"]) if account == "blamed" else account
+    cause = _named(result.culprit_by, within["culprit"]) if account == "blamed" else account
     return (
-        f"Most waiting ended in the {duration(found.width)} from {begin:%H:%M:%S} UTC on: {duration(seconds)}, "
-        f"{percent(seconds / found.waited)} of all, the largest part for {who} "
+        f"Most waiting ended in the {duration(result.width)} from {begin:%H:%M:%S} UTC on: {duration(seconds)}, "
+        f"{percent(seconds / result.waited)} of all, the largest part for {cause} "
         f"({percent(within['seconds'] / seconds)})."
     )
 
@@ -101,19 +101,19 @@ def _named(column: str, name: str | None) -> str:
 # Drawn for pages and files only: a terminal does without the time that charts take to load.
 
 
-def _matrix(found: BlameResult) -> Chart:
+def _matrix(result: BlameResult) -> Chart:
     from sojourn.analyses.blame.charts import blame_matrix  # noqa: PLC0415
 
-    return blame_matrix(found)
+    return blame_matrix(result)
 
 
-def _flow(found: BlameResult) -> Chart:
+def _flow(result: BlameResult) -> Chart:
     from sojourn.analyses.blame.charts_flow import blame_flow  # noqa: PLC0415
 
-    return blame_flow(found)
+    return blame_flow(result)
 
 
-def _over_time(found: BlameResult) -> Chart:
+def _over_time(result: BlameResult) -> Chart:
     from sojourn.analyses.blame.charts import blame_over_time  # noqa: PLC0415
 
-    return blame_over_time(found)
+    return blame_over_time(result)

@@ -23,7 +23,7 @@ def blame(
     until: Instant = None,
     where: Where = None,
 ) -> BlameResult:
-    """Who waited for whom: every instant of every wait charged to those in service, the balancer or the way there.
+    """Charge every instant of every wait to the requests in service, the balancer or the network.
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
     >>> result = sojourn.blame(shop, spans=spans, by="tenant")
@@ -36,10 +36,10 @@ def blame(
         workers: per backend, or the same for all; None: read off the worker values.
         spans: the app's spans, where ``requests`` are sources.
         since, until: only requests that arrived in [since, until): aware datetimes or unix seconds.
-        where: only the waits of requests with these values, whoever they waited for.
+        where: count only the waits of requests with these values.
 
     Returns:
-        Seconds by culprit (``culprits``) and by pair (``matrix``), and what is nobody's (``imbalance``, ``dispatch``).
+        Seconds by culprit (``culprits``) and by pair (``matrix``), and what no request caused (``imbalance``, ``dispatch``).
 
     Raises:
         SojournError: a source cannot be read, or there is no such column.

@@ -15,7 +15,7 @@ from sojourn.store.statements import sql
 SLICE_ROWS = 250_000  # requests looked at at once: about 1 GB
 MINUTE = timedelta(minutes=1)
 SETTLED = timedelta(minutes=2)  # a minute that ended so long ago: what ended in it has most likely arrived
-# Whoever waited when a slice begins came before it, and so did those he waited for: so far back is looked at most.
+# Requests that wait when a slice begins arrived before it, and so did their culprits: the maximum look-back.
 WARM_UP = timedelta(hours=1)
 KEYS = ("minute", "service", "upstream", "account", "victim", "culprit")
 COLUMNS = (*KEYS, "seconds", "version")
@@ -59,10 +59,10 @@ def explain_store(
         since, until: only minutes in [since, until); without ``until``, those that ended two minutes ago.
         workers: per backend, as for ``sojourn.timeline.visits.visits``.
         slice_rows: requests looked at at once; a minute is never divided.
-        on_minutes: told (slices done, of how many).
+        on_minutes: called with (slices done, number of slices).
 
     Raises:
-        SojournError: the store cannot be reached or asked, or lacks the tables.
+        SojournError: the store cannot be reached or queried, or lacks the tables.
     """
     every = since is not None and until is not None
     done = Explained()
@@ -116,22 +116,24 @@ def _explain(
         bounds = {"begin": int(begin.timestamp()), "end": int(end.timestamp())}
         reach = {**bounds, "reach": int((begin - WARM_UP).timestamp())}
         first = in_utc(rows(store, sql("blame_reach"), reach)[0][0])
-    # Requests are read by arrival: all that were there at the beginning, and those they found there.
+    # Requests are read by arrival: all in system at the beginning, and those in system when these arrived.
     with open_sources([dsn], since=first, until=end, columns=("request_id",)) as requests:
         read = int(requests.rows.select(pl.len()).collect().item())
     table = blame_by_minute(visits(requests.rows, workers=workers), "route").filter(
         pl.col("minute").is_between(begin, end, closed="left")
     )
-    found = (
+    expected = (
         table.with_columns(pl.col("service", "upstream", "victim", "culprit").fill_null(""))
         .group_by(KEYS)
         .agg(pl.col("seconds").sum())
     )
     with plainly(store, "replacing what was known of these minutes"):
         before = rows(store, sql("blame_before"), bounds)
-        old = pl.DataFrame(before, schema={name: found.schema[name] for name in KEYS}, orient="row")
-        gone = old.join(found, on=KEYS, how="anti").with_columns(seconds=pl.lit(0.0))
-        written = pl.concat([found, gone.select(found.columns)]).with_columns(version=pl.lit(version)).select(COLUMNS)
+        old = pl.DataFrame(before, schema={name: expected.schema[name] for name in KEYS}, orient="row")
+        gone = old.join(expected, on=KEYS, how="anti").with_columns(seconds=pl.lit(0.0))
+        written = (
+            pl.concat([expected, gone.select(expected.columns)]).with_columns(version=pl.lit(version)).select(COLUMNS)
+        )
         if len(written):
             store.client.insert("blame_minute", list(written.iter_rows()), column_names=list(COLUMNS))
         # Marked last: what broke off before is computed again.
@@ -140,6 +142,6 @@ def _explain(
         store.client.insert("explained_minutes", marks, column_names=["minute", "version"])
     done.minutes += count
     done.requests += read
-    done.rows += len(found)
-    done.seconds += float(found["seconds"].sum())
+    done.rows += len(expected)
+    done.seconds += float(expected["seconds"].sum())
     done.gone += len(gone)

@@ -72,28 +72,28 @@ class Comparison(Result):
 
     @property
     def failures(self) -> list[str]:
-        """What the audit of either side found; said first."""
+        """Failed audit checks of either side; printed first."""
         sides = zip(self.names, (self.a, self.b), strict=True)
         return [f"{name}: {text}" for name, side in sides for text in side.audit.failures()]
 
     @property
     def notes(self) -> list[str]:
         """What to know."""
-        found = []
+        sentences = []
         few = [name for name, side in zip(self.names, (self.a, self.b), strict=True) if side.requests < ENOUGH]
         if few:
-            found.append(f"{' and '.join(few)}: fewer than {ENOUGH:,} requests; the slowest 1 % are a handful.")
+            sentences.append(f"{' and '.join(few)}: fewer than {ENOUGH:,} requests; the slowest 1 % are a handful.")
         rates = self.rates
         if rates[0] and rates[1] and abs(rates[1] / rates[0] - 1) > 0.1:
-            found.append(
+            sentences.append(
                 f"The load was not the same: {rates[0]:.4g} and {rates[1]:.4g} requests/s. A queue answers to load "
                 "before anything else."
             )
-        return found
+        return sentences
 
     @property
     def cause(self) -> str | None:
-        """The cause with the largest part of the change of the mean; None where that is not told from chance."""
+        """The cause with the largest part of the change of the mean; None if it is not significant."""
         return cause_of(self.components, self.figures["mean"]) if self.figures["mean"].certain else None
 
     @property
@@ -106,15 +106,17 @@ class Comparison(Result):
     def sentence(self) -> str:
         """The verdict: what changed, by how much, and what it is made of."""
         p99, mean = self.figures[TAIL], self.figures["mean"]
-        told = []
+        parts = []
         if self.tail_cause is not None:
-            made = made_of(self.tail, self.tail_mean, self.tail_cause)
-            told.append(f"{moved('p99', p99)}; of the slowest 1 % ({signed(self.tail_mean.change)} ms), {made}.")
+            composition = made_of(self.tail, self.tail_mean, self.tail_cause)
+            parts.append(
+                f"{moved('p99', p99)}; of the slowest 1 % ({signed(self.tail_mean.change)} ms), {composition}."
+            )
         if self.cause is not None:
-            told.append(f"{moved('The mean', mean)}: {made_of(self.components, mean, self.cause)}.")
-        if not told:
-            told.append(f"Nothing changed that can be told from chance. {moved('p99', p99)}.")
-        return " ".join(told)
+            parts.append(f"{moved('The mean', mean)}: {made_of(self.components, mean, self.cause)}.")
+        if not parts:
+            parts.append(f"Nothing changed that can be told from chance. {moved('p99', p99)}.")
+        return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``sojourn compare --json`` prints."""
@@ -215,11 +217,11 @@ def _figures(
 def _components(
     a: SplitResult, b: SplitResult, parts: tuple[Blocks, Blocks], weights: tuple[Floats, Floats]
 ) -> dict[str, Change]:
-    found = {}
+    changes = {}
     for name in COMPONENTS:
         one, other = (_mean(part, weight, part.sums[name]) for part, weight in zip(parts, weights, strict=True))
-        found[name] = change_of(a.means[name], b.means[name], other - one)
-    return found
+        changes[name] = change_of(a.means[name], b.means[name], other - one)
+    return changes
 
 
 def _mean(part: Blocks, weights: Floats, sums: Floats) -> Floats:
@@ -227,7 +229,7 @@ def _mean(part: Blocks, weights: Floats, sums: Floats) -> Floats:
 
 
 def _with_shares(parts: dict[str, Change], whole: Change) -> list[dict[str, object]]:
-    """Rows of components; share: of the change of the whole, where that is told from chance."""
+    """Rows of components; share: of the change of the whole, if that is significant."""
     return [
         {"component": name, **change.to_dict(), "share": change.change / whole.change if whole.certain else None}
         for name, change in parts.items()

@@ -15,15 +15,15 @@ ORDER = ("everything else", "service time", "queueing delay")
 COLOURS = {"queueing delay": QUEUEING, "service time": SERVICE, "everything else": OTHER}
 
 
-def composition(found: Comparison) -> alt.Chart:
+def composition(comparison: Comparison) -> alt.Chart:
     """Mean of all requests and of the slowest 1 %, on either side, divided into queueing, service and the rest."""
     rows = []
-    for label, source in (("all", found.components), ("slowest 1 %", found.tail)):
+    for label, source in (("all", comparison.components), ("slowest 1 %", comparison.tail)):
         for side in ("a", "b"):
             sums = dict.fromkeys(ORDER, 0.0)
             for name, change in source.items():
                 sums[PART_OF.get(name, "everything else")] += getattr(change, side)
-            name = found.names[0 if side == "a" else 1]
+            name = comparison.names[0 if side == "a" else 1]
             rows += [(label, f"{side.upper()}: {name}", part, value, ORDER.index(part)) for part, value in sums.items()]
     table = pl.DataFrame(rows, schema=["requests", "side", "part", "seconds", "rank"], orient="row")
     return (
@@ -42,11 +42,11 @@ def composition(found: Comparison) -> alt.Chart:
     )
 
 
-def changes(found: Comparison) -> Chart:
+def changes(comparison: Comparison) -> Chart:
     """Change of each component's mean over the slowest 1 %, with its interval; they sum to the change of the whole."""
     rows = [
         (name.replace("_", " "), change.change, change.low, change.high, PART_OF.get(name, "everything else"))
-        for name, change in found.tail.items()
+        for name, change in comparison.tail.items()
         if change.a or change.b
     ]
     table = pl.DataFrame(rows, schema=["component", "change", "low", "high", "part"], orient="row")

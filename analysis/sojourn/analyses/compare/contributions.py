@@ -58,10 +58,10 @@ def contributions(a: Blocks, b: Blocks, weights_a: Floats, weights_b: Floats) ->
     point = _decomposed(_by_group(a, names, weights_a[:1]), _by_group(b, names, weights_b[:1]))
     again = _decomposed(_by_group(a, names, weights_a[1:]), _by_group(b, names, weights_b[1:]))
     low, high = np.quantile(again["mix"] + again["whole"], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    found = []
+    rows = []
     for i, name in enumerate(names):
         requests = tuple(int(side[0, i]) for side in point["requests"])
-        found.append(
+        rows.append(
             GroupChange(
                 name=name,
                 requests=requests,  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def contributions(a: Blocks, b: Blocks, weights_a: Floats, weights_b: Floats) ->
                 high=float(high[i]),
             )
         )
-    return sorted(found, key=lambda group: -abs(group.contribution))
+    return sorted(rows, key=lambda group: -abs(group.contribution))
 
 
 def _by_group(side: Blocks, names: list[str | None], weights: Floats) -> tuple[Floats, dict[str, Floats]]:
@@ -83,9 +83,9 @@ def _by_group(side: Blocks, names: list[str | None], weights: Floats) -> tuple[F
     columns = [names.index(name) for name in side.groups]
 
     def spread(table: Floats) -> Floats:
-        made = np.zeros((len(weights), len(names)))
-        made[:, columns] = weights @ table
-        return made
+        sums = np.zeros((len(weights), len(names)))
+        sums[:, columns] = weights @ table
+        return sums
 
     return spread(side.group_requests), {part: spread(sums) for part, sums in side.group_sums.items()}
 

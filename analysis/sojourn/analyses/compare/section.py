@@ -19,81 +19,81 @@ WORTH = 0.0005  # s: a component that is nowhere more is left out
 
 
 @lay_out.register(Comparison)
-def compare_section(found: Comparison) -> Section:
+def compare_section(comparison: Comparison) -> Section:
     """What changed, for certain or not, and which component and group did it."""
     return Section(
         key="compare",
         title="What changed",
-        sentence=found.sentence,
+        sentence=comparison.sentence,
         measures=(
-            f"A: {_told(found, 0)}. B: {_told(found, 1)}. Change: B less A, with its 95 % interval by a bootstrap over "
-            "stretches of time."
+            f"A: {_described(comparison, 0)}. B: {_described(comparison, 1)}. Change: B minus A, with its 95 % interval by a "
+            "bootstrap over periods of time."
         ),
-        failures=tuple(found.failures),
+        failures=tuple(comparison.failures),
         tables=(
-            _figures(found),
-            _parts("mean of all requests", found.components, found.figures["mean"]),
-            _parts("mean of the slowest 1 %", found.tail, found.tail_mean),
-            *([_groups(found)] if found.groups_total > 1 else []),
+            _figures(comparison),
+            _parts("mean of all requests", comparison.components, comparison.figures["mean"]),
+            _parts("mean of the slowest 1 %", comparison.tail, comparison.tail_mean),
+            *([_groups(comparison)] if comparison.groups_total > 1 else []),
         ),
         pictures=(
             Picture(
                 "compare-composition",
                 "What response time is made of",
                 "Mean of all requests and of the slowest 1 %, on either side.",
-                partial(composition, found),
-                composition_reading(found),
+                partial(composition, comparison),
+                composition_reading(comparison),
             ),
             Picture(
                 "compare-changes",
                 "What the slowest 1 % changed by",
                 "The bars sum to the change; a line that crosses zero cannot be told from chance.",
-                partial(changes, found),
-                changes_reading(found),
+                partial(changes, comparison),
+                changes_reading(comparison),
             ),
         ),
-        notes=tuple(found.notes),
-        short=short_of(found),
+        notes=tuple(comparison.notes),
+        short=short_of(comparison),
     )
 
 
-def short_of(found: Comparison) -> str:
+def short_of(comparison: Comparison) -> str:
     """The change of the mean and of p99 without their intervals; one that could be chance is said to be none."""
-    told = []
+    parts = []
     for name, words in (("mean", "the mean"), ("p99", "p99")):
-        change = found.figures[name]
+        change = comparison.figures[name]
         if change.certain:
             way = "rose" if change.change > 0 else "fell"
-            told.append(f"{words} {way} from {duration(change.a)} to {duration(change.b)}")
-    if not told:
+            parts.append(f"{words} {way} from {duration(change.a)} to {duration(change.b)}")
+    if not parts:
         return "No change of the mean or of p99 can be told from chance."
-    text = " and ".join(told)
-    return f"{text[0].upper()}{text[1:]}, from {found.names[0]} to {found.names[1]}."
+    text = " and ".join(parts)
+    return f"{text[0].upper()}{text[1:]}, from {comparison.names[0]} to {comparison.names[1]}."
 
 
-def composition_reading(found: Comparison) -> str:
+def composition_reading(comparison: Comparison) -> str:
     """Means of both sides, and how much of each was queueing."""
 
     def side(name: str) -> str:
-        queueing = sum(getattr(found.components[part], name) for part in ("connect", "queue"))
-        return f"{duration(getattr(found.figures['mean'], name))}, {duration(queueing)} of it queueing"
+        queueing = sum(getattr(comparison.components[part], name) for part in ("connect", "queue"))
+        return f"{duration(getattr(comparison.figures['mean'], name))}, {duration(queueing)} of it queueing"
 
     return f"On average a request took {side('a')}, in A, and {side('b')}, in B."
 
 
-def changes_reading(found: Comparison) -> str:
+def changes_reading(comparison: Comparison) -> str:
     """The component that changed most in the slowest 1 %."""
-    name, change = max(found.tail.items(), key=lambda item: abs(item[1].change))
+    name, change = max(comparison.tail.items(), key=lambda item: abs(item[1].change))
     chance = "" if change.certain else ", which cannot be told from chance"
     return (
-        f"The slowest 1 % changed by {signed(found.tail_mean.change)} ms on average; {name.replace('_', ' ')} changed "
-        f"most, by {signed(change.change)} ms (95 %: {signed(change.low)} to {signed(change.high)}){chance}."
+        f"The slowest 1 % changed by {signed(comparison.tail_mean.change)} ms on average; {name.replace('_', ' ')} "
+        f"changed most, by {signed(change.change)} ms (95 %: {signed(change.low)} to {signed(change.high)}){chance}."
     )
 
 
-def _told(found: Comparison, side: int) -> str:
-    split, rate = (found.a, found.b)[side], found.rates[side]
-    return f"{found.names[side]}, {counted(split.requests, 'request')}" + (f", {rate:.3g}/s" if rate else "")
+def _described(comparison: Comparison, side: int) -> str:
+    split, rate = (comparison.a, comparison.b)[side], comparison.rates[side]
+    return f"{comparison.names[side]}, {counted(split.requests, 'request')}" + (f", {rate:.3g}/s" if rate else "")
 
 
 def _cells(change: Change) -> tuple[str, ...]:
@@ -105,8 +105,8 @@ def _share(value: float) -> str:
     return "0 %" if abs(value) < 0.0005 else percent(value)
 
 
-def _figures(found: Comparison) -> Table:
-    rows = tuple((LABELS.get(name, name), *_cells(found.figures[name])) for name in FIGURES)
+def _figures(comparison: Comparison) -> Table:
+    rows = tuple((LABELS.get(name, name), *_cells(comparison.figures[name])) for name in FIGURES)
     return Table(("response time, ms", "A", "B", "change", "95 %"), rows)
 
 
@@ -120,16 +120,16 @@ def _parts(title: str, parts: Mapping[str, Change], whole: Change) -> Table:
     return Table((f"{title}, ms", "A", "B", "change", "95 %", "of it"), tuple(rows))
 
 
-def _groups(found: Comparison) -> Table:
+def _groups(comparison: Comparison) -> Table:
     rows = []
-    for group in found.groups:
+    for group in comparison.groups:
         a, b = group.share
         low, high = milliseconds(group.low), milliseconds(group.high)
         rows.append(
             (group.name or "–", percent(a), percent(b), milliseconds(group.mean[0]), milliseconds(group.mean[1]),
              signed(group.contribution), signed(group.mix), f"{low} … {high}")
         )  # fmt: skip
-    headings = (f"by {found.by}", "of A", "of B", "mean A", "mean B", "adds", "by mix", "95 %")
+    headings = (f"by {comparison.by}", "of A", "of B", "mean A", "mean B", "adds", "by mix", "95 %")
     title = "What each adds to the change of the mean, ms; by mix: its share of the requests changed"
     return Table(headings, tuple(rows), title)
 

@@ -1,4 +1,4 @@
-"""How deep the queue was, how many were in service and how busy the workers were: over time, and as arrivals found it.
+"""Queue length, requests in service and utilisation: over time, and at arrivals.
 
 Everything is counted from the log's own instants. At a backend, at instant t:
 
@@ -59,7 +59,7 @@ OVER_TIME_SCHEMA = {
 
 @dataclass(frozen=True, repr=False)
 class DepthResult(Result):
-    """What ``depth`` found. Seconds; numbers of requests are averages where they are not whole.
+    """The result of ``depth``. Seconds; numbers of requests that are not integers are averages.
 
     Attributes:
         requests: with a known wait; the ``window`` is from the first of their instants to the last.
@@ -70,7 +70,7 @@ class DepthResult(Result):
         over_time: columns of ``OVER_TIME_SCHEMA``; the upstream "all" is the sum.
         width: of its windows.
         streamed: worker time after the headers, known from spans.
-        told: requests with a span. silent: requests whose app did not say how long it worked.
+        with_span: requests with a span. silent: requests without a service time.
         scene: the requests around the deepest queue, one by one; None of visits that do not tell when requests ended.
     """
 
@@ -83,7 +83,7 @@ class DepthResult(Result):
     over_time: pl.DataFrame
     width: float
     streamed: float
-    told: int
+    with_span: int
     silent: int
     workers: list[dict[str, Any]]
     left_out: dict[str, int]
@@ -103,68 +103,68 @@ class DepthResult(Result):
                 "windows": [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)],
             },
             "streamed_seconds": self.streamed,
-            "spans": self.told,
+            "spans": self.with_span,
             "silent": self.silent,
             "workers": self.workers,
             "left_out": self.left_out,
         }
 
 
-def depth_of(found: Visits, *, width: float | None = None) -> DepthResult:
+def depth_of(visits: Visits, *, width: float | None = None) -> DepthResult:
     """Depth of visits.
 
     Args:
-        found: with ``header`` in its frame, a request whose app did not say how long it worked is in service until its
-            answer began; with ``app_service`` and ``span_seconds``, what streaming adds is told.
+        visits: with ``header`` in its frame, a request without a service time is in service until its
+            answer begins; with ``app_service`` and ``span_seconds``, the time that streaming adds is known.
         width: of the windows over time, s; None: so that there are at most 240.
     """
-    services = services_of(found)
-    late = services.begin > found.wait_end + MICROSECOND
-    taken = np.where(late, services.begin, found.wait_end)
+    services = services_of(visits)
+    late = services.begin > visits.wait_end + MICROSECOND
+    starts = np.where(late, services.begin, visits.wait_end)
     intervals = {
-        "waiting": (found.arrival, found.wait_end),
-        "gone": (found.wait_end, taken),
+        "waiting": (visits.arrival, visits.wait_end),
+        "gone": (visits.wait_end, starts),
         "in_service": (services.begin, services.end),
     }
     known = ~np.isnan(services.end)
     # Where a wait is below zero, a service begins before its request arrived.
-    first = float(min(found.arrival.min(), services.begin[known].min(initial=np.inf))) if len(found) else 0.0
-    last = float(max(found.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(found) else 0.0
-    windows = Windows.over(found.base, first, last, seconds=width)
-    seen_waiting, seen_serving = seen_on_arrival(found, taken, services)
-    backends, tables, wait = [], [], found.wait
-    for code, name in [*enumerate(found.backends), (-1, ALL)]:
-        here = np.arange(len(found)) if code < 0 else found.at_backend[code]
-        steps = {key: Steps.of(begin[here], end[here]) for key, (begin, end) in intervals.items()}
-        count = int(found.workers.count.sum() if code < 0 else found.workers.count[code])
+    first = float(min(visits.arrival.min(), services.begin[known].min(initial=np.inf))) if len(visits) else 0.0
+    last = float(max(visits.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(visits) else 0.0
+    windows = Windows.over(visits.base, first, last, seconds=width)
+    seen_waiting, seen_serving = seen_on_arrival(visits, starts, services)
+    backends, tables, wait = [], [], visits.wait
+    for code, name in [*enumerate(visits.backends), (-1, ALL)]:
+        members = np.arange(len(visits)) if code < 0 else visits.at_backend[code]
+        steps = {key: Steps.of(begin[members], end[members]) for key, (begin, end) in intervals.items()}
+        count = int(visits.workers.count.sum() if code < 0 else visits.workers.count[code])
         figures = _figures(steps, first, last, count)
         figures |= {
-            "arrivals": len(here),
-            "mean_wait": float(wait[here].mean()) if len(here) else 0.0,
-            "seen_waiting": float(seen_waiting[here].mean()) if len(here) else 0.0,
-            "seen_in_system": float((seen_waiting[here] + seen_serving[here]).mean()) if len(here) else 0.0,
+            "arrivals": len(members),
+            "mean_wait": float(wait[members].mean()) if len(members) else 0.0,
+            "seen_waiting": float(seen_waiting[members].mean()) if len(members) else 0.0,
+            "seen_in_system": float((seen_waiting[members] + seen_serving[members]).mean()) if len(members) else 0.0,
             "workers": count,
         }
         backends.append({"upstream": name, **figures})
-        tables.append(_over_time(windows, name, steps, found.arrival[here], count, (first, last)))
+        tables.append(_over_time(windows, name, steps, visits.arrival[members], count, (first, last)))
     overall = {key: value for key, value in backends.pop().items() if key != "upstream"}
-    whole = (found.base + timedelta(seconds=first), found.base + timedelta(seconds=last))
-    streamed, told = _streamed(found)
+    whole = (visits.base + timedelta(seconds=first), visits.base + timedelta(seconds=last))
+    streamed, with_span = _streamed(visits)
     return DepthResult(
-        requests=len(found),
-        window=whole if len(found) else None,
+        requests=len(visits),
+        window=whole if len(visits) else None,
         overall=overall,
         backends=backends,
-        peak=_peak(found),
-        seen=_by_depth(seen_waiting, found.wait),
-        over_time=pl.concat(tables) if len(found) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
+        peak=_peak(visits),
+        seen=_by_depth(seen_waiting, visits.wait),
+        over_time=pl.concat(tables) if len(visits) else pl.DataFrame(schema=OVER_TIME_SCHEMA),
         width=windows.seconds,
         streamed=streamed,
-        told=told,
-        silent=int((~services.said).sum()),
-        workers=workers_table(found),
-        left_out=dict(found.left_out),
-        scene=scene_of(found, DRAWN) if len(found) and "time" in found.frame.columns else None,
+        with_span=with_span,
+        silent=int((~services.known).sum()),
+        workers=workers_table(visits),
+        left_out=dict(visits.left_out),
+        scene=scene_of(visits, DRAWN) if len(visits) and "time" in visits.frame.columns else None,
     )
 
 
@@ -202,7 +202,7 @@ def _over_time(
 
 
 def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
-    """Requests by the depth they found: 0 to 9 one by one, then 10-19, 20-49, 50-99, 100-199 and so on."""
+    """Return requests by queue length at arrival: 0 to 9 singly, then 10-19, 20-49, 50-99, 100-199 and so on."""
     deepest = int(seen.max()) if len(seen) else 0
     edges = [*range(10), *(edge for edge in COARSE if edge <= deepest)]
     places = np.searchsorted(edges, seen, "right") - 1
@@ -221,20 +221,20 @@ def _by_depth(seen: Ints, wait: Floats) -> pl.DataFrame:
     ).filter(pl.col("requests") > 0)
 
 
-def _peak(found: Visits) -> dict[str, Any] | None:
+def _peak(visits: Visits) -> dict[str, Any] | None:
     deepest: dict[str, Any] | None = None
-    for here, name in zip(found.at_backend, found.backends, strict=True):
-        steps = Steps.of(found.arrival[here], found.wait_end[here])
+    for members, name in zip(visits.at_backend, visits.backends, strict=True):
+        steps = Steps.of(visits.arrival[members], visits.wait_end[members])
         if len(steps.level) and (deepest is None or steps.level.max() > deepest["waiting"]):
             k = int(steps.level.argmax())
-            at = found.base + timedelta(seconds=float(steps.at[k]))
+            at = visits.base + timedelta(seconds=float(steps.at[k]))
             deepest = {"upstream": name, "waiting": int(steps.level[k]), "at": at}
     return deepest
 
 
-def _streamed(found: Visits) -> tuple[float, int]:
-    if not {"app_service", "span_seconds"} <= set(found.frame.columns):
+def _streamed(visits: Visits) -> tuple[float, int]:
+    if not {"app_service", "span_seconds"} <= set(visits.frame.columns):
         return 0.0, 0
-    told = pl.col("span_seconds").is_not_null()
-    later = (pl.col("span_seconds") - pl.col("app_service")).filter(told)
-    return found.frame.select(later.sum(), told.sum().alias("told")).row(0)
+    has_span = pl.col("span_seconds").is_not_null()
+    later = (pl.col("span_seconds") - pl.col("app_service")).filter(has_span)
+    return visits.frame.select(later.sum(), has_span.sum().alias("told")).row(0)

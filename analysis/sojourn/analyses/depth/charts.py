@@ -13,9 +13,9 @@ from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
 PARTS = {"waiting": QUEUEING, "in service": SERVICE}
 
 
-def depth_over_time(found: DepthResult) -> alt.LayerChart:
+def depth_over_time(result: DepthResult) -> alt.LayerChart:
     """Requests in service and, on top, waiting: averages per window, all backends."""
-    table = over_time_parts(found)
+    table = over_time_parts(result)
     areas = (
         alt.Chart(alt.InlineData(values=table.to_dicts()))
         .mark_area(interpolate="step-after")
@@ -27,17 +27,17 @@ def depth_over_time(found: DepthResult) -> alt.LayerChart:
             tooltip=["part:N", alt.Tooltip("requests:Q", format=".2~f"), alt.Tooltip("begin:T", format="%H:%M:%S")],
         )
     )
-    workers = alt.Chart(alt.InlineData(values=[{"workers": found.overall["workers"]}]))
+    workers = alt.Chart(alt.InlineData(values=[{"workers": result.overall["workers"]}]))
     line = workers.mark_rule(color=INK, strokeDash=[4, 3]).encode(y="workers:Q")
     return (areas + workers.mark_rule(color=HALO, strokeWidth=3).encode(y="workers:Q") + line).properties(
         width=WIDTH, height=HEIGHT
     )
 
 
-def over_time_parts(found: DepthResult) -> pl.DataFrame:
+def over_time_parts(result: DepthResult) -> pl.DataFrame:
     """Columns begin, part, rank (from below), requests (average in the window)."""
     return (
-        found.over_time.filter(pl.col("upstream") == ALL)
+        result.over_time.filter(pl.col("upstream") == ALL)
         .select(pl.col("begin").dt.strftime(TIME), "waiting", pl.col("in_service").alias("in service"))
         .unpivot(["in service", "waiting"], index="begin", variable_name="part", value_name="requests")
         .with_columns(
@@ -47,10 +47,10 @@ def over_time_parts(found: DepthResult) -> pl.DataFrame:
     )
 
 
-def depth_on_arrival(found: DepthResult) -> alt.VConcatChart:
-    """Requests by the depth they found (above), and their mean wait (below)."""
+def depth_on_arrival(result: DepthResult) -> alt.VConcatChart:
+    """Draw requests by queue length at arrival (above), and their mean wait (below)."""
     between = pl.when(pl.col("low") == pl.col("high")).then(pl.col("low").cast(pl.String))
-    table = found.seen.with_columns(
+    table = result.seen.with_columns(
         depth=between.otherwise(pl.format("{}–{}", "low", "high")), wait=pl.col("wait").round_sig_figs(6)
     )
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(

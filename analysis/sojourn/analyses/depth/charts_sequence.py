@@ -12,12 +12,12 @@ from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNTOLD
 from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, TURNED_AWAY
 
 MOST = 60
-"""More requests than this are no longer told apart."""
+"""Maximum number of requests with their own labels."""
 
 CLIENT, NGINX, WORKER = 0.0, 1.0, 2.0
 LANES = {CLIENT: "client", NGINX: "nginx", WORKER: "worker"}
-WAITING, WORKING, FOR_NOBODY, NOTHING_TELLS = "waiting", "work", "for nobody", "nothing tells"
-COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, NOTHING_TELLS: UNTOLD}
+WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "work", "client gone", "unknown"
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNTOLD}
 WIDTH, LEAST_HEIGHT = 560, 320
 BESIDE = 0.05  # between one waiting request and the next, in lanes
 SHORTEST = 1e-3  # s that are drawn where nothing takes any time
@@ -28,7 +28,7 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
     """Time goes down; columns of ``timelines`` as of ``sojourn.timeline.request_timelines.STAY``.
 
     Each request is a line from the client through nginx to the worker, a bar beside the worker for as long as it waits,
-    a bar on the worker's own line (those of several side by side) for as long as it holds it, grey from when nobody is
+    a bar on the worker's own line (those of several side by side) while the worker is busy, grey from the instant no client is
     there any more to take the answer, and a line back: from the worker, or, for one that was given up on, from nginx,
     which stopped waiting. Where nothing tells whether it waited or was worked on, the bar beside the worker says so.
     """
@@ -39,7 +39,7 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
         {"lane": CLIENT, "t": row["left"], "what": row["outcome"], "request": f"#{row['number']}"}
         for row in table.to_dicts()
     ]
-    kept = [what for what in COLOURS if what != NOTHING_TELLS or any(bar["what"] == what for bar in bars)]
+    kept = [what for what in COLOURS if what != UNKNOWN or any(bar["what"] == what for bar in bars)]
     last = max([bar["end"] for bar in bars] + [each["t"] for each in ends] + [SHORTEST])
 
     def down(field: str) -> alt.Y:
@@ -119,14 +119,14 @@ def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
         place = next((n for n, free in enumerate(busy) if free <= row["arrival"]), len(busy))
         busy[place : place + 1] = [until]
         lane = WORKER - beside * (place + 2)
-        add(NOTHING_TELLS if row.get("told") is False else WAITING, lane, row["arrival"], min(until, left), number)
-        add(FOR_NOBODY, lane, max(row["arrival"], left), until, number)
+        add(UNKNOWN if row.get("wait_known") is False else WAITING, lane, row["arrival"], min(until, left), number)
+        add(ABANDONED, lane, max(row["arrival"], left), until, number)
         if begin is not None and end is not None:
             at = next((n for n, free in enumerate(held) if free <= begin + COARSE), len(held))
             held[at : at + 1] = [end]
             worker = WORKER + BESIDE * at
             add(WORKING, worker, begin, min(end, max(left, begin)), number)
-            add(FOR_NOBODY, worker, max(begin, left), end, number)
+            add(ABANDONED, worker, max(begin, left), end, number)
     return bars
 
 

@@ -13,14 +13,14 @@ from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNTOLD
 from sojourn.timeline.busiest_excerpt import Scene
 from sojourn.timeline.request_timelines import SERVED
 
-WAITING, WORKING, FOR_NOBODY, NOTHING_TELLS = "waiting", "in service", "for nobody", "nothing tells"
-COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, FOR_NOBODY: OTHER, NOTHING_TELLS: UNTOLD}
+WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "in service", "client gone", "unknown"
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNTOLD}
 BACKENDS = 8
 LANES = 24  # of workers, of all backends
 LINE, GAP, BETWEEN = 14, 3, 20  # pixels: a worker's lane, between two of them, between two backends
 QUEUE = 260  # pixels for those who wait, of all backends
 THIN, THICK, FEW_THICK = 1.5, 7.0, 13.0  # pixels of one who waits; of one among few
-FEW = 24  # requests that are told apart by their numbers
+FEW = 24  # maximum number of requests with number labels
 APART = 0.0015  # of the picture, between one request of a worker and the next
 NUMBERED = 0.04  # of the picture: a bar that a number fits into
 
@@ -81,8 +81,8 @@ def _line(rows: list[Bar], until: float) -> list[tuple[int, Bar]]:
         leave = left if row["begin"] is None else row["begin"]
         place = next((number for number, free in enumerate(places) if free <= come), len(places))
         places[place : place + 1] = [leave]
-        what = WAITING if row["told"] else NOTHING_TELLS
-        bars = (_bar(row, what, come, min(leave, left), until), _bar(row, FOR_NOBODY, max(come, left), leave, until))
+        what = WAITING if row["wait_known"] else UNKNOWN
+        bars = (_bar(row, what, come, min(leave, left), until), _bar(row, ABANDONED, max(come, left), leave, until))
         line += [(place, bar) for bar in bars if bar]
     return line
 
@@ -92,23 +92,25 @@ def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
     held = sorted(
         (row for row in rows if row["begin"] is not None and row["end"] is not None), key=lambda r: r["begin"]
     )
-    taken: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    occupied: dict[tuple[str, int], list[tuple[float, float]]] = {}
     lanes: dict[tuple[str, int], list[Bar]] = {}
     for named in (True, False):
         for row in held:
             if (row["worker"] is not None) != named:
                 continue
             worker, begin, end = printable(row["worker"] or ""), row["begin"], row["end"]
-            able = [lane for lane in taken if not named or lane[0] == worker]
-            free = [lane for lane in able if not _meets(taken[lane], begin, end)]
-            own = (worker, 1 + max((number for name, number in taken if name == worker), default=0))
-            # A named one keeps to its first lane; another was taken by whoever became free last.
+            able = [lane for lane in occupied if not named or lane[0] == worker]
+            free = [lane for lane in able if not _meets(occupied[lane], begin, end)]
+            own = (worker, 1 + max((number for name, number in occupied if name == worker), default=0))
+            # A named worker keeps its first lane; other requests go to the worker that became free last.
             lane = (
-                min(free, default=own) if named else max(free, key=lambda x: _free_since(taken[x], begin), default=own)
+                min(free, default=own)
+                if named
+                else max(free, key=lambda x: _free_since(occupied[x], begin), default=own)
             )
-            taken.setdefault(lane, []).append((begin, end))
+            occupied.setdefault(lane, []).append((begin, end))
             good = end if row["outcome"] == SERVED else min(end, max(row["left"], begin))
-            bars = (_bar(row, WORKING, begin, good, until), _bar(row, FOR_NOBODY, good, end, until))
+            bars = (_bar(row, WORKING, begin, good, until), _bar(row, ABANDONED, good, end, until))
             lanes.setdefault(lane, []).extend(bar for bar in bars if bar)
     # Where some have a name, a number would be taken for one.
     unnamed = "–" if any(name for name, _ in lanes) else ""
@@ -221,5 +223,5 @@ def _numbered(bars: list[Bar], least: float) -> list[Bar]:
     return [
         {"from": bar["from"], "middle": (bar["y"] + bar["y2"]) / 2, "request": bar["request"], "what": bar["what"]}
         for bar in bars
-        if bar["to"] - bar["from"] >= least and bar["what"] != FOR_NOBODY
+        if bar["to"] - bar["from"] >= least and bar["what"] != ABANDONED
     ]

@@ -14,62 +14,62 @@ from sojourn.timeline.classes import NO_VALUE
 from sojourn.timeline.request_timelines import SERVED, WAITED
 
 
-def depth_pictures(found: DepthResult) -> tuple[Picture, ...]:
+def depth_pictures(result: DepthResult) -> tuple[Picture, ...]:
     """Over time, on arrival, and the workers one by one; none without a request."""
-    if not found.requests:
+    if not result.requests:
         return ()
     pictures = [
         Picture(
             "depth-over-time",
             "Waiting and in service over time",
-            f"Requests waiting (above) and in service (below), averages over {duration(found.width)}; the dashed line "
+            f"Requests waiting (above) and in service (below), averages over {duration(result.width)}; the dashed line "
             "is the number of workers.",
-            functools.partial(_over_time, found),
-            over_time_reading(found),
+            functools.partial(_over_time, result),
+            over_time_reading(result),
         ),
         Picture(
             "depth-on-arrival",
             "What arrivals found",
             "Requests by how many waited at their backend when they came, and their mean wait.",
-            functools.partial(_on_arrival, found),
-            on_arrival_reading(found),
+            functools.partial(_on_arrival, result),
+            on_arrival_reading(result),
         ),
     ]
-    if found.scene is not None:
+    if result.scene is not None:
         pictures.append(
             Picture(
                 "workers",
                 "What each worker did, and who waited for it",
-                f"{_drawn(found.scene)} Each thick bar is a request in service, one lane per worker; each thin line "
+                f"{_drawn(result.scene)} Each thick bar is a request in service, one lane per worker; each thin line "
                 "above the workers of a backend is a request that waits for one of them. Grey: for nobody, nginx or "
                 "the client had given up. Of many backends, those with the most waiting.",
-                functools.partial(_workers, found.scene),
-                workers_reading(found.scene),
+                functools.partial(_workers, result.scene),
+                workers_reading(result.scene),
             )
         )
     return tuple(pictures)
 
 
-def over_time_reading(found: DepthResult) -> str:
+def over_time_reading(result: DepthResult) -> str:
     """The window with the most waiting beside the average."""
-    whole = found.over_time.filter(pl.col("upstream") == ALL).sort("waiting", descending=True)
+    whole = result.over_time.filter(pl.col("upstream") == ALL).sort("waiting", descending=True)
     if whole.is_empty():
         return "There is no window to tell of: 0 requests."
     top = whole.row(0, named=True)
-    overall = found.overall
+    overall = result.overall
     workers = f"{overall['workers']:,} {'worker was' if overall['workers'] == 1 else 'workers were'} busy"
     if top["waiting"] <= 0:
         return f"Nobody waited; on average {overall['in_service']:.2f} of {workers}."
     return (
-        f"Most waited in the {duration(found.width)} from {top['begin']:%H:%M:%S} UTC on: {top['waiting']:.1f} on "
+        f"Most waited in the {duration(result.width)} from {top['begin']:%H:%M:%S} UTC on: {top['waiting']:.1f} on "
         f"average, while {top['in_service']:.1f} of {workers}; over the whole time "
         f"{overall['waiting']:.2f} waited."
     )
 
 
-def on_arrival_reading(found: DepthResult) -> str:
-    """Those who found nobody, and those who found the most."""
-    rows = found.seen.to_dicts()
+def on_arrival_reading(result: DepthResult) -> str:
+    """Describe arrivals at an empty queue, and arrivals at the longest queue."""
+    rows = result.seen.to_dicts()
     if not rows:
         return "There is no arrival to tell of: 0 requests."
     first, last = rows[0], rows[-1]
@@ -87,7 +87,7 @@ def on_arrival_reading(found: DepthResult) -> str:
 
 
 def workers_reading(scene: Scene) -> str:
-    """How long workers were held in the picture, how much of it for nobody, and the longest line."""
+    """State the busy time of the workers in the picture, its abandoned share, and the longest queue."""
     table = scene.timelines.table
     worked = table.filter(pl.col("begin").is_not_null() & pl.col("end").is_not_null())
     held = float(worked.select((pl.col("end") - pl.col("begin")).sum()).item())
@@ -95,9 +95,9 @@ def workers_reading(scene: Scene) -> str:
     lost = worked.filter(pl.col("outcome") != SERVED).select((pl.col("end") - until).sum()).item()
     sums = table.group_by("backend").agg(wait=WAITED.sum()).sort("wait", "backend", descending=[True, False])
     backend, waited = sums.row(0)
-    nobody = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
+    abandoned = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
     most = f"the most waiting was at {printable(backend or NO_VALUE, 60)}, {duration(waited)} in all"
-    served = f"{counted(len(table), 'request')} held workers for {duration(held)}{nobody}"
+    served = f"{counted(len(table), 'request')} held workers for {duration(held)}{abandoned}"
     return f"{served}; {most if waited > 0 else 'nobody waited'}."
 
 
@@ -113,16 +113,16 @@ def _drawn(scene: Scene) -> str:
 # Drawn for pages and files only: a terminal does without the time that charts take to load.
 
 
-def _over_time(found: DepthResult) -> Chart:
+def _over_time(result: DepthResult) -> Chart:
     from sojourn.analyses.depth.charts import depth_over_time  # noqa: PLC0415
 
-    return depth_over_time(found)
+    return depth_over_time(result)
 
 
-def _on_arrival(found: DepthResult) -> Chart:
+def _on_arrival(result: DepthResult) -> Chart:
     from sojourn.analyses.depth.charts import depth_on_arrival  # noqa: PLC0415
 
-    return depth_on_arrival(found)
+    return depth_on_arrival(result)
 
 
 def _workers(scene: Scene) -> Chart:

@@ -27,47 +27,47 @@ BUSY = 0.9  # utilisation above which a backend is as good as full
 
 
 @lay_out.register(DepthResult)
-def depth_section(found: DepthResult) -> Section:
+def depth_section(result: DepthResult) -> Section:
     """The section of ``depth``."""
     return Section(
         key="depth",
         title="How deep the queue was",
-        sentence=sentence(found),
+        sentence=sentence(result),
         measures=MEASURES,
-        failures=tuple(_failures(found)),
-        tables=_tables(found) if found.requests else (),
-        pictures=depth_pictures(found),
-        notes=tuple(_notes(found)),
+        failures=tuple(_failures(result)),
+        tables=_tables(result) if result.requests else (),
+        pictures=depth_pictures(result),
+        notes=tuple(_notes(result)),
     )
 
 
-def sentence(found: DepthResult) -> str:
+def sentence(result: DepthResult) -> str:
     """The finding in one sentence."""
-    if not found.requests:
+    if not result.requests:
         return "No queue can be rebuilt: no request tells how long it waited."
-    overall = found.overall
+    overall = result.overall
     text = (
         f"On average {overall['waiting']:.2f} requests waited and {overall['in_service']:.2f} of "
         f"{overall['workers']} workers were busy ({percent(overall['utilisation'])})"
     )
-    if found.peak is None or found.peak["waiting"] < 1:
+    if result.peak is None or result.peak["waiting"] < 1:
         return text + "; nobody ever waited."
-    at, where = found.peak["at"], printable(found.peak["upstream"] or NO_VALUE, 60)
+    at, where = result.peak["at"], printable(result.peak["upstream"] or NO_VALUE, 60)
     return (
-        f"{text}; the deepest queue was {counted(found.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
+        f"{text}; the deepest queue was {counted(result.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
     )
 
 
-def _failures(found: DepthResult) -> list[str]:
-    missing = found.left_out.get("no_wait", 0)
+def _failures(result: DepthResult) -> list[str]:
+    missing = result.left_out.get("no_wait", 0)
     failures = []
-    if missing > 0.01 * (found.requests + missing):
+    if missing > 0.01 * (result.requests + missing):
         failures.append(
-            f"{missing:,} of {counted(found.requests + missing, 'request')} went to a backend without anything telling "
-            "how long they waited or worked: queues were deeper and workers busier than shown. The app's spans "
+            f"{missing:,} of {counted(result.requests + missing, 'request')} went to a backend with unknown wait and "
+            "service time: queues were deeper and workers busier than shown. The app's spans "
             "(--spans) tell."
         )
-    if any(row["source"] == "most at once" for row in found.workers):
+    if any(row["source"] == "most at once" for row in result.workers):
         failures.append(
             "No worker names were logged for some backends: the most requests in service at once stands for their "
             "number of workers, which may be too few. Say it with --workers."
@@ -75,7 +75,7 @@ def _failures(found: DepthResult) -> list[str]:
     return failures
 
 
-def _tables(found: DepthResult) -> tuple[Table, ...]:
+def _tables(result: DepthResult) -> tuple[Table, ...]:
     backends = Table(
         ("backend", "workers", "busy", "waiting", "on arrival", "most", "mean wait (ms)"),
         tuple(
@@ -83,7 +83,7 @@ def _tables(found: DepthResult) -> tuple[Table, ...]:
                 row["upstream"] or NO_VALUE, f"{row['workers']}", percent(row["utilisation"]), f"{row['waiting']:.2f}",
                 f"{row['seen_waiting']:.2f}", f"{row['most_waiting']:,}", milliseconds(row["mean_wait"]),
             )
-            for row in found.backends
+            for row in result.backends
         ),
         title="By backend",
     )  # fmt: skip
@@ -96,14 +96,14 @@ def _tables(found: DepthResult) -> tuple[Table, ...]:
                 percent(row["share"]),
                 milliseconds(row["wait"]),
             )
-            for row in found.seen.iter_rows(named=True)
+            for row in result.seen.iter_rows(named=True)
         ),
         title="What arrivals found at their backend",
         shown=16,
     )
     over_time = Table(
         ("from (UTC)", "arrivals", "waiting", "most", "in service", "busy"),
-        tuple(_coarse(found)),
+        tuple(_coarse(result)),
         title="Over time, all backends",
         shown=ROWS + 2,
     )
@@ -114,14 +114,14 @@ def _between(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _coarse(found: DepthResult) -> list[tuple[str, ...]]:
+def _coarse(result: DepthResult) -> list[tuple[str, ...]]:
     """A dozen rows: neighbouring windows together, weighed by their length."""
-    whole = found.over_time.filter(pl.col("upstream") == ALL)
-    if found.window is None:
+    whole = result.over_time.filter(pl.col("upstream") == ALL)
+    if result.window is None:
         return []
-    begin, width = pl.col("begin"), timedelta(seconds=found.width)
-    covered = pl.min_horizontal(begin + width, pl.lit(found.window[1])) - pl.max_horizontal(
-        begin, pl.lit(found.window[0])
+    begin, width = pl.col("begin"), timedelta(seconds=result.width)
+    covered = pl.min_horizontal(begin + width, pl.lit(result.window[1])) - pl.max_horizontal(
+        begin, pl.lit(result.window[0])
     )
     mean = [(pl.col(name) * pl.col("length")).sum() / pl.col("length").sum() for name in ("waiting", "in_service")]
     together = -(-len(whole) // ROWS)
@@ -134,16 +134,16 @@ def _coarse(found: DepthResult) -> list[tuple[str, ...]]:
     return [
         (
             f"{row['begin']:%H:%M:%S}", f"{row['arrivals']:,}", f"{row['waiting']:.2f}", f"{row['most_waiting']:,}",
-            f"{row['in_service']:.2f}", percent(row["in_service"] / max(found.overall["workers"], 1)),
+            f"{row['in_service']:.2f}", percent(row["in_service"] / max(result.overall["workers"], 1)),
         )
         for row in rows.iter_rows(named=True)
     ]  # fmt: skip
 
 
-def _notes(found: DepthResult) -> list[str]:
-    notes = doubt(found.workers, "utilisation")
+def _notes(result: DepthResult) -> list[str]:
+    notes = doubt(result.workers, "utilisation")
     unlike = []
-    for row in found.backends:
+    for row in result.backends:
         time, arrivals = row["in_system"], row["seen_in_system"]
         if max(time, arrivals) > FEW and abs(time - arrivals) > UNLIKE * max(time, arrivals):
             unlike.append((abs(time - arrivals), row["upstream"] or NO_VALUE, time, arrivals))
@@ -155,22 +155,22 @@ def _notes(found: DepthResult) -> list[str]:
             f"the average over time is {time:.2f}. They came rather {how}; formulas for Poisson "
             "arrivals do not hold here."
         )
-    if found.overall["gone"] > 0.01:
+    if result.overall["gone"] > 0.01:
         notes.append(
-            f"On average {found.overall['gone']:.2f} requests lay in queues that nginx or the client had given up on: "
+            f"On average {result.overall['gone']:.2f} requests lay in queues that nginx or the client had given up on: "
             "they are not counted as waiting, but the app still takes them first."
         )
-    full = [row["upstream"] or NO_VALUE for row in found.backends if row["utilisation"] > BUSY]
+    full = [row["upstream"] or NO_VALUE for row in result.backends if row["utilisation"] > BUSY]
     if full:
         notes.append(f"As good as full over the whole time: {', '.join(full[:5])}.")
-    if found.streamed > 0.05:
+    if result.streamed > 0.05:
         notes.append(
-            f"{counted(found.told, 'request has', 'requests have')} a span; their workers were held "
-            f"{duration(found.streamed)} longer than until their headers."
+            f"{counted(result.with_span, 'request has', 'requests have')} a span; their workers were held "
+            f"{duration(result.streamed)} longer than until their headers."
         )
-    if found.silent:
+    if result.silent:
         notes.append(
-            f"{counted(found.silent, 'request')} did not say how long they were served: until their answer began, here."
+            f"{counted(result.silent, 'request has', 'requests have')} no service time: served until the answer began."
         )
     return notes
 

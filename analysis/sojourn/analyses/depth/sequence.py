@@ -22,8 +22,8 @@ def sequence_picture(rows: pl.LazyFrame) -> Picture:
         SojournError: no request went to a backend.
     """
     names = rows.collect_schema().names()
-    found = visits(rows, columns=[name for name in READ if name in names], waits_unknown=True)
-    scene = scene_of(found, SHOWN, one_backend=True)
+    visits_read = visits(rows, columns=[name for name in READ if name in names], waits_unknown=True)
+    scene = scene_of(visits_read, SHOWN, one_backend=True)
     at = f" at {printable(backend, 60)}" if (backend := scene.timelines.table["backend"][0]) else ""
     which = (
         f"All requests{at} ({scene.requests:,})"
@@ -48,12 +48,12 @@ def reading(scene: Scene) -> str:
     served = table.filter(pl.col("outcome") == SERVED).height
     gone = table.filter(pl.col("outcome") == GIVEN_UP).height
     were = "was" if served == 1 else "were"
-    given = f", {gone:,} given up on" if gone else ""
-    text = f"Of {counted(len(table), 'request')} {served:,} {were} served{given}"
-    told = table.filter("told")
-    if told.is_empty():
+    abandoned = f", {gone:,} given up on" if gone else ""
+    text = f"Of {counted(len(table), 'request')} {served:,} {were} served{abandoned}"
+    known = table.filter("wait_known")
+    if known.is_empty():
         return f"{text}; nothing tells how long they waited."
-    longest = told.sort("wait", "number", descending=[True, False]).row(0, named=True)
+    longest = known.sort("wait", "number", descending=[True, False]).row(0, named=True)
     if longest["wait"] <= 0:
         return f"{text}; none that tells it waited."
     return f"{text}; #{longest['number']} waited longest, {duration(longest['wait'])} ({longest['outcome']})."

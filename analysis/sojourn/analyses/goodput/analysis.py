@@ -1,13 +1,13 @@
 """Work done for clients already gone, what came of the rest, and retry storms.
 
-A request is given up on when nginx stops waiting for the app (504) or the client for nginx (499). The app is not told:
-it takes the request from its queue all the same, and a worker is held for nobody. How long, only the app knows: its
+A request is abandoned when nginx stops waiting for the app (504) or the client for nginx (499). The app is not notified:
+it still takes the request from its queue, and a worker serves it without a client. Only the app knows how long: its
 spans, or a log of its own written when it was done, say so. A request given up on without either is unknown, never 0.
 
     goodput        requests a second that their client got an answer to (neither 499 nor 5xx)
     wasted         worker seconds of requests given up on: all of them where the client got nothing; what came after the
                    client left, where the answer had begun
-    amplification  attempts at the app for one request that somebody wanted: nginx's attempts (its retries) times the
+    amplification  attempts at the app per original request: nginx's attempts (its retries) times the
                    client's (the same address, method and URI again, within a minute of a failure)
 """
 
@@ -48,7 +48,7 @@ WASTED = pl.when(UNKNOWN.any() & pl.col("wasted").is_null().all()).then(None).ot
 
 @dataclass(frozen=True, repr=False)
 class GoodputResult(Result):
-    """What ``goodput`` found. Seconds throughout.
+    """The result of ``goodput``. All times are in seconds.
 
     Attributes:
         requests, proxied: all, and those that went to an app.
@@ -130,7 +130,7 @@ def goodput(
 
     Args:
         rows: with ``request_id``, a row that is there twice counts once; with ``remote_addr``, ``method`` and ``uri``,
-            clients' own retries are found.
+            clients' own retries are detected.
         by: column to group by.
         app_log: rows as from ``sojourn.readers.app_log.read_app_log``, of requests without a span; needs
             ``request_id`` in ``rows``.
@@ -204,7 +204,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     done = (begun - pl.col("time")).dt.total_microseconds() / 1e6 + seconds - pl.col("clock_offset").fill_null(0.0)
     given_up = pl.col("proxied") & status.is_in(GIVEN_UP)
     answered = pl.col("answered")
-    # What is left of the work when nobody waits any more: an intersection of intervals, not a correction.
+    # Work after the client has gone: an intersection of intervals, not a correction.
     after = pl.max_horizontal(pl.min_horizontal(done, seconds), pl.lit(0.0))
     failed = (status >= 500) | (status == 499)
     base = pl.col("start").min()

@@ -29,7 +29,7 @@ def goodput(
     41.5 s of worker time, 13 % of all, went into 108 requests that had been given up on, 93 % of it into /export.
 
     Args:
-        requests: sources, a split, or a frame. Of a split, clients' own retries are found where ``remote_addr``,
+        requests: sources, a split, or a frame. Of a split, clients' own retries are detected if ``remote_addr``,
             ``method`` and ``uri`` were among its columns.
         by: column to group by.
         app_log: the app's own log, JSON lines with ``request_id`` and ``service_time`` (s), of requests without a span.

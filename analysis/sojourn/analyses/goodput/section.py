@@ -20,57 +20,57 @@ HOW = "The app's spans (--spans) or its own log (--app-log) tell."
 
 
 @lay_out.register(GoodputResult)
-def goodput_section(found: GoodputResult) -> Section:
+def goodput_section(result: GoodputResult) -> Section:
     """The section of ``goodput``."""
     failures = []
-    if found.known and found.unknown > DOUBTFUL * found.given_up:
+    if result.known and result.unknown > DOUBTFUL * result.given_up:
         failures.append(
-            f"{found.unknown:,} of the {counted(found.given_up, 'request')} given up on "
-            f"{'has' if found.unknown == 1 else 'have'} no span: more was wasted than is "
+            f"{result.unknown:,} of the {counted(result.given_up, 'request')} given up on "
+            f"{'has' if result.unknown == 1 else 'have'} no span: more was wasted than is "
             f"shown. {HOW}"
         )
     return Section(
         key="goodput",
         title="Work for clients already gone",
-        sentence=sentence(found),
+        sentence=sentence(result),
         measures=MEASURES,
         failures=tuple(failures),
-        tables=_tables(found) if found.requests else (),
-        pictures=_pictures(found),
-        notes=tuple(_notes(found)),
-        short=sentence(found) if found.known and found.wasted > 0 else "",
+        tables=_tables(result) if result.requests else (),
+        pictures=_pictures(result),
+        notes=tuple(_notes(result)),
+        short=sentence(result) if result.known and result.wasted > 0 else "",
     )
 
 
-def sentence(found: GoodputResult) -> str:
+def sentence(result: GoodputResult) -> str:
     """The finding in one sentence."""
-    if not found.given_up:
-        return f"No work was wasted: none of {counted(found.requests, 'request')} was given up on (499, 504)."
-    if not found.known:
-        if not found.unknown:
-            return f"No work was wasted: none of {counted(found.given_up, 'request')} given up on had reached the app."
+    if not result.given_up:
+        return f"No work was wasted: none of {counted(result.requests, 'request')} was given up on (499, 504)."
+    if not result.known:
+        if not result.unknown:
+            return f"No work was wasted: none of {counted(result.given_up, 'request')} given up on had reached the app."
         return (
-            f"{found.given_up:,} of {counted(found.requests, 'request')} {'was' if found.given_up == 1 else 'were'} "
+            f"{result.given_up:,} of {counted(result.requests, 'request')} {'was' if result.given_up == 1 else 'were'} "
             f"given up on (499, 504), and nothing tells how long workers were held by them. {HOW}"
         )
     text = (
-        f"{duration(found.wasted)} of worker time, {percent(found.share)} of all, went into "
-        f"{counted(found.known, 'request')} that had been given up on"
+        f"{duration(result.wasted)} of worker time, {percent(result.share)} of all, went into "
+        f"{counted(result.known, 'request')} that had been given up on"
     )
-    top = found.groups.row(0, named=True)
-    if len(found.groups) > 1 and top["wasted"] > 0:
-        text += f", {percent(top['wasted'] / found.wasted)} of it into {_named(found, top['group'])}"
+    top = result.groups.row(0, named=True)
+    if len(result.groups) > 1 and top["wasted"] > 0:
+        text += f", {percent(top['wasted'] / result.wasted)} of it into {_named(result, top['group'])}"
     return text + "."
 
 
-def _named(found: GoodputResult, group: str) -> str:
+def _named(result: GoodputResult, group: str) -> str:
     name = printable(group, 60)
-    return name if found.by == "route" else f"{found.by} {name}"
+    return name if result.by == "route" else f"{result.by} {name}"
 
 
-def _tables(found: GoodputResult) -> tuple[Table, ...]:
+def _tables(result: GoodputResult) -> tuple[Table, ...]:
     groups = Table(
-        (found.by, "requests", "given up", "unknown", "wasted (s)", "worked (s)", "wasted"),
+        (result.by, "requests", "given up", "unknown", "wasted (s)", "worked (s)", "wasted"),
         tuple(
             (
                 row["group"],
@@ -81,10 +81,10 @@ def _tables(found: GoodputResult) -> tuple[Table, ...]:
                 f"{row['worked']:,.1f}",
                 percent(row["share"]),
             )
-            for row in found.groups.head(GROUPS).iter_rows(named=True)
+            for row in result.groups.head(GROUPS).iter_rows(named=True)
         ),
-        title="By " + found.by,
-        more=max(len(found.groups) - GROUPS, 0),
+        title="By " + result.by,
+        more=max(len(result.groups) - GROUPS, 0),
     )
     storms = Table(
         ("from (UTC)", "lasted", "requests", "attempts per first", "retries", "failures"),
@@ -97,21 +97,21 @@ def _tables(found: GoodputResult) -> tuple[Table, ...]:
                 percent(storm.repeated),
                 percent(storm.failures),
             )
-            for storm in found.storms
+            for storm in result.storms
         ),
         title="Retry storms: load that failures made",
     )
     over_time = Table(
         ("from (UTC)", "ended/s", "good/s", "failed/s", "wasted (s)", "worked (s)"),
-        tuple(_coarse(found)),
+        tuple(_coarse(result)),
         title="Over time, by the end of the request",
         shown=ROWS + 2,
     )
     return tuple(table for table in (groups, storms, over_time) if table.rows)  # fmt: skip
 
 
-def _coarse(found: GoodputResult) -> list[tuple[str, ...]]:
-    rows = found.over_time.to_dicts()
+def _coarse(result: GoodputResult) -> list[tuple[str, ...]]:
+    rows = result.over_time.to_dicts()
     together = -(-len(rows) // ROWS) or 1
     coarse = []
     for k in range(0, len(rows), together):
@@ -132,8 +132,8 @@ def _seconds(value: float | None) -> str:
     return "–" if value is None else formatted(value, ",.1f")
 
 
-def _pictures(found: GoodputResult) -> tuple[Picture, ...]:
-    if not found.requests:
+def _pictures(result: GoodputResult) -> tuple[Picture, ...]:
+    if not result.requests:
         return ()
     from sojourn.analyses.goodput.charts import goodput_over_time  # noqa: PLC0415 - drawn for pages only
 
@@ -142,58 +142,58 @@ def _pictures(found: GoodputResult) -> tuple[Picture, ...]:
             "goodput-over-time",
             "Throughput and goodput",
             "Requests that ended per second, and those whose client got an answer (above); worker seconds for clients "
-            f"already gone per {duration(found.width)} (below).",
-            lambda: goodput_over_time(found),
-            reading(found),
+            f"already gone per {duration(result.width)} (below).",
+            lambda: goodput_over_time(result),
+            reading(result),
         ),
     )
 
 
-def reading(found: GoodputResult) -> str:
+def reading(result: GoodputResult) -> str:
     """What the chart over time shows: both rates, and when most was wasted."""
-    rate = 1 / found.seconds if found.seconds > 0 else 0.0
-    text = f"{found.requests * rate:,.3g} requests ended per second on average"
+    rate = 1 / result.seconds if result.seconds > 0 else 0.0
+    text = f"{result.requests * rate:,.3g} requests ended per second on average"
     text += (
         ", and every one of them got an answer"
-        if found.good == found.requests
-        else f", {found.good * rate:,.3g} of them with an answer"
+        if result.good == result.requests
+        else f", {result.good * rate:,.3g} of them with an answer"
     )
-    if found.given_up and not found.known and found.unknown:
-        return f"{text}; what the {found.given_up:,} that were given up on cost is not known."
-    worst = found.over_time.drop_nulls("wasted").sort("wasted", descending=True).head(1)
-    if found.wasted <= 0 or worst.is_empty():
+    if result.given_up and not result.known and result.unknown:
+        return f"{text}; what the {result.given_up:,} that were given up on cost is not known."
+    worst = result.over_time.drop_nulls("wasted").sort("wasted", descending=True).head(1)
+    if result.wasted <= 0 or worst.is_empty():
         return f"{text}; no work was wasted."
     row = worst.row(0, named=True)
     return (
-        f"{text}; of {duration(found.wasted)} of wasted work, {duration(row['wasted'])} fell into the "
-        f"{duration(found.width)} from {row['begin']:%H:%M:%S} UTC."
+        f"{text}; of {duration(result.wasted)} of wasted work, {duration(row['wasted'])} fell into the "
+        f"{duration(result.width)} from {row['begin']:%H:%M:%S} UTC."
     )
 
 
-def _notes(found: GoodputResult) -> list[str]:
+def _notes(result: GoodputResult) -> list[str]:
     notes = []
-    if found.known and found.after > 0:
-        notes.append(f"Of the wasted time, {duration(found.after)} passed after the client had gone.")
-    if found.unknown and found.known and found.unknown <= DOUBTFUL * found.given_up:
+    if result.known and result.after > 0:
+        notes.append(f"Of the wasted time, {duration(result.after)} passed after the client had gone.")
+    if result.unknown and result.known and result.unknown <= DOUBTFUL * result.given_up:
         notes.append(
-            f"{counted(found.unknown, 'request given up on has', 'requests given up on have')} no span: what they cost "
-            "is not known."
+            f"{counted(result.unknown, 'abandoned request has', 'abandoned requests have')} no span: their cost is "
+            "unknown."
         )
-    if found.not_reached:
+    if result.not_reached:
         notes.append(
-            f"{counted(found.not_reached, 'request was', 'requests were')} given up on before a connection to the app "
+            f"{counted(result.not_reached, 'request was', 'requests were')} given up on before a connection to the app "
             "was made."
         )
-    if found.repeats:
+    if result.repeats:
         notes.append(
-            f"{counted(found.repeats, 'request is', 'requests are')} clients' own retries: {found.amplification:.2f} "
+            f"{counted(result.repeats, 'request is', 'requests are')} clients' own retries: {result.amplification:.2f} "
             "attempts per first request."
         )
-    elif found.attempts > 1.005:
-        notes.append(f"nginx made {found.attempts:.2f} attempts per request.")
-    if found.repeats is None:
+    elif result.attempts > 1.005:
+        notes.append(f"nginx made {result.attempts:.2f} attempts per request.")
+    if result.repeats is None:
         notes.append("Clients' own retries cannot be told: addresses, methods or URIs were not read.")
-    app_log = found.app_log
+    app_log = result.app_log
     if app_log is not None and app_log.rejected:
         notes.append(
             f"{app_log.rejected:,} of {counted(app_log.read, 'line')} of the app's log "

@@ -97,7 +97,7 @@ def _verdict(
 
 def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], int]:
     rows, total = measures.grouped(group, GROUP_LIMIT)
-    found = []
+    groups = []
     for row in rows:
         named: dict[str, object] = {
             group: row[group],
@@ -107,5 +107,5 @@ def _grouped(measures: Measures, group: str) -> tuple[list[dict[str, object]], i
         for column in GROUP_SHOWN:
             key = "response_time" if column == "request_time" else column
             named[key] = summary_of(row, column)
-        found.append(named)
-    return found, total
+        groups.append(named)
+    return groups, total

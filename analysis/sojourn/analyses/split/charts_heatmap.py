@@ -54,13 +54,13 @@ def heat(measures: Measures, column: str = "request_time") -> Heat:
     return Heat(column, table, width)
 
 
-def heatmap(found: Heat) -> alt.Chart:
+def heatmap(heat: Heat) -> alt.Chart:
     """A cell is the brighter the more requests it stands for, by the logarithm of their number."""
-    name = LINES[found.column][0]
+    name = LINES[heat.column][0]
     # A millisecond is what the instants of the data are told to: nothing narrower can be drawn.
-    milliseconds = max(found.width / timedelta(milliseconds=1), 1.0)
+    milliseconds = max(heat.width / timedelta(milliseconds=1), 1.0)
     return (
-        alt.Chart(inline(found.table, digits=4))
+        alt.Chart(inline(heat.table, digits=4))
         .mark_rect(stroke=None)
         .transform_calculate(until=f"toNumber(toDate(datum.arrived)) + {milliseconds!r}")
         .encode(

@@ -50,13 +50,13 @@ def hexbin(measures: Measures) -> Hexbin:
 PAIR = ("service_time", "queueing_delay")
 
 
-def service_against_queueing(found: Hexbin) -> alt.LayerChart:
+def service_against_queueing(hexbin: Hexbin) -> alt.LayerChart:
     """Hexagons, the brighter the more requests; on the dashed line a request waits as long as it is served."""
-    lattice = found.lattice
+    lattice = hexbin.lattice
     # Half a hexagon of room on every side, and to the right and above as far as the last one reaches.
     domains = [
         [LEAST * math.exp(-step), each * math.exp(step)]
-        for each, step in zip(found.longest, (lattice.across, lattice.up), strict=True)
+        for each, step in zip(hexbin.longest, (lattice.across, lattice.up), strict=True)
     ]
     spans = [math.log(high / low) for low, high in domains]
     x = alt.X(
@@ -73,7 +73,7 @@ def service_against_queueing(found: Hexbin) -> alt.LayerChart:
     )
     shape = _hexagon(lattice.across / spans[0], lattice.up / spans[1])
     cells = (
-        alt.Chart(inline(found.table, digits=4))
+        alt.Chart(inline(hexbin.table, digits=4))
         .mark_point(filled=True, opacity=1, strokeWidth=0, size=4, shape=alt.ExprRef(shape), clip=True)
         .encode(
             x=x,

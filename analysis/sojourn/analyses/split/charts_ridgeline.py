@@ -41,18 +41,18 @@ def ridges(measures: Measures, group: str) -> Ridges:
     return Ridges(group, bins, measures.bins_by(group, GROUPS, "request_time", bins))
 
 
-def ridge_table(found: Ridges) -> pl.DataFrame:
+def ridge_table(ridges: Ridges) -> pl.DataFrame:
     """Columns group, low, high (s), requests, part, share (of the bar's time), bottom, top; a group is 1 high.
 
     The first group is at the top. Each has its own scale: its highest bar is ``FULL`` high.
     """
-    groups = found.table["group"].unique(maintain_order=True).to_list()
-    most = dict(found.table.group_by("group").agg(pl.col("requests").max()).iter_rows())
+    groups = ridges.table["group"].unique(maintain_order=True).to_list()
+    most = dict(ridges.table.group_by("group").agg(pl.col("requests").max()).iter_rows())
     rows = []
-    for row in found.table.iter_rows(named=True):
+    for row in ridges.table.iter_rows(named=True):
         shares = part_shares(row)
         place = float(len(groups) - 1 - groups.index(row["group"]))
-        low, high = found.bins.edge(row["bin"]), found.bins.edge(row["bin"] + 1)
+        low, high = ridges.bins.edge(row["bin"]), ridges.bins.edge(row["bin"] + 1)
         for part in STACKED:
             share = shares[part]
             if share <= 0:
@@ -64,10 +64,10 @@ def ridge_table(found: Ridges) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def ridgeline(found: Ridges) -> alt.LayerChart:
+def ridgeline(ridges: Ridges) -> alt.LayerChart:
     """Distributions above one another, each on a scale of its own, bars divided as the time of their requests was."""
-    table = ridge_table(found)
-    groups = found.table["group"].unique(maintain_order=True).to_list()
+    table = ridge_table(ridges)
+    groups = ridges.table["group"].unique(maintain_order=True).to_list()
     scale = alt.Scale(domain=[0, max(len(groups), 1)], nice=False)
     x = alt.X(
         "low:Q",
@@ -94,7 +94,7 @@ def ridgeline(found: Ridges) -> alt.LayerChart:
             ],
         )
     )
-    sums = dict(found.table.group_by("group").agg(pl.col("requests").sum()).iter_rows())
+    sums = dict(ridges.table.group_by("group").agg(pl.col("requests").sum()).iter_rows())
     names = [
         {"name": printable(name, 28), "requests": counted(sums[name], "request"), "at": len(groups) - 1 - number}
         for number, name in enumerate(groups)

@@ -104,13 +104,13 @@ def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
         .encode(y=y, x=alt.X("middle:Q"), text=alt.Text("share:Q", format=".0%"))
         for part, _, ink in PARTS.values()
     ]  # fmt: skip
-    said = table.group_by("label", maintain_order=True).agg(pl.col("requests", "at_least").first())
+    totals = table.group_by("label", maintain_order=True).agg(pl.col("requests", "at_least").first())
     means = (
         alt.Chart(
             alt.InlineData(
                 values=[
                     {"label": row["label"], "said": f"{row['requests']:,}" + _at_least(row["at_least"])}
-                    for row in said.to_dicts()
+                    for row in totals.to_dicts()
                 ]
             )
         )

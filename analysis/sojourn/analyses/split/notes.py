@@ -10,11 +10,11 @@ FEW = 0.01  # of the requests: fewer are not mentioned
 
 def notes(result: SplitResult) -> list[str]:
     """One sentence or two per finding, most important first."""
-    found = []
+    sentences = []
     known = result.audit.known
     total = known.total
     if total.incomplete > FEW * total.answered:
-        found.append(
+        sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
             f"({known.incomplete_backends()}): waiting and working are unknown there. The app has to send "
             "X-Queueing-Delay and X-Service-Time: `sojourn doctor` with nginx's configuration and this log prints the "
@@ -23,32 +23,32 @@ def notes(result: SplitResult) -> list[str]:
     if known.unanswered > FEW * result.requests:
         counts = {"504": total.timed_out, "499": total.left, "other": total.failed}
         statuses = ", ".join(f"{status}: {count:,}" for status, count in counts.items() if count)
-        found.append(
+        sentences.append(
             f"{counted(known.unanswered, 'request')} to an app had no answer from it ({statuses}). Give --spans to "
             "learn what its workers did for them."
         )
     if total.not_proxied > FEW * result.requests:
-        found.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
+        sentences.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
     if unstamped := max(total.by_duration - total.impossible, 0):
-        found.append(
+        sentences.append(
             f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
             "no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the lines "
             "that stamp."
         )
     if total.impossible:
-        found.append(
+        sentences.append(
             f"Not used: {counted(total.impossible, 'queueing delay')} longer than the response. A client can forge a "
             "stamp that the app reads; a clock that was set while requests were under way looks the same."
         )
     if result.audit.garbled:
-        found.append(
+        sentences.append(
             f"{counted(result.audit.garbled, 'answer')} had timing headers that are not durations; they count as "
             "absent."
         )
-    found.extend(
+    sentences.extend(
         f"The clock of {printable(row['upstream'], 60)} is known to ±{row['uncertainty'] * 1000:.0f} ms only: its "
         "queue was never seen empty in this window."
         for row in result.clock.iter_rows(named=True)
         if row["requests"] >= 100 and not row["idle"]
     )
-    return found
+    return sentences

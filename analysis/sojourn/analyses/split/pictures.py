@@ -21,15 +21,15 @@ def split_pictures(result: SplitResult) -> list[Picture]:
     if not any_served(result):
         return []
     grouped = [group for group in result.by if result.by_total[group] > 1]
-    found = [distribution(result), tail(result)]
-    found += [split_by(result, group) for group in grouped[:1]]
-    found += [percentiles(result), ccdf(result), over_time(result), heat_over_time(result)]
+    pictures = [distribution(result), tail(result)]
+    pictures += [split_by(result, group) for group in grouped[:1]]
+    pictures += [percentiles(result), ccdf(result), over_time(result), heat_over_time(result)]
     if (
         result.components["queueing_delay"]["mean"] is not None
         and result.components["service_time"]["mean"] is not None
     ):
-        found.append(service_queueing(result))
-    return found + [ridgeline_by(result, group) for group in grouped[:1]]
+        pictures.append(service_queueing(result))
+    return pictures + [ridgeline_by(result, group) for group in grouped[:1]]
 
 
 def any_served(result: SplitResult) -> bool:
@@ -114,41 +114,41 @@ def over_time(result: SplitResult) -> Picture:
 
 def heat_over_time(result: SplitResult, column: str = "request_time") -> Picture:
     """Requests by arrival and by one of their times."""
-    found = heat(result.measures, column)
+    cells = heat(result.measures, column)
     name = readings.NAMES[column]
     return Picture(
         "heatmap" if column == "request_time" else f"heatmap-{name.replace(' ', '-')}",
         f"Every {name} over time",
         f"Requests by arrival and {name}; the brighter a cell, the more there are. What took 1 ms or less lies in the "
         "lowest row.",
-        functools.partial(heatmap, found),
-        readings.heat(found),
+        functools.partial(heatmap, cells),
+        readings.heat(cells),
     )
 
 
 def service_queueing(result: SplitResult) -> Picture:
     """Service time against queueing delay, in hexagons."""
-    found = hexbin(result.measures)
+    bins = hexbin(result.measures)
     return Picture(
         "hexbin",
         "Service time against queueing delay",
         "Each hexagon is a number of requests, the brighter the more; above the dashed line they waited longer than "
         "they were served. Times of 1 ms and less lie on the lowest row and the first column.",
-        functools.partial(service_against_queueing, found),
-        readings.hexagons(found),
+        functools.partial(service_against_queueing, bins),
+        readings.hexagons(bins),
     )
 
 
 def ridgeline_by(result: SplitResult, group: str, measures: Measures | None = None) -> Picture:
     """The distribution of each value of a group, one above the other; ``measures``: in place of the result's."""
-    found = ridges(measures or result.measures, group)
+    distributions = ridges(measures or result.measures, group)
     return Picture(
         f"ridgeline-by-{group}",
         f"How long requests took, by {group}",
         f"Requests by response time, one distribution per {group}, those with the most seconds first; bars are divided "
         "the way their time was. Each has a scale of its own: compare places and shapes, not heights.",
-        functools.partial(ridgeline, found),
-        readings.ridges(found),
+        functools.partial(ridgeline, distributions),
+        readings.ridges(distributions),
     )
 
 
@@ -160,14 +160,14 @@ def ridgeline_by_concurrency(result: SplitResult, workers: int | Mapping[str, in
     bins = time_bins(result.measures, "request_time", BINS)
     names = result.rows.collect_schema().names()
     read = [name for name in (*COLUMNS, "header", "request_id") if name in names]
-    found = Ridges(THERE, bins, bins_by_concurrency(visits(result.rows, columns=read, workers=workers), bins))
+    distributions = Ridges(THERE, bins, bins_by_concurrency(visits(result.rows, columns=read, workers=workers), bins))
     return Picture(
         "ridgeline-by-concurrency",
         "How long requests took, by how many were there already",
         "Requests by response time, one distribution for each number of requests that were at their backend, waiting "
         "or in service, when they came; bars are divided the way their time was. Each has a scale of its own.",
-        functools.partial(ridgeline, found),
-        readings.ridges(found),
+        functools.partial(ridgeline, distributions),
+        readings.ridges(distributions),
     )
 
 

@@ -159,9 +159,9 @@ def _queued(queueing: float, mean: float, known: bool) -> str:
     return f", {percent(queueing / mean if mean > 0 else 0.0)} of it queueing" if known else ""
 
 
-def heat(found: Heat) -> str:
+def heat(heat: Heat) -> str:
     """When the slow requests came: the shortest run of windows with half of them."""
-    table, name = found.table, NAMES[found.column]
+    table, name = heat.table, NAMES[heat.column]
     if table.is_empty():
         return f"No request tells its {name}: 0 of them."
     total = int(table["requests"].sum())
@@ -173,8 +173,8 @@ def heat(found: Heat) -> str:
     count = sum(requests for _, requests in windows)
     begin, end = _shortest_run(windows, count / 2)
     first, last = table.select(pl.col("arrived").min(), pl.col("arrived").max().alias("last")).row(0)
-    whole = (last - first + found.width).total_seconds()
-    length = (windows[end][0] - windows[begin][0] + found.width).total_seconds()
+    whole = (last - first + heat.width).total_seconds()
+    length = (windows[end][0] - windows[begin][0] + heat.width).total_seconds()
     return (
         f"{count:,} of {counted(total, 'request')} had a {name} of {duration(limit)} or more, and half of those "
         f"arrived within {duration(length)}, from {windows[begin][0]:%H:%M:%S} UTC on; the whole is {duration(whole)}."
@@ -186,8 +186,8 @@ def _slow_from(table: pl.DataFrame, total: int) -> float | None:
 
     What lies in a bin that begins at ``LEAST`` may be shorter than its edge, and be nothing at all.
     """
-    told = table.filter(pl.col("low") > LEAST * FIRST_BIN)
-    bins = told.group_by("low").agg(pl.col("requests").sum()).sort("low", descending=True).rows()
+    aboves = table.filter(pl.col("low") > LEAST * FIRST_BIN)
+    bins = aboves.group_by("low").agg(pl.col("requests").sum()).sort("low", descending=True).rows()
     above, limit = 0, None
     for low, requests in bins:
         above += requests
@@ -211,34 +211,34 @@ def _shortest_run(windows: list[tuple[datetime, int]], wanted: float) -> tuple[i
     return best
 
 
-def hexagons(found: Hexbin) -> str:
+def hexagons(hexbin: Hexbin) -> str:
     """The shares that waited longer than they were served, and that did not wait."""
-    table, total = found.table, int(found.table["requests"].sum())
+    table, total = hexbin.table, int(hexbin.table["requests"].sum())
     if not total:
         return "No request tells both how long it waited and how long it was served: 0 of them."
     longer = int(table.filter(pl.col("queueing") > pl.col("service"))["requests"].sum())
-    at_once = int(table.filter(pl.col("queueing") <= found.lattice.low * FIRST_BIN)["requests"].sum())
+    at_once = int(table.filter(pl.col("queueing") <= hexbin.lattice.low * FIRST_BIN)["requests"].sum())
     return (
         f"About {percent(longer / total)} of {counted(total, 'request')} waited longer than they were served; "
-        f"{percent(at_once / total)} waited {found.lattice.low * 1000:.3g} ms or less, as far as hexagons tell."
+        f"{percent(at_once / total)} waited {hexbin.lattice.low * 1000:.3g} ms or less, as far as hexagons tell."
     )
 
 
-def ridges(found: Ridges) -> str:
+def ridges(ridges: Ridges) -> str:
     """About where the halves of the slowest and of the fastest distribution lie."""
     middles = []
-    for (group,), part in found.table.group_by("group", maintain_order=True):
+    for (group,), part in ridges.table.group_by("group", maintain_order=True):
         half = part["requests"].sum() / 2
         ordered = part.sort("bin").with_columns(below=pl.col("requests").cum_sum())
         number = ordered.filter(pl.col("below") >= half)["bin"][0]
-        middles.append((found.bins.edge(number) * math.exp(found.bins.width / 2), str(group)))
+        middles.append((ridges.bins.edge(number) * math.exp(ridges.bins.width / 2), str(group)))
     if not middles:
-        return f"There is no {found.group} to tell of: 0 requests."
+        return f"There is no {ridges.group} to tell of: 0 requests."
     slowest, fastest = max(middles), min(middles)
-    text = f"Half of {_named(found.group, slowest[1])} took about {duration(slowest[0])} or more"
+    text = f"Half of {_named(ridges.group, slowest[1])} took about {duration(slowest[0])} or more"
     if len(middles) == 1:
         return text + "."
-    return f"{text}, half of {_named(found.group, fastest[1])} about {duration(fastest[0])} or less."
+    return f"{text}, half of {_named(ridges.group, fastest[1])} about {duration(fastest[0])} or less."
 
 
 def _named(group: str, value: str) -> str:

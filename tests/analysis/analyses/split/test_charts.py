@@ -20,7 +20,7 @@ from shop_example import EXAMPLES
 from sojourn.analyses.blame.analysis import blame_of
 from sojourn.analyses.blame.charts_flow import blame_flow, flow_table
 from sojourn.analyses.depth.charts_sequence import sequence_chart
-from sojourn.analyses.depth.charts_workers import FOR_NOBODY, WAITING, WORKING, Block, blocks_of
+from sojourn.analyses.depth.charts_workers import ABANDONED, WAITING, WORKING, Block, blocks_of
 from sojourn.analyses.split.charts_heatmap import Heat, heat, heatmap
 from sojourn.analyses.split.charts_hexbin import hexbin, service_against_queueing
 from sojourn.analyses.split.charts_percentiles import percentile_curve, percentile_table
@@ -311,7 +311,7 @@ def test_few_requests_are_all_in_the_scene() -> None:
     (block,) = blocks_of(scene)
     assert bars(block, WORKING) == pytest.approx([2.0, 1.0, 1.0])
     assert bars(block, WAITING) == pytest.approx([1.0, 1.5])
-    assert bars(block, FOR_NOBODY) == []
+    assert bars(block, ABANDONED) == []
     # Two wait at one time: the second stands behind the first.
     assert [place for place, _ in block.waiting] == [0, 1]
 
@@ -343,8 +343,8 @@ def test_workers_hold_one_request_at_a_time_and_lanes_are_theirs(scene: Scene) -
         for lane in block.lanes.values():
             ordered = sorted(lane, key=lambda bar: bar["from"])
             assert all(one["to"] <= two["from"] + 0.005 for one, two in itertools.pairwise(ordered))
-    assert sum(bars(blocks[1], FOR_NOBODY)) > 10  # the workers of the second served disconnected clients
-    assert sum(bars(blocks[0], FOR_NOBODY)) < 0.01
+    assert sum(bars(blocks[1], ABANDONED)) > 10  # the workers of the second served disconnected clients
+    assert sum(bars(blocks[0], ABANDONED)) < 0.01
 
 
 def test_a_chart_of_everything_there_can_be_is_bounded() -> None:
