@@ -38,8 +38,9 @@ TIMELINE = {
 }
 """Columns of ``request_timelines``. Instants in seconds after the first arrival.
 
-number: from 1, in the order of arrivals. arrival: nginx contacts the backend. begin, end: start and end of service; null
-if the request was never served, or if they are unknown. left: nginx finishes the request; service after it has no client.
+number: from 1, in the order of arrivals. arrival: nginx contacts the backend. begin, end: start and end of service;
+null if the request was never served, or if they are unknown. left: nginx finishes the request; later service has no
+client.
 wait_known: whether the wait is known; if not, the request waited or was in service between arrival and left.
 """
 
@@ -47,7 +48,7 @@ wait_known: whether the wait is known; if not, the request waited or was in serv
 WAITED = pl.max_horizontal(
     pl.min_horizontal(pl.col("begin").fill_null(pl.col("left")), "left") - pl.col("arrival"), pl.lit(0.0)
 )
-"""Waiting time of each of ``request_timelines`` while its client was connected, s; an upper bound if not ``wait_known``."""
+"""Waiting time of ``request_timelines`` while the client was connected, s; an upper bound if not ``wait_known``."""
 
 
 @dataclass(frozen=True)

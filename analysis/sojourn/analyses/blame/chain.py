@@ -41,8 +41,8 @@ CHAIN_SCHEMA = {"culprit": pl.String(), "filled": pl.Float64(), "held": pl.Float
 class Period:
     """A period in which requests waited at a backend. Seconds, except ``begin``.
 
-    ``peak``: the most requests waiting at once; ``burst``: arrivals relative to the usual number; ``culprit``: the class
-    with the most blame, ``culprit_seconds`` of it (None: unknown).
+    ``peak``: the most requests waiting at once; ``burst``: arrivals relative to the usual number; ``culprit``: the
+    class with the most blame, ``culprit_seconds`` of it (None: unknown).
     """
 
     upstream: str | None

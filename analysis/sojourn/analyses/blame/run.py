@@ -39,7 +39,7 @@ def blame(
         where: count only the waits of requests with these values.
 
     Returns:
-        Seconds by culprit (``culprits``) and by pair (``matrix``), and what no request caused (``imbalance``, ``dispatch``).
+        Seconds by culprit (``culprits``) and by pair (``matrix``), and the rest (``imbalance``, ``dispatch``).
 
     Raises:
         SojournError: a source cannot be read, or there is no such column.

@@ -26,8 +26,8 @@ def compare_section(comparison: Comparison) -> Section:
         title="What changed",
         sentence=comparison.sentence,
         measures=(
-            f"A: {_described(comparison, 0)}. B: {_described(comparison, 1)}. Change: B minus A, with its 95 % interval by a "
-            "bootstrap over periods of time."
+            f"A: {_described(comparison, 0)}. B: {_described(comparison, 1)}. Change: B minus A, with its 95 % "
+            "interval by a bootstrap over periods of time."
         ),
         failures=tuple(comparison.failures),
         tables=(

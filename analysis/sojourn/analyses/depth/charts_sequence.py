@@ -28,8 +28,8 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
     """Time goes down; columns of ``timelines`` as of ``sojourn.timeline.request_timelines.STAY``.
 
     Each request is a line from the client through nginx to the worker, a bar beside the worker for as long as it waits,
-    a bar on the worker's own line (those of several side by side) while the worker is busy, grey from the instant no client is
-    there any more to take the answer, and a line back: from the worker, or, for one that was given up on, from nginx,
+    a bar on the worker's own line (those of several side by side) while the worker is busy, grey after the client has
+    gone, and a line back: from the worker, or, for one that was given up on, from nginx,
     which stopped waiting. Where nothing tells whether it waited or was worked on, the bar beside the worker says so.
     """
     table = timelines.head(MOST)

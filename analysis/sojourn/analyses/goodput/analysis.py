@@ -1,8 +1,8 @@
 """Work done for clients already gone, what came of the rest, and retry storms.
 
-A request is abandoned when nginx stops waiting for the app (504) or the client for nginx (499). The app is not notified:
-it still takes the request from its queue, and a worker serves it without a client. Only the app knows how long: its
-spans, or a log of its own written when it was done, say so. A request given up on without either is unknown, never 0.
+A request is abandoned when nginx stops waiting for the app (504) or the client for nginx (499). The app is not
+notified: it still takes the request from its queue, and a worker serves it without a client. Only the app knows how
+long: from its spans, or from its own log. A request given up on without either is unknown, never 0.
 
     goodput        requests a second that their client got an answer to (neither 499 nor 5xx)
     wasted         worker seconds of requests given up on: all of them where the client got nothing; what came after the
