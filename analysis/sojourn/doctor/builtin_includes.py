@@ -1,4 +1,4 @@
-"""What the included files of Sojourn hold, for a configuration that is looked at on another machine than its own."""
+"""The contents of Sojourn's include files, for a configuration that is checked away from its own machine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sojourn.nginx.log_format import ESSENTIAL, USEFUL
 from sojourn.nginx.syntax import Directive, parsed
 
 _KEYS = ",".join(f'"{key}":"{variable}"' for key, variable in {**ESSENTIAL, **USEFUL}.items())
-# The lines that matter to the checks here; a test holds them against the files themselves.
-HOUSE = {
+# The lines that the checks need; a test compares them with the files.
+BUILTIN_INCLUDES = {
     "sojourn_proxy.conf": "\n".join(include_lines("proxy")),
     "sojourn.conf": """
         map "" $sojourn_route { default $upstream_http_x_route; }
@@ -21,19 +21,24 @@ HOUSE = {
 }
 
 
-def with_house(root: Directive, path: Path) -> None:
-    """Put what Sojourn's files hold in place of includes of them that were not there."""
+def with_builtin_includes(root: Directive, path: Path) -> None:
+    """Replace includes of missing Sojourn files by their contents.
+
+    Args:
+        root: the configuration; changed in place.
+        path: its file; includes are relative to its folder.
+    """
     for block in (root, *_blocks(root)):
-        made: list[Directive] = []
+        directives: list[Directive] = []
         for each in block.block:
-            text = HOUSE.get(PurePath(each.args[0]).name) if each.name == "include" and each.args else None
+            text = BUILTIN_INCLUDES.get(PurePath(each.args[0]).name) if each.name == "include" and each.args else None
             if text is None:
-                made.append(each)
+                directives.append(each)
                 continue
-            for brought in parsed(text, os.path.join(os.path.dirname(os.path.abspath(path)), each.args[0])).block:
-                brought.via = each
-                made.append(brought)
-        block.block[:] = made
+            for included in parsed(text, os.path.join(os.path.dirname(os.path.abspath(path)), each.args[0])).block:
+                included.via = each
+                directives.append(included)
+        block.block[:] = directives
 
 
 def _blocks(root: Directive) -> list[Directive]:

@@ -1,6 +1,6 @@
-"""``sojourn doctor``: what is missing, and which line mends it?
+"""``sojourn doctor``: show what is missing, and the line that mends it.
 
-Reads nginx configurations as nginx does, logs and stores, and holds them against what a split needs.
+Reads nginx configurations as nginx does, logs and stores, and compares them with what a split needs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def doctor(
         list[str] | None, typer.Option("--ignore", metavar="CODE", help="Leave findings of this code out. Repeatable.")
     ] = None,
     explain: Annotated[
-        str | None, typer.Option("--explain", metavar="CODE", help="Tell more of a finding, and do nothing else.")
+        str | None, typer.Option("--explain", metavar="CODE", help="Describe a finding, and do nothing else.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -52,7 +52,7 @@ def doctor(
 
     Every finding has the line that mends it.
 
-    Give several, and what the one lacks is explained by the other. Exit code 1 when something is broken, 0 otherwise,
+    Targets explain each other: name the configuration and its log together. Exit code 1 for an error, 0 otherwise,
     warnings included.
     """
     if explain is not None:
@@ -61,15 +61,15 @@ def doctor(
         typer.echo(explanation(explain))
         return
     if not targets:
-        raise typer.BadParameter("name nginx.conf, a log, a run's folder or a store")
+        raise typer.BadParameter("no target: name nginx.conf, a log, a run folder or a store")
     begin = instant(since)
     unknown = _unknown(ignore or [])
     if unknown:
-        raise typer.BadParameter(f"there is no finding {printable(unknown[0])!r}", param_hint="--ignore")
+        raise typer.BadParameter(f"unknown finding {printable(unknown[0])!r}", param_hint="--ignore")
     from sojourn.doctor.doctor import diagnose  # noqa: PLC0415
 
     with reading_bar(quiet) as progress:
-        found = diagnose(
+        diagnosis = diagnose(
             targets,
             spans=spans or (),
             since=begin,
@@ -80,13 +80,13 @@ def doctor(
         )
     with pipe_closed_early_is_fine():
         if as_json:
-            json.dump(found.to_dict(), sys.stdout, indent=2)
+            json.dump(diagnosis.to_dict(), sys.stdout, indent=2)
             sys.stdout.write("\n")
         else:
             from sojourn.doctor.display import show  # noqa: PLC0415 - rich takes its time to load
 
-            show(found)
-    if found.broken:
+            show(diagnosis)
+    if diagnosis.broken:
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""A diagnosis on a terminal: the worst first, each with its place and the lines that mend it."""
+"""Print a diagnosis on a terminal: worst first, each finding with its place and the lines that mend it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _STYLES = {ERROR: "bold red", WARNING: "bold yellow", INFO: "bold cyan"}
 _LABELS = {ERROR: "ERROR", WARNING: "WARNING", INFO: "INFO"}
 _PLURALS = {ERROR: "errors", WARNING: "warnings", INFO: "remarks"}
 _SINGULARS = {ERROR: "error", WARNING: "warning", INFO: "remark"}
-_ACTIONS = {ADD: "Add, in {place}:", REPLACE: "Put instead, in {place}:", REMOVE: "Take out, in {place}:", RUN: "Run:"}
+_ACTIONS = {ADD: "Add, in {place}:", REPLACE: "Replace, in {place}, by:", REMOVE: "Remove, in {place}:", RUN: "Run:"}
 
 
-def show(found: Diagnosis) -> None:
+def show(diagnosis: Diagnosis) -> None:
     """Print a diagnosis to stdout."""
     console = Console(highlight=False)
-    for line in _lines(found):
+    for line in _lines(diagnosis):
         for part in line.parts(console):
             console.print(part, soft_wrap=True)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line, broken at spaces where it is too long; ``whole``: never, for it is there to be copied."""
+    """One line, broken at spaces where it is too long; with ``whole`` never, so that it can be copied."""
 
     text: Text
     indent: int = 0
     whole: bool = False
 
     def parts(self, console: Console) -> list[Text]:
-        """As it is shown on a console of this width."""
+        """Return the line as shown on a console of this width."""
         room = max(console.width - self.indent, 20)
         lines = [self.text] if self.whole else list(self.text.wrap(console, room)) or [Text()]
         for line in lines:
@@ -45,36 +45,36 @@ class Line:
         return [Text.assemble(" " * self.indent, line) if len(line) else Text() for line in lines]
 
 
-def headline(found: Diagnosis) -> str:
-    """The diagnosis in one sentence."""
-    counts = {severity: found.count(severity) for severity in SEVERITIES}
-    told = [f"{n} {(_SINGULARS if n == 1 else _PLURALS)[severity]}" for severity, n in counts.items() if n]
-    checks = f"{len(found.checked) or 'no'} check{'' if len(found.checked) == 1 else 's'} passed"
-    if not told and not found.checked:
-        return "Nothing was found, and nothing could be checked."
-    if not told:
-        return f"Nothing to mend: {checks}."
-    return f"{', '.join(told)}; {checks}."
+def headline(diagnosis: Diagnosis) -> str:
+    """Return the diagnosis in one sentence."""
+    counts = {severity: diagnosis.count(severity) for severity in SEVERITIES}
+    counted = [f"{n} {(_SINGULARS if n == 1 else _PLURALS)[severity]}" for severity, n in counts.items() if n]
+    checks = f"{len(diagnosis.checked) or 'no'} check{'' if len(diagnosis.checked) == 1 else 's'} passed"
+    if not counted and not diagnosis.checked:
+        return "No findings, and nothing could be checked."
+    if not counted:
+        return f"No findings: {checks}."
+    return f"{', '.join(counted)}; {checks}."
 
 
-def _lines(found: Diagnosis) -> Iterator[Line]:
-    yield Line(Text(headline(found), style="bold"))
+def _lines(diagnosis: Diagnosis) -> Iterator[Line]:
+    yield Line(Text(headline(diagnosis), style="bold"))
     codes: Counter[str] = Counter()
-    told: set[str] = set()  # a reason is given once
-    for each in found.findings:
+    reasons: set[str] = set()  # each reason is printed once
+    for each in diagnosis.findings:
         codes[each.code] += 1
         if codes[each.code] <= SHOWN:
             yield Line(Text())
-            yield from _finding(each, again=each.why in told)
-            told.add(each.why)
+            yield from _finding(each, again=each.why in reasons)
+            reasons.add(each.why)
     for code, count in codes.items():
         if count > SHOWN:
             yield Line(Text())
             yield Line(Text(f"… {count - SHOWN} more of {code} (--json has all of them)", style="dim"))
-    if found.findings:
+    if diagnosis.findings:
         yield Line(Text())
-        yield Line(Text("sojourn doctor --explain CODE tells more of one.", style="dim"))
-    for title, sentences in (("In order", found.checked), ("Not seen from here", found.unseen)):
+        yield Line(Text("sojourn doctor --explain CODE describes a finding.", style="dim"))
+    for title, sentences in (("Passed", diagnosis.checked), ("Not checked", diagnosis.unseen)):
         if sentences:
             yield Line(Text())
             yield Line(Text(title, style="bold"))
@@ -82,16 +82,16 @@ def _lines(found: Diagnosis) -> Iterator[Line]:
                 yield _indented(f"- {sentence}", "dim")
 
 
-def _finding(found: Finding, *, again: bool) -> Iterator[Line]:
-    yield Line(Text.assemble((_LABELS[found.severity], _STYLES[found.severity]), "  ", (found.code, "bold")))
-    yield _indented(found.what)
+def _finding(finding: Finding, *, again: bool) -> Iterator[Line]:
+    yield Line(Text.assemble((_LABELS[finding.severity], _STYLES[finding.severity]), "  ", (finding.code, "bold")))
+    yield _indented(finding.what)
     if not again:
-        yield _indented(found.why, "dim")
-    yield _indented(_ACTIONS[found.how].format(place=printable(found.into or found.where, 400)))
-    for line in found.fix.splitlines():
-        # Never broken into two: it is there to be copied.
+        yield _indented(finding.why, "dim")
+    yield _indented(_ACTIONS[finding.how].format(place=printable(finding.into or finding.where, 400)))
+    for line in finding.fix.splitlines():
+        # Never broken into two, so that it can be copied.
         yield Line(Text(printable(line, 2_000), style="green"), 6, whole=True)
-    yield _indented(found.link, "dim")
+    yield _indented(finding.link, "dim")
 
 
 def _indented(text: str, style: str = "") -> Line:

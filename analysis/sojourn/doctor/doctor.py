@@ -1,4 +1,4 @@
-"""What is missing, and the line that mends it: nginx configurations, logs and stores, looked at together."""
+"""Diagnose nginx configurations, logs and stores together: what is missing, and the line that mends it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NGINX, LOG, STORE = "nginx", "log", "store"
 _MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1")
 _BLOCKS = {"http", "events", "server", "upstream", "stream", "location", "map", "load_module", "include", "user"}
 _PEEK = 65_536
-# What in a configuration makes an app silent, or its requests come without a stamp.
+# Finding of a log -> findings of a configuration that can be its cause.
 _CAUSES = {
     "app-silent": ("stamp-not-inherited", "stamp-missing", "headers-stripped"),
     "stamp-missing": ("stamp-not-inherited", "stamp-missing"),
@@ -45,51 +45,52 @@ def diagnose(
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """Look at nginx configurations, logs and stores, and tell what is missing.
+    """Return what nginx configurations, logs and stores lack.
 
-    Several are looked at together: where a log lacks something, and the configuration says why, the finding says so.
+    Targets explain each other: where the configuration is the cause of what a log lacks, the finding names it.
 
     Args:
         targets: nginx.conf (or a folder with one), anything ``sojourn.read`` reads, DSNs of stores.
         spans: files with the app's spans, for the logs.
-        since: look at requests of then and later only.
-        somaxconn: net.core.somaxconn of the machine the configuration is for; None: of this one, where it is.
+        since: look at requests from this time on; None: all.
+        somaxconn: net.core.somaxconn of the machine the configuration is for; None: this machine's.
         ask_backends: send ``HEAD /`` to backends, whose Server and X-Powered-By headers say which server each is.
         ignored: codes of findings to leave out.
-        on_size, on_progress: as for ``sojourn.read``.
+        on_size: as for ``sojourn.read``.
+        on_progress: as for ``sojourn.read``.
 
     Raises:
         SojournError: a target cannot be read at all.
     """
     named = [targets] if isinstance(targets, str) else list(targets)
     if not named:
-        raise SojournError("nothing was given to look at: name nginx.conf, a log, a run's folder or a store")
-    found, confs, kinds = Diagnosis(), [], {target: kind_of(target) for target in named}
+        raise SojournError("no target: name nginx.conf, a log, a run folder or a store")
+    diagnosis, confs, kinds = Diagnosis(), [], {target: kind_of(target) for target in named}
     for target in sorted(named, key=lambda one: kinds[one] != NGINX):
         if kinds[target] == NGINX:
-            told, conf = diagnosed_conf(_conf_path(target), somaxconn, ask=ask_backends)
+            part, conf = diagnosed_conf(_conf_path(target), somaxconn, ask=ask_backends)
             confs.append(conf)
         elif kinds[target] == STORE:
             from sojourn.doctor.store import diagnosed_store  # noqa: PLC0415 - a store's driver is loaded for stores
 
-            told = diagnosed_store(target, since)
+            part = diagnosed_store(target, since)
         else:
             from sojourn.doctor.log import diagnosed_log  # noqa: PLC0415 - Polars takes its time to load
 
-            told = diagnosed_log(target, spans, since, on_size, on_progress)
+            part = diagnosed_log(target, spans, since, on_size, on_progress)
         if kinds[target] != NGINX:
-            servers = _servers(told.connects, confs, ask=ask_backends)
-            told.findings = [_explained(finding, found, confs, servers) for finding in told.findings]
-        found.add(told)
-    weigh_connects(confs, found)
-    return found.ordered(ignored)
+            servers = _servers(part.connects, confs, ask=ask_backends)
+            part.findings = [_explained(finding, diagnosis, confs, servers) for finding in part.findings]
+        diagnosis.add(part)
+    weigh_connects(confs, diagnosis)
+    return diagnosis.ordered(ignored)
 
 
 def kind_of(target: str) -> str:
-    """``nginx``, ``log`` or ``store``: what a target is, by its name and how it begins."""
+    """Return the kind of a target by its name and first bytes: ``nginx``, ``log`` or ``store``."""
     if "://" in target:
         return STORE
-    path, isfile = Path(target), os.path.isfile  # which is false, and no error, where one may not look
+    path, isfile = Path(target), os.path.isfile  # False, not an error, without permission
     if os.path.isdir(path):
         is_conf = isfile(path / "nginx.conf") and not isfile(path / "access.jsonl")
     else:
@@ -102,7 +103,7 @@ def _looks_like_conf(path: Path) -> bool:
         with path.open("rb") as file:
             begin = file.read(_PEEK)
     except OSError:
-        return False  # the reader of logs says why
+        return False  # the reader of logs reports the reason
     if begin.startswith(_MAGIC) or begin.lstrip()[:1] in (b"{", b"[", b""):
         return False
     words = re.findall(rb"^[ \t]*(\w++)[^\n]*[;{]", begin, re.M)
@@ -133,8 +134,8 @@ def _servers(backends: Iterable[str], confs: list[Conf], *, ask: bool) -> dict[s
     return {backend: known.get(address, AppServer()) for backend, address in plain.items()}
 
 
-def _explained(finding: Finding, found: Diagnosis, confs: list[Conf], servers: dict[str, AppServer]) -> Finding:
-    """A finding of a log or a store, with what is known of its backends and what a configuration says of it."""
+def _explained(finding: Finding, diagnosis: Diagnosis, confs: list[Conf], servers: dict[str, AppServer]) -> Finding:
+    """Return a finding of a log or a store, completed by its backends' servers and its cause in a configuration."""
     if finding.code == "app-silent":
         finding = answering(finding, servers)
     if not confs:
@@ -145,23 +146,21 @@ def _explained(finding: Finding, found: Diagnosis, confs: list[Conf], servers: d
     if finding.code == "log-format" and finding.into != IN_NGINX:  # another product wrote it
         return finding
     places = _places(finding.subject, confs)
-    for cause in (each for code in codes for each in found.findings if each.code == code):
+    for cause in (each for code in codes for each in diagnosis.findings if each.code == code):
         if not places or cause.subject in places or cause.subject.startswith("log_format"):
-            why = f"{finding.why} The configuration tells why ({cause.code}): {cause.what}"
+            why = f"{finding.why} Cause in the configuration ({cause.code}): {cause.what}"
             return replace(finding, why=why, fix=cause.fix, how=cause.how, where=cause.where, into="")
     if finding.code == "app-silent" and places:
-        why = (
-            f"The configuration stamps its requests and lets its headers pass: the app itself is silent. {ANSWER_PAGE}"
-        )
+        why = f"The configuration stamps its requests and passes its headers: the app sends no times. {ANSWER_PAGE}"
         return replace(finding, why=why)
     return finding
 
 
 def _places(backend: str, confs: list[Conf]) -> set[str]:
-    """The levels whose requests go to a backend, as people know them; none: of every backend, or not known."""
-    found: set[str] = set()
+    """Return the titles of the levels whose requests go to a backend; empty for every backend or an unknown one."""
+    titles: set[str] = set()
     for conf in confs:
         for each in conf.passes:
             if plain_address(backend) in conf.addresses(each):
-                found.update(level.title for level in (each.level, *each.level.above()))
-    return found
+                titles.update(level.title for level in (each.level, *each.level.above()))
+    return titles

@@ -1,4 +1,4 @@
-"""What the doctor asks of requests, in one look: how many lack what, and where."""
+"""Counts of requests that lack a stamp, a time, a worker or an id, and where."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Facts:
         requests: all but upgraded connections; proxied: handed to an app; answered: answered by it.
         unstamped: proxied, and no stamp in the log; unstamped_routes: the busiest of their routes.
         no_worker: answered with a service time, and no worker named; no_id: without a request id.
-        gone: proxied and not answered (504, 499, 502), and no span tells what became of them.
+        gone: proxied and not answered (504, 499, 502), and no span shows their outcome.
         streamed: answers that went on for most of their time after their headers.
         early: waits below 0, by more than clocks round.
         backends: (backend, answered, silent: without the app's delay and service time, both), busiest first.
         silent_routes: (backend, route, silent), most silent first.
         connects: backend -> answers, mean connect time, s.
         refused: why stamps of trusted peers were refused -> requests.
-        routes: how many names; route_names: the busiest; single: routes that were asked for once.
+        routes: how many names; route_names: the busiest; single: routes with one request.
     """
 
     requests: int = 0
@@ -51,7 +51,7 @@ class Facts:
 
 
 def facts_of_rows(rows: pl.LazyFrame) -> Facts:
-    """The facts of a split's rows (``SplitResult.rows``) that have a ``request_id``, too."""
+    """Return the facts of a split's rows (``SplitResult.rows`` with ``request_id``)."""
     served = rows.filter(pl.col("status") != 101)
     proxied, answered = pl.col("proxied"), pl.col("answered")
     silent = answered & pl.col("app_service_time").is_null() & pl.col("app_queueing_delay").is_null()
@@ -77,7 +77,7 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
     )
     routes = served.group_by("route").agg(requests=pl.len(), unstamped=unstamped.sum())
     refused = served.filter(pl.col("stamp").str.starts_with("refused:")).group_by("stamp").agg(count=pl.len())
-    made = pl.collect_all(
+    frames = pl.collect_all(
         [
             counts,
             pairs.group_by("upstream")
@@ -91,7 +91,7 @@ def facts_of_rows(rows: pl.LazyFrame) -> Facts:
             routes.sort("requests", "route", descending=[True, False]).head(MOST_BACKENDS),
         ]
     )
-    one, backends, silent_routes, bare, stamps, number, names = made
+    one, backends, silent_routes, bare, stamps, number, names = frames
     return Facts(
         **{name: int(value or 0) for name, value in one.row(0, named=True).items()},
         backends=[(_text(name), count, quiet) for name, count, quiet, _ in backends.iter_rows()],

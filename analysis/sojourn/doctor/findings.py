@@ -1,4 +1,4 @@
-"""What the doctor says: a finding with the lines that mend it, and what was in order."""
+"""A finding with the lines that mend it, and a diagnosis: findings and passed checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sojourn.model.result import Result
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)
-FIRST = ("nginx-refuses", "njs-missing", "include-missing")  # what else is said may follow from these
+FIRST = ("nginx-refuses", "njs-missing", "include-missing")  # other findings may follow from these
 PAGE = "docs/reference/doctor.md"
 
 ADD, REPLACE, REMOVE, RUN = "add", "replace", "remove", "run"
@@ -27,7 +27,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be.
+    """One fault.
 
     Attributes:
         code: stable; a heading of the reference page.
@@ -55,25 +55,25 @@ class Finding:
 
     @property
     def link(self) -> str:
-        """Where the reference page tells more."""
+        """The section of the reference page."""
         return f"{PAGE}#{self.code}"
 
     def to_dict(self) -> dict[str, object]:
-        """An entry of ``findings`` in the JSON output."""
-        told = asdict(self)
-        edits = told.pop("edits")
-        return {**told, "link": self.link, "edits": list(edits)}
+        """Return the entry of ``findings`` in the JSON output."""
+        entry = asdict(self)
+        edits = entry.pop("edits")
+        return {**entry, "link": self.link, "edits": list(edits)}
 
 
 @dataclass(repr=False)
 class Diagnosis(Result):
-    """What was looked at, what is wrong, and what is fine.
+    """The targets, their faults, and the checks that passed.
 
     Attributes:
-        targets: what was given, each with its kind: ``nginx``, ``log`` or ``store``.
+        targets: names of the targets, each with its kind: ``nginx``, ``log`` or ``store``.
         findings: worst first.
-        checked: sentences about what is in order.
-        unseen: sentences about what cannot be told from what was given.
+        checked: sentences about checks that passed.
+        unseen: sentences about what the targets do not show.
         connects: of logs, the answers of each backend and their mean connect time, s.
     """
 
@@ -89,11 +89,11 @@ class Diagnosis(Result):
         return any(each.severity == ERROR for each in self.findings)
 
     def count(self, severity: str) -> int:
-        """How many findings are of this severity."""
+        """Return the number of findings of this severity."""
         return sum(each.severity == severity for each in self.findings)
 
     def add(self, other: Diagnosis) -> None:
-        """Take what another look found, too."""
+        """Add another diagnosis."""
         self.targets += other.targets
         self.findings += other.findings
         self.checked += other.checked
@@ -104,14 +104,14 @@ class Diagnosis(Result):
             self.connects[backend] = total, (earlier * earlier_mean + answers * mean) / total
 
     def ordered(self, ignored: Iterable[str] = ()) -> Diagnosis:
-        """The same, worst first, every finding once, without those whose codes are ignored."""
+        """Return the diagnosis worst first, every finding once, without ignored codes."""
         left = set(ignored)
         kept = [each for each in dict.fromkeys(self.findings) if each.code not in left]
         kept.sort(key=lambda each: (SEVERITIES.index(each.severity), each.code not in FIRST))
         return replace(self, findings=kept, unseen=list(dict.fromkeys(self.unseen)))
 
     def to_dict(self) -> dict[str, object]:
-        """The object that ``sojourn doctor --json`` prints."""
+        """Return the object that ``sojourn doctor --json`` prints."""
         return {
             "targets": self.targets,
             "broken": self.broken,
@@ -123,7 +123,7 @@ class Diagnosis(Result):
 
 
 def edited(texts: dict[str, str], edits: Iterable[Edit]) -> dict[str, str]:
-    """The texts of files, by name, after these changes, which must not overlap."""
+    """Return the texts of files, by name, after these edits, which must not overlap."""
     done = dict(texts)
     where = {file: len(text) for file, text in texts.items()}
     ordered = sorted(set(edits), key=lambda e: where[e.file] if e.begin is None else e.begin, reverse=True)

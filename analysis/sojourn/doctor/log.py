@@ -1,4 +1,4 @@
-"""The diagnosis of logs: files, globs, Parquet files and runs' folders."""
+"""Diagnose logs: files, globs, Parquet files and run folders."""
 
 from __future__ import annotations
 
@@ -23,47 +23,48 @@ def diagnosed_log(
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """What is wrong with a log.
+    """Return what is wrong with a log.
 
     Args:
-        source: anything ``sojourn.read`` reads, but a store.
+        source: anything ``sojourn.read`` reads, except a store.
         spans: files with the app's spans.
-        since: look at requests of then and later; None: at all.
-        on_size, on_progress: as for ``sojourn.read``.
+        since: look at requests from this time on; None: all.
+        on_size: as for ``sojourn.read``.
+        on_progress: as for ``sojourn.read``.
 
     Raises:
         SojournError: it cannot be read at all.
     """
     name = printable(source, 300)
-    found = Diagnosis(targets=[{"name": name, "kind": "log"}])
-    looked = _first_lines(source)
-    for each in looked:
-        found.findings += sniff_findings(each)
-    if looked and not any(each.readable or not each.lines for each in looked):
-        return found
+    diagnosis = Diagnosis(targets=[{"name": name, "kind": "log"}])
+    first_lines = _first_lines(source)
+    for each in first_lines:
+        diagnosis.findings += sniff_findings(each)
+    if first_lines and not any(each.readable or not each.lines for each in first_lines):
+        return diagnosis
     result = split(
         [source], spans=list(spans), since=since, columns=("request_id",), on_size=on_size, on_progress=on_progress
     )
     if not result.requests:
-        found.findings += refused_lines(result.records, name)
+        diagnosis.findings += refused_lines(result.records, name)
         if not result.records.read:
-            found.findings.append(_empty(name))
+            diagnosis.findings.append(_empty(name))
         elif result.records.accepted:
-            found.unseen.append(f"{name} holds no request of the time that was asked for.")
-        return found
+            diagnosis.unseen.append(f"{name} holds no request in the time range.")
+        return diagnosis
     findings = list(split_findings(result, name))
     facts = facts_of_rows(result.rows)
-    found.connects = facts.connects
-    told = list(request_findings(facts, name))
+    diagnosis.connects = facts.connects
+    of_requests = list(request_findings(facts, name))
     # A key that no line has is one finding, not one for each figure that needs it.
-    lacking = {key for each in looked if each.objects for key in _EXPLAINED if key not in each.keys}
+    lacking = {key for each in first_lines if each.objects for key in _EXPLAINED if key not in each.keys}
     covered = {code for key in lacking for code in _EXPLAINED[key]}
-    found.findings += findings + [each for each in told if each.code not in covered]
-    found.checked += checked_split(result) + checked_requests(facts, told)
-    return found
+    diagnosis.findings += findings + [each for each in of_requests if each.code not in covered]
+    diagnosis.checked += checked_split(result) + checked_requests(facts, of_requests)
+    return diagnosis
 
 
-# A key that is not in the log at all -> the findings that would say so again.
+# A key that no line has -> the findings that would repeat it.
 _EXPLAINED = {
     "request_start": ("stamp-missing",),
     "upstream_header_time": ("spans-missing", "app-silent"),
@@ -88,8 +89,8 @@ def _empty(name: str) -> Finding:
         "log-empty",
         ERROR,
         name,
-        f"There is no line in {name}.",
-        "Nothing was asked yet, the log was rotated a moment ago, or nginx writes elsewhere.",
+        f"{name} is empty.",
+        "There were no requests yet, the log was just rotated, or nginx writes elsewhere.",
         SWITCH,
         name,
         ADD,

@@ -1,4 +1,4 @@
-"""The first lines of a log: is it one that can be split, and if not, what is it?"""
+"""Recognise a log by its first lines: can it be split, and if not, which format is it?"""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ class Sniffed:
 
     @property
     def readable(self) -> bool:
-        """Whether lines of it can be taken at all."""
+        """Whether its lines can be read as requests."""
         return self.objects > 0 and all(key in self.keys for key in REFUSED_WITHOUT)
 
 
 def sniffed(log: LogInput) -> Sniffed:
-    """What the first lines of an opened log are; it is read from where it stands."""
-    found = Sniffed(log.name)
+    """Return the facts of the first lines of an opened log, read from its current position."""
+    sniff = Sniffed(log.name)
     for raw in islice(_lines(log), LINES):
         text = raw.decode("utf-8", "replace").strip()
         if not text:
             continue
-        found.lines += 1
-        found.begins.append(text[:LENGTH])
+        sniff.lines += 1
+        sniff.begins.append(text[:LENGTH])
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            found.objects += 1
-            found.keys.update(map(str, value))
-    return found
+            sniff.objects += 1
+            sniff.keys.update(map(str, value))
+    return sniff
 
 
 def _lines(log: LogInput) -> Iterator[bytes]:
-    # A damaged stream, or one that ends within a member: what came before it is told, the reader tells the rest.
+    # A damaged or truncated stream: lines before the damage count, the reader reports the rest.
     try:
         while line := log.stream.readline(LINE_BYTES):
             yield line
@@ -61,22 +61,22 @@ def _lines(log: LogInput) -> Iterator[bytes]:
         return
 
 
-def sniff_findings(found: Sniffed) -> Iterator[Finding]:
-    """What the first lines show to be wrong."""
-    name = printable(found.name, 300)
-    if not found.lines:
+def sniff_findings(sniff: Sniffed) -> Iterator[Finding]:
+    """Yield what is wrong with the first lines."""
+    name = printable(sniff.name, 300)
+    if not sniff.lines:
         return
-    known = foreign_format(found.begins)
+    known = foreign_format(sniff.begins)
     if known is not None and known is not NGINX_JSON:
         yield _foreign(known, name, f"{name} is {known.name}.", known.sentence)
         return
-    if found.objects < 0.5 * found.lines:
-        why = f"The times that a split consists of are not in it. It begins: {printable(found.begins[0], 80)}"
+    if sniff.objects < 0.5 * sniff.lines:
+        why = f"It lacks the times of a split. It begins: {printable(sniff.begins[0], 80)}"
         yield _foreign(COMBINED, name, f"{name} does not hold JSON lines.", why)
         return
-    missing = {key: variable for key, variable in ESSENTIAL.items() if key not in found.keys}
-    useful = {key: variable for key, variable in USEFUL.items() if key not in found.keys}
-    if "uri" in found.keys:
+    missing = {key: variable for key, variable in ESSENTIAL.items() if key not in sniff.keys}
+    useful = {key: variable for key, variable in USEFUL.items() if key not in sniff.keys}
+    if "uri" in sniff.keys:
         useful.pop("route", None)
     if missing or useful:
         names = ", ".join({**missing, **useful})

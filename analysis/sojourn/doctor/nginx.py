@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sojourn.doctor.app_lookup import servers_at
 from sojourn.doctor.app_servers import AppServer
-from sojourn.doctor.builtin_includes import with_house
+from sojourn.doctor.builtin_includes import with_builtin_includes
 from sojourn.doctor.findings import ADD, ERROR, RUN, WARNING, Diagnosis, Edit, Finding
 from sojourn.doctor.nginx_clients import client_findings
 from sojourn.doctor.nginx_levels import Conf
@@ -24,59 +24,61 @@ from sojourn.nginx.syntax import Directive, Reading, reading
 
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 _PATIENCE_S = 10.0
-# What nginx says of a machine rather than of a text: a file, a name, a user or a right that is not there.
+# Errors of nginx about the machine instead of the text: a missing file, host name, user or permission.
 _OF_THE_MACHINE = re.compile(
     r"failed \(\d+:|host not found|cannot load certificate|getpwnam|getgrnam|could not open|BIO_new_file|no such file",
     re.IGNORECASE,
 )
-_TAKEN_NOT = "nginx does not take it"
+_REFUSED_BY_NGINX = "nginx refuses it"
 _DENIED = "13: Permission denied"
 MODULE_LINE = "load_module modules/ngx_http_js_module.so;"
 
 
 def diagnosed_conf(path: Path, somaxconn: int | None = None, *, ask: bool = False) -> tuple[Diagnosis, Conf]:
-    """What is wrong with an nginx configuration, and the configuration.
+    """Return what is wrong with an nginx configuration, and the configuration.
 
     Args:
         path: nginx.conf, or a file of conf.d.
-        somaxconn: net.core.somaxconn of the machine it is for; None: read from this one, where nginx here takes it.
-        ask: send ``HEAD /`` to every backend of a ``proxy_pass``, to learn which server it is.
+        somaxconn: net.core.somaxconn of the machine it is for; None: this machine's, if its nginx accepts the file.
+        ask: send ``HEAD /`` to every backend of a ``proxy_pass``, to identify its server.
 
     Raises:
         CaptureError: the file cannot be read.
     """
-    found = Diagnosis(targets=[{"name": printable(path, 300), "kind": "nginx"}])
+    diagnosis = Diagnosis(targets=[{"name": printable(path, 300), "kind": "nginx"}])
     try:
         read = reading(path)
     except CaptureError as error:
         if not path.is_file():
             raise
-        found.findings.append(_refused(path, f"The configuration cannot be read: {printable(error, 400)}.", _UNREAD))
-        return found, Conf(path, _empty(path))
-    with_house(read.root, path)
-    told = read.refusal is None
-    denied = _DENIED in (read.refusal or "")  # it is this machine's, and only root may have it tested
-    conf = Conf(path, read, _version() if told or denied else None)
-    conf.probed = ask
-    conf.servers = _servers(conf, on_this_machine=told or denied)
-    conf.somaxconn = somaxconn or (_somaxconn() if told or denied else None)
-    if told:
-        found.checked.append("nginx takes the configuration (nginx -t)")
-    elif denied or not _refused_by_nginx(conf):
-        found.unseen.append(f"What nginx itself says: {printable(read.refusal, 300)}.")
-    elif not conf.fragment:
-        found.findings.append(_refusal(conf))
-    if conf.fragment:
-        found.unseen.append(
-            f"{printable(path, 300)} is no whole configuration: what stands around it (the log, the stamp, headers set "
-            "further up) was not looked at. Give nginx.conf."
+        diagnosis.findings.append(
+            _refused(path, f"The configuration cannot be read: {printable(error, 400)}.", _UNREAD)
         )
-    found.unseen += [printable(each, 300) for each in read.missing]
+        return diagnosis, Conf(path, _empty(path))
+    with_builtin_includes(read.root, path)
+    accepted = read.refusal is None
+    denied = _DENIED in (read.refusal or "")  # it belongs to this machine, and only root may test it
+    conf = Conf(path, read, _version() if accepted or denied else None)
+    conf.probed = ask
+    conf.servers = _servers(conf, on_this_machine=accepted or denied)
+    conf.somaxconn = somaxconn or (_somaxconn() if accepted or denied else None)
+    if accepted:
+        diagnosis.checked.append("nginx accepts the configuration (nginx -t)")
+    elif denied or not _refused_by_nginx(conf):
+        diagnosis.unseen.append(f"The configuration was not checked by nginx: {printable(read.refusal, 300)}.")
+    elif not conf.fragment:
+        diagnosis.findings.append(_refusal(conf))
+    if conf.fragment:
+        diagnosis.unseen.append(
+            f"{printable(path, 300)} is not a complete configuration: the levels around it (log, stamp, headers) "
+            "were not checked. Give nginx.conf."
+        )
+    diagnosis.unseen += [printable(each, 300) for each in read.missing]
     if conf.somaxconn is None:
-        found.unseen.append("net.core.somaxconn of its machine: give --somaxconn to have backlogs held against it.")
-    _look(conf, found)
-    found.add(app_sockets(conf) if told or denied else Diagnosis(unseen=[UNSEEN]))
-    return found, conf
+        diagnosis.unseen.append("net.core.somaxconn of its machine: give --somaxconn to check backlogs against it.")
+    _run_checks(conf, diagnosis)
+    diagnosis.add(app_sockets(conf) if accepted or denied else Diagnosis(unseen=[UNSEEN]))
+    return diagnosis, conf
 
 
 def _empty(path: Path) -> Reading:
@@ -94,32 +96,32 @@ def _servers(conf: Conf, *, on_this_machine: bool) -> dict[str, AppServer]:
     }
 
 
-def _look(conf: Conf, found: Diagnosis) -> None:
+def _run_checks(conf: Conf, diagnosis: Diagnosis) -> None:
     for findings, fine in (
         (list(stamp_findings(conf)), _stamped(conf) if conf.passes else ""),
         (list(log_findings(conf)), _logged(conf)),
         (
             [*trust_findings(conf), *client_findings(conf)],
-            "stamps are believed from listed addresses only" if conf.judges else "",
+            "stamps are trusted from listed addresses only" if conf.judges else "",
         ),
-        (list(header_findings(conf)), _told(conf)),
+        (list(header_findings(conf)), _headers_checked(conf)),
         (
             list(upstream_findings(conf)),
-            "connections, buffers and retries leave the wait to be seen" if conf.passes else "",
+            "connections, buffers and retries do not hide queueing" if conf.passes else "",
         ),
         (
             list(machine_findings(conf)),
-            "backlogs, clock, limits and route names are as they should be" if conf.levels else "",
+            "backlogs, clock, limits and route names are in order" if conf.levels else "",
         ),
     ):
-        found.findings += findings
+        diagnosis.findings += findings
         if fine and not findings:
-            found.checked.append(fine)
+            diagnosis.checked.append(fine)
 
 
-def _told(conf: Conf) -> str:
+def _headers_checked(conf: Conf) -> str:
     stamped = any(each.stamped for each in conf.passes)
-    return "the app's headers reach the log and not the client" if stamped else ""
+    return "the app's headers reach the log and are hidden from the client" if stamped else ""
 
 
 def _stamped(conf: Conf) -> str:
@@ -150,30 +152,30 @@ def _refused(path: Path, what: str, why: str, severity: str = ERROR) -> Finding:
     )
 
 
-_UNREAD = "Nothing in it was looked at."
-_ANOTHERS = "That is about this machine rather than the text: right, if the configuration is another machine's."
+_UNREAD = "Nothing in it was checked."
+_OTHER_MACHINE = "The error is about this machine, not the text: expected for the configuration of another machine."
 
 
 def _refused_by_nginx(conf: Conf) -> bool:
-    return (conf.read.refusal or "").startswith(_TAKEN_NOT)
+    return (conf.read.refusal or "").startswith(_REFUSED_BY_NGINX)
 
 
 def _refusal(conf: Conf) -> Finding:
-    words = (conf.read.refusal or "").removeprefix(f"{_TAKEN_NOT} (").removesuffix(")")
-    if 'unknown directive "js_' in words:
-        return _without_njs(conf, words)
-    what = f"nginx does not take the configuration: {printable(words, 400)}."
-    if _OF_THE_MACHINE.search(words):
-        return _refused(conf.path, what, _ANOTHERS, WARNING)
-    return _refused(conf.path, what, "Everything else said here goes by the text alone.")
+    message = (conf.read.refusal or "").removeprefix(f"{_REFUSED_BY_NGINX} (").removesuffix(")")
+    if 'unknown directive "js_' in message:
+        return _without_njs(conf, message)
+    what = f"nginx refuses the configuration: {printable(message, 400)}."
+    if _OF_THE_MACHINE.search(message):
+        return _refused(conf.path, what, _OTHER_MACHINE, WARNING)
+    return _refused(conf.path, what, "The other findings come from the text alone.")
 
 
-def _without_njs(conf: Conf, words: str) -> Finding:
+def _without_njs(conf: Conf, message: str) -> Finding:
     return Finding(
         "njs-missing",
         ERROR,
         "njs",
-        f"nginx's njs module is not loaded: {printable(words, 300)}.",
+        f"nginx's njs module is not loaded: {printable(message, 300)}.",
         "sojourn.conf needs it for the stamps of trusted peers. Debian and Ubuntu: apt install libnginx-mod-http-js; "
         "packages of nginx.org: nginx-module-njs.",
         MODULE_LINE,
@@ -191,7 +193,7 @@ def _somaxconn() -> int | None:
 
 
 def _version() -> tuple[int, ...] | None:
-    """Of the nginx that is installed here."""
+    """Return the version of the nginx that is installed here; None without one."""
     try:
         done = subprocess.run(
             ["nginx", "-v"], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_PATIENCE_S

@@ -48,7 +48,7 @@ def _sent_on(conf: Conf, handover: Pass, holder: Level) -> Iterator[Finding]:
     for name, value, line in handover.sent():
         if name not in headers or name in STAMPS or not comes_from_client(conf, value):
             continue
-        text = headers[name].line(handover.family, headers[name].value if conf.house else headers[name].bare)
+        text = headers[name].line(handover.family, headers[name].value if conf.has_includes else headers[name].bare)
         yield Finding(
             CODE,
             WARNING,
@@ -139,7 +139,7 @@ def override_lines(conf: Conf, handover: Pass, present: Collection[str], like: L
 
 def _value(conf: Conf, handover: Pass, header: RequestHeader) -> str:
     """Return the value to send. A stamp without Sojourn's files is the one that the configuration sends already."""
-    if conf.house or conf.blank:
+    if conf.has_includes or conf.blank:
         return header.value
     if header.bare != OWN_STAMP:
         return header.bare

@@ -1,4 +1,4 @@
-"""Does a log format hold all that a split is made of, in lines that stay JSON?"""
+"""Check that a log format has every key of a split and that its lines are always JSON."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _URL = re.compile(r"\$\{?(?:request_uri|request)\b")
 _PRIVATE = re.compile(r"\$\{?(?:args|query_string|arg_\w+|cookie_\w+|http_(?:cookie|(?:proxy_)?authorization))\b")
 
 
-def format_findings(conf: Conf, found: LogFormat) -> Iterator[Finding]:
-    """What is wrong with a format that requests to an app are logged in."""
-    place, subject = place_of(found.directive), f"log_format {printable(found.name)}"
+def format_findings(conf: Conf, fmt: LogFormat) -> Iterator[Finding]:
+    """Yield what is wrong with a format in which requests to an app are logged."""
+    place, subject = place_of(fmt.directive), f"log_format {printable(fmt.name)}"
     stamp = _stamp_variable(conf)
-    own = "" if conf.house or stamp not in ("", "msec") else OWN
-    sent = "sojourn_logged_start" if conf.house else own or stamp
-    missing, useful = found.missing({**ESSENTIAL, "request_start": f"${sent}"}), found.missing(USEFUL)
-    if "route" in useful and "uri" in found.keys:
+    own = "" if conf.has_includes or stamp not in ("", "msec") else OWN
+    sent = "sojourn_logged_start" if conf.has_includes else own or stamp
+    missing, useful = fmt.missing({**ESSENTIAL, "request_start": f"${sent}"}), fmt.missing(USEFUL)
+    if "route" in useful and "uri" in fmt.keys:
         useful.pop("route")  # a template of the path stands in for it
     if missing or useful:
         text = key_lines({**missing, **useful})
-        edits = [_into_format(conf, found, text)]
+        edits = [_into_format(conf, fmt, text)]
         if own and "request_start" in missing:
             text = f"# in http:\n{_MAP}\n# beside proxy_pass:\n{_HEADER}\n# in the format:\n{text}"
             edits += _one_stamp(conf)
@@ -40,46 +40,46 @@ def format_findings(conf: Conf, found: LogFormat) -> Iterator[Finding]:
             "log-keys",
             ERROR if missing else INFO,
             subject,
-            f"The format {printable(found.name)} does not write {names}.",
+            f"The format {printable(fmt.name)} does not write {names}.",
             why_keys(missing),
             text,
             place,
             ADD,
             tuple(edits),
         )
-    if found.escape != "json":
-        text = written(Directive("log_format", [found.name, "escape=json"], "")).rstrip(";")
+    if fmt.escape != "json":
+        text = written(Directive("log_format", [fmt.name, "escape=json"], "")).rstrip(";")
         yield Finding(
             "log-escape",
             ERROR,
             subject,
-            f"The format {printable(found.name)} is JSON, but not written with escape=json.",
-            "A quote or a control byte in a URL then makes a line that is no JSON, and the line is refused.",
+            f"The format {printable(fmt.name)} is JSON, but not written with escape=json.",
+            "A quote or a control byte in a URL then makes the line invalid JSON, and it is refused.",
             text,
             place,
             REPLACE,
-            (_with_escape(conf, found),),
+            (_with_escape(conf, fmt),),
         )
-    if found.unquoted:
-        text = "\n".join(f""""{key}":"{found.keys[key][0]}\"""" for key in found.unquoted)
+    if fmt.unquoted:
+        text = "\n".join(f""""{key}":"{fmt.keys[key][0]}\"""" for key in fmt.unquoted)
         yield Finding(
             "log-quotes",
             ERROR,
             subject,
-            f"The format {printable(found.name)} writes {', '.join(found.unquoted)} without quotes.",
-            "nginx writes - or nothing or a list where there is no single number; unquoted, the line is no JSON.",
+            f"The format {printable(fmt.name)} writes {', '.join(fmt.unquoted)} without quotes.",
+            "Without a single number nginx writes -, nothing or a list; unquoted, the line is invalid JSON.",
             text,
             place,
             REPLACE,
-            (_rewritten(conf, found, {key: f'"{found.keys[key][0]}"' for key in found.unquoted}),),
+            (_rewritten(conf, fmt, {key: f'"{fmt.keys[key][0]}"' for key in fmt.unquoted}),),
         )
-    yield from _values(conf, found, sent, subject, place)
-    yield from _private(conf, found, subject, place)
+    yield from _values(conf, fmt, sent, subject, place)
+    yield from _private(conf, fmt, subject, place)
 
 
-def _values(conf: Conf, found: LogFormat, sent: str, subject: str, place: str) -> Iterator[Finding]:
+def _values(conf: Conf, fmt: LogFormat, sent: str, subject: str, place: str) -> Iterator[Finding]:
     own = sent == OWN
-    value = found.keys.get("request_start", ("", True))[0]
+    value = fmt.keys.get("request_start", ("", True))[0]
     if value.strip("${}") == "msec":
         yield Finding(
             "log-stamp",
@@ -95,46 +95,46 @@ def _values(conf: Conf, found: LogFormat, sent: str, subject: str, place: str) -
             ),
             place,
             REPLACE,
-            (_rewritten(conf, found, {"request_start": f'"${sent}"'}), *(_one_stamp(conf) if own else ())),
+            (_rewritten(conf, fmt, {"request_start": f'"${sent}"'}), *(_one_stamp(conf) if own else ())),
         )
-    stripped = [key for key, (text, _) in found.keys.items() if re.match(r"\$\{?sent_http_x_(que|ser|wor|rou)", text)]
+    stripped = [key for key, (text, _) in fmt.keys.items() if re.match(r"\$\{?sent_http_x_(que|ser|wor|rou)", text)]
     if stripped:
-        better = {key: '"' + found.keys[key][0].replace("sent_http", "upstream_http") + '"' for key in stripped}
+        better = {key: '"' + fmt.keys[key][0].replace("sent_http", "upstream_http") + '"' for key in stripped}
         yield Finding(
             "headers-stripped",
             ERROR,
             subject,
-            f"The format {printable(found.name)} logs {', '.join(stripped)} from the answer to the client.",
-            "There proxy_hide_header has taken the app's headers out; $upstream_http_… is what the app answered.",
+            f"The format {printable(fmt.name)} logs {', '.join(stripped)} from the response to the client.",
+            "proxy_hide_header removes the app's headers from that response; $upstream_http_… holds what the app sent.",
             "\n".join(f'"{key}":{text}' for key, text in better.items()),
             place,
             REPLACE,
-            (_rewritten(conf, found, better),),
+            (_rewritten(conf, fmt, better),),
         )
 
 
-def _private(conf: Conf, found: LogFormat, subject: str, place: str) -> Iterator[Finding]:
-    path = "$sojourn_uri" if conf.house else "$uri"
-    told = {key: path for key, (text, _) in found.keys.items() if _URL.search(text)}
-    told |= {key: "" for key, (text, _) in found.keys.items() if _PRIVATE.search(text)}
-    if told:
-        better = {key: f'"{value}"' for key, value in told.items()}
+def _private(conf: Conf, fmt: LogFormat, subject: str, place: str) -> Iterator[Finding]:
+    path = "$sojourn_uri" if conf.has_includes else "$uri"
+    replacements = {key: path for key, (text, _) in fmt.keys.items() if _URL.search(text)}
+    replacements |= {key: "" for key, (text, _) in fmt.keys.items() if _PRIVATE.search(text)}
+    if replacements:
+        better = {key: f'"{value}"' for key, value in replacements.items()}
         yield Finding(
             "log-private",
             WARNING,
             subject,
-            f"The format {printable(found.name)} logs queries or credentials, in {', '.join(told)}.",
-            "Tokens and addresses of people are in queries and cookies, and whoever reads the log or the store reads "
-            "them. No part of the split is made of them.",
+            f"The format {printable(fmt.name)} logs queries or credentials, in {', '.join(replacements)}.",
+            "Queries and cookies contain tokens and personal data, and every reader of the log or the store sees them. "
+            "The split does not use them.",
             "\n".join(f'"{key}":{value}' for key, value in better.items()),
             place,
             REPLACE,
-            (_rewritten(conf, found, better),),
+            (_rewritten(conf, fmt, better),),
         )
 
 
 def _stamp_variable(conf: Conf) -> str:
-    """The variable that the stamp sent is made of, where one is sent: ``msec``, say; else nothing."""
+    """Return the variable in the stamp that is sent, ``msec`` for example; empty where none is sent."""
     for each in conf.passes:
         for name, value, _ in each.sent():
             if name == "x-request-start" and (match := _OWN_STAMP.search(value)):
@@ -142,43 +142,41 @@ def _stamp_variable(conf: Conf) -> str:
     return ""
 
 
-def _text(conf: Conf, found: LogFormat) -> tuple[str, int, int]:
-    place = found.directive.place
+def _text(conf: Conf, fmt: LogFormat) -> tuple[str, int, int]:
+    place = fmt.directive.place
     return conf.read.files.get(place.file, "")[place.begin : place.end], place.begin, place.end
 
 
-def _into_format(conf: Conf, found: LogFormat, lines: str) -> Edit:
-    """Before the format's last brace, in whatever string it stands."""
-    text, begin, _ = _text(conf, found)
+def _into_format(conf: Conf, fmt: LogFormat, lines: str) -> Edit:
+    """Return the edit that adds lines before the last brace of a format, with the quotes of its string."""
+    text, begin, _ = _text(conf, fmt)
     at = text.rfind("}")
     quote = text[text.rfind("'", 0, at)] if "'" in text[:at] else '"'
-    joined = f"{quote}\n" + "\n".join(f"{found.directive.place.indent}    {line}" for line in lines.splitlines())
-    return Edit(
-        found.directive.place.file, begin + at, begin + at, f"{joined}\n{found.directive.place.indent}    {quote}"
-    )
+    joined = f"{quote}\n" + "\n".join(f"{fmt.directive.place.indent}    {line}" for line in lines.splitlines())
+    return Edit(fmt.directive.place.file, begin + at, begin + at, f"{joined}\n{fmt.directive.place.indent}    {quote}")
 
 
-def _with_escape(conf: Conf, found: LogFormat) -> Edit:
-    text, begin, _ = _text(conf, found)
+def _with_escape(conf: Conf, fmt: LogFormat) -> Edit:
+    text, begin, _ = _text(conf, fmt)
     match = re.match(r"log_format\s+\S+(\s+escape=\w+)?", text)
     at = match.end() if match else 0
     start = match.start(1) if match and match[1] else at
-    return Edit(found.directive.place.file, begin + start, begin + at, " escape=json")
+    return Edit(fmt.directive.place.file, begin + start, begin + at, " escape=json")
 
 
-def _rewritten(conf: Conf, found: LogFormat, values: dict[str, str]) -> Edit:
-    text, begin, end = _text(conf, found)
+def _rewritten(conf: Conf, fmt: LogFormat, values: dict[str, str]) -> Edit:
+    text, begin, end = _text(conf, fmt)
     for key, value in values.items():
         text = re.sub(rf'("{key}"\s*:\s*)("?)[^",}}\']*("?)', lambda m, v=value: m[1] + v, text, count=1)  # type: ignore[misc]
-    return Edit(found.directive.place.file, begin, end, text)
+    return Edit(fmt.directive.place.file, begin, end, text)
 
 
 def _one_stamp(conf: Conf) -> list[Edit]:
-    """A stamp that is sent and logged alike, for who has none of ours."""
+    """Return the edits that send and log the same stamp, for a configuration without sojourn.conf."""
     sent = [
-        instead_of(made, f"{made.name} {made.args[0]} t=${OWN};")
+        instead_of(line, f"{line.name} {line.args[0]} t=${OWN};")
         for each in conf.passes
-        for name, value, made in each.sent()
+        for name, value, line in each.sent()
         if name == "x-request-start" and "msec" in value
     ]
     return list(dict.fromkeys([at_top(conf.http, _MAP), *sent]))

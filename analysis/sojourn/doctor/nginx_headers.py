@@ -13,7 +13,7 @@ STAMPS = ("x-request-start", "x-queue-start")
 HEADER_FAMILIES = ("proxy", "grpc")
 """Families whose directive names a header as HTTP does; the others name a parameter of CGI, HTTP_X_REQUEST_START."""
 NOT_SENT = '""'
-"""The value with which nginx sends no header, a client's neither."""
+"""The value with which nginx sends no header, not even a client's."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RequestHeader:
     optional: bool = False
 
     def line(self, family: str, value: str) -> str:
-        """Return the line that sets this header to ``value`` in the words of a family: proxy, grpc, fastcgi, …"""
+        """Return the line that sets this header to ``value`` for a family (proxy, grpc, fastcgi, …)."""
         if family in HEADER_FAMILIES:
             return f"{setter(family)} {self.name} {value};"
         flag = " if_not_empty" if self.optional and value != NOT_SENT else ""
@@ -64,7 +64,7 @@ def header_name(name: str) -> str:
 
 
 def include_lines(family: str) -> list[str]:
-    """Return what ``sojourn_proxy.conf`` says, in the words of a family; ``sojourn.conf`` has its variables."""
+    """Return the lines of ``sojourn_proxy.conf`` for a family; ``sojourn.conf`` defines their variables."""
     return [header.line(family, header.value) for header in REQUEST_HEADERS] + hide_lines(family)
 
 

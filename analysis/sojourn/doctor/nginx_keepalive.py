@@ -27,7 +27,7 @@ WORTH = 0.001  # s: nginx counts in milliseconds
 ENOUGH = 100  # answers
 VERSION_LINE = "proxy_http_version 1.1;"
 CONNECTION_LINE = 'proxy_set_header Connection "";'
-EMPTY_STAYS = '"" "";'  # of a map that closed the connections of requests without Upgrade
+EMPTY_CONNECTION = '"" "";'  # of a map that closed the connections of requests without Upgrade
 HELPS = (
     "Keeping them (keepalive 32) saves a connect per request where any free worker takes the next request of a "
     "connection: Node, Go, one process of an ASGI server, Java's servers, another proxy."
@@ -179,8 +179,8 @@ def _unused(conf: Conf, handover: Pass, server: AppServer) -> Iterator[Finding]:
         "closes every connection after one request."
     )
     for entry in closing:
-        edit = instead_of(entry, EMPTY_STAYS)
-        yield _not_used(handover, WARNING, why, EMPTY_STAYS, place_of(entry), REPLACE, (edit,))
+        edit = instead_of(entry, EMPTY_CONNECTION)
+        yield _not_used(handover, WARNING, why, EMPTY_CONNECTION, place_of(entry), REPLACE, (edit,))
     if lines:
         yield _not_used(handover, WARNING, why, "\n".join(lines), where, ADD, _edits(handover, lines))
 

@@ -23,7 +23,7 @@ CONDITIONS = ("if", "limit_except")
 LEVELS = ("server", "location", *CONDITIONS)
 PASSES = ("proxy_pass", "grpc_pass", "uwsgi_pass", "fastcgi_pass", "scgi_pass")
 SUBREQUESTS = ("auth_request", "mirror")
-HOUSE_FOLDER = "sojourn"
+INCLUDES_FOLDER = "sojourn"
 INDENT = "    "
 
 
@@ -39,24 +39,24 @@ class Level:
         return [each for each in self.directive.block if each.name in names]
 
     def holder(self, *names: str) -> Level | None:
-        """The nearest level that has one of these directives, this one first."""
+        """Return the nearest level that has one of these directives, starting with this one."""
         level: Level | None = self
         while level is not None and not level.own(*names):
             level = level.parent
         return level
 
     def effective(self, *names: str) -> list[Directive]:
-        """The directives that hold here: those of the nearest level that has any."""
+        """Return the directives in force: those of the nearest level that has any."""
         holder = self.holder(*names)
         return holder.own(*names) if holder else []
 
     def value(self, name: str, default: str = "") -> str:
-        """The first argument of a directive that holds here."""
-        found = self.effective(name)
-        return found[-1].args[0] if found and found[-1].args else default
+        """Return the first argument of a directive in force."""
+        directives = self.effective(name)
+        return directives[-1].args[0] if directives and directives[-1].args else default
 
     def above(self) -> Iterator[Level]:
-        """The levels around this one, from the inside."""
+        """Yield the levels around this one, innermost first."""
         level = self.parent
         while level is not None:
             yield level
@@ -64,7 +64,7 @@ class Level:
 
     @property
     def title(self) -> str:
-        """How people call it: ``location /api``, ``server shop.example``, ``http``."""
+        """Its name in messages: ``location /api``, ``server shop.example``, ``http``."""
         if self.directive.name == "server":
             names = [name for each in self.own("server_name") for name in each.args]
             listens = [each.args[0] for each in self.own("listen") if each.args]
@@ -87,12 +87,12 @@ class Pass:
 
     @property
     def outermost(self) -> Directive:
-        """Behind what more lines of the location may stand: the directive itself, or the block around it."""
+        """The directive behind which lines of the location may follow: itself, or the block around it."""
         return self.directive if self.block is self.level else self.block.directive
 
     @property
     def family(self) -> str:
-        """How the app is spoken to: proxy, grpc, uwsgi, fastcgi or scgi."""
+        """The protocol: proxy, grpc, uwsgi, fastcgi or scgi."""
         return self.directive.name.removesuffix("_pass")
 
     @property
@@ -130,14 +130,14 @@ class Pass:
 
 @dataclass
 class Conf:
-    """A configuration that is looked at.
+    """A configuration to check.
 
     Attributes:
         path: the file that was named; ``read``: what it holds.
         version: of the nginx that is installed here, where it read the file itself.
         somaxconn: the kernel's limit of a listen backlog on the machine the configuration is for; None: not known.
         servers: the servers of apps that are known, by the address that nginx logs; probed: each was sent a request.
-        fragment: it has no http block: a file of conf.d, say.
+        fragment: it has no http block, like a file of conf.d.
     """
 
     path: Path
@@ -168,7 +168,7 @@ class Conf:
 
     @cached_property
     def passes(self) -> list[Pass]:
-        """Where requests are handed to an app; subrequests, which nobody waits in, left out."""
+        """Where requests are handed to an app; without subrequests."""
         return [p for p in self._all_passes if p.level not in self.subrequests]
 
     @cached_property
@@ -184,23 +184,23 @@ class Conf:
 
     @cached_property
     def subrequests(self) -> list[Level]:
-        """Locations that auth_request or mirror ask."""
-        asked = {each.args[0] for each in self.http.directive.all(*SUBREQUESTS) if each.args}
+        """Locations that auth_request or mirror call."""
+        locations = {each.args[0] for each in self.http.directive.all(*SUBREQUESTS) if each.args}
         return [
             level
             for level in self.levels
-            if level.directive.name == "location" and level.directive.args and level.directive.args[-1] in asked
+            if level.directive.name == "location" and level.directive.args and level.directive.args[-1] in locations
         ]
 
     @cached_property
-    def house(self) -> bool:
+    def has_includes(self) -> bool:
         """Whether sojourn.conf is included."""
         maps = self.http.directive.all("map")
         return any(each.args[-1:] == ["$sojourn_stamp_sent"] for each in maps)
 
     @property
     def judges(self) -> bool:
-        """Whether it says whose stamps are believed."""
+        """Whether it lists trusted peers."""
         return any(each.args[-1:] == ["$sojourn_trusted"] for each in self.http.own("geo"))
 
     @cached_property
@@ -208,11 +208,11 @@ class Conf:
         """The folder of sojourn.conf, as an include names it."""
         for each in self.http.own("map"):
             if each.args[-1:] == ["$sojourn_stamp_sent"]:
-                found = os.path.dirname(each.place.file)
-                beside = os.path.dirname(os.path.abspath(self.path))
-                inside = os.path.relpath(found, beside)
-                return found if inside.startswith("..") else inside
-        return HOUSE_FOLDER
+                folder = os.path.dirname(each.place.file)
+                own_folder = os.path.dirname(os.path.abspath(self.path))
+                inside = os.path.relpath(folder, own_folder)
+                return folder if inside.startswith("..") else inside
+        return INCLUDES_FOLDER
 
     @cached_property
     def upstreams(self) -> dict[str, Directive]:
@@ -242,12 +242,12 @@ class Conf:
 
     @property
     def blank(self) -> bool:
-        """Whether no line of Sojourn's, nor a stamp of one's own, is anywhere in it."""
-        return not self.house and not any(name in STAMPS for p in self._all_passes for name, _, _ in p.sent())
+        """Whether it has neither lines of Sojourn nor a stamp of its own."""
+        return not self.has_includes and not any(name in STAMPS for p in self._all_passes for name, _, _ in p.sent())
 
 
 def _location(level: Level) -> Level:
-    """The level, or the location around it where it is only a condition in one."""
+    """Return the level, or the location around it if it is a condition in one."""
     while level.directive.name in CONDITIONS and level.parent is not None:
         level = level.parent
     return level
@@ -256,25 +256,25 @@ def _location(level: Level) -> Level:
 def _inside(level: Level) -> Iterator[Level]:
     outermost = level.parent is None
     for each in level.directive.block:
-        if each.name in LEVELS and (each.name != "server" or outermost):  # those of an upstream are addresses
+        if each.name in LEVELS and (each.name != "server" or outermost):  # a server of an upstream is an address
             inner = Level(each, level)
             yield inner
             yield from _inside(inner)
 
 
 def place_of(directive: Directive, level: Level | None = None) -> str:
-    """``file:line, inside location /``."""
+    """Return the place in messages: ``file:line, inside location /``."""
     inside = f", inside {level.title}" if level else ""
     return f"{printable(directive.where, 300)}{inside}"
 
 
 def anchor(directive: Directive) -> Directive:
-    """What stands in the block's own file: the directive, or the include that brought it."""
+    """Return the directive in the block's own file: itself, or the include that brought it."""
     return directive.via or directive
 
 
 def after(directive: Directive, text: str) -> Edit:
-    """Lines behind a directive, as far in as it is."""
+    """Return the edit that adds lines behind a directive, with its indentation."""
     place = anchor(directive).place
     at = max(place.end, anchor(directive).close)
     lines = "".join(f"\n{place.indent}{line}" if line else "\n" for line in text.splitlines())
@@ -282,7 +282,7 @@ def after(directive: Directive, text: str) -> Edit:
 
 
 def at_top(level: Level, text: str) -> Edit:
-    """Lines at the beginning of a block."""
+    """Return the edit that adds lines at the beginning of a block."""
     place = level.directive.place
     indent = place.indent + INDENT if level.directive.name else ""
     lines = "".join(f"\n{indent}{line}" if line else "\n" for line in text.splitlines())
@@ -290,23 +290,23 @@ def at_top(level: Level, text: str) -> Edit:
 
 
 def instead_of(directive: Directive, text: str) -> Edit:
-    """Lines in place of a directive, its block included."""
+    """Return the edit that replaces a directive and its block by lines."""
     place = directive.place
     lines = f"\n{place.indent}".join(text.splitlines())
     return Edit(place.file, place.begin, max(place.end, directive.close), lines)
 
 
 def without(directive: Directive) -> Edit:
-    """A directive taken out."""
+    """Return the edit that removes a directive."""
     return instead_of(directive, "")
 
 
 def written(directive: Directive) -> str:
-    """A directive without a block as one would write it."""
+    """Return the text of a directive without a block."""
     return " ".join([directive.name, *(word(each) for each in directive.args)]) + ";"
 
 
 def word(text: str) -> str:
-    """One argument of a directive, in quotes where it needs them."""
+    """Return one argument of a directive, in quotes where it needs them."""
     plain = text and not any(c in text for c in " \t\n;{}\"'#\\")
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""Is every request that goes to an app logged, with all that a split is made of?"""
+"""Check that every request to an app is logged with the keys of a split."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_LOG = "/var/log/nginx/sojourn.jsonl"
 
 
 class Logs:
-    """What a configuration writes, and where."""
+    """The logs of a configuration."""
 
     def __init__(self, conf: Conf) -> None:
         self.conf = conf
@@ -30,22 +30,22 @@ class Logs:
         return {each.args[0]: log_format(each) for each in self.conf.http.own("log_format") if each.args}
 
     def format_of(self, line: Directive) -> LogFormat | None:
-        """The format of an ``access_log`` that a split can be made of; None for any other."""
+        """Return the format of an ``access_log`` if a split can be made of it, otherwise None."""
         names = [word for word in line.args[1:] if "=" not in word and word != "gzip"]
-        found = self.formats.get(names[0]) if names else None
-        return found if found is not None and found.meant else None
+        fmt = self.formats.get(names[0]) if names else None
+        return fmt if fmt is not None and fmt.meant else None
 
-    def ours(self, lines: list[Directive]) -> list[Directive]:
-        """Those of some ``access_log`` lines that a split can be made of; none where one of them is ``off``."""
+    def sojourn_logs(self, lines: list[Directive]) -> list[Directive]:
+        """Return the ``access_log`` lines that a split can be made of; none where one of them is ``off``."""
         if any(each.args[:1] == ["off"] for each in lines):
             return []
         return [each for each in lines if self.format_of(each)]
 
     @cached_property
     def lines(self) -> list[Directive]:
-        """All lines of the configuration that a split can be made of."""
-        found = [each for level in (self.conf.http, *self.conf.levels) for each in level.own("access_log")]
-        return [each for each in found if self.format_of(each)]
+        """All ``access_log`` lines of the configuration that a split can be made of."""
+        access_logs = [each for level in (self.conf.http, *self.conf.levels) for each in level.own("access_log")]
+        return [each for each in access_logs if self.format_of(each)]
 
     def line_for(self, level: Level) -> str:
         """Return an ``access_log`` for a level, to a file that no other line of the configuration names."""
@@ -81,26 +81,26 @@ def _slug(text: str) -> str:
 
 
 def log_findings(conf: Conf) -> Iterator[Finding]:
-    """What is wrong with the log of a configuration."""
+    """Yield what is wrong with the logs of a configuration."""
     if conf.fragment:
         return
     logs = Logs(conf)
-    if not conf.house and not logs.lines:
+    if not conf.has_includes and not logs.lines:
         yield _not_included(conf)
         return
     seen: list[object] = []
     used: list[Directive] = []
     for each in conf.passes:
-        lines = logs.ours(each.block.effective("access_log"))
+        lines = logs.sojourn_logs(each.block.effective("access_log"))
         used += lines
         holder = each.block.holder("access_log")
         if not lines and holder not in seen:
             seen.append(holder)
             yield _unlogged(logs, each, holder)
     yield from _sampled(used)
-    formats = {found.name: found for found in map(logs.format_of, used) if found is not None}
-    for found in formats.values():
-        yield from format_findings(conf, found)
+    formats = {fmt.name: fmt for fmt in map(logs.format_of, used) if fmt is not None}
+    for fmt in formats.values():
+        yield from format_findings(conf, fmt)
 
 
 def _not_included(conf: Conf) -> Finding:
@@ -114,8 +114,8 @@ def _not_included(conf: Conf) -> Finding:
         "include-missing",
         ERROR,
         "http",
-        "sojourn.conf is not included: nothing of what a split is made of is logged.",
-        "It defines the stamp, whom to believe, and the log format. Copy the folder nginx/ to where nginx.conf is, as "
+        "sojourn.conf is not included: the times of a split are not logged.",
+        "It defines the stamp, the trusted peers and the log format. Copy the folder nginx/ next to nginx.conf, as "
         f"{conf.folder}/, and load the njs module (load_module modules/ngx_http_js_module.so;).",
         "\n".join(lines),
         place_of(conf.http.directive),
@@ -124,13 +124,14 @@ def _not_included(conf: Conf) -> Finding:
     )
 
 
-def _unlogged(logs: Logs, found: Pass, holder: Level | None) -> Finding:
-    above = next((lines for level in (holder.above() if holder else ()) if (lines := logs.ours(_logs(level)))), [])
+def _unlogged(logs: Logs, handover: Pass, holder: Level | None) -> Finding:
+    outer = holder.above() if holder else ()
+    above = next((lines for level in outer if (lines := logs.sojourn_logs(level.own("access_log")))), [])
     text = written(above[0]) if above else logs.line_for(holder or logs.conf.http)
-    subject = holder.title if holder and holder is not logs.conf.http else found.level.title
-    where = place_of(holder.own("access_log")[-1], holder) if holder else place_of(found.directive, found.level)
+    subject = holder.title if holder and holder is not logs.conf.http else handover.level.title
+    where = place_of(holder.own("access_log")[-1], holder) if holder else place_of(handover.directive, handover.level)
     if holder is None:
-        what = f"The requests of {subject} are not logged in a format that holds the split."
+        what = f"The requests of {subject} are not logged with the keys of a split."
         last = logs.formats.get("sojourn")
         anchor = last.directive if last else None
         edits: tuple[Edit, ...] = (after(anchor, text) if anchor else at_top(logs.conf.http, text),)
@@ -139,13 +140,13 @@ def _unlogged(logs: Logs, found: Pass, holder: Level | None) -> Finding:
     if offs:
         severity = WARNING if logs.lines else ERROR
         what = f"{holder.title} is not logged at all (access_log off)."
-        why = "Its requests hold workers, too: whoever waits for them seems to wait for nobody."
+        why = "Its requests occupy workers, too: requests that wait for them have no visible cause."
         return Finding("log-off", severity, subject, what, why, text, where, REPLACE, (instead_of(offs[0], text),))
     code = "log-replaced" if above else "log-missing"
     what = (
-        f"{holder.title} has an access_log of its own, and so loses the one of the level above."
+        f"{holder.title} has its own access_log, and so loses the one of the level above."
         if above
-        else f"The requests of {subject} are not logged in a format that holds the split."
+        else f"The requests of {subject} are not logged with the keys of a split."
     )
     why = "nginx inherits access_log only where a level has none of its own. " if above else ""
     edit = after(holder.own("access_log")[-1], text)
@@ -154,15 +155,11 @@ def _unlogged(logs: Logs, found: Pass, holder: Level | None) -> Finding:
     return Finding(code, ERROR, subject, what, why + _WHY_LOG, text, where, ADD, (edit,))
 
 
-_WHY_LOG = "What is not logged cannot be split. Several access_log lines may stand side by side."
+_WHY_LOG = "Requests that are not logged cannot be split. A level may have several access_log lines."
 
 
 def _order(directive: Directive) -> int:
     return (directive.via or directive).place.begin
-
-
-def _logs(level: Level) -> list[Directive]:
-    return level.own("access_log")
 
 
 def _sampled(lines: list[Directive]) -> Iterator[Finding]:
@@ -178,7 +175,7 @@ def _sampled(lines: list[Directive]) -> Iterator[Finding]:
             WARNING,
             printable(each.args[0]),
             f"Only some requests are logged ({printable(condition)}).",
-            "The others hold workers, too: depth, utilisation, blame and Little's law are wrong by what is left out.",
+            "The others occupy workers, too: depth, utilisation, blame and Little's law are wrong without them.",
             text,
             place_of(each),
             REPLACE,

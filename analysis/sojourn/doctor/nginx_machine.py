@@ -1,4 +1,4 @@
-"""What the machine and nginx itself do to a measurement: backlogs, connections, limits, clocks, names."""
+"""Check what affects a measurement outside of locations: backlogs, connections, limits, clocks, route names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RAW = re.compile(r"\$\{?(?:uri|request_uri|document_uri|request|args|query_stri
 
 
 def machine_findings(conf: Conf) -> Iterator[Finding]:
-    """What is wrong outside of any one location."""
+    """Yield what is wrong outside of any one location."""
     yield from _listens(conf)
     yield from _connections(conf)
     yield from _timer(conf)
@@ -26,7 +26,7 @@ def machine_findings(conf: Conf) -> Iterator[Finding]:
 
 
 def _listens(conf: Conf) -> Iterator[Finding]:
-    # What one server says of an address holds for all that listen there.
+    # Options of one server apply to every server that listens on the same address.
     listens: dict[str, list[tuple[Level, Directive]]] = {}
     for level in conf.levels:
         if level.directive.name == "server":
@@ -34,7 +34,7 @@ def _listens(conf: Conf) -> Iterator[Finding]:
                 if each.args and not {"quic", "udp"} & set(each.args):
                     listens.setdefault(each.args[0], []).append((level, each))
     for same in listens.values():
-        yield from _backlog(conf, *next((one for one in same if _asked_backlog(one[1])), same[0]))
+        yield from _backlog(conf, *next((one for one in same if _backlog_option(one[1])), same[0]))
         for level, each in same:
             if "reuseport" in each.args:
                 text = written(Directive("listen", [word for word in each.args if word != "reuseport"], ""))
@@ -52,23 +52,23 @@ def _listens(conf: Conf) -> Iterator[Finding]:
                 )
 
 
-def _asked_backlog(listen: Directive) -> str:
+def _backlog_option(listen: Directive) -> str:
     return next((word.removeprefix("backlog=") for word in listen.args if word.startswith("backlog=")), "")
 
 
 def _backlog(conf: Conf, level: Level, each: Directive) -> Iterator[Finding]:
-    asked = _asked_backlog(each)
-    backlog = int(asked[:10]) if asked.isdecimal() else DEFAULT_BACKLOG
+    option = _backlog_option(each)
+    backlog = int(option[:10]) if option.isdecimal() else DEFAULT_BACKLOG
     if conf.somaxconn is None or backlog <= conf.somaxconn:
         return
-    told = f"backlog={backlog}" if asked else f"nginx's default of {DEFAULT_BACKLOG}"
+    origin = f"backlog={backlog}" if option else f"nginx's default of {DEFAULT_BACKLOG}"
     yield Finding(
         "backlog-capped",
         WARNING,
         f"listen {printable(each.args[0])}",
-        f"The listen backlog of {printable(each.args[0])} is {conf.somaxconn}, not {backlog} ({told}).",
-        f"The kernel cuts it to net.core.somaxconn = {conf.somaxconn} without a word: connections that were meant to "
-        "wait are dropped.",
+        f"The listen backlog of {printable(each.args[0])} is {conf.somaxconn}, not {backlog} ({origin}).",
+        f"The kernel cuts it to net.core.somaxconn = {conf.somaxconn} silently: connections that should wait are "
+        "dropped.",
         f"sysctl -w net.core.somaxconn={max(backlog, 4096)}\n"
         f"echo net.core.somaxconn={max(backlog, 4096)} > /etc/sysctl.d/90-backlog.conf",
         place_of(each, level),
@@ -92,7 +92,7 @@ def _connections(conf: Conf) -> Iterator[Finding]:
         INFO,
         "events",
         f"An nginx worker holds {number} connections{'' if lines else ', the default'}.",
-        "A proxied request takes two. When none is left, requests wait in the kernel, where no log sees them, or fail.",
+        "A proxied request takes two. When none is left, requests wait unlogged in the kernel, or fail.",
         text,
         place_of(lines[-1] if lines else events[-1], level),
         REPLACE if lines else ADD,
@@ -118,21 +118,21 @@ def _timer(conf: Conf) -> Iterator[Finding]:
 
 def _limits(conf: Conf) -> Iterator[Finding]:
     seen: list[int] = []
-    for found in conf.passes:
-        for each in found.level.effective("limit_req"):
+    for handover in conf.passes:
+        for each in handover.level.effective("limit_req"):
             words = each.args
             if id(each) in seen or "nodelay" in words or not any(word.startswith("burst=") for word in words):
                 continue
             seen.append(id(each))
             kept = [word for word in words if not word.startswith("delay=")]
             text = written(Directive("limit_req", [*kept, "nodelay"], ""))
-            holder = found.level.holder("limit_req") or found.level
+            holder = handover.level.holder("limit_req") or handover.level
             yield Finding(
                 "limit-delays",
                 WARNING,
                 holder.title,
                 f"limit_req holds requests of {holder.title} back inside nginx.",
-                "They wait before they are stamped: it counts as upload, and no queueing delay shows it.",
+                "They wait before they are stamped: the wait counts as upload, not as queueing delay.",
                 text,
                 place_of(each, holder),
                 REPLACE,
@@ -158,7 +158,8 @@ def _raw_route(each: Directive, text: str, level: Level) -> Finding:
         WARNING,
         "$sojourn_route",
         "The route in the log is the raw path of each request.",
-        "It has no end of values: figures by route fall apart, blame knows nobody, and a store grows with every path.",
+        "The number of routes is unbounded: figures by route are too fine, blame finds no culprit, and a store grows "
+        "with every path.",
         text,
         place_of(each, level),
         REPLACE,
@@ -167,13 +168,13 @@ def _raw_route(each: Directive, text: str, level: Level) -> Finding:
 
 
 def location_paths(conf: Conf) -> list[str]:
-    """Prefixes of the locations that hand requests to an app."""
+    """Return the prefixes of the locations that hand requests to an app."""
     places = [each.level.directive for each in conf.passes]
-    found = [each.args[-1] for each in places if each.name == "location" and each.args]
-    return [path for path in dict.fromkeys(found) if re.fullmatch(r"/[\w./-]*", path) and path != "/"]
+    paths = [each.args[-1] for each in places if each.name == "location" and each.args]
+    return [path for path in dict.fromkeys(paths) if re.fullmatch(r"/[\w./-]*", path) and path != "/"]
 
 
 def route_map(paths: list[str]) -> str:
-    """The map that names routes by these prefixes of the path."""
+    """Return the map that names routes by these prefixes of the path."""
     lines = [f"{INDENT}~^{path.rstrip('/')}/ {path.rstrip('/')}/...;" for path in paths or ["/users"]]
     return "\n".join(["map $uri $sojourn_route {", f"{INDENT}default other;", f"{INDENT}/ /;", *lines, "}"])

@@ -1,4 +1,4 @@
-"""How many connections may wait for the apps that listen on this machine, as the kernel says."""
+"""Check how many connections may wait for the apps that listen on this machine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ UNSEEN = "The backlog of the app's own listening socket: sojourn kernel shows it
 
 
 def app_sockets(conf: Conf) -> Diagnosis:
-    """What the kernel says of the sockets of the apps; where they are not here, that it was not seen."""
-    found = Diagnosis()
+    """Return what the kernel reports about the apps' listening sockets; unseen where they are elsewhere."""
+    diagnosis = Diagnosis()
     ports = _ports(conf)
     limits: dict[int, int] = {}
     if ports:
@@ -25,16 +25,16 @@ def app_sockets(conf: Conf) -> Diagnosis:
             limits = {}
     for port, limit in sorted(limits.items()):
         if limit < FEW:
-            found.findings.append(_small(port, limit, ports[port]))
+            diagnosis.findings.append(_small(port, limit, ports[port]))
         else:
-            found.checked.append(f"{counted(limit, 'connection')} may wait for the app at port {port}")
+            diagnosis.checked.append(f"{counted(limit, 'connection')} may wait for the app at port {port}")
     if len(limits) < len(ports) or not ports:
-        found.unseen.append(UNSEEN)
-    return found
+        diagnosis.unseen.append(UNSEEN)
+    return diagnosis
 
 
 def _ports(conf: Conf) -> dict[int, str]:
-    """Port -> the place that names it, of backends on this machine."""
+    """Return port -> the place that names it, for backends on this machine."""
     named = [(each.args[0], each.where) for up in conf.upstreams.values() for each in up.all("server") if each.args]
     named += [(each.target, each.directive.where) for each in conf.passes if each.target not in conf.upstreams]
     return {port: where for text, where in named if (port := local_port(text)) is not None}

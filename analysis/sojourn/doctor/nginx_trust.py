@@ -1,4 +1,4 @@
-"""Whose stamps are believed, and what of the app's answer gets out."""
+"""Check the trusted peers, and which headers of the app reach the log and the client."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from sojourn.doctor.nginx_levels import Conf, Level, Pass, after, instead_of, pl
 from sojourn.model.formatting import printable
 from sojourn.nginx.syntax import Directive
 
-WIDEST = {4: 8, 6: 16}  # bits: a network wider than this is no proxy of one's own
+WIDEST = {4: 8, 6: 16}  # bits: a wider network is not a list of own proxies
 # Directive -> (the value with which names with underscores get through, the other one).
 _UNDERSCORES = {"underscores_in_headers": ("on", "off"), "ignore_invalid_headers": ("off", "on")}
 _LOCAL = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "*", "[::]", "[::1]", "")  # noqa: S104 - names, nothing is bound
 
 
 def trust_findings(conf: Conf) -> Iterator[Finding]:
-    """Trusts too many, or too few."""
+    """Yield peers that are trusted and should not be, and the reverse."""
     for geo in conf.http.own("geo"):
         if geo.args[-1:] == ["$sojourn_trusted"]:
             entries = [each for each in geo.block if each.args]
             trusted = [
                 each for each in entries if each.args[0] not in ("0", "") and each.name not in ("proxy", "delete")
             ]
-            yield from (_everybody(each) for each in trusted if _too_wide(each.name))
+            yield from (_too_wide_finding(each) for each in trusted if _too_wide(each.name))
             if not trusted:
-                yield from _nobody(conf, geo)
+                yield from _no_trusted_peer(conf, geo)
     for level in (conf.http, *conf.levels):
         for each in level.own(*_UNDERSCORES):
             lets_through, safe = _UNDERSCORES[each.name]
@@ -38,7 +38,7 @@ def trust_findings(conf: Conf) -> Iterator[Finding]:
                     "underscores-in-headers",
                     WARNING,
                     level.title,
-                    "A client's X_Request_Start and X_Queue_Start get through to the app.",
+                    "A client's X_Request_Start and X_Queue_Start reach the app.",
                     "An app that reads headers by their CGI names reads them as X-Request-Start and X-Queue-Start, so "
                     "that any client can stamp.",
                     f"{each.name} {safe};",
@@ -58,15 +58,15 @@ def _too_wide(name: str) -> bool:
     return network.prefixlen < WIDEST[network.version]
 
 
-def _everybody(entry: Directive) -> Finding:
+def _too_wide_finding(entry: Directive) -> Finding:
     text = "default 0;" if entry.name == "default" else written(entry)
     edit = instead_of(entry, text) if entry.name == "default" else without(entry)
     return Finding(
-        "trust-everybody",
+        "trust-everybody",  # codespell:ignore everybody
         ERROR,
         printable(entry.name),
-        f"Stamps and ids of {'everybody' if entry.name == 'default' else printable(entry.name)} are believed.",
-        "Whoever sends an old X-Request-Start makes a queue that is not there. List your own proxies only.",
+        f"{'Every address' if entry.name == 'default' else printable(entry.name)} is trusted to send stamps and ids.",
+        "A client that sends an old X-Request-Start forges queueing delay. List your own proxies only.",
         text,
         place_of(entry),
         REPLACE if entry.name == "default" else REMOVE,
@@ -74,7 +74,7 @@ def _everybody(entry: Directive) -> Finding:
     )
 
 
-def _nobody(conf: Conf, geo: Directive) -> Iterator[Finding]:
+def _no_trusted_peer(conf: Conf, geo: Directive) -> Iterator[Finding]:
     levels = (conf.http, *conf.levels)
     peers = [each for level in levels for each in level.own("set_real_ip_from") if each.args]
     addresses = list(dict.fromkeys(filter(None, (_as_geo(each.args[0]) for each in peers))))
@@ -88,9 +88,9 @@ def _nobody(conf: Conf, geo: Directive) -> Iterator[Finding]:
         "inbound-untrusted",
         WARNING,
         printable(", ".join(addresses[:3])),
-        f"A balancer stands in front ({written(peers[0])}), and nobody's stamp is believed.",
-        "What it stamps is dropped, with its request id and traceparent: waiting in front of this nginx is not seen. "
-        "List it only if it overwrites what its own clients send in these headers.",
+        f"A balancer is in front of this nginx ({written(peers[0])}), and no peer is trusted to stamp.",
+        "Its stamp, request id and traceparent are dropped: waiting in front of this nginx is not measured. List it "
+        "only if it overwrites these headers of its own clients.",
         text,
         printable(file, 300) if known else place_of(geo),
         ADD,
@@ -99,7 +99,7 @@ def _nobody(conf: Conf, geo: Directive) -> Iterator[Finding]:
 
 
 def _as_geo(address: str) -> str | None:
-    """As a geo block has it, which knows no host names; of a Unix socket it makes this address."""
+    """Return an address as a geo block writes it; None for a host name. A Unix socket has a fixed address there."""
     if address == "unix:":
         return "255.255.255.255"
     try:
@@ -111,7 +111,7 @@ def _as_geo(address: str) -> str | None:
 
 
 def header_findings(conf: Conf) -> Iterator[Finding]:
-    """The app's headers get out to the client, or never reach the nginx that logs them."""
+    """Yield headers of the app that reach the client, or do not reach the nginx that logs them."""
     seen: list[Level] = []
     inner = _inner(conf)
     for each in conf.passes:
@@ -130,63 +130,63 @@ def header_findings(conf: Conf) -> Iterator[Finding]:
                 yield _leak(each, holder, missing)
 
 
-def _hidden(found: Pass) -> set[str]:
-    cleared = found.level.effective("more_clear_headers")
-    hides = [*found.level.effective(f"{found.family}_hide_header"), *cleared]
+def _hidden(handover: Pass) -> set[str]:
+    cleared = handover.level.effective("more_clear_headers")
+    hides = [*handover.level.effective(f"{handover.family}_hide_header"), *cleared]
     return {name.lower() for each in hides for word in each.args for name in re.split(r"[\s,]+", word)}
 
 
-def _leak(found: Pass, holder: Level, missing: list[str]) -> Finding:
-    hider = f"{found.family}_hide_header"
+def _leak(handover: Pass, holder: Level, missing: list[str]) -> Finding:
+    hider = f"{handover.family}_hide_header"
     text = "\n".join(f"{hider} {name};" for name in missing)
     own = holder.own(hider)
     return Finding(
         "headers-leak",
         WARNING,
         holder.title,
-        f"Clients of {holder.title} are told {', '.join(missing)}.",
-        f"It shows everybody how loaded you are. (nginx inherits {hider} only where a level has none of its own.)",
+        f"{holder.title} sends {', '.join(missing)} to clients.",
+        f"They reveal the load of the app. (nginx inherits {hider} only where a level has none of its own.)",
         text,
-        place_of(own[-1] if own else found.directive, holder),
+        place_of(own[-1] if own else handover.directive, holder),
         ADD,
-        (after(own[-1] if own else found.outermost, text),),
+        (after(own[-1] if own else handover.outermost, text),),
     )
 
 
-def _stripped(found: Pass, names: list[str]) -> Finding:
-    text = "\n".join(f"{found.family}_pass_header {name};" for name in names)
+def _stripped(handover: Pass, names: list[str]) -> Finding:
+    text = "\n".join(f"{handover.family}_pass_header {name};" for name in names)
     return Finding(
         "headers-stripped",
         ERROR,
-        found.level.title,
-        f"{found.level.title} takes {', '.join(names)} out before the nginx in front of it can log them.",
-        "Of two nginx in a row the inner one must let the app's headers pass; the outer one logs them and hides them.",
+        handover.level.title,
+        f"{handover.level.title} removes {', '.join(names)} before the nginx in front of it can log them.",
+        "With two nginx in a row the inner one must pass the app's headers on; the outer one logs and hides them.",
         text,
-        place_of(found.directive, found.level),
+        place_of(handover.directive, handover.level),
         ADD,
-        (after(found.outermost, text),),
+        (after(handover.outermost, text),),
     )
 
 
 def _inner(conf: Conf) -> set[int]:
-    """Blocks of servers that another server of this configuration proxies to."""
-    asked: set[str] = set()
+    """Return the ids of the blocks of servers that another server of this configuration proxies to."""
+    endpoints: set[str] = set()
     for each in conf.passes:
         upstream = conf.upstreams.get(each.target)
         targets = [d.args[0] for d in upstream.all("server") if d.args] if upstream else [each.target]
-        asked.update(_endpoint(target) for target in targets)
-    found: set[int] = set()
+        endpoints.update(_endpoint(target) for target in targets)
+    blocks: set[int] = set()
     for level in conf.levels:
         if level.directive.name != "server":
             continue
         listens = [_endpoint(each.args[0], listens=True) for each in level.own("listen") if each.args]
-        if any(each in asked for each in listens):
-            found.update(id(inner.directive) for inner in conf.levels if level in inner.above())
-    return found
+        if any(each in endpoints for each in listens):
+            blocks.update(id(inner.directive) for inner in conf.levels if level in inner.above())
+    return blocks
 
 
 def _endpoint(text: str, *, listens: bool = False) -> str:
-    """``:8080`` for a port of this machine, otherwise the address with its port, or a socket's path."""
+    """Return ``:8080`` for a port of this machine, otherwise the address with its port, or a socket's path."""
     if text.startswith(("unix:", "/")):
         return text.removeprefix("unix:").rstrip(":")
     if text.isdigit():

@@ -1,4 +1,4 @@
-"""Between nginx and the app: buffers and retries."""
+"""Check buffers and retries between nginx and the app."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ DEFAULT_TIMEOUT = "60s"
 
 
 def upstream_findings(conf: Conf) -> Iterator[Finding]:
-    """What is wrong between nginx and the app."""
+    """Yield what is wrong between nginx and the app."""
     yield from keepalive_findings(conf)
     seen: list[int] = []
     for each in conf.passes:
-        for finding, made in (*_buffering(each), *_retries(conf, each)):
-            if id(made) not in seen:
-                seen.append(id(made))
+        for finding, line in (*_buffering(each), *_retries(conf, each)):
+            if id(line) not in seen:
+                seen.append(id(line))
                 yield finding
 
 
-def _buffering(found: Pass) -> Iterator[tuple[Finding, Directive]]:
-    level, family = found.level, found.family
+def _buffering(handover: Pass) -> Iterator[tuple[Finding, Directive]]:
+    level, family = handover.level, handover.family
     for name, code, severity, what, why, better in (
         (
             f"{family}_request_buffering",
@@ -50,24 +50,24 @@ def _buffering(found: Pass) -> Iterator[tuple[Finding, Directive]]:
         for each in level.effective(name):
             if each.args == ["off"]:
                 text = f"{name} {better};"
-                yield _instead(code, severity, found, each, f"{level.title} {what}.", why, text), each
+                yield _instead(code, severity, handover, each, f"{level.title} {what}.", why, text), each
     for each in level.effective(f"{family}_max_temp_file_size"):
         if each.args == ["0"]:
-            what = f"{level.title} keeps no large answer: beyond its buffers the client sets the pace."
+            what = f"{level.title} does not buffer large answers: beyond the memory buffers the client sets the pace."
             why = "A slow client then holds the worker until the rest fits into the buffers."
             text = f"{family}_max_temp_file_size 1024m;"
-            yield _instead("answer-unbuffered", INFO, found, each, what, why, text), each
+            yield _instead("answer-unbuffered", INFO, handover, each, what, why, text), each
 
 
-def _instead(code: str, severity: str, found: Pass, each: Directive, what: str, why: str, text: str) -> Finding:
-    holder = found.level.holder(each.name) or found.level
+def _instead(code: str, severity: str, handover: Pass, each: Directive, what: str, why: str, text: str) -> Finding:
+    holder = handover.level.holder(each.name) or handover.level
     where = place_of(each, holder)
     return Finding(code, severity, holder.title, what, why, text, where, REPLACE, (instead_of(each, text),))
 
 
-def _retries(conf: Conf, found: Pass) -> Iterator[tuple[Finding, Directive]]:
-    level, family = found.level, found.family
-    upstream = conf.upstreams.get(found.target)
+def _retries(conf: Conf, handover: Pass) -> Iterator[tuple[Finding, Directive]]:
+    level, family = handover.level, handover.family
+    upstream = conf.upstreams.get(handover.target)
     name = f"{family}_next_upstream"
     lines = level.effective(name)
     conditions = lines[-1].args if lines else ["error", "timeout"]
@@ -78,25 +78,25 @@ def _retries(conf: Conf, found: Pass) -> Iterator[tuple[Finding, Directive]]:
         return
     again = "non_idempotent" in conditions
     text = f"{name}_tries 2;\n{name}_timeout 10s;"
-    made = lines[-1] if lines else found.directive
+    line = lines[-1] if lines else handover.directive
     holder = level.holder(name) or level
-    edit = after(made if lines else found.outermost, text)
+    edit = after(line if lines else handover.outermost, text)
     finding = Finding(
         "retries-unbounded",
         WARNING if again else INFO,
         holder.title,
         f"{holder.title} may wait {wait} for each of {counted(len(servers), 'server')} of "
-        f"{printable(found.target)} in turn.",
-        "A request that waited in vain joins the next queue, and the first app still works on it."
-        + (" With non_idempotent, orders are placed twice." if again else ""),
+        f"{printable(handover.target)} in turn.",
+        "A request that timed out joins the next queue while the first app still works on it."
+        + (" With non_idempotent, a request may be executed twice." if again else ""),
         text,
-        place_of(made, holder),
+        place_of(line, holder),
         ADD,
         (edit,),
     )
-    yield finding, made if lines else holder.directive
+    yield finding, line if lines else holder.directive
 
 
 def _seconds(text: str) -> float:
-    """Of a time as nginx has it: ``30``, ``500ms``, ``1m30s``."""
+    """Return the seconds of a time as nginx writes it: ``30``, ``500ms``, ``1m30s``."""
     return sum(int(digits) * _UNITS[unit or "s"] for digits, unit in re.findall(r"([0-9]{1,15})(ms|[smhdwMy]?)", text))

@@ -14,10 +14,10 @@ _HEADING = re.compile(r"^### ([a-z][a-z0-9-]*)$", re.M)
 
 
 def sections() -> dict[str, str]:
-    """The text of each finding's section, by code, in the order of the page.
+    """Return the text of each finding's section, by code, in the order of the page.
 
     Raises:
-        SojournError: the page is not there.
+        SojournError: the page cannot be read.
     """
     page = _PACKAGED if _PACKAGED.is_file() else _CHECKOUT
     try:
@@ -31,12 +31,12 @@ def sections() -> dict[str, str]:
 
 
 def explanation(code: str) -> str:
-    """The section about a finding.
+    """Return the section about a finding.
 
     Raises:
-        SojournError: there is no such finding; the message lists those there are.
+        SojournError: the code is unknown; the message lists the known ones.
     """
     known = sections()
     if code not in known:
-        raise SojournError(f"there is no finding {code!r}; there are {', '.join(known)}")
+        raise SojournError(f"unknown finding {code!r}; known are {', '.join(known)}")
     return f"{code}\n\n{known[code]}"

@@ -1,4 +1,4 @@
-"""What is wrong with requests that were logged: stamps, what the app says, names, ids, what never ended."""
+"""Check logged requests: stamps, the app's times, route and worker names, ids, abandoned requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sojourn.doctor.nginx_headers import bare_lines
 from sojourn.doctor.nginx_machine import route_map
 from sojourn.model.formatting import counted, percent, printable
 
-FEW = 0.01  # of the requests: below this nothing is said of them
+FEW = 0.01  # of the requests: below this there is no finding
 MOST = 0.5
 SILENT = 0.1  # of a backend's answers
 MANY_ROUTES = 100
@@ -29,7 +29,7 @@ _REFUSED = {
         "The proxy in front must set its stamp instead of adding one. In HAProxy: http-request set-header.",
     ),
     "not_a_number": (
-        "it is no number",
+        "it is not a number",
         _BARE,
         "A stamp is t= and unix seconds, ms, us or ns. In HAProxy: http-request set-header X-Request-Start "
         "t=%[date(0,us)].",
@@ -55,7 +55,7 @@ _REFUSED = {
 
 
 def request_findings(facts: Facts, name: str) -> Iterator[Finding]:
-    """What the requests of a log or a store lack. ``name``: of it, as people know it."""
+    """Yield what the requests of a log or a store lack; ``name`` is its name in messages."""
     yield from _unstamped(facts, name)
     yield from _silent(facts, name)
     yield from _refused_stamps(facts, name)
@@ -64,7 +64,7 @@ def request_findings(facts: Facts, name: str) -> Iterator[Finding]:
 
 
 def checked_requests(facts: Facts, findings: list[Finding]) -> list[str]:
-    """What is in order, in sentences."""
+    """Return sentences about the checks that passed."""
     codes = {each.code for each in findings}
     number = len(facts.backends)
     speaking = facts.answered > sum(silent for _, _, silent in facts.backends)
@@ -93,7 +93,7 @@ def _unstamped(facts: Facts, name: str) -> Iterator[Finding]:
         ERROR if share >= MOST else WARNING,
         routes,
         f"{percent(share)} of the requests that went to an app have no stamp in the log, most often for {routes}.",
-        "Without the include in their location nginx sends no stamp, and the app cannot tell how long they waited.",
+        "Without the include in their location nginx sends no stamp, and the app cannot measure how long they waited.",
         PROXY_INCLUDE,
         name,
         into="the location in nginx.conf, beside proxy_pass",
@@ -105,8 +105,8 @@ def _silent(facts: Facts, name: str) -> Iterator[Finding]:
     if not quiet:
         return
     if len(quiet) == len(facts.backends) and all(silent == answered for _, silent, answered in quiet):
-        told = f"No app says how long requests waited and how long it worked, on {counted(facts.answered, 'answer')}."
-        yield _quiet(ERROR, EVERY_BACKEND, told, name)
+        what = f"No app sends its queueing delay and service time, on {counted(facts.answered, 'answer')}."
+        yield _quiet(ERROR, EVERY_BACKEND, what, name)
         return
     for backend, silent, answered in quiet:
         share = silent / answered
@@ -116,8 +116,8 @@ def _silent(facts: Facts, name: str) -> Iterator[Finding]:
             if share == 1 or not routes
             else f", most often for {', '.join(printable(r, 60) for r in routes[:SHOWN])}"
         )
-        told = f"{printable(backend)} says nothing of its own on {percent(share)} of its answers{where}."
-        yield _quiet(ERROR if share >= MOST else WARNING, printable(backend), told, name)
+        what = f"{printable(backend)} sends no times of its own on {percent(share)} of its answers{where}."
+        yield _quiet(ERROR if share >= MOST else WARNING, printable(backend), what, name)
 
 
 def _quiet(severity: str, subject: str, what: str, name: str) -> Finding:
@@ -193,7 +193,7 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
             name,
             f"{counted(facts.gone, 'request')} ({percent(facts.gone / facts.proxied)}) "
             f"{'was' if facts.gone == 1 else 'were'} given up on, and no span shows the app's work for them.",
-            "Their time is unattributed, and the work that was wasted on them is not seen.",
+            "Their time is unattributed, and the work wasted on them is not measured.",
             f"sojourn split {quote(name)} --spans spans.jsonl",
             name,
             RUN,
@@ -205,8 +205,8 @@ def _waits(facts: Facts, name: str) -> Iterator[Finding]:
             name,
             f"{counted(facts.streamed, 'answer')} ({percent(facts.streamed / facts.answered)}) went on for most of "
             "their time after their headers.",
-            "The app's service time ends with the headers, but its worker goes on: it is busier than it seems. Spans "
-            "know.",
+            "The app's service time ends with the headers, but its worker continues: it is busier than it seems. Spans "
+            "show it.",
             f"sojourn depth {quote(name)} --spans spans.jsonl",
             name,
             RUN,
@@ -221,7 +221,7 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             WARNING,
             name,
             f"There are {counted(facts.routes, 'route')}, {facts.single:,} of them with one request: {shown}, …",
-            "Figures by route fall apart, blame knows nobody, and a store grows with every path.",
+            "Figures by route are too fine, blame finds no culprit, and a store grows with every path.",
             route_map(_prefixes(facts.route_names)),
             name,
             into="http of nginx.conf, behind the include",
@@ -233,7 +233,7 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
             name,
             f"{counted(facts.no_worker, 'answer')} ({percent(facts.no_worker / facts.answered)}) "
             f"{'does' if facts.no_worker == 1 else 'do'} not name the worker (X-Worker).",
-            "How many workers a backend has is then not known: no utilisation, no blame, no what-if without --workers.",
+            "The number of workers is then unknown: no utilisation, no blame, no what-if without --workers.",
             "X-Worker: 1234",
             name,
             into="the headers that the app answers",
@@ -253,7 +253,7 @@ def _names(facts: Facts, name: str) -> Iterator[Finding]:
 
 
 def _prefixes(names: list[str]) -> list[str]:
-    """The most frequent first parts of some paths."""
+    """Return the most frequent first parts of some paths."""
     counts: dict[str, int] = {}
     for route in names:
         first = route.split("/")[1] if route.startswith("/") and len(route) > 1 else ""

@@ -1,4 +1,4 @@
-"""What a split shows to be wrong: lines refused, clocks, and checks of the audit that failed."""
+"""Check a split: refused lines, clocks, and failed checks of the audit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sojourn.readers.foreign_logs import format_of_line
 from sojourn.readers.record import REASONS
 
 UNSURE = 0.01  # s of uncertainty beyond which short waits are guesses
-ENOUGH = 100  # requests of a pair of clocks, before anything is said of it
+ENOUGH = 100  # requests of a pair of clocks; fewer give no finding
 SKEW = 0.1  # s between two clocks: corrected, and still worth mending
 DRIFT = 50e-6  # s/s: more than a machine with NTP has
 MANY_REFUSED = 0.1
@@ -44,14 +44,14 @@ _MENDS = {
 
 
 def split_findings(result: SplitResult, name: str) -> Iterator[Finding]:
-    """What is wrong with a split of ``name``: its lines, its clocks, its audit."""
+    """Yield what is wrong with a split of ``name``: its lines, its clocks, its audit."""
     yield from refused_lines(result.records, name)
     yield from clock_findings(result.clock, result.audit, name)
     yield from _audit(result.audit, name, result.requests)
 
 
 def refused_lines(records: Records, name: str) -> Iterator[Finding]:
-    """Lines that could not be used, by reason."""
+    """Yield the lines that could not be used, by reason."""
     for reason, count in sorted(records.reasons.items(), key=lambda pair: -pair[1]):
         if reason == "incomplete_line" and count == 1:
             continue  # the line that is being written
@@ -85,7 +85,7 @@ def _listing(name: str) -> tuple[str, str]:
 
 
 def clock_findings(clock: pl.DataFrame, audit: Audit, name: str) -> Iterator[Finding]:
-    """Clocks that are far apart, run apart, were set, contradict themselves, count coarsely, or cannot be told."""
+    """Yield clocks that are far apart, drift, were set, contradict themselves, are coarse, or are unknown."""
     checks = {check.name: check for check in audit.checks}
     if checks["resolution"].verdict == FAIL:
         yield Finding(
@@ -104,7 +104,7 @@ def clock_findings(clock: pl.DataFrame, audit: Audit, name: str) -> Iterator[Fin
             "clock-contradicts",
             WARNING,
             printable(audit.contradicted),
-            f"The clocks cannot be told: {checks['clock'].sentence}.",
+            f"The clocks are unknown: {checks['clock'].sentence}.",
             "Two machines behind one address, or a service time that is not the app's own, look like this.",
             f"sojourn clock {quote(name)}",
             name,
@@ -123,26 +123,26 @@ def _clock(row: Mapping[str, object], name: str) -> Iterator[Finding]:
             INFO,
             backend,
             f"The clock of {backend} is known to ±{milliseconds(_number(row['uncertainty']))} ms only.",
-            "Its queue was never seen empty, so a wait that all requests shared cannot be told from an offset.",
+            "Its queue was never seen empty, so a wait that all requests share looks like an offset.",
             f"sojourn clock {quote(name)}",
             name,
             RUN,
         )
         return
     steps = row["steps"]
-    said = []
+    faults = []
     if steps:
-        said.append("was set while the log ran")
+        faults.append("was set while the log ran")
     if abs(drift) > DRIFT:
-        said.append(f"drifts by {formatted(drift * 1e6, '+.0f')} ppm")
+        faults.append(f"drifts by {formatted(drift * 1e6, '+.0f')} ppm")
     if abs(offset) > SKEW:
-        said.append(f"is {milliseconds(abs(offset))} ms {'ahead of' if offset > 0 else 'behind'} nginx's")
-    if said:
+        faults.append(f"is {milliseconds(abs(offset))} ms {'ahead of' if offset > 0 else 'behind'} nginx's")
+    if faults:
         yield Finding(
             "clock-skew",
             WARNING if steps else INFO,
             backend,
-            f"The clock of {backend} {' and '.join(said)}.",
+            f"The clock of {backend} {' and '.join(faults)}.",
             "The split corrects it, request by request; other tools that read both machines' times do not.",
             "chronyc makestep",
             name,
@@ -216,10 +216,12 @@ _AUDIT = {
 
 
 def checked_split(result: SplitResult) -> list[str]:
-    """The checks of the audit that held, and the lines that could be read."""
+    """Return the checks of the audit that passed, and the lines that could be read."""
     records = result.records
-    told = [f"{records.accepted:,} of {counted(records.read, 'line')} could be used"] if not records.rejected else []
-    return told + [check.sentence for check in result.audit.checks if check.verdict == PASS]
+    sentences = (
+        [f"{records.accepted:,} of {counted(records.read, 'line')} could be used"] if not records.rejected else []
+    )
+    return sentences + [check.sentence for check in result.audit.checks if check.verdict == PASS]
 
 
 def _number(value: object) -> float:

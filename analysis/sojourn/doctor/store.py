@@ -1,4 +1,4 @@
-"""The diagnosis of a store: can it be opened, is it up to date, does it get all there is?"""
+"""Diagnose a store: can it be opened, are its tables up to date, does it receive every record?"""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sojourn.model.formatting import counted, duration, iso, printable
 from sojourn.store.client import Store, connect, plainly, rows
 from sojourn.store.migrate import migrations
 
-QUIET = 900.0  # s without a record, after which a store that is fed all the time is not
-BEHIND = 300  # s that a minute may be due before the rollups are called late
+QUIET = 900.0  # s without a record, after which a store counts as no longer fed
+BEHIND = 300  # s that a minute may be due before the rollups count as late
 
 _DUE = """
     SELECT count() FROM minutes_known
@@ -59,51 +59,53 @@ _REFUSED = """
 
 
 def diagnosed_store(dsn: str, since: datetime | None = None) -> Diagnosis:
-    """What is wrong with a store; ``since``: look at requests of then and later, None: at all.
+    """Return what is wrong with a store.
+
+    Args:
+        dsn: the address of the store.
+        since: look at requests from this time on; None: all.
 
     Raises:
-        SojournError: the DSN is no address of a store, or the store failed while it was asked.
+        SojournError: the DSN is not an address of a store, or a query failed.
     """
     address = parse(dsn)
     name = str(address)
-    found = Diagnosis(targets=[{"name": name, "kind": "store"}])
+    diagnosis = Diagnosis(targets=[{"name": name, "kind": "store"}])
     try:
         store = connect(address)
     except SojournError as error:
-        found.findings.append(_not_there(str(error), name))
-        return found
+        diagnosis.findings.append(_not_there(str(error), name))
+        return diagnosis
     with store, plainly(store, "looking at it"):
         old = list(_schema(store, name))
-        found.findings += old
+        diagnosis.findings += old
         if any(each.severity == ERROR for each in old):
-            return found
-        found.checked.append("the store can be read, and its tables are up to date")
+            return diagnosis
+        diagnosis.checked.append("the store can be read, and its tables are up to date")
         empty = rows(store, "SELECT count() FROM requests")[0][0] == 0
-        found.findings += [*_feeds(store, name, empty=empty)]
+        diagnosis.findings += [*_feeds(store, name, empty=empty)]
         facts = None if empty else _facts(store, since)
     if facts is not None:
         result = split([dsn], since=since)
         if not result.requests:
-            found.unseen.append(f"{name} holds no request of the time that was asked for.")
-            return found
-        found.connects = facts.connects
-        told = list(request_findings(facts, name))
-        found.findings += [*split_findings(result, name), *told]
-        found.checked += checked_split(result) + checked_requests(facts, told)
-    return found
+            diagnosis.unseen.append(f"{name} holds no request in the time range.")
+            return diagnosis
+        diagnosis.connects = facts.connects
+        findings = list(request_findings(facts, name))
+        diagnosis.findings += [*split_findings(result, name), *findings]
+        diagnosis.checked += checked_split(result) + checked_requests(facts, findings)
+    return diagnosis
 
 
-def _not_there(words: str, name: str) -> Finding:
-    missing = "sojourn store init" in words
-    words = words.removeprefix(f"{name}: ")
+def _not_there(message: str, name: str) -> Finding:
+    missing = "sojourn store init" in message
+    message = message.removeprefix(f"{name}: ")
     return Finding(
         "store-missing" if missing else "store-unreachable",
         ERROR,
         name,
-        f"{name} {'is not there yet' if missing else 'cannot be opened'}: {printable(words, 400)}.",
-        "Nothing can be kept in it, or asked of it."
-        if missing
-        else "The address, the password, or the server is wrong.",
+        f"{name} {'does not exist yet' if missing else 'cannot be opened'}: {printable(message, 400)}.",
+        "It cannot be written to or queried." if missing else "The address, the password, or the server is wrong.",
         f"sojourn store init {quote(name)}" if missing else f"sojourn store query {quote(name)} 'SELECT 1'",
         name,
         RUN,
@@ -115,22 +117,22 @@ def _schema(store: Store, name: str) -> Iterator[Finding]:
         applied: dict[str, str] = {}
     else:
         applied = dict(rows(store, "SELECT name, toString(checksum) FROM schema_migrations FINAL"))
-    wanted = migrations()
-    missing = [each.name for each in wanted if each.name not in applied]
-    changed = [each.name for each in wanted if each.name in applied and applied[each.name] != each.checksum]
+    expected = migrations()
+    missing = [each.name for each in expected if each.name not in applied]
+    changed = [each.name for each in expected if each.name in applied and applied[each.name] != each.checksum]
     newer = sorted(set(applied) - {each.name for each in migrations("any")})
     fix = f"sojourn store init {quote(name)}"
     if missing:
         what = f"The tables of {name} are older than this Sojourn: {', '.join(missing)} were not applied."
-        why = "Commands and dashboards ask for what is not there. It can be done again, and no row is touched."
+        why = "Commands and dashboards query missing tables. The command may be repeated and changes no row."
         yield Finding("store-old", ERROR, name, what, why, fix, name, RUN)
     elif changed:
-        what = f"The tables of {name} were made by another text of {', '.join(changed)}."
-        why = "The schema grows by new files only. Restore those files, or begin a new store."
+        what = f"The tables of {name} were created by a different text of {', '.join(changed)}."
+        why = "The schema grows by new files only. Restore those files, or create a new store."
         yield Finding("store-old", WARNING, name, what, why, fix, name, RUN)
     if newer:
         what = f"The tables of {name} are newer than this Sojourn ({printable(', '.join(newer))})."
-        why = "What the newer files added is not known here."
+        why = "This version does not know what the newer files added."
         yield Finding("store-old", INFO, name, what, why, install_command("store"), name, RUN)
 
 
@@ -139,27 +141,26 @@ def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
     load = f"sojourn store load {shown} access.jsonl"
     if empty:
         why = "No log was loaded, or the pipeline does not reach it; refused lines are in dead_letters."
-        yield Finding("store-empty", ERROR, name, f"There is no request in {name}.", why, load, name, RUN)
+        yield Finding("store-empty", ERROR, name, f"{name} contains no request.", why, load, name, RUN)
     else:
         ((last,),) = rows(store, "SELECT toUnixTimestamp64Micro(max(time)) FROM requests")
         age = datetime.now(UTC).timestamp() - last / 1e6
         if age > QUIET:
             what = f"The last record of {name} is {duration(age)} old ({iso(datetime.fromtimestamp(last / 1e6, UTC))})."
-            why = "Right for logs that were loaded once. A pipeline that feeds it has stopped."
+            why = "Normal for logs that were loaded once. Otherwise the pipeline that feeds it has stopped."
             yield Finding("store-quiet", INFO, name, what, why, load, name, RUN)
         if rows(store, "EXISTS TABLE minutes_known")[0][0]:
             ((due,),) = rows(store, _DUE, {"behind": BEHIND})
             if due:
                 what = (
-                    f"The rollups of {counted(due, 'minute')} were not made, {BEHIND // 60} minutes after their last "
-                    "row."
+                    f"The rollups of {counted(due, 'minute')} are missing, {BEHIND // 60} minutes after their last row."
                 )
-                why = "Dashboards show too little. The store makes them by itself every 15 s; its errors say why not."
+                why = "Dashboards show too little. The store computes them every 15 s; its errors give the reason."
                 fix = f"sojourn store query {shown} 'SELECT view, exception FROM system.view_refreshes'"  # noqa: S608 - to be read
                 yield Finding("rollups-behind", WARNING, name, what, why, fix, name, RUN)
     for kind, reason, count, raw in rows(store, _LETTERS):
         if kind == "requests":
-            continue  # told by the split, with the share of all lines
+            continue  # reported by the split, with the share of all lines
         what = (
             f"{counted(count, 'row')} of {printable(kind)} {'was' if count == 1 else 'were'} refused "
             f"({printable(reason)})."
@@ -169,7 +170,7 @@ def _feeds(store: Store, name: str, *, empty: bool) -> Iterator[Finding]:
         yield Finding("lines-refused", WARNING, printable(reason), what, why, fix, name, RUN)
     if rows(store, "SELECT count() FROM listen_queue")[0][0] == 0:
         what = f"{name} holds no samples of listen queues."
-        why = "What waits in the kernel, before nginx and before the app, is not seen."
+        why = "Connections that wait in the kernel, before nginx and before the app, are not measured."
         fix = "sojourn kernel --out kernel.jsonl\n" + f"sojourn store load {shown} FOLDER"
         yield Finding("listen-missing", INFO, name, what, why, fix, name, RUN)
 
@@ -180,16 +181,15 @@ _LETTERS = """
 
 
 def _facts(store: Store, since: datetime | None) -> Facts:
-    """The facts of ``facts_of_rows``, asked of the store; waits below zero by durations alone."""
-
+    """Return the facts of ``facts_of_rows``, selected in the store; waits below zero by durations alone."""
     begin = round(since.timestamp() * 1e6) if since else 0
 
-    def asked(sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    def selected(sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return rows(store, sql, {"since": begin, **parameters})
 
-    (counts,) = asked(_COUNTS, streamed=STREAMED, early=EARLY)
-    routes = asked(_ROUTES, most=MOST_BACKENDS)
-    backends = [(str(u), int(a), int(s), float(c)) for u, a, s, c in asked(_BACKENDS, most=MOST_BACKENDS)]
+    (counts,) = selected(_COUNTS, streamed=STREAMED, early=EARLY)
+    routes = selected(_ROUTES, most=MOST_BACKENDS)
+    backends = [(str(u), int(a), int(s), float(c)) for u, a, s, c in selected(_BACKENDS, most=MOST_BACKENDS)]
     names = (
         "requests",
         "proxied",
@@ -206,9 +206,9 @@ def _facts(store: Store, since: datetime | None) -> Facts:
         **dict(zip(names, map(int, counts), strict=True)),
         backends=[(upstream, answers, silent) for upstream, answers, silent, _ in backends],
         connects={upstream: (answers, connect) for upstream, answers, _, connect in backends},
-        silent_routes=[(str(u), str(r), int(s)) for u, r, s in asked(_SILENT, most=MOST_BACKENDS)],
+        silent_routes=[(str(u), str(r), int(s)) for u, r, s in selected(_SILENT, most=MOST_BACKENDS)],
         unstamped_routes=[str(r) for r, _, bare in sorted(routes, key=lambda one: -one[2]) if bare][:SHOWN],
-        refused={str(reason): int(count) for reason, count in asked(_REFUSED)},
-        single=int(asked(_SINGLE)[0][0]),
+        refused={str(reason): int(count) for reason, count in selected(_REFUSED)},
+        single=int(selected(_SINGLE)[0][0]),
         route_names=[str(route) for route, _, _ in routes],
     )

@@ -1,4 +1,4 @@
-"""A ``log_format``: which keys it writes, and which the log record has and it has not."""
+"""A ``log_format``: the keys that it writes, and the keys of the log record that it lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sojourn.nginx.syntax import Directive
 
-# Keys without which a line is refused, or a part of the split is not known: nginx's variable for each.
+# Keys without which a line is refused, or a part of the split is unknown: nginx's variable for each.
 ESSENTIAL = {
     "time": "$msec",
     "status": "$status",
@@ -54,27 +54,27 @@ class LogFormat:
         """Whether it is JSON with at least one of the times that a split begins with."""
         return self.json and any(key in self.keys for key in ("time", "request_time", "upstream_header_time"))
 
-    def missing(self, wanted: dict[str, str]) -> dict[str, str]:
-        """The keys of ``wanted`` that it does not write."""
-        return {key: variable for key, variable in wanted.items() if key not in self.keys}
+    def missing(self, required: dict[str, str]) -> dict[str, str]:
+        """Return the keys of ``required`` that it does not write."""
+        return {key: variable for key, variable in required.items() if key not in self.keys}
 
     @property
     def unquoted(self) -> list[str]:
-        """Keys whose values break the line when they are "-", nothing or a list, for want of quotes."""
+        """Keys whose values break the line when they are "-", nothing or a list, because they are not quoted."""
         return [key for key, (value, quoted) in self.keys.items() if not quoted and _NOT_ALWAYS_NUMBERS.match(value)]
 
 
 def log_format(directive: Directive) -> LogFormat:
-    """The format that a ``log_format`` defines."""
+    """Return the format that a ``log_format`` defines."""
     words = directive.args[1:]
-    found = LogFormat(directive.args[0] if directive.args else "", directive)
+    fmt = LogFormat(directive.args[0] if directive.args else "", directive)
     if words and words[0].startswith("escape="):
-        found.escape = words.pop(0).removeprefix("escape=")
+        fmt.escape = words.pop(0).removeprefix("escape=")
     text = "".join(words)
-    found.json = text.lstrip().startswith("{")
-    if found.json:
-        found.keys = {key: (value.strip(), quote is not None) for key, quote, value in _pairs(text)}
-    return found
+    fmt.json = text.lstrip().startswith("{")
+    if fmt.json:
+        fmt.keys = {key: (value.strip(), quote is not None) for key, quote, value in _pairs(text)}
+    return fmt
 
 
 def _pairs(text: str) -> list[tuple[str, str | None, str]]:
@@ -82,12 +82,12 @@ def _pairs(text: str) -> list[tuple[str, str | None, str]]:
 
 
 def key_lines(missing: dict[str, str]) -> str:
-    """The text that adds keys to a JSON format, before its closing brace."""
+    """Return the text that adds keys to a JSON format, before its closing brace."""
     return "\n".join(f"""',"{key}":"{variable}"'""" for key, variable in missing.items())
 
 
 def why_keys(missing: Iterable[str]) -> str:
-    """What follows from essential keys that are missing."""
+    """Return the consequence of missing essential keys."""
     lacking = set(missing)
     if lacking & set(REFUSED_WITHOUT):
         return "Lines without time, status or request_time are refused."

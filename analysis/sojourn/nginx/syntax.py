@@ -51,7 +51,7 @@ class Directive:
     """``name args…;``, or ``name args… { block }``.
 
     ``where``: file and line. ``place``: the same to the character; ``close``: the character behind the ``}`` of its
-    block, or the ``;``. ``via``: the ``include`` through which it came to its block, None where it stands there itself.
+    block, or the ``;``. ``via``: the ``include`` that brought it, None for a directive in the block's own file.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Directive:
     via: Directive | None = field(default=None, compare=False, repr=False)
 
     def all(self, *names: str) -> Iterator[Directive]:
-        """The directives of these names anywhere within the block."""
+        """Yield the directives of these names anywhere within the block."""
         for each in self.block:
             if each.name in names:
                 yield each
@@ -80,8 +80,8 @@ class Reading:
 
     Attributes:
         root: a directive without a name, whose block it is.
-        refusal: why nginx itself did not tell; None where it did.
-        missing: sentences about files that are included and were not there.
+        refusal: why nginx itself did not read it; None where it did.
+        missing: sentences about included files that do not exist.
         files: the text of each file that was read, by the name that the places in ``root`` have.
     """
 
@@ -92,10 +92,13 @@ class Reading:
 
 
 def configuration(path: Path) -> tuple[Directive, list[str]]:
-    """The configuration with its includes, as the block of a directive without a name; what ``reading`` has, in short.
+    """Return the configuration with its includes as the block of a directive without a name; see ``reading``.
+
+    Args:
+        path: the first file.
 
     Returns:
-        The directives; and, in sentences, why nginx did not tell and which files that are included were not there.
+        The directives; and sentences: why nginx did not read it, and which included files do not exist.
 
     Raises:
         CaptureError: as for ``reading``.
@@ -106,46 +109,48 @@ def configuration(path: Path) -> tuple[Directive, list[str]]:
 
 
 def reading(path: Path) -> Reading:
-    """The configuration with its includes.
+    """Read a configuration with its includes.
 
-    nginx itself is asked (``nginx -T``), which knows its prefix and what is compiled in. Where there is none, or it
-    refuses the file (one of conf.d alone, say), the files are read here.
+    nginx itself dumps it (``nginx -T``): it knows its prefix and its modules. Without nginx, or if it refuses the file
+    (one of conf.d alone, for example), the files are read directly.
 
     Raises:
-        CaptureError: the file cannot be read, or one is no configuration.
+        CaptureError: a file cannot be read, or is not a configuration.
     """
-    told, reason = _told_by_nginx(path)
-    if told:
-        texts = dict(told)
+    dumped_files, reason = _dump_of_nginx(path)
+    if dumped_files:
+        texts = dict(dumped_files)
 
-        def dumped(pattern: str) -> list[tuple[str, str]]:
+        def from_dump(pattern: str) -> list[tuple[str, str]]:
             return [(name, text) for name, text in texts.items() if name == pattern or _matches(name, pattern)]
 
-        root = Directive("", [], str(path), _parsed(told[0], _beside(Path(told[0][0]).parent, dumped), 0))
+        root = Directive(
+            "", [], str(path), _parsed(dumped_files[0], _beside(Path(dumped_files[0][0]).parent, from_dump), 0)
+        )
         return Reading(root, None, (), texts)
     notes: list[str] = []
     texts = {str(path): _text(path)}
 
-    def found(pattern: str) -> list[tuple[str, str]]:
+    def from_disk(pattern: str) -> list[tuple[str, str]]:
         names = sorted(glob.glob(pattern))
         if not names and not glob.has_magic(pattern):
-            notes.append(f"{printable(pattern)} is included, but not there.")
+            notes.append(f"{printable(pattern)} is included, but does not exist.")
         texts.update((name, _text(Path(name))) for name in names)
         return [(name, texts[name]) for name in names]
 
-    include = _beside(Path(os.path.abspath(path)).parent, found)
+    include = _beside(Path(os.path.abspath(path)).parent, from_disk)
     root = Directive("", [], str(path), _parsed((str(path), texts[str(path)]), include, 0))
     return Reading(root, reason, tuple(notes), texts)
 
 
 def parsed(text: str, name: str = "nginx.conf") -> Directive:
-    """The directives of a text that includes nothing."""
+    """Return the directives of a text without includes."""
     return Directive("", [], name, _parsed((name, text), lambda _: [], 0))
 
 
-def _told_by_nginx(path: Path) -> tuple[list[tuple[str, str]], str | None]:
-    """(name, text) of each file nginx reads, the first being ``path``; or none, and why."""
-    _text(path)  # a file that is not there is the user's error, and no reason to go on
+def _dump_of_nginx(path: Path) -> tuple[list[tuple[str, str]], str | None]:
+    """Return (name, text) of each file nginx reads, ``path`` first; or none, and the reason."""
+    _text(path)  # a missing file is the user's error: stop
     try:
         done = subprocess.run(
             ["nginx", "-T", "-c", os.path.abspath(path)],
@@ -160,20 +165,20 @@ def _told_by_nginx(path: Path) -> tuple[list[tuple[str, str]], str | None]:
         return [], "nginx could not be run"
     if done.returncode:
         lines = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if "[emerg]" in line]
-        said = _EMERG.sub("", lines[-1]) if lines else "it does not say why"
-        return [], f"nginx does not take it ({printable(said, 200)})"
+        message = _EMERG.sub("", lines[-1]) if lines else "without a reason"
+        return [], f"nginx refuses it ({printable(message, 200)})"
     parts = _DUMPED.split(done.stdout.decode("utf-8", "replace"))[1:]
     return list(zip(parts[::2], parts[1::2], strict=True)), None
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """As a shell matches a path: no ``*`` is for several folders."""
+    """Match a path as a shell does: ``*`` matches within one folder."""
     return name.count("/") == pattern.count("/") and fnmatch(name, pattern)
 
 
-def _beside(folder: Path, found: Include) -> Include:
-    """Includes are relative to the folder of the first file (of a link, not of what it leads to), whoever has them."""
-    return lambda pattern: found(os.path.join(folder, pattern))  # word for word, as nginx tells the names
+def _beside(folder: Path, files_of: Include) -> Include:
+    """Return includes relative to the folder of the first file (of a link, not of its target), wherever they are."""
+    return lambda pattern: files_of(os.path.join(folder, pattern))  # unnormalised, as nginx prints the names
 
 
 def _text(path: Path) -> str:
@@ -190,7 +195,7 @@ def _parsed(source: tuple[str, str], include: Include, depth: int) -> list[Direc
 
 
 class _Parser:
-    """Of one file."""
+    """The parser of one file."""
 
     def __init__(self, name: str, text: str, include: Include, depth: int) -> None:
         self._name, self._text, self._include, self._depth = name, text, include, depth
@@ -200,11 +205,11 @@ class _Parser:
         self._blocks: list[Directive] = []
 
     def directives(self) -> list[Directive]:
-        """All of the file, those it includes among them."""
+        """Return the directives of the file and of its includes."""
         while self._at < len(self._text):
             match = _TOKEN.match(self._text, self._at)
             if match is None:
-                raise self._error("this is no nginx configuration")
+                raise self._error("not an nginx configuration")
             begin, self._at = self._at, match.end()
             self._take(match)
             self._line += self._text.count("\n", begin, self._at)
@@ -228,29 +233,29 @@ class _Parser:
             self._end(match["mark"])
 
     def _end(self, mark: str) -> None:
-        """A directive is read up to its ``;`` or ``{``."""
-        made = Directive(self._words[0], self._words[1:], f"{self._name}:{self._begun}")
-        made.place = Place(self._name, self._begun, self._first, self._at, self._indent())
-        made.close = self._at
+        """Finish a directive that was read up to its ``;`` or ``{``."""
+        directive = Directive(self._words[0], self._words[1:], f"{self._name}:{self._begun}")
+        directive.place = Place(self._name, self._begun, self._first, self._at, self._indent())
+        directive.close = self._at
         self._words = []
-        if mark == ";" and made.name == "include" and made.args:
-            files = self._include(made.args[0])
-            if not files:  # it stays where it stands, for whoever knows what would have come
-                self._open[-1].append(made)
+        if mark == ";" and directive.name == "include" and directive.args:
+            files = self._include(directive.args[0])
+            if not files:  # kept: the caller may know its contents
+                self._open[-1].append(directive)
             for each in files:
-                brought = _parsed(each, self._include, self._depth + 1)
-                for directive in brought:
-                    directive.via = made
-                self._open[-1].extend(brought)
+                included = _parsed(each, self._include, self._depth + 1)
+                for inner in included:
+                    inner.via = directive
+                self._open[-1].extend(included)
             return
-        self._open[-1].append(made)
-        if mark == "{" and made.name.endswith("_by_lua_block"):
-            self._at = made.close = _end_of_lua(self._text, self._at)
+        self._open[-1].append(directive)
+        if mark == "{" and directive.name.endswith("_by_lua_block"):
+            self._at = directive.close = _end_of_lua(self._text, self._at)
         elif mark == "{":
             if len(self._open) > _DEEPEST_BLOCK:
                 raise self._error(f"blocks are nested more than {_DEEPEST_BLOCK} deep")
-            self._open.append(made.block)
-            self._blocks.append(made)
+            self._open.append(directive.block)
+            self._blocks.append(directive)
 
     def _indent(self) -> str:
         begin = self._text.rfind("\n", 0, self._first) + 1
@@ -262,7 +267,7 @@ class _Parser:
 
 
 def _end_of_lua(text: str, begin: int) -> int:
-    """Behind the brace that closes a block of another language."""
+    """Return the position behind the brace that closes a block of Lua."""
     depth = 1
     for match in _LUA.finditer(text, begin):
         depth += 1 if match[0] == "{" else -1

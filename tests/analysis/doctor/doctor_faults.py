@@ -102,10 +102,10 @@ IN_FRONT = f"""{SERVER}
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong, and what must be said of it.
+    """A fault and its expected finding.
 
     ``edits``: (old, new) text of the good configuration; ``files``: (name in sojourn/, text added at its end);
-    ``line``: how one line of the fix ends; ``server``: the Server header of the app.
+    ``line``: how one line of the fix ends; ``server``: the Server header of the app, which gets a request.
     """
 
     name: str
@@ -243,7 +243,7 @@ STAMPING = [
         "10.0.0.0/8 1;",
         "warning",
     ),
-    Fault("every peer trusted", "trust-everybody", (), "0.0.0.0/0 1;", files=(("trusted.conf", "0.0.0.0/0 1;\n"),)),
+    Fault("every address trusted", "trust-everybody", (), "0.0.0.0/0 1;", files=(("trusted.conf", "0.0.0.0/0 1;\n"),)),
     Fault(
         "a stamp without the other headers",
         "headers-pass",

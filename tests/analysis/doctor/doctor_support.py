@@ -26,7 +26,7 @@ DEADLINE_S = 20.0
 
 @dataclass
 class Laid:
-    """A configuration in a folder of its own, next to Sojourn's include files."""
+    """A configuration in a folder of its own, with the include files of Sojourn."""
 
     folder: Path
     ports: dict[str, int] = field(default_factory=dict)
@@ -48,20 +48,20 @@ class Laid:
         return text
 
     def apply(self, edits: tuple[Edit, ...]) -> None:
-        """Change the files as these edits say."""
+        """Apply edits to the files."""
         texts = {edit.file: Path(edit.file).read_text() for edit in edits}
         for file, text in edited(texts, edits).items():
             Path(file).write_text(text)
 
     def accepted(self) -> str:
-        """What is wrong with it by ``nginx -t``; nothing where it is taken."""
+        """Return the error of ``nginx -t``; empty where it accepts the configuration."""
         done = subprocess.run(
             [nginx_program() or "nginx", "-t", "-c", self.path], capture_output=True, text=True, check=False
         )
         return "" if done.returncode == 0 else done.stderr
 
     def diagnosed(self, somaxconn: int = SOMAXCONN, *, server: str = "") -> Diagnosis:
-        """Return what the doctor says; ``server``: the Server header of an app that runs during the check."""
+        """Return the diagnosis; ``server``: the Server header of an app that runs meanwhile and gets a request."""
         with app(self.ports["APP"], server=server) if server else nullcontext():
             return diagnose(str(self.path), somaxconn=somaxconn, ask_backends=bool(server))
 

@@ -1,4 +1,4 @@
-"""The command and its page: exit codes, JSON, sections, and nginx's own words."""
+"""The command and its page: exit codes, JSON, sections, and errors of nginx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from doctor_faults import FAULTS
 from doctor_support import laid
 from sojourn.cli import app
-from sojourn.doctor.builtin_includes import HOUSE
+from sojourn.doctor.builtin_includes import BUILTIN_INCLUDES
 from sojourn.doctor.doctor import diagnose
 from sojourn.doctor.findings import Finding
 from sojourn.doctor.pages import sections
@@ -47,7 +47,7 @@ def test_exit_codes_and_json(tmp_path: Path) -> None:
     assert run(good, bad, "--ignore", "app-silent")[0] == 0
 
 
-def test_wrong_usage_gives_one_error(tmp_path: Path) -> None:
+def test_rejects_wrong_usage(tmp_path: Path) -> None:
     assert run()[0] == 2
     assert run(log(tmp_path / "a.jsonl"), "--ignore", "nonsense")[0] == 2
     for target in (str(tmp_path / "nothing.conf"), str(tmp_path / "nothing.jsonl"), str(tmp_path)):
@@ -56,14 +56,14 @@ def test_wrong_usage_gives_one_error(tmp_path: Path) -> None:
         assert type(result.exception).__name__ in ("SojournError", "CaptureError")
 
 
-def test_a_finding_fits_into_forty_columns_but_its_lines_stay_whole(tmp_path: Path) -> None:
+def test_wraps_sentences_at_40_columns_and_keeps_fixes_whole(tmp_path: Path) -> None:
     _, out, _ = run(log(tmp_path / "a.jsonl", CASES["all silent"][0]), columns=40)
     fixes = [line for line in out.splitlines() if line.startswith("      ")]
     assert "      X-Queueing-Delay: 0.012000" in fixes
     assert all(len(line) <= 40 for line in out.splitlines() if not line.startswith("      ") and "/" not in line)
 
 
-def test_every_finding_has_its_section_and_every_section_a_finding() -> None:
+def test_every_code_has_a_section_and_every_section_a_code() -> None:
     known = sections()
     text = "".join(file.read_text() for file in PACKAGE.glob("*.py"))
     output = set(re.findall(r'"([a-z]+(?:-[a-z]+)+|reuseport)"', text)) & set(known)
@@ -73,7 +73,7 @@ def test_every_finding_has_its_section_and_every_section_a_finding() -> None:
         assert "```" in section or re.search(r"^    \S", section, re.M), f"{code} has no line that mends it"
 
 
-def test_a_finding_is_explained_by_its_section() -> None:
+def test_explain_prints_section_of_code() -> None:
     code, out, _ = run("--explain", "stamp-missing")
     assert code == 0
     assert "include sojourn/sojourn_proxy.conf;" in out
@@ -84,7 +84,7 @@ def test_a_finding_is_explained_by_its_section() -> None:
 
 
 @needs_nginx
-def test_the_page_shows_what_the_command_says(tmp_path: Path) -> None:
+def test_page_shows_output_of_command(tmp_path: Path) -> None:
     blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     conf = next(b.split("\n", 1)[1] for b in blocks if b.startswith("$ cat"))
     shown = next(b.split("\n", 1)[1] for b in blocks if b.startswith("$ cd"))
@@ -92,7 +92,7 @@ def test_the_page_shows_what_the_command_says(tmp_path: Path) -> None:
     module = laid_out.filled("@MODULE@").replace("\n", " ")
     temp = laid_out.filled("@TEMP@")
     assert conf.startswith("events {\n")
-    # What differs from machine to machine stands on lines that are there already, so that the numbers stay.
+    # Settings of this machine go onto existing lines, so that line numbers do not change.
     laid_out.path.write_text(conf.replace("events {", f"{module} events {{", 1).replace("http {", f"http {{ {temp}", 1))
     _, out, _ = run(str(laid_out.path), "--somaxconn", "4096", columns=400)
     out = out.replace(str(laid_out.folder), "/etc/nginx")
@@ -100,7 +100,7 @@ def test_the_page_shows_what_the_command_says(tmp_path: Path) -> None:
 
 
 @needs_nginx
-def test_what_nginx_itself_refuses(tmp_path: Path) -> None:
+def test_reports_refusal_of_nginx(tmp_path: Path) -> None:
     conf = laid(tmp_path / "a")
     text = conf.path.read_text()
     conf.path.write_text(text.replace("keepalive 32;", "keepaliv 32;"))
@@ -122,19 +122,19 @@ def test_what_nginx_itself_refuses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    ['nginx does not take it (open() "/run/nginx.pid" failed (13: Permission denied))', "nginx is not installed here"],
+    "refusal",
+    ['nginx refuses it (open() "/run/nginx.pid" failed (13: Permission denied))', "nginx is not installed here"],
 )
-def test_nginx_that_cannot_be_run_is_not_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+def test_unavailable_nginx_is_not_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str) -> None:
     """An ordinary user may not have a live configuration tested."""
-    monkeypatch.setattr(nginx_syntax, "_told_by_nginx", lambda _: ([], words))
+    monkeypatch.setattr(nginx_syntax, "_dump_of_nginx", lambda _: ([], refusal))
     result = laid(tmp_path / "a").diagnosed()
     assert result.findings == []
-    assert f"What nginx itself says: {words}." in result.unseen
+    assert any(refusal in sentence for sentence in result.unseen)
 
 
 @needs_nginx
-def test_a_configuration_that_knows_nothing_of_us(tmp_path: Path) -> None:
+def test_configuration_without_sojourn(tmp_path: Path) -> None:
     conf = laid(tmp_path / "a")
     text = conf.path.read_text()
     for line in ("include sojourn/sojourn.conf;", "include sojourn/sojourn_proxy.conf;"):
@@ -150,27 +150,27 @@ def test_a_configuration_that_knows_nothing_of_us(tmp_path: Path) -> None:
     assert conf.diagnosed().findings == []
 
 
-def test_a_configuration_of_another_machine(tmp_path: Path) -> None:
-    """Only nginx.conf was copied here: what the includes hold is known."""
+def test_configuration_of_another_machine(tmp_path: Path) -> None:
+    """Only nginx.conf was copied here: the contents of the includes are built in."""
     conf = laid(tmp_path / "a")
     for file in (conf.folder / "sojourn").iterdir():
         file.unlink()
     diagnosis = diagnose(str(conf.path), somaxconn=4096)
     assert {each.code for each in diagnosis.findings} <= {"nginx-refuses"}
     assert not diagnosis.broken
-    assert any("not there" in sentence for sentence in diagnosis.unseen)
+    assert any("sojourn.conf" in sentence for sentence in diagnosis.unseen)
 
 
-def test_what_is_known_of_the_includes_is_what_they_hold() -> None:
+def test_builtin_includes_equal_files() -> None:
     text = resource_file("nginx", "sojourn_proxy.conf").read_text()
-    held = [(each.name, each.args) for each in parsed(text).block]
-    assert [(each.name, each.args) for each in parsed(HOUSE["sojourn_proxy.conf"]).block] == held
+    directives = [(each.name, each.args) for each in parsed(text).block]
+    assert [(each.name, each.args) for each in parsed(BUILTIN_INCLUDES["sojourn_proxy.conf"]).block] == directives
     main = resource_file("nginx", "sojourn.conf").read_text()
-    for key in re.findall(r'"(\w+)":', HOUSE["sojourn.conf"]):
+    for key in re.findall(r'"(\w+)":', BUILTIN_INCLUDES["sojourn.conf"]):
         assert f'"{key}":' in main
 
 
-def test_a_file_of_conf_d_alone(tmp_path: Path) -> None:
+def test_file_of_conf_d_alone(tmp_path: Path) -> None:
     file = tmp_path / "shop.conf"
     file.write_text(
         "server { listen 80; location / { proxy_pass http://app; } }\n"
@@ -178,8 +178,8 @@ def test_a_file_of_conf_d_alone(tmp_path: Path) -> None:
     )
     diagnosis = diagnose(str(file), somaxconn=4096)
     assert sorted({each.code for each in diagnosis.findings}) == ["stamp-missing", "upload-unbuffered"]
-    assert not diagnosis.broken  # what is further up is not known
-    assert any("no whole configuration" in sentence for sentence in diagnosis.unseen)
+    assert not diagnosis.broken  # the levels above are unknown
+    assert any(sentence.startswith(str(file)) for sentence in diagnosis.unseen)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_file_of_conf_d_alone(tmp_path: Path) -> None:
     ],
 )
 @needs_nginx
-def test_apps_that_are_not_spoken_to_in_http(tmp_path: Path, family: str, line: str) -> None:
+def test_apps_behind_other_protocols(tmp_path: Path, family: str, line: str) -> None:
     conf = laid(tmp_path / "a")
     scheme = "grpc://" if family == "grpc" else ""
     more = f"location /other/ {{\n            {family}_pass {scheme}127.0.0.1:9;\n        }}\n    }}\n}}\n"
@@ -206,7 +206,7 @@ def test_apps_that_are_not_spoken_to_in_http(tmp_path: Path, family: str, line: 
     assert conf.diagnosed().findings == []
 
 
-def test_places_have_line_and_column(tmp_path: Path) -> None:
+def test_places_are_exact_to_the_character(tmp_path: Path) -> None:
     (tmp_path / "one.conf").write_text("# a comment\n  gzip on; server { listen 80; }\n")
     main = tmp_path / "nginx.conf"
     main.write_text("http {\n    include one.conf;\n    include nothing.conf;\n}\n")
@@ -220,4 +220,4 @@ def test_places_have_line_and_column(tmp_path: Path) -> None:
     assert text[gzip.place.begin : gzip.place.end] == "gzip on;"
     assert text[server.place.begin : server.close] == "server { listen 80; }"
     assert (gzip.place.line, gzip.place.indent) == (2, "  ")
-    assert (left.name, left.args) == ("include", ["nothing.conf"])  # the file does not exist, and the directive remains
+    assert (left.name, left.args) == ("include", ["nothing.conf"])  # its file does not exist

@@ -90,7 +90,7 @@ def unlogged(seen: Seen) -> bool:
     return all(json.loads(line)["uri"] != "/" for line in seen.lines(1))
 
 
-def visible_to_clients(seen: Seen) -> bool:
+def sent_to_clients(seen: Seen) -> bool:
     return "x-worker" in seen.get()
 
 
@@ -150,7 +150,7 @@ CASES: dict[str, Callable[[Seen], bool]] = {
     "the client's request id sent on by a map": sent_on,
     "another log in a location": unlogged,
     "access_log off in a location": unlogged,
-    "headers to hide not inherited": visible_to_clients,
+    "headers to hide not inherited": sent_to_clients,
     "headers logged after they were hidden": silent,
     "two nginx in a row": silent_behind_another,
     "no escape=json": no_json,
@@ -158,7 +158,7 @@ CASES: dict[str, Callable[[Seen], bool]] = {
     "keepalive of no use": connection_closed,
     "a map for WebSockets that closes all others": connection_closed,
     "a limit that delays": held_back,
-    "every peer trusted": lambda seen: seen.get(X_Request_ID="mine") != {} and seen.last()["request_id"] == "mine",
+    "every address trusted": lambda seen: seen.get(X_Request_ID="mine") != {} and seen.last()["request_id"] == "mine",
     "the raw path for a route": raw_route,
 }
 

@@ -1,4 +1,4 @@
-"""Every broken configuration gives its one finding, and the finding's lines mend it; the good one gives none."""
+"""Each broken configuration gives one finding, whose lines mend it; the good one gives none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NO_NGINX = Nginx.why_unavailable()
 pytestmark = pytest.mark.skipif(NO_NGINX is not None, reason=NO_NGINX or "")
 
 
-def test_the_good_configuration_gives_no_finding(tmp_path: Path) -> None:
+def test_good_configuration_gives_no_finding(tmp_path: Path) -> None:
     conf = laid(tmp_path / "good")
     assert conf.accepted() == ""
     diagnosis = conf.diagnosed()
@@ -50,14 +50,14 @@ def test_the_good_configuration_gives_no_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_broken_configuration(tmp_path: Path, fault: Fault) -> None:
+def test_finding_of_each_fault_and_its_fix(tmp_path: Path, fault: Fault) -> None:
     conf = laid(tmp_path / "broken", fault)
-    assert conf.accepted() == ""  # nginx itself has nothing against it
+    assert conf.accepted() == ""  # nginx itself accepts it
     diagnosis = conf.diagnosed(fault.somaxconn, server=fault.server)
     assert [(each.code, each.severity) for each in diagnosis.findings] == [(fault.code, fault.severity)]
     finding = diagnosis.findings[0]
-    wanted = conf.filled(fault.line)
-    assert any(line.endswith(wanted) for line in finding.fix.splitlines()), finding.fix
+    line = conf.filled(fault.line)
+    assert any(each.endswith(line) for each in finding.fix.splitlines()), finding.fix
     assert str(conf.folder) in finding.where
     assert diagnosis.broken == (fault.severity == "error")
 
@@ -70,7 +70,7 @@ def test_a_broken_configuration(tmp_path: Path, fault: Fault) -> None:
     assert conf.diagnosed(fault.somaxconn, server=fault.server).findings == [], conf.path.read_text()
 
 
-def test_there_are_enough() -> None:
+def test_faults_cover_the_codes() -> None:
     assert len(FAULTS) >= 12
     assert len({fault.code for fault in FAULTS}) >= 25
 
@@ -85,8 +85,8 @@ OWN_STAMP, *OWN_REST = bare_lines("proxy")
         ("$sojourn_logged_start", "$msec", "log-stamp"),
     ],
 )
-def test_a_stamp_and_a_log_of_ones_own(tmp_path: Path, old: str, new: str, code: str) -> None:
-    """Without any file of ours, the stamp is sent and logged by one variable in the end."""
+def test_own_stamp_and_own_log(tmp_path: Path, old: str, new: str, code: str) -> None:
+    """Without include files of Sojourn, one variable is sent and logged as the stamp after the fix."""
     text = re.sub(r"location /api/ \{.*?\}", "", GOOD, flags=re.S).replace(LOG, OWN_LOG.replace(old, new))
     text = re.sub(
         r"location / \{.*?\}",
@@ -130,7 +130,7 @@ def test_headers_that_do_not_pass(tmp_path: Path, edits: tuple[tuple[str, str], 
     assert conf.diagnosed().findings == []
 
 
-def test_a_stamp_of_ones_own_is_the_same_everywhere(tmp_path: Path) -> None:
+def test_own_stamp_is_the_same_everywhere(tmp_path: Path) -> None:
     """A location that stamps by X-Queue-Start, or not at all, gets the stamp that another one sends and logs."""
     own_map = f'    map "" $mine {{ default $msec; }}\n\n{UPSTREAM}'
     lines = ["proxy_set_header X-Queue-Start t=$mine;", *OWN_REST[1:], *HIDES]
@@ -160,7 +160,7 @@ def test_headers_are_not_set_in_a_condition(tmp_path: Path, around: tuple[str, .
     assert conf.diagnosed(server="uvicorn").findings == [], conf.path.read_text()
 
 
-def test_a_backlog_holds_for_all_that_listen_there(tmp_path: Path) -> None:
+def test_backlog_applies_to_every_server_of_an_address(tmp_path: Path) -> None:
     other = f"{SERVER}\n    }}\n\n    server {{\n        {LISTEN.replace(';', ' backlog=9999;')}"
     conf = laid(tmp_path / "two", Fault("", "", ((SERVER, other),), ""))
     assert conf.accepted() == ""
@@ -169,7 +169,7 @@ def test_a_backlog_holds_for_all_that_listen_there(tmp_path: Path) -> None:
     assert "(backlog=9999)" in finding.what
 
 
-def test_includes_are_read_by_the_names_that_nginx_prints(tmp_path: Path) -> None:
+def test_includes_match_names_in_dump_of_nginx(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "one.conf").write_text("server { listen 127.0.0.1:1; include ./a/b/*.conf; }\n")
     (tmp_path / "a" / "b" / "two.conf").write_text("server_name two;\n")
@@ -183,7 +183,7 @@ def test_includes_are_read_by_the_names_that_nginx_prints(tmp_path: Path) -> Non
     assert [each.name for each in http.block[1].block] == ["listen", "server_name"]
 
 
-def test_a_link_has_its_includes_beside_itself(tmp_path: Path) -> None:
+def test_includes_are_relative_to_a_link(tmp_path: Path) -> None:
     conf = laid(tmp_path / "a")
     (tmp_path / "elsewhere").mkdir()
     conf.path.rename(tmp_path / "elsewhere" / "real.conf")
@@ -202,7 +202,7 @@ def test_a_link_has_its_includes_beside_itself(tmp_path: Path) -> None:
         ("unix:///run/app.sock", "/run/app.sock"),
     ],
 )
-def test_targets_of_uwsgi_pass(text: str, target: str) -> None:
+def test_target_of_a_pass(text: str, target: str) -> None:
     level = Level(nginx_syntax.parsed(f"uwsgi_pass {text};"))
     assert Pass(level, level.own("uwsgi_pass")[0], level).target == target
 
@@ -210,17 +210,17 @@ def test_targets_of_uwsgi_pass(text: str, target: str) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30", 30), ("500ms", 0.5), ("1m", 60), ("1m30s", 90), ("1h 1m", 3660), ("", 0)]
 )
-def test_times_are_read_as_nginx_reads_them(text: str, seconds: float) -> None:
+def test_reads_times_of_nginx(text: str, seconds: float) -> None:
     assert _seconds(text) == seconds
 
 
-def test_no_configuration_makes_it_stumble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words taken out, doubled and put elsewhere, where nginx is not there to say no."""
-    monkeypatch.setattr(nginx_syntax, "_told_by_nginx", lambda _: ([], "nginx does not take it (no)"))
+def test_survives_mutated_configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are removed, doubled and moved; nginx is not available to refuse the text."""
+    monkeypatch.setattr(nginx_syntax, "_dump_of_nginx", lambda _: ([], "nginx refuses it (no)"))
     rng = random.Random(7)
     conf = laid(tmp_path / "a")
     marks = [";", "{", "}", '"', '""', "$", "off", "²", "\x00", "é", "~^(", ""]
-    looked = 0
+    diagnosed = 0
     for _ in range(150):
         text = GOOD
         for fault in rng.sample(FAULTS, 3):
@@ -230,8 +230,8 @@ def test_no_configuration_makes_it_stumble(tmp_path: Path, monkeypatch: pytest.M
         for _ in range(rng.randint(0, 4)):
             words[rng.randrange(len(words))] = rng.choice([*marks, words[rng.randrange(len(words))]])
         conf.path.write_text("".join(words))
-        looked += bool(diagnose(str(conf.path), somaxconn=128).findings)
-    assert looked > 100
+        diagnosed += bool(diagnose(str(conf.path), somaxconn=128).findings)
+    assert diagnosed > 100
 
 
 TWO_APPS = """\
@@ -267,7 +267,7 @@ http {
 
 
 @pytest.mark.parametrize("own", ["access_log @FOLDER@/blog.log combined;", "access_log off;"])
-def test_a_log_is_proposed_in_a_file_of_its_own(tmp_path: Path, own: str) -> None:
+def test_proposes_a_log_file_of_its_own(tmp_path: Path, own: str) -> None:
     """The log of one app holds no requests of another."""
     conf = laid(tmp_path / "two", text=TWO_APPS % own)
     findings = [each for each in conf.diagnosed().findings if each.code in ("log-missing", "log-off")]

@@ -1,4 +1,4 @@
-"""Stores that are not there, old, empty, or lack something."""
+"""Stores that are missing, old, empty or incomplete."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sojourn.store import connect, load
 from test_doctor_log import blank, every, log, raw_route
 
 pytest.importorskip("chdb")
-FED_ONCE = {"store-quiet", "listen-missing"}  # of a log of long ago, loaded
+FED_ONCE = {"store-quiet", "listen-missing"}  # of an old log, loaded once
 
 
 def codes(dsn: str) -> set[str]:
     return {each.code for each in diagnose(dsn).findings}
 
 
-def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_store_that_cannot_be_opened(tmp_path: Path) -> None:
     missing = diagnose(f"chdb://{tmp_path}/nowhere").findings
     assert [(each.code, each.how) for each in missing] == [("store-missing", "run")]
     assert missing[0].fix == f"sojourn store init chdb://{tmp_path}/nowhere"
@@ -31,7 +31,7 @@ def test_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
         diagnose("mysql://host/x")
 
 
-def test_an_empty_store_and_an_old_one(store_dsn: str) -> None:
+def test_empty_store_and_old_store(store_dsn: str) -> None:
     assert codes(store_dsn) == {"store-empty", "listen-missing"}
     with connect(store_dsn) as store:
         store.client.command("ALTER TABLE schema_migrations DELETE WHERE version = 90 SETTINGS mutations_sync = 1")
@@ -41,7 +41,7 @@ def test_an_empty_store_and_an_old_one(store_dsn: str) -> None:
     assert finding.fix == f"sojourn store init '{store_dsn}'"
 
 
-def test_a_whole_log_in_a_store(tmp_path: Path, store_dsn: str) -> None:
+def test_complete_log_in_a_store(tmp_path: Path, store_dsn: str) -> None:
     load(store_dsn, [log(tmp_path / "a.jsonl")])
     diagnosis = diagnose(store_dsn)
     assert {each.code for each in diagnosis.findings} == FED_ONCE
@@ -49,7 +49,7 @@ def test_a_whole_log_in_a_store(tmp_path: Path, store_dsn: str) -> None:
     assert "600 of 600 lines could be used" in diagnosis.checked
 
 
-def test_shares_are_of_all_answers_however_many_routes_there_are(
+def test_shares_are_of_all_answers_with_many_routes(
     tmp_path: Path, make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sojourn.doctor.store.MOST_BACKENDS", 20)
@@ -62,10 +62,10 @@ def test_shares_are_of_all_answers_however_many_routes_there_are(
     assert codes(dsn) - FED_ONCE == {"routes-many"}
     later = diagnose(dsn, since=datetime(2030, 1, 1, tzinfo=UTC))
     assert not later.broken
-    assert any("no request of the time" in sentence for sentence in later.unseen)
+    assert len(later.unseen) == 1
 
 
-def test_a_store_gets_the_same_checks_as_a_log(tmp_path: Path, make_store: Callable[[], str]) -> None:
+def test_store_gives_the_findings_of_its_log(tmp_path: Path, make_store: Callable[[], str]) -> None:
     def changed(number: int, row: dict[str, str]) -> dict[str, str]:
         for change in (
             blank(2, "queueing_delay", "service_time", "worker"),

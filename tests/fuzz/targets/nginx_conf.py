@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from sojourn.doctor.builtin_includes import with_house
+from sojourn.doctor.builtin_includes import with_builtin_includes
 from sojourn.doctor.findings import Diagnosis
 from sojourn.doctor.nginx import _look
 from sojourn.doctor.nginx_levels import Conf
@@ -73,7 +73,7 @@ def _resolved(name: str) -> list[str]:
 
 def _diagnosed(root: Directive, text: str) -> None:
     path = Path("/etc/nginx/nginx.conf")
-    with_house(root, path)
+    with_builtin_includes(root, path)
     diagnosis = Diagnosis()
     _look(Conf(path, Reading(root, None, (), {"nginx.conf": text})), diagnosis)
     for finding in diagnosis.findings:
