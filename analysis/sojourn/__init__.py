@@ -41,7 +41,7 @@ display_with(_display)
 
 def homes() -> dict[str, str]:
     """Return the name of everything this package offers, and the module it is defined in."""
-    from sojourn.analyses import questions  # noqa: PLC0415 - only where something is asked for
+    from sojourn.analyses import questions  # noqa: PLC0415 - only when a name is used
 
     made = {name: f"{each.package}.{module}" for each in questions() for name, module in each.public.items()}
     return {**made, **_HOMES, "SojournError": "sojourn.model.errors", **dict.fromkeys(_PACKAGES, "sojourn")}

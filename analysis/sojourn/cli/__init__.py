@@ -104,7 +104,7 @@ def program() -> None:
 
 
 def main() -> None:
-    """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted, 143 when told to end."""
+    """Run a command. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 when interrupted, 143 when terminated."""
     made_usable()
     try:
         with ended_in_order(), pipe_closed_early_is_fine():

@@ -203,7 +203,7 @@ def _sampled(task: _Task, path: Path) -> Any:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """A list that is no longer empty once somebody asked for the end; asked a second time, KeyboardInterrupt."""
+    """Yield a list that a first signal makes non-empty; a second signal raises KeyboardInterrupt."""
     received: list[int] = []
 
     def ask(number: int, _: FrameType | None) -> None:
@@ -272,5 +272,5 @@ def _warn(text: str) -> None:
     typer.echo(f"WARNING  {text}", err=True)
 
 
-def _write_json(found: dict[str, Any]) -> None:
-    typer.echo(json.dumps(found, indent=2))
+def _write_json(document: dict[str, Any]) -> None:
+    typer.echo(json.dumps(document, indent=2))

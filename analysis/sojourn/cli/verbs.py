@@ -1,4 +1,4 @@
-"""The group of verbs: its own at once, those of other distributions only when one of them is asked for."""
+"""The group of verbs: its own at once, those of other distributions only when one of them is used."""
 
 from __future__ import annotations
 

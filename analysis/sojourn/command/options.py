@@ -102,7 +102,7 @@ def workers_of(texts: list[str] | None) -> int | dict[str, int] | None:
 
 
 def column_of(name: str, option: str = "--by") -> str:
-    """A column to group by: canonical, or a key that somebody added to the log.
+    """Return a column to group by: canonical, or a key that a user added to the log.
 
     Raises:
         typer.BadParameter: it can be neither.

@@ -39,7 +39,7 @@ def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """The compiled function, kept where that is possible."""
     try:
         compiled = numba.njit(cache=True, nogil=True, **options)(function)
-    except RuntimeError:  # numba found nowhere to keep it
+    except RuntimeError:  # numba has no writable cache folder
         return numba.njit(nogil=True, **options)(function)
     _forget_outdated(function, Path(compiled.stats.cache_path))
     return compiled

@@ -36,7 +36,7 @@ IMPOSSIBLE = 0.1  # s
 # (HAProxy, Apache) count in microseconds, half of which is less than a row resolves.
 STAMP_TICK = 1000
 
-# No upstream was asked, and the client is why: the time was spent reading the request.
+# No upstream was contacted because of the client: the time was spent reading the request.
 CLIENT_STATUSES = (400, 408, 413, 499)
 SWITCHING_PROTOCOLS = 101
 

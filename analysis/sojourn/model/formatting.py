@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 # Controls, surrogates, unassigned, and the format characters that reorder or hide text (Cf).
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
-# Unicode's Default_Ignorable_Code_Point beside those, and a blank that counts as a letter of Braille: nobody sees them.
+# Unicode's Default_Ignorable_Code_Point and the blank letter of Braille: they are invisible.
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0").union(
     map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
 )

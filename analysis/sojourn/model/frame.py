@@ -59,12 +59,12 @@ SCHEMA: dict[str, pl.DataType] = {
     "upstream_response_time": pl.String(),
 }
 COLUMNS = tuple(SCHEMA)
-# What the split itself needs; the rest is read only when somebody asks for it.
+# What the split itself needs; the rest is read only when it is requested.
 SPLIT_COLUMNS = COLUMNS[: COLUMNS.index("request_id")]
 
 
 def is_extra(column: str) -> bool:
-    """Whether a column could be a key that somebody added to the log format (a tenant, say): read as text."""
+    """Return whether a column can be a key that a user added to the log format (such as a tenant): read as text."""
     return column not in SCHEMA and EXTRA_KEY.fullmatch(column) is not None
 
 
@@ -75,7 +75,7 @@ def dtype_of(column: str) -> pl.DataType:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which requests are asked for: those that arrived in [since, until) and have the values of ``where``.
+    """A selection of requests: those that arrived in [since, until) and have the values of ``where``.
 
     ``since`` and ``until`` are UTC or None; ``where``: column -> value, of columns there are.
     """
@@ -110,7 +110,7 @@ class Selection:
         return tuple(dict.fromkeys((*(("start",) if bounded else ()), *self.where)))
 
     def of_rows(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        """The rows that were asked for."""
+        """Return the selected rows."""
         if self.since is not None:
             rows = rows.filter(pl.col("start") >= pl.lit(self.since, INSTANT))
         if self.until is not None:
@@ -155,7 +155,7 @@ class Records:
         return self.read - self.rejected
 
     def add(self, other: Records) -> None:
-        """Count what another reading found, too."""
+        """Add the counts of another source."""
         self.read += other.read
         for reason, count in other.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count

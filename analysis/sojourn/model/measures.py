@@ -118,7 +118,7 @@ class Measures(Protocol):
     def windows(self, begin: datetime, end: datetime, count: int) -> pl.DataFrame:
         """Columns window (0 … count - 1), arrivals, response time (mean, s), of equal windows in [begin, end).
 
-        Windows nobody arrived in are left out.
+        Windows without an arrival are left out.
         """
 
     def backends(self, first: datetime) -> tuple[float, list[tuple[str | None, int, float]]]:

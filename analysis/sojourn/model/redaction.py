@@ -1,8 +1,8 @@
-"""What is left of a URI and an address where nobody is to be told by them.
+"""Redact URIs and addresses so that they do not identify a client.
 
 The same rules stand in nginx/sojourn.conf (for the log) and in collector/vector/vrl (for the store): a URI loses its
-query, an address all but its network, 24 bits of IPv4 and 48 of IPv6. A text that is no address stays as it is: it is
-what somebody made of one.
+query, an address all but its network, 24 bits of IPv4 and 48 of IPv6. A text that is not an address is kept: it is
+the result of a custom configuration.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def network_of(address: str) -> str:
 
 
 def redacted_text(line: str) -> str:
-    """A line that could not be read, without queries and with addresses cut, as far as they can be told."""
+    """Return a rejected line without queries and with truncated addresses, as far as they are recognised."""
     for pattern, replacement in _IN_TEXT:
         line = pattern.sub(replacement, line)
     return line
@@ -81,7 +81,7 @@ def shown_line(line: object) -> str:
 
 
 def redacted_attributes(values: dict[str, Any]) -> dict[str, Any]:
-    """A span's attributes without what tells who asked: dropped, or cut as the log's are."""
+    """Return a span's attributes without those that identify a client: removed, or truncated like the log's."""
     kept = {key: value for key, value in values.items() if key not in _NEVER}
     for key in _URIS & kept.keys():
         kept[key] = path_of(str(kept[key]))

@@ -1,4 +1,4 @@
-"""The frame of traces: one row per span of any kind, whoever read it."""
+"""The frame of traces: one row per span of any kind, from any reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRACES_SCHEMA: dict[str, pl.DataType] = {
     "instance": pl.String(),  # which of the service's instances: the first of INSTANCE that is there
     "kind": pl.String(),  # one of KINDS
     "name": pl.String(),
-    "peer": pl.String(),  # whom a CLIENT span called, as far as it says: the first of PEER that is there
+    "peer": pl.String(),  # the callee of a CLIENT span, if known: the first attribute of PEER that is present
     "start": pl.Int64(),  # unix ns, the clock of the service
     "end": pl.Int64(),
     "queueing_delay": pl.Float64(),  # s, queueing.delay, corrected by the app; queueing.delay.raw without it; signed

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sojourn.model.coverage import Coverage
 from sojourn.model.formatting import counted, formatted
 
-SLO = 0.5  # s, p99, unless told otherwise
+SLO = 0.5  # s, p99, default
 NETWORK_GAP = 0.010  # s: a gap between the bounds of a clock offset that a network and a clock's resolution may explain
 CAUSE_SHARE = 0.6  # of all seconds: below this no single cause is named
 POSSIBLE = 1.5  # of all seconds: more than this in one cause, the others taking it away again, is no time that passed

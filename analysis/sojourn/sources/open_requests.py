@@ -48,7 +48,7 @@ class OpenedRequests:
 
     @functools.cached_property
     def rows(self) -> pl.LazyFrame:
-        """The frame with the components of every request; of a store, it is fetched when it is first asked for.
+        """The frame with the components of every request; of a store, it is fetched at its first use.
 
         Canonical columns read, plus ``COMPONENTS``, ``queueing_delay``, ``queue_by_duration``, ``queue_source``,
         ``clock_offset``, ``proxied``, ``answered`` and ``wasted``. Upgraded connections (101) are in it.

@@ -1,4 +1,4 @@
-"""Sources into requests: DuckDB reads the lines, keeps those it refuses, and memory stays bounded."""
+"""Read sources into requests: DuckDB reads the lines and keeps rejected ones; memory is bounded."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def read(
 ) -> Requests:
     """Read log files, globs, ``-``, Parquet files, run folders and stores into the canonical frame.
 
-    A record delivered twice counts once: lines of logs are told by ``sojourn.readers.record.IDENTITY``, rows of Parquet
-    files likewise where they have a request id, and a store keeps a record once by itself. A log beside a store or a
-    Parquet file that holds the same requests is not found out.
+    A record delivered twice counts once: lines of logs are identified by ``sojourn.readers.record.IDENTITY``, rows of
+    Parquet files likewise if they have a request id, and a store keeps a record once. A log and a store or Parquet file
+    with the same requests are not recognised as duplicates.
 
     Args:
         sources: what to read; one file named twice is read once.
-        spans: OTLP/JSON-lines files with the app's spans; those in a run's folder or a store are found by themselves.
+        spans: OTLP/JSON-lines files with the app's spans; those in a run's folder or a store are read automatically.
         columns: canonical columns wanted; fewer are faster. A name that is not canonical is a key of one's own, which
             logs and Parquet files may hold (null where they do not) and a store does not.
         since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
         where: column -> value that a row must have.
         rejects_to: refused lines go here as JSON lines (source, line, reason, raw), all of them.
-        on_size: told the bytes to be read (None: unknown), before the first one.
-        on_progress: told the bytes read so far.
+        on_size: called with the number of bytes to read (None: unknown), before the first one.
+        on_progress: called with the number of bytes read so far.
 
     Raises:
         SojournError: a source cannot be read at all, or a store holds more rows than are read one by one. Bad lines

@@ -18,7 +18,7 @@ PARTS_SCHEMA = {"requests": pl.Int64(), "response": pl.Float64()}
 
 
 class ChartMeasures(ABC):
-    """The part of ``Measures`` that charts ask for; whoever inherits it asks the store."""
+    """The part of ``Measures`` that charts need; subclasses query the store."""
 
     @property
     @abstractmethod

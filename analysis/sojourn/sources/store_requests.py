@@ -19,7 +19,7 @@ from sojourn.sources.store_rows import read_store, stored_records
 def open_store(dsn: str, selection: Selection, *, rejects_to: TextIO | None = None) -> Iterator[OpenedRequests]:
     """Open the selected requests of a store; their ``rows`` are fetched when they are first used.
 
-    One connection serves every question asked inside the block.
+    One connection serves every query inside the block.
 
     Args:
         dsn: the store.
@@ -27,7 +27,7 @@ def open_store(dsn: str, selection: Selection, *, rejects_to: TextIO | None = No
         rejects_to: as for ``sojourn.split``.
 
     Raises:
-        SojournError: the store cannot be reached or asked.
+        SojournError: the store cannot be reached or queried.
     """
     measures = StoreMeasures(dsn, selection)
     kept: list[Requests] = []  # the temporary folder lives as long as the rows

@@ -1,4 +1,4 @@
-"""The rows of a store, one by one: for what cannot be asked of it in sums, and for as many as fit here."""
+"""The rows of a store: for results that it cannot aggregate, and for a limited number of rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_store(
 ) -> Requests:
     """The requests of a store as the canonical frame, each once, whatever was delivered twice.
 
-    Memory stays bounded as when logs are read: rows go to a temporary folder once they are many. The lists of attempts
+    Memory is bounded as for logs: rows go to a temporary folder once they are many. The lists of attempts
     are written as nginx writes them, but with a comma for an internal redirect too.
 
     Args:
@@ -55,7 +55,7 @@ def read_store(
         limit: refuse to fetch more rows than this; None: ``ROW_LIMIT``.
 
     Raises:
-        SojournError: the store cannot be reached or asked, or holds more rows than ``limit``, or ``SPAN_LIMIT`` spans.
+        SojournError: the store cannot be reached, or holds more rows than ``limit``, or ``SPAN_LIMIT`` spans.
     """
     selection = Selection.of(since, until, where)
     spool = Spool()
@@ -82,9 +82,9 @@ def stream_store(
     """Put the selected rows of a store into ``spool``; arguments and errors as for ``read_store``."""
     which = sql.chosen(selection)
     with connect(dsn) as store, plainly(store, "fetching its requests"):
-        minutes = _asked(store, sql.minutes(which), which).result_rows
+        minutes = _answer(store, sql.minutes(which), which).result_rows
         _refuse_above(ROW_LIMIT if limit is None else limit, sum(count for _, count in minutes), "requests", store)
-        (spans,) = _asked(store, sql.spans_counted(which), which).result_rows
+        (spans,) = _answer(store, sql.spans_counted(which), which).result_rows
         _refuse_above(SPAN_LIMIT, sum(spans), "spans", store)
         for begin, end in _slices(minutes):
             statement = sql.rows(columns, f"{which.conditions} AND {sql.BETWEEN}")
@@ -105,8 +105,8 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     """
     window = Selection(selection.since, selection.until)
     which, refused = sql.chosen(window), sql.refused(window)
-    (read,) = _asked(store, sql.stored(which), which).first_row
-    reasons = {str(reason): int(count) for reason, count in _asked(store, sql.reasons(refused), refused).result_rows}
+    (read,) = _answer(store, sql.stored(which), which).first_row
+    reasons = {str(reason): int(count) for reason, count in _answer(store, sql.reasons(refused), refused).result_rows}
     records = Records(read=read + sum(reasons.values()), reasons=reasons)
     if not reasons:
         return records
@@ -123,10 +123,10 @@ def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None
     return records
 
 
-def _refuse_above(limit: int, found: int, what: str, store: Store) -> None:
-    if found > limit:
+def _refuse_above(limit: int, count: int, what: str, store: Store) -> None:
+    if count > limit:
         raise SojournError(
-            f"{store.dsn}: {found:,} {what} are more than the {limit:,} that are fetched one by one; "
+            f"{store.dsn}: {count:,} {what} are more than the {limit:,} that are fetched one by one; "
             "narrow them with --since, --until or --where, or ask for figures alone, which need no rows"
         )
 
@@ -152,7 +152,7 @@ def _slices(minutes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-def _asked(store: Store, statement: str, which: sql.Chosen) -> Any:
+def _answer(store: Store, statement: str, which: sql.Chosen) -> Any:
     return store.client.query(statement, parameters=which.named(statement))
 
 

@@ -21,7 +21,7 @@ def stored_traces(dsn: str, since: datetime | None = None, until: datetime | Non
         since, until: UTC; None: no bound. A trace begins with its first span.
 
     Raises:
-        SojournError: the store cannot be reached or asked, or there are more than ``SPAN_LIMIT`` such spans.
+        SojournError: the store cannot be reached or queried, or there are more than ``SPAN_LIMIT`` such spans.
     """
     bounds = {
         "since": int(since.timestamp() * 1e6) if since else 0,

@@ -26,7 +26,7 @@ OPEN_SECONDS, ANSWER_SECONDS = 30, 300
 QUERY = "query"  # what is being done where the question is a user's own
 _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_TABLE|Unknown table expression")
 # A partition holds whole days, and a record's day is part of what makes it itself: no duplicate crosses partitions.
-# Instants are shown and cut in UTC, wherever the server or whoever asks is: the zone of the embedded engine is TZ's.
+# Instants are shown and truncated in UTC, for any zone of server and client: the embedded engine uses TZ's zone.
 SETTINGS = {"do_not_merge_across_partitions_select_final": 1, "session_timezone": "UTC"}
 
 
@@ -100,8 +100,8 @@ def _client(address: Dsn, database: str) -> Client:
     logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
     if address.embedded:
         path = os.path.realpath(address.path)
-        # Already when it is imported, the engine takes ./config.xml for its own: of a folder that may be anybody's. It
-        # says where logs are written and which programs are run.
+        # At import, the engine reads ./config.xml, of a folder that can belong to another user. It sets where logs
+        # are written and which programs run.
         with chdir("/"):
             try:
                 import chdb  # noqa: F401, PLC0415
@@ -191,7 +191,7 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
         if not isinstance(error, ClickHouseError) and not is_transport(error):
             raise
         text = store.address.without_password((None if store.embedded else broken(error)) or plain(error))
-        if doing != QUERY and _OTHER_TABLES.search(text):  # of a question of ours: what is asked is this version's
+        if doing != QUERY and _OTHER_TABLES.search(text):  # of one of this version's own queries
             text = f"its tables are not those of this version; `sojourn store init {store.dsn}` brings them up to date"
         raise SojournError(f"{store.dsn}: {doing}: {text}") from None
 

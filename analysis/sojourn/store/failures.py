@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _CLOSED = "the connection was closed before the answer was whole"
-# What HTTP clients say -> what it means. The first that is found; {} is what its brackets hold.
+# What HTTP clients say -> what it means. The first match applies; {} is its group.
 _SAID = (
     (r"connect timeout=([\d.]+)", "no connection within {} s"),
     (r"read timeout=([\d.]+)", "no answer within {} s; ?timeout=SECONDS after its address waits longer"),

@@ -21,15 +21,15 @@ def load(
 ) -> Loaded:
     """Read log files, globs, ``-`` and run folders into a store, a block at a time; then bring its rollups up to date.
 
-    A run's folder brings its spans and its listen-queue samples too. Every row is told by what it holds, so what is
+    A run's folder brings its spans and its listen-queue samples too. Every row is identified by its content, so what is
     loaded twice is there once, and a load that broke off is completed by loading again.
 
     Args:
         dsn: the store; ``sojourn store init`` makes it.
         sources: what to read.
         spans: OTLP/JSON-lines files with spans of any kind.
-        on_size: told the bytes to be read (None: unknown), before the first one.
-        on_progress: told the bytes of logs read so far.
+        on_size: called with the number of bytes to read (None: unknown), before the first one.
+        on_progress: called with the number of log bytes read so far.
 
     Raises:
         SojournError: a source or the store cannot be opened, or the store failed. Bad lines never raise.

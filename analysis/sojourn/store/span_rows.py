@@ -120,7 +120,7 @@ def _status(values: dict[str, Any]) -> int:
 
 
 def _seconds(values: dict[str, Any], key: str) -> Decimal | None:
-    """The attribute as seconds to the microsecond; one that is none stays among the attributes."""
+    """The attribute as seconds to the microsecond; any other value remains among the attributes."""
     value = values.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
         return None

@@ -21,8 +21,8 @@ from sojourn.model.measures import GROUP_SHOWN, ROUNDING, SHOWN
 from sojourn.model.one_worker import LOOKED_AT, SLACK, TICKS
 
 # The steps from rows to their components. A statement names the last one it needs.
-STEPS = ("chosen", "told", "facts", "clocked", "timed", "queued", "worked", "split")
-# Columns whose values a store finds by an index: the condition is said again in a form the index is asked with.
+STEPS = ("chosen", "reported", "facts", "clocked", "timed", "queued", "worked", "split")
+# Columns whose values a store finds by an index: the condition is repeated in a form that uses the index.
 INDEXED = ("service", "route", "request_id", "trace_id")
 # Spans of requests that arrived in a window: their instants are on another clock, and late where a queue was long.
 SPAN_MARGIN = timedelta(days=1)
@@ -70,7 +70,7 @@ def chosen(selection: Selection) -> Chosen:
     conditions, window = ["1"], ["1"]
     parameters: Parameters = {}
     if selection.since is not None:
-        # A request ends after it began: what ended before is told by the partition, without looking at it.
+        # A request ends after it began: the partition excludes requests that ended before.
         conditions.append("start >= {since} AND r.time >= {since}".replace("{since}", _instant("since")))
         window.append(f"start >= {_instant('span_since')}")
         parameters |= {"since": micros(selection.since), "span_since": micros(selection.since - SPAN_MARGIN)}
@@ -126,7 +126,7 @@ def _bound(column: str, value: object) -> object:
     raise SojournError(f"{column} cannot be compared with {value!r}")
 
 
-# Bounds are asked of some pairs and times only.
+# Bounds are queried for some pairs and times only.
 WITHIN = """arrayExists(
     (p, begin, end) -> p = number AND read >= begin AND read < end,
     {within:Array(UInt64)}, {within_begin:Array(Int64)}, {within_end:Array(Int64)})"""
@@ -198,11 +198,11 @@ def statement(name: str, which: Chosen, with_spans: bool, *, changing: bool = Fa
         changing: a clock drifted or was set.
         parts: text for the file's ``$names``, made here and never from a value.
     """
-    files = {step: sql(step) for step in STEPS if step not in ("told", "clocked")}
+    files = {step: sql(step) for step in STEPS if step not in ("reported", "clocked")}
     files["chosen"] = _chosen(which.conditions)
     files["facts"] = Template(files["facts"]).substitute(tick=STAMP_TICK)
     files["queued"] = Template(files["queued"]).substitute(impossible=IMPOSSIBLE)
-    files["told"] = sql("with_spans" if with_spans else "without_spans")
+    files["reported"] = sql("with_spans" if with_spans else "without_spans")
     files["clocked"] = sql("clock_changing" if changing else "clock_steady")
     if with_spans:
         kinds = ("spans_by_id", "spans_by_parent")

@@ -35,7 +35,7 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
     """Return the split of opened requests.
 
     Args:
-        requests: those to split; of a store only aggregates are asked for.
+        requests: those to split; of a store only aggregates are queried.
         by, slo: as for ``sojourn.split``.
     """
     measures = requests.measures

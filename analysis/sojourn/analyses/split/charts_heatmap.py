@@ -57,7 +57,7 @@ def heat(measures: Measures, column: str = "request_time") -> Heat:
 def heatmap(heat: Heat) -> alt.Chart:
     """A cell is the brighter the more requests it stands for, by the logarithm of their number."""
     name = LINES[heat.column][0]
-    # A millisecond is what the instants of the data are told to: nothing narrower can be drawn.
+    # The instants of the data have a resolution of a millisecond: no narrower bin can be drawn.
     milliseconds = max(heat.width / timedelta(milliseconds=1), 1.0)
     return (
         alt.Chart(inline(heat.table, digits=4))

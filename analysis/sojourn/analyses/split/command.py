@@ -106,7 +106,7 @@ def read_split(
 ) -> SplitResult:
     """Split the requests that a command names; ``columns`` are read besides what the split needs.
 
-    ``columns`` of None: the split is all that is wanted, and a store is asked for no row.
+    ``columns`` of None: only the split is needed, and no row is fetched from a store.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
@@ -137,7 +137,7 @@ def _writer(path: Path | None) -> Iterator[TextIO | None]:
     if path is None:
         yield None
         return
-    from sojourn.present.files import written_whole  # noqa: PLC0415 - only where it is asked for
+    from sojourn.present.files import written_whole  # noqa: PLC0415 - only when it is used
 
     with written_whole(path) as partial, partial.open("w", encoding="utf-8") as out:
         yield out

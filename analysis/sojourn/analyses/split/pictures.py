@@ -33,7 +33,7 @@ def split_pictures(result: SplitResult) -> list[Picture]:
 
 
 def any_served(result: SplitResult) -> bool:
-    """Whether there is a request beside upgraded connections (101), which last as long as somebody stays."""
+    """Return whether there is a request besides upgraded connections (101), which last as long as they are open."""
     return result.response_time["mean"] is not None
 
 

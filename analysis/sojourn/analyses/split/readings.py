@@ -182,7 +182,7 @@ def heat(heat: Heat) -> str:
 
 
 def _slow_from(table: pl.DataFrame, total: int) -> float | None:
-    """The lowest edge of the bins that hold the slowest tenth, or as much of it as can be told; None of nothing.
+    """The lowest edge of the bins that hold the slowest tenth, or as much of it as is known; None without requests.
 
     What lies in a bin that begins at ``LEAST`` may be shorter than its edge, and be nothing at all.
     """

@@ -1,4 +1,4 @@
-"""What a split found, as an object, as JSON and as Parquet."""
+"""The result of a split, as an object, as JSON and as Parquet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, repr=False)
 class SplitResult(OpenedRequests, Result):
-    """What a split found. Durations in seconds.
+    """The result of a split. Durations in seconds.
 
     Attributes:
         measures, records, names, rows: of the requests; charts ask ``measures`` for more.

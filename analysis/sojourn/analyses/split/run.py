@@ -37,7 +37,7 @@ def split(
 ) -> SplitResult:
     """Read sources and split every request's response time.
 
-    A store's DSN on its own is not read row by row: the store is asked for the aggregates, and rows are fetched when
+    A store's DSN alone is not read row by row: the store computes the aggregates, and rows are fetched when
     the result's ``rows`` are first used. Beside other sources, with ``spans``, ``captures`` or ``all_columns``, its
     rows are read.
 
@@ -120,7 +120,7 @@ def split_from(
     """Return the split of requests in any form; a split is used as it is, and a frame is split anew.
 
     Raises:
-        SojournError: as ``requests_from``; or a part of a split is asked for.
+        SojournError: as ``requests_from``; or a part of a split is selected.
     """
     if isinstance(requests, SplitResult):
         if listed(spans) or since is not None or until is not None or where:

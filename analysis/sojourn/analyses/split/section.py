@@ -37,7 +37,7 @@ def _components(result: SplitResult) -> Table:
     total = sum(result.means.values())
     means = {**result.means, "queueing_delay": result.means["connect"] + result.means["queue"]}
     rows = [("response time", "", *_figures(result.response_time))]
-    parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in _TOLD))
+    parts = ("queueing_delay", "service_time", *(name for name in COMPONENTS if name not in _SHOWN))
     for name in parts:
         summary = result.components[name]
         if name in ("queueing_delay", "service_time") or any(abs(summary[key] or 0.0) >= 1e-3 for key in FIGURES):
@@ -46,7 +46,7 @@ def _components(result: SplitResult) -> Table:
     return Table(("ms", "share", *FIGURES), tuple(rows))
 
 
-_TOLD = {"connect", "queue", "service_time"}  # the first two are the queueing delay
+_SHOWN = {"connect", "queue", "service_time"}  # the first two are the queueing delay
 
 
 def _figures(summary: Summary) -> tuple[str, ...]:

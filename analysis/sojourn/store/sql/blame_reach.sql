@@ -1,5 +1,5 @@
 -- When the first request came that matters to waits that end from {begin} on: the first one that was still there at
--- {begin}, and the first one it met. Upgraded connections (101) last as long as they are used, and wait for nobody.
+-- {begin}, and the first one it met. Upgraded connections (101) last as long as they are used, and do not wait.
 WITH
     toDateTime64({begin:UInt32}, 6, 'UTC') AS begin,
     toDateTime64({reach:UInt32}, 6, 'UTC') AS reach,

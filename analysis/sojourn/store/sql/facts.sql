@@ -17,4 +17,4 @@ SELECT
     status != 101 AS served,
     -- One number for a pair of hosts: a hash of either is made once a distinct value, of both together once a row.
     bitXor(sipHash64(ifNull(proxy, '')), bitRotateLeft(sipHash64(ifNull(upstream, '')), 1)) AS pair
-FROM told
+FROM reported

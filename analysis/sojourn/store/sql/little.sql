@@ -1,4 +1,4 @@
--- Little's law over a window, with a weight that rises from 0, stays 1 and falls to 0 again (sojourn.analyses.audit.analysis).
+-- Little's law over a window, with a weight that rises from 0 to 1 and falls to 0 again (sojourn.analyses.audit.analysis).
 -- arrival and departure are parts of the window; passed is the integral of the weight up to each of them.
 SELECT
     sum(passed[2] - passed[1]) AS present,

@@ -3,12 +3,12 @@ SELECT
     *,
     connecting + queue AS queueing_delay,
     ifNull(queue, 0) + ifNull(service_time, 0) AS known,
-    queue IS NOT NULL AND service_time IS NOT NULL AS told_both,
-    if(answered AND told_both, header - connecting - known, NULL) AS network,
+    queue IS NOT NULL AND service_time IS NOT NULL AS both_known,
+    if(answered AND both_known, header - connecting - known, NULL) AS network,
     if(answered, attempt - header, NULL) AS transfer,
     multiIf(
         proxied AND NOT answered, given - known,
-        answered AND NOT told_both, header - connecting - known,
+        answered AND NOT both_known, header - connecting - known,
         0) AS unattributed,
     request_time - upload - retries - ifNull(attempt, 0) AS send
 FROM worked
