@@ -60,7 +60,7 @@ class Queue:
 
 
 def simulated(settings: TwoTiers) -> list[Visit]:  # noqa: PLR0912 - one event, one branch
-    """Every visit with its instants, in the order of arrival."""
+    """Return every visit with its instants, in the order of arrival."""
     rng = random.Random(settings.seed)
     clock, visits = 0.0, []
     for number in range(settings.requests):
@@ -121,7 +121,7 @@ def simulated(settings: TwoTiers) -> list[Visit]:  # noqa: PLR0912 - one event, 
 
 
 def truth(visits: list[Visit], settings: TwoTiers) -> dict[str, float]:
-    """Mean seconds a request, by account."""
+    """Return the mean seconds per request by account."""
     count = len(visits)
     return {
         "response": sum(v.end - v.arrival for v in visits) / count,
@@ -134,7 +134,7 @@ def truth(visits: list[Visit], settings: TwoTiers) -> dict[str, float]:
 
 
 def exports(visits: list[Visit], settings: TwoTiers) -> Iterator[dict[str, Any]]:
-    """What the machines export, one request after another; the root's parent is a proxy that exports nothing."""
+    """Yield the exports of the services, request by request; the root's parent is a proxy that exports nothing."""
     for visit in visits:
         trace, root = f"{visit.number + 1:032x}", f"{visit.number + 1:014x}00"
         instance = f"checkout-{visit.instance + 1}"

@@ -1,4 +1,4 @@
-"""Follow requests across services: queueing, own work and waiting for others at each."""
+"""Follow requests across services: queueing, own work and waiting for calls at each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ QUESTION = Question(
     asks="At which service do requests that pass several spend their time?",
     needs="spans of several services",
     example="docs/examples/checkout-spans.jsonl.gz",
-    title="Across tiers",
+    title="Tiers: response time by service",
     columns=("trace_id", "span_id"),
 )

@@ -1,4 +1,4 @@
-"""Across tiers: what a request took at every service it passed, and which of them the others wait for."""
+"""Divide the response time of requests among the services they pass, and name the bottleneck."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from sojourn.analyses.tiers.forest import forest_of
 from sojourn.analyses.tiers.hops import hops_of
-from sojourn.analyses.tiers.load import Load, loads_of
+from sojourn.analyses.tiers.load_dependence import LoadDependence, load_dependences_of
 from sojourn.analyses.tiers.notes import notes_of
 from sojourn.analyses.tiers.requests import ACCOUNTS, accounts_of, first_service, requests_of, with_log
 from sojourn.analyses.tiers.result import Edge, Tier, Tiers
@@ -19,48 +19,51 @@ from sojourn.model.frame import HALF_MICROSECOND
 from sojourn.model.statistics import summaries
 from sojourn.sources.traces import Traces
 
-__all__ = ["ACCOUNTS", "Edge", "Finding", "Load", "Tier", "Tiers", "tiers"]
+__all__ = ["ACCOUNTS", "Edge", "Finding", "LoadDependence", "Tier", "Tiers", "tiers"]
 
 
 def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | None = None) -> Tiers:
-    """What requests that pass several services took at each of them.
+    """Divide the response time of requests among the services they pass.
 
     Args:
         traces: as from ``sojourn.sources.traces.read_traces``.
-        log: split rows of the proxy in front (``SplitResult.rows`` with ``request_id``, ``trace_id``, ``span_id``): the
-            requests in it are then the ones looked at, with the queueing delay and the response time it knows.
-        service: the one the finding is about; if not given, the one most requests come to first.
+        log: split rows of the proxy in front (``SplitResult.rows`` with ``request_id``, ``trace_id``, ``span_id``):
+            only its requests are analysed, with its queueing delays and response times.
+        service: the service of the finding; None: the first service of most requests.
+
+    Returns:
+        Figures by service and by call, and the finding.
 
     Raises:
         SojournError: there is no span, no request, or no such service.
     """
     if not len(traces.spans):
-        raise SojournError("no span: the files hold no spans, OTLP/JSON lines, that could be used")
+        raise SojournError("no span: give files of OTLP/JSON lines with spans that have ids, a start and an end")
     forest = forest_of(traces.spans)
-    spans, alone = with_log(traces.spans, forest, log)
+    spans, unmatched = with_log(traces.spans, forest, log)
     hops = hops_of(spans, forest)
     visits = hops.visits
     requests = requests_of(visits, logged=log is not None)
     if not len(requests):
-        which = "is in the log" if log is not None else "begins with a span that could be used"
-        raise SojournError(f"no request: no trace {which}")
+        lacking = "is in the log" if log is not None else "begins with a usable span"
+        raise SojournError(f"no request: no trace {lacking}")
     if service is not None and not (visits["service"] == service).any():
         known = ", ".join(sorted(visits["service"].unique())[:20])
-        raise SojournError(f"no span is of a service {service!r}; there are {known}")
+        raise SojournError(f"no span of the service {service!r}; services: {known}")
     named = service if service is not None else first_service(hops, requests)
     accounts = accounts_of(hops, requests)
-    found = tiers_of(hops, accounts.spent)
-    loads = loads_of(hops)
+    services = tiers_of(hops, accounts.spent)
+    loads = load_dependences_of(hops)
     roots = visits.filter(pl.col("call").is_null() & (pl.col("kind") != "consumer"))
     served = visits["kind"] == "server"
     doubts: dict[str, float] = {
         **traces.refused,
         "broken": int(forest.broken.sum()),
         "orphans": len(roots) - len(requests),
-        "log_rows_without_spans": alone,
+        "log_rows_without_spans": unmatched,
         "cut": hops.cut,
         "cut_seconds": hops.cut_seconds,
-        "longer_than_their_call": hops.unlike,
+        "longer_than_their_call": hops.longer_than_call,
         "negative_queueing": int((visits["queueing"] < -HALF_MICROSECOND).sum()),
         "unknown_queueing": int((visits["queueing"].is_null() & served).sum()),
         "messages": int((visits["kind"] == "consumer").sum()),
@@ -80,10 +83,10 @@ def tiers(traces: Traces, log: pl.LazyFrame | None = None, *, service: str | Non
         queueing=figures["queueing"],
         queueing_share=float(per_request["queueing"].sum()) / total if total > 0 else None,
         elsewhere=float(per_request["elsewhere"].sum()),
-        services=tuple(found),
+        services=tuple(services),
         edges=tuple(edges_of(hops.calls)),
         loads=tuple(loads),
-        finding=finding_of(named, balances_of(hops, found), {(load.service, load.opaque): load for load in loads}),
+        finding=finding_of(named, balances_of(hops, services), {(load.service, load.opaque): load for load in loads}),
         per_request=per_request,
         doubts=doubts,
         notes=notes_of(doubts, len(visits), logged=log is not None),

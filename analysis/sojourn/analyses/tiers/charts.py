@@ -1,4 +1,4 @@
-"""Charts across tiers: where a response is spent, and what a callee takes by the calls under way."""
+"""Charts of tiers: response time by service, and call durations by concurrent calls."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ACCOUNTS = {"queueing delay": "queueing", "service time": "self", "network": "ne
 COLOURS = {"queueing delay": QUEUEING, "service time": SERVICE, "network": OTHER, "waiting or network": "#E69F00"}
 
 
-def tiers_chart(found: Tiers) -> alt.Chart:
-    """Mean seconds of a response by service, divided; at most ``SHOWN`` services."""
+def tiers_chart(result: Tiers) -> alt.Chart:
+    """Draw the mean seconds of a response by service and component; at most ``SHOWN`` services."""
     names = list(COLOURS)
     return (
-        alt.Chart(alt.InlineData(values=tiers_table(found).to_dicts()))
+        alt.Chart(alt.InlineData(values=tiers_table(result).to_dicts()))
         .mark_bar()
         .encode(
             x=alt.X("seconds:Q", title="mean of a response (s)", stack="zero"),
@@ -28,24 +28,24 @@ def tiers_chart(found: Tiers) -> alt.Chart:
             order=alt.Order("rank:Q"),
             tooltip=["service:N", "part:N", alt.Tooltip("seconds:Q", title="mean (s)", format=".4~f")],
         )
-        .properties(width=WIDTH, height=60 + 24 * min(len(found.services), SHOWN))
+        .properties(width=WIDTH, height=60 + 24 * min(len(result.services), SHOWN))
     )
 
 
-def tiers_table(found: Tiers) -> pl.DataFrame:
-    """Columns service, part, seconds (mean of all requests), rank (stacking order)."""
+def tiers_table(result: Tiers) -> pl.DataFrame:
+    """Return columns service, part, seconds (mean of all requests), rank (stacking order)."""
     rows = [
-        (printable(tier.service, 60), part, float(f"{tier.seconds[account] / found.requests:.6g}"), rank)
-        for tier in found.services[:SHOWN]
+        (printable(tier.service, 60), part, float(f"{tier.seconds[account] / result.requests:.6g}"), rank)
+        for tier in result.services[:SHOWN]
         for rank, (part, account) in enumerate(ACCOUNTS.items())
         if tier.seconds[account]
     ]
     return pl.DataFrame(rows, schema=["service", "part", "seconds", "rank"], orient="row")
 
 
-def load_chart(found: Tiers) -> alt.Chart:
-    """Mean seconds of a callee's own by the calls it had under way, one line a callee; the eight called most."""
-    table = load_table(found)
+def load_chart(result: Tiers) -> alt.Chart:
+    """Draw a callee's own mean seconds by its concurrent calls, one line per callee; the eight most called."""
+    table = load_table(result)
     return (
         alt.Chart(alt.InlineData(values=table.to_dicts()))
         .mark_line(point=True)
@@ -64,11 +64,11 @@ def load_chart(found: Tiers) -> alt.Chart:
     )
 
 
-def load_table(found: Tiers) -> pl.DataFrame:
-    """Columns service, under_way, calls, seconds; at most 40 rows a callee."""
+def load_table(result: Tiers) -> pl.DataFrame:
+    """Return columns service, under_way, calls, seconds; at most 40 rows per callee."""
     parts = [
         load.by_load.select(pl.lit(printable(load.service, 60)).alias("service"), "under_way", "calls", "seconds")
-        for load in found.loads[:8]
+        for load in result.loads[:8]
         if load.correlation is not None
     ]
     return pl.concat(parts).with_columns(pl.col("seconds").round_sig_figs(6))

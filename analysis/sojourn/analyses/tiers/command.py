@@ -1,7 +1,7 @@
-"""``sojourn tiers``: what a request took at every service it passed.
+"""``sojourn tiers``: divide the response time of requests among the services they pass.
 
-Measures, per visit to a service, the time from the stamp it was sent to its start: queueing; the time it worked itself;
-and the time it waited for others.
+Measures, per visit to a service, the time from the stamp of the caller to the start (queueing), the time of its own
+work, and the time it waits for its calls.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def tiers(
     ],
     log: Annotated[
         list[str] | None,
-        typer.Option(metavar="SOURCE", help="The log of the proxy in front: its requests are looked at. Repeatable."),
+        typer.Option(metavar="SOURCE", help="Log of the proxy in front: analyse only its requests. Repeatable."),
     ] = None,
     service: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The service the finding is about. Default: the one requests come to first."),
+        typer.Option(metavar="NAME", help="Service of the finding. Default: the first service of most requests."),
     ] = None,
     since: Annotated[
         str | None,
@@ -39,11 +39,11 @@ def tiers(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Follow requests through several services.
+    """Show where requests that pass several services spend their time.
 
-    Queueing, own work and waiting for others, service by service.
+    Queueing, own work and waiting for calls, service by service.
 
-    Tells a dependency that all instances share, where another instance does not help, from slow code.
+    It distinguishes a dependency shared by all instances, where another instance does not help, from slow code.
     """
     begin, end = instant(since), instant(until)
     from sojourn.analyses.tiers.run import tiers as run  # noqa: PLC0415 - Polars takes its time to load

@@ -1,12 +1,12 @@
-"""Spans as trees: which visit to a service each span belongs to, and which call each visit answered.
+"""Trees of spans: the visit to a service that each span belongs to, and the call that each visit answered.
 
 A **hop** is one visit of a request to a service. It begins at an *entry*: a SERVER or CONSUMER span, a span whose
-parent is of another service, or a span whose parent is not among the spans. Everything below it, down to the next
-entries, is of the same hop. A **call** is what a hop waits for elsewhere: the outermost CLIENT span of the hop, or,
-where the caller recorded none, the SERVER span that its span is the parent of.
+parent is of another service, or a span whose parent is not among the spans. All spans below it, down to the next
+entries, belong to the same hop. A **call** is the time a hop waits for another service: the outermost CLIENT span of
+the hop, or, if the caller recorded none, the SERVER span whose parent is in the hop.
 
-Paths upward are followed by pointer doubling (Wyllie 1979): twice as far with every step, so that a chain of a million
-spans takes twenty steps, and a cycle shows in that it never arrives.
+Paths upward are followed by pointer doubling (Wyllie 1979): the distance doubles with every step, so that a chain of a
+million spans takes twenty steps, and a path on a cycle never reaches an end.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees over n spans; every attribute has n values, -1 where there is none.
+    """Trees of n spans; every attribute has n values, -1 for none.
 
     Attributes:
         parent: index of the parent span.
         entry: whether a hop begins here.
         hop: index of the entry of the hop a span belongs to.
         call: index of the outermost CLIENT span on the way from a span, itself included, up to its hop's entry.
-        answers: for an entry with a known parent: the call it answered; itself where the caller recorded no CLIENT
-            span. A message (CONSUMER) answers nobody.
-        root: for an entry: the entry its tree begins at. A message begins a tree of its own.
-        twin: whether an entry's hop holds a second SERVER span of the same process for the same request.
-        broken: spans that lie on a cycle of parents, or below one: they belong to nothing.
-        lost: entries whose parent is named, and not among the spans.
+        answers: for an entry with a known parent: the call it answered; itself if the caller recorded no CLIENT span.
+            A message (CONSUMER) answers no call.
+        root: for an entry: the entry its tree begins at. A message begins a separate tree.
+        twin: for an entry: a second SERVER span of the same process for the same request.
+        broken: spans on a cycle of parents, or below one; they belong to no hop.
+        lost: entries whose parent is named, but is not among the spans.
     """
 
     parent: Indices
@@ -51,7 +51,11 @@ class Forest:
 
 
 def forest_of(spans: pl.DataFrame) -> Forest:
-    """The trees of spans, columns as in ``sojourn.model.traces_frame.TRACES_SCHEMA``, each (trace_id, span_id) once."""
+    """Return the trees of spans.
+
+    Args:
+        spans: columns of ``sojourn.model.traces_frame.TRACES_SCHEMA``, each (trace_id, span_id) once.
+    """
     count = len(spans)
     if not count:
         nothing, never = np.zeros(0, np.int64), np.zeros(0, bool)
@@ -82,9 +86,9 @@ def forest_of(spans: pl.DataFrame) -> Forest:
     entry = (((server | consumer) & ~second) | ~known | ~same_service) & (parent != np.arange(count))
     hop, call = _climbed(np.where(entry, np.arange(count), parent), np.where(client & ~entry, np.arange(count), NONE))
     broken = ~entry[hop]
-    # A CLIENT span that is an entry (a browser, a load generator) is all call from its beginning to its end.
+    # A CLIENT span that is an entry (a browser, a load generator) is a call from its beginning to its end.
     call = np.where(client[hop] & ~broken, hop, call)
-    # Such a span under one of another service that is no call says nothing of who waits for it: it is a root.
+    # If such a span's parent is of another service and is not a call, its caller is unknown: it is a root.
     waited_for = entry & known & ~consumer & ~broken[above] & ~(client & (call[above] < 0))
     answers = np.where(waited_for, np.where(call[above] >= 0, call[above], np.arange(count)), NONE)
     caller = np.where(waited_for, hop[above], np.arange(count))
@@ -98,15 +102,15 @@ def forest_of(spans: pl.DataFrame) -> Forest:
 
 
 def _same(values: pl.Series, above: Indices) -> Flags:
-    """Whether each value is that of the span above, two unknown ones included."""
+    """Return whether each value equals that of the span above; two unknown values are equal."""
     codes = values.rank("dense").fill_null(0).to_numpy()
     return np.asarray(codes == codes[above], bool)
 
 
 def _climbed(up: Indices, mark: Indices) -> tuple[Indices, Indices]:
-    """Where each path ends, and the highest mark on it; a path ends where ``up`` points to itself.
+    """Return the end of each path, and the highest mark on it; a path ends where ``up`` points to itself.
 
-    Of paths that never end the first figure is any of their nodes.
+    For a path without an end, the first value is any of its nodes.
     """
     up, mark = up.copy(), mark.copy()
     for _ in range(len(up).bit_length() + 1):

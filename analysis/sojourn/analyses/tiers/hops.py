@@ -1,14 +1,14 @@
-"""Where the time of every hop went: waiting for a worker, its own work, or waiting for others.
+"""Divide the time of every hop: waiting for a worker, its own work, or waiting for calls.
 
-    queueing    before the hop's entry: the app's start less the stamp it was sent (or what a log says of it)
+    queueing    before the hop's entry: the app's start less the stamp of its caller (or the delay in a log)
     self        the entry's span less the union of the hop's calls, each cut to the span
-    downstream  that union. Where calls overlap, every instant of it is shared equally among the calls under way, so
+    downstream  that union. Where calls overlap, every instant of it is shared equally among the concurrent calls, so
                 that the shares add up to it
-    network     of a call: its duration less the queueing and the duration of the visit it led to. A difference of two
-                durations, each by one clock: no offset between clocks can enter it. Signed
+    network     of a call: its duration less the queueing and the duration of its visit. A difference of two durations,
+                each by one clock: clock offsets do not affect it. Signed
 
-A call of duration c that is given a share a of its caller's time passes a/c on to what lies below it. So, along a
-whole tree, with w the product of such shares from the root down,
+A call of duration c with a share a of its caller's time passes a/c on to the visits below it. So, along a whole tree,
+with w the product of such shares from the root down,
 
     queueing + duration of the root = Σ over hops w · (queueing + self) + Σ over calls w · (network, or all of it)
 
@@ -35,20 +35,20 @@ class Hops:
 
     Attributes:
         visits: one row per hop. ``entry`` (index of its span), ``service``, ``instance``, ``worker``, ``kind``,
-            ``trace_id``, ``request_time`` (s, of a log; null: not in it), ``child`` (it names a parent),
-            ``lost`` (which is not here), ``start`` (s after base), ``seconds``, ``queueing`` (s, null:
-            unknown), ``own`` (self), ``downstream``, ``call`` (row of ``calls`` it answered, null: a root), ``root``
-            (row of ``visits`` its tree begins at), ``share`` (w above).
+            ``trace_id``, ``request_time`` (s, of a log; null: not in it), ``child`` (it names a parent), ``lost`` (the
+            parent is not among the spans), ``start`` (s after base), ``seconds``, ``queueing`` (s, null: unknown),
+            ``own`` (self), ``downstream``, ``call`` (row of ``calls`` it answered, null: a root), ``root`` (row of
+            ``visits`` its tree begins at), ``share`` (w above).
         calls: one row per call. ``caller`` (row of ``visits``), ``service`` and ``instance`` of the caller, ``callee``
-            (service; of a call nobody recorded from the other side, whom the caller says it called), ``opaque``
-            (nobody did), ``start``, ``end`` (s after base), ``seconds``, ``share`` (s of its caller's time),
-            ``queueing`` (s, null: unknown, or opaque), ``callee_seconds``, ``callee_downstream``, ``network`` (s; with
-            unknown queueing it includes it; null: opaque).
+            (service; of an opaque call, the name in the caller's span), ``opaque`` (the callee recorded no span),
+            ``start``, ``end`` (s after base), ``seconds``, ``share`` (s of its caller's time), ``queueing`` (s, null:
+            unknown, or opaque), ``callee_seconds``, ``callee_downstream``, ``network`` (s; including unknown queueing;
+            null: opaque).
         base: unix ns of the instant 0.
-        cut: calls that reach beyond the hop that made them, by more than a millisecond, and were cut to it.
-        cut_seconds: what was cut off.
-        unlike: visits that lasted longer than the call they answered: it did not wait for their end, or one of the
-            two clocks runs at another rate.
+        cut: number of calls that end more than a millisecond after the calling hop, and were cut to it.
+        cut_seconds: the time that was cut off.
+        longer_than_call: visits that lasted longer than the call they answered: the call did not wait for their end,
+            or the two clocks run at different rates.
     """
 
     visits: pl.DataFrame
@@ -56,18 +56,23 @@ class Hops:
     base: int
     cut: int
     cut_seconds: float
-    unlike: int
+    longer_than_call: int
 
 
 def hops_of(spans: pl.DataFrame, forest: Forest) -> Hops:
-    """Hops and calls of spans and their trees. ``spans`` as ``with_log`` returns them."""
+    """Return the hops and calls of spans.
+
+    Args:
+        spans: as from ``with_log``.
+        forest: their trees.
+    """
     start_ns = spans["start"].to_numpy()
     base = int(start_ns.min()) if len(spans) else 0
     start = (start_ns - base) / 1e9
     end = (spans["end"].to_numpy() - base) / 1e9
-    told = spans["queueing_delay"].to_numpy()
+    logged = spans["queueing_delay"].to_numpy()
     second = forest.twin
-    queueing = np.where(np.isnan(told) & (second >= 0), told[second], told) if len(spans) else told
+    queueing = np.where(np.isnan(logged) & (second >= 0), logged[second], logged) if len(spans) else logged
 
     entries = np.flatnonzero(forest.entry)
     visit_of = np.full(len(spans), NONE)
@@ -76,7 +81,7 @@ def hops_of(spans: pl.DataFrame, forest: Forest) -> Hops:
     call_of = np.full(len(spans), NONE)
     call_of[calls] = np.arange(len(calls))
 
-    # A call nobody recorded as such begins when its callee's queue did.
+    # A call without a CLIENT span begins when its callee's queueing begins.
     direct = forest.answers[calls] == calls
     begun = np.where(direct, start[calls] - np.maximum(np.nan_to_num(queueing[calls]), 0.0), start[calls])
     caller = visit_of[callers]
@@ -114,13 +119,13 @@ def hops_of(spans: pl.DataFrame, forest: Forest) -> Hops:
     callee[call[inner]] = np.flatnonzero(inner)
     services = visits["service"].fill_null(UNNAMED)
     peers = spans[calls]["peer"].fill_null(UNNAMED)
-    told_by = services.gather(np.maximum(callee, 0)) if len(services) else services
-    made = pl.DataFrame(
+    recorded = services.gather(np.maximum(callee, 0)) if len(services) else services
+    call_table = pl.DataFrame(
         {
             "caller": caller,
             "service": services.gather(caller),
             "instance": visits["instance"].gather(caller),
-            "callee": told_by.zip_with(pl.Series(reached), peers) if len(calls) else peers,
+            "callee": recorded.zip_with(pl.Series(reached), peers) if len(calls) else peers,
             "opaque": ~reached,
             "start": begun,
             "end": end[calls],
@@ -133,13 +138,13 @@ def hops_of(spans: pl.DataFrame, forest: Forest) -> Hops:
         }
     )
     visits = visits.with_columns(pl.col("service").fill_null(UNNAMED))
-    unlike = int((reached & ~direct & (beneath > lengths + 1e-6)).sum())
+    longer = int((reached & ~direct & (beneath > lengths + 1e-6)).sum())
     far = beyond > 1e-3
-    return Hops(visits, made, base, int(far.sum()), float(beyond[far].sum()), unlike)
+    return Hops(visits, call_table, base, int(far.sum()), float(beyond[far].sum()), longer)
 
 
 def _calls(spans: pl.DataFrame, forest: Forest) -> tuple[Indices, Indices]:
-    """Spans that are calls, and the entry of the hop that made each."""
+    """Return the spans that are calls, and the entry of the calling hop of each."""
     index = np.arange(len(spans))
     own = (forest.call == index) & ~forest.broken
     direct = (forest.answers == index) & ~forest.broken
@@ -150,7 +155,7 @@ def _calls(spans: pl.DataFrame, forest: Forest) -> tuple[Indices, Indices]:
 
 
 def _shared(owner: Indices, first: Floats, last: Floats) -> Floats:
-    """Seconds of each interval, where every instant is shared equally among the intervals of one owner that hold it."""
+    """Return the seconds of each interval, with every instant shared equally among one owner's concurrent intervals."""
     count = len(first)
     if not count:
         return np.zeros(0)
@@ -158,10 +163,10 @@ def _shared(owner: Indices, first: Floats, last: Floats) -> Floats:
     owners = np.concatenate([owner, owner])
     steps = np.concatenate([np.ones(count), -np.ones(count)])
     order = np.lexsort((instants, owners))
-    at, whose = instants[order], owners[order]
+    at, owned_by = instants[order], owners[order]
     active = np.cumsum(steps[order])
     length = np.diff(at, append=at[-1])
-    length[np.append(whose[1:] != whose[:-1], True)] = 0.0
+    length[np.append(owned_by[1:] != owned_by[:-1], True)] = 0.0
     each = np.divide(length, active, out=np.zeros_like(length), where=active > 0)
     before = np.empty(2 * count)
     before[order] = np.concatenate([[0.0], np.cumsum(each)[:-1]])
@@ -169,7 +174,7 @@ def _shared(owner: Indices, first: Floats, last: Floats) -> Floats:
 
 
 def _passed_on(call: Indices, caller: Indices, ratio: Floats) -> Floats:
-    """Per visit: the product of ``ratio`` over the calls between it and its root."""
+    """Return per visit the product of ``ratio`` over the calls between it and its root."""
     count = len(call)
     inner = call >= 0
     up = np.arange(count)

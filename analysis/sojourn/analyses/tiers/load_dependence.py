@@ -1,9 +1,9 @@
-"""Whether a callee takes longer the more is asked of it at once, and by whom: a shared queue against slow code.
+"""Measure how call durations grow with concurrent calls, to distinguish a shared queue from slow code.
 
-A call to a queue that is first come, first served waits for those already there, so what it takes follows the number
-of calls under way when it arrives. What a call to slow code takes does not, as long as it has a worker of its own. The
-rank correlation of the two (Spearman 1904) says which, without supposing a form. And where the queue is shared, the
-calls that the *other* callers have under way count as well: each caller having a queue to itself, they would not.
+A call to a first come, first served queue waits for the calls already present, so its duration grows with the number
+of concurrent calls at its arrival. The duration of a call to slow code does not, as long as workers are free. The rank
+correlation (Spearman 1904) distinguishes the two without assuming a functional form. In a shared queue, the duration
+also grows with the concurrent calls of the *other* callers; with a separate queue for each caller it would not.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import polars as pl
 
 from sojourn.analyses.tiers.hops import Hops
 
-FEWEST = 100  # calls that a correlation is worked out from
-RISES = 0.3  # rank correlation from which on more load is said to mean longer calls
-RATIO = 1.2  # and the mean under the most load to that under the least, at least
-OTHERS = 0.15  # rank correlation with the calls of the others; each caller sees only its part of the load
+FEWEST = 100  # minimum number of calls for a correlation
+RISES = 0.3  # minimum rank correlation of durations that rise with the load
+RATIO = 1.2  # and minimum ratio of the mean under the most load to that under the least
+OTHERS = 0.15  # minimum rank correlation with the calls of other callers; each caller is only part of the load
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Load:
-    """What calls to one service take, against how many were under way when they arrived.
+class LoadDependence:
+    """Durations of the calls to one service, by the number of concurrent calls at their arrival.
 
     Attributes:
         service: the callee.
-        opaque: it recorded no span of its own; what a call takes is then all of the call.
-        calls: how many are known well enough.
-        callers: (service, instance) of who calls it, the one with the most calls first.
-        correlation, with_others: rank correlation of what a call takes with the calls under way, and with those of
-            other instances; None of too few calls, or where there is no other.
-        low, high: mean seconds a call took in the third that met the fewest calls under way, and the most.
+        opaque: it recorded no span; the duration is then that of the whole call.
+        calls: number of calls.
+        callers: (service, instance) of its callers, the one with the most calls first.
+        correlation, with_others: rank correlation of the duration with the concurrent calls, and with those of other
+            instances; None for too few calls, or without another instance.
+        low, high: mean seconds of the third of the calls with the fewest concurrent calls, and with the most.
         by_load: columns ``under_way`` (calls, at most 40 values, larger ones binned), ``calls``, ``seconds`` (mean).
     """
 
@@ -51,18 +51,18 @@ class Load:
 
     @property
     def rises(self) -> bool | None:
-        """Whether calls take longer under load; None of too few."""
+        """Return whether calls take longer under load; None for too few calls."""
         if self.correlation is None or self.low is None or self.high is None:
             return None
         return self.correlation >= RISES and self.high >= RATIO * self.low
 
     @property
     def shared(self) -> bool:
-        """Whether several instances call it, and what one of them waits for rises with the calls of the others."""
+        """Return whether several instances call it, and the durations of each rise with the calls of the others."""
         return len(self.callers) > 1 and bool(self.rises) and (self.with_others or 0.0) >= OTHERS
 
     def to_dict(self) -> dict[str, object]:
-        """As plain values."""
+        """Return plain values, as in the JSON."""
         return {
             "service": self.service,
             "opaque": self.opaque,
@@ -77,15 +77,15 @@ class Load:
         }
 
 
-def loads_of(hops: Hops) -> list[Load]:
-    """One per callee, the one called most first."""
+def load_dependences_of(hops: Hops) -> list[LoadDependence]:
+    """Return one per callee, the one with the most calls first."""
     order = hops.calls.group_by("callee", "opaque").len().sort("len", "callee", descending=[True, False])
-    return [_load(hops, callee, opaque) for callee, opaque, _ in order.iter_rows()]
+    return [_load_dependence(hops, callee, opaque) for callee, opaque, _ in order.iter_rows()]
 
 
-def _load(hops: Hops, callee: str, opaque: bool) -> Load:
+def _load_dependence(hops: Hops, callee: str, opaque: bool) -> LoadDependence:
     calls = hops.calls.filter((pl.col("callee") == callee) & (pl.col("opaque") == opaque))
-    # What the callee itself took: neither what it waited for elsewhere nor, where it can be told, the network.
+    # The callee's own time: without its calls and, if it is known, without the network.
     calls = calls.with_columns(
         took=pl.col("seconds")
         - pl.col("callee_downstream")
@@ -104,17 +104,17 @@ def _load(hops: Hops, callee: str, opaque: bool) -> Load:
             own = np.zeros(len(calls))
             codes = calls.select(pl.struct("service", "instance").rank("dense")).to_series().to_numpy()
             for code in np.unique(codes):
-                mine = codes == code
-                own[mine] = _under_way(begin[mine], begin[mine], end[mine])
+                same = codes == code
+                own[same] = _under_way(begin[same], begin[same], end[same])
             with_others = _rank_correlation(under_way - own, took)
-    return Load(
+    return LoadDependence(
         callee, opaque, len(calls), tuple(callers.select("service", "instance").iter_rows()), correlation, with_others,
         low, high, _by_load(under_way, took),
     )  # fmt: skip
 
 
 def _under_way(at: Floats, begin: Floats, end: Floats) -> Floats:
-    """Intervals begun before each instant, and not over then."""
+    """Return the number of intervals that began before each instant and had not ended."""
     return (np.searchsorted(np.sort(begin), at, "left") - np.searchsorted(np.sort(end), at, "right")).astype(float)
 
 

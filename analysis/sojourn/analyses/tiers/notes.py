@@ -1,4 +1,4 @@
-"""What a reader of the figures should know, and the step that mends it."""
+"""Notes on incomplete or inconsistent spans, and how to correct them."""
 
 from __future__ import annotations
 
@@ -8,33 +8,39 @@ from sojourn.model.formatting import counted, duration, percent
 
 
 def notes_of(doubts: Mapping[str, float], visits: int, *, logged: bool) -> tuple[str, ...]:
-    """Sentences about what was not as it should be."""
-    found = []
+    """Return a sentence for each kind of defect.
 
-    def say(name: str, text: str) -> None:
+    Args:
+        doubts: kind -> number of spans, visits, calls or lines.
+        visits: number of visits.
+        logged: whether the requests are those of a log.
+    """
+    notes = []
+
+    def note(name: str, text: str) -> None:
         if doubts.get(name):
-            found.append(f"{int(doubts[name]):,} {text}")
+            notes.append(f"{int(doubts[name]):,} {text}")
 
     unknown = doubts.get("unknown_queueing", 0)
     if unknown:
-        found.append(
-            f"{counted(int(unknown), 'visit')} ({percent(unknown / visits)}) without a known queueing delay: what lies "
-            "between such a call and its visit is shown as unknown, waiting or network; the middleware records it"
+        notes.append(
+            f"{counted(int(unknown), 'visit')} ({percent(unknown / visits)}) without a queueing delay: the time "
+            "between the start of the call and the visit is shown as waiting or network; the middleware records it"
         )
-    other = "are not in the log" if logged else "have lost their parent, so whose part they are is not known"
-    say("orphans", f"trees of spans {other}: they count for their services, not for the requests")
-    say("log_rows_without_spans", "requests of the log have no span here: not sampled, or another window")
-    say("broken", "spans lie on a cycle of parents or below one, and are left out")
+    other = "are not in the log" if logged else "have lost their parent, so their request is unknown"
+    note("orphans", f"trees of spans {other}: they count for their services, not for the requests")
+    note("log_rows_without_spans", "requests of the log have no span: not sampled, or outside the window")
+    note("broken", "spans are on a cycle of parents or below one, and are left out")
     if doubts.get("cut"):
-        found.append(
-            f"{counted(int(doubts['cut']), 'call reaches', 'calls reach')} beyond the visit that made them (not waited "
-            f"for, or clocks that differ); {duration(doubts['cut_seconds'])} of them were cut off for its own time"
+        notes.append(
+            f"{counted(int(doubts['cut']), 'call ends', 'calls end')} after the calling visit (asynchronous calls, or "
+            f"clocks that differ); {duration(doubts['cut_seconds'])} of them were cut off"
         )
-    say("longer_than_their_call", "visits lasted longer than the call they answered; their network time is negative")
-    say("negative_queueing", "queueing delays are below zero, which only clocks that differ can make; kept as they are")
-    say("messages", "visits took a message: nobody waited for them, so they are in no response")
-    say("not_an_export", "lines are no OTLP export and were passed over")
-    say("invalid_span_time", "spans have no sound start and end, and are left out")
-    say("no_id", "spans have no trace id or span id, and are left out")
-    say("duplicates", "spans were delivered more than once, and count once")
-    return tuple(found)
+    note("longer_than_their_call", "visits lasted longer than the call they answered; their network time is negative")
+    note("negative_queueing", "queueing delays are below zero because clocks differ; they are not corrected")
+    note("messages", "visits received a message: no request waits for them, so they are in no response")
+    note("not_an_export", "lines are not OTLP exports and were skipped")
+    note("invalid_span_time", "spans have no valid start and end, and are left out")
+    note("no_id", "spans have no trace id or span id, and are left out")
+    note("duplicates", "spans were delivered more than once, and count once")
+    return tuple(notes)

@@ -1,4 +1,4 @@
-"""Which trees are requests, what a log knows of them, and into which account every second of their responses goes."""
+"""Select the trees that are requests, join a log, and divide the seconds of their responses among accounts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ ACCOUNTS = ("queueing", "self", "network", "unknown")
 
 
 def with_log(spans: pl.DataFrame, forest: Forest, log: pl.LazyFrame | None) -> tuple[pl.DataFrame, int]:
-    """Spans with what a log knows: ``request_time`` (s, null: not in it) and, where it knows it, ``queueing_delay``.
+    """Add the columns of a log: ``request_time`` (s, null: not in it) and, if it has one, ``queueing_delay``.
 
-    A row of the log is the span that names it as its parent, in the same trace; without such a span, the first span of
-    a tree with its request id. Of several, attempts all of them, the one that began last answered.
+    A row of the log matches the span that names it as its parent, in the same trace; without such a span, the first
+    span of a tree with its request id. If several match, they are attempts, and the last one answered.
+
+    Args:
+        spans: the spans.
+        forest: their trees.
+        log: split rows; None: no log.
 
     Returns:
-        The spans, and how many rows of the log that went to a backend found no span.
+        The spans, and the number of proxied rows of the log without a span.
     """
     if log is None:
         return spans.with_columns(request_time=pl.lit(None, pl.Float64)), 0
@@ -34,37 +39,41 @@ def with_log(spans: pl.DataFrame, forest: Forest, log: pl.LazyFrame | None) -> t
     )
     entries = spans.with_row_index("index").filter(pl.Series(forest.entry)).sort("start")
     roots = entries.filter(pl.Series(forest.answers)[entries["index"]] < 0)
-    named = rows.filter(_given("trace_id") & _given("span_id"))
+    named = rows.filter(_present("trace_id") & _present("span_id"))
     by_parent = entries.join(
         named, left_on=["trace_id", "parent_span_id"], right_on=["trace_id", "span_id"], how="inner", suffix="_log"
     )
-    by_id = roots.join(rows.filter(_given("request_id")), on="request_id", how="inner", suffix="_log")
+    by_id = roots.join(rows.filter(_present("request_id")), on="request_id", how="inner", suffix="_log")
     columns = ("row", "index", "start", "request_time", "waited")
-    found = (
+    matches = (
         pl.concat([by_parent.select(*columns, way=pl.lit(1)), by_id.select(*columns, way=pl.lit(0))])
         .sort("way", "start")
         .unique("row", keep="last", maintain_order=True)
         .unique("index", keep="last", maintain_order=True)
     )
-    told = (
+    joined = (
         spans.with_row_index("index")
-        .join(found.select("index", "request_time", "waited"), on="index", how="left", maintain_order="left")
+        .join(matches.select("index", "request_time", "waited"), on="index", how="left", maintain_order="left")
         .with_columns(pl.coalesce("waited", "queueing_delay").alias("queueing_delay"))
         .drop("index", "waited")
     )
-    return told, len(rows) - len(found)
+    return joined, len(rows) - len(matches)
 
 
-def _given(column: str) -> pl.Expr:
+def _present(column: str) -> pl.Expr:
     return pl.col(column).is_not_null() & ~pl.col(column).is_in(["", "-"])
 
 
 def requests_of(visits: pl.DataFrame, *, logged: bool) -> pl.DataFrame:
-    """The visits that are requests: ``visit`` (row of visits), ``trace_id``, ``service``, ``response``, ``elsewhere``.
+    """Return the visits that are requests: ``visit`` (row of visits), ``trace_id``, ``service``, and their times.
 
-    A request is where a tree begins. With a log: those in it. Without: one of each trace. That is the one that names no
-    parent; else a SERVER span whose parent exports nothing, a proxy say; of several, the one that began first. What the
-    others of the trace were part of is not known.
+    A request is the root of a tree. With a log: every root in it. Without: one root per trace: the one that names no
+    parent; else a SERVER span whose parent exports nothing, such as a proxy; of several, the one that began first. The
+    request of the other roots is unknown. The times (s) are ``response`` and ``elsewhere``.
+
+    Args:
+        visits: as in ``Hops``.
+        logged: whether a log was joined.
     """
     roots = visits.with_row_index("visit").filter(pl.col("call").is_null() & (pl.col("kind") != "consumer"))
     inside = pl.col("queueing").fill_null(0.0) + pl.col("seconds")
@@ -83,7 +92,7 @@ class Accounts:
     """Seconds of response time.
 
     Attributes:
-        per_request: one row per request: ``trace_id``, ``service``, ``response``, and what it is the sum of:
+        per_request: one row per request: ``trace_id``, ``service``, ``response``, and its parts:
             ``ACCOUNTS`` and ``elsewhere``.
         spent: (service, opaque) -> account -> seconds of all requests. The network of a call counts for its callee.
     """
@@ -93,7 +102,12 @@ class Accounts:
 
 
 def accounts_of(hops: Hops, requests: pl.DataFrame) -> Accounts:
-    """Every second of the requests' responses in one account of one service; see hops.py for the identity."""
+    """Assign every second of the requests' responses to one account of one service, by the identity in hops.py.
+
+    Args:
+        hops: visits and calls.
+        requests: as from ``requests_of``.
+    """
     visits, calls = hops.visits, hops.calls
     counted = np.zeros(len(visits))
     counted[requests["visit"].to_numpy()] = 1.0
@@ -135,10 +149,14 @@ def accounts_of(hops: Hops, requests: pl.DataFrame) -> Accounts:
 
 
 def first_service(hops: Hops, requests: pl.DataFrame) -> str:
-    """The service most requests come to first; what a client recorded of its own is not one.
+    """Return the first service of most requests; a client is not a service.
+
+    Args:
+        hops: visits and calls.
+        requests: as from ``requests_of``.
 
     Raises:
-        SojournError: there is none: only clients recorded spans.
+        SojournError: only clients recorded spans.
     """
     clients = requests.filter(pl.col("kind") == "client")["visit"]
     called = hops.calls.with_row_index("call").filter(pl.col("caller").is_in(clients.implode()))["call"]
@@ -149,5 +167,5 @@ def first_service(hops: Hops, requests: pl.DataFrame) -> str:
         ]
     )
     if not len(first):
-        raise SojournError("no service: all spans are a client's; give those of the services it called, too")
+        raise SojournError("no service: all spans are those of a client; add the spans of the services it called")
     return str(first.value_counts(sort=True).sort("count", "service", descending=[True, False])["service"][0])

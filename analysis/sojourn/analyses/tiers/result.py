@@ -1,4 +1,4 @@
-"""What the tiers of a request took, as an object and as JSON."""
+"""The result of tiers: figures by service and by call, as an object and as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from sojourn.analyses.tiers.load import Load
+from sojourn.analyses.tiers.load_dependence import LoadDependence
 from sojourn.analyses.tiers.verdict import Finding
 from sojourn.model.figures import Summary
 from sojourn.model.formatting import iso
@@ -21,12 +21,12 @@ class Tier:
 
     Attributes:
         service: its name.
-        opaque: it recorded nothing: only its callers' calls are known, as ``self``.
-        instances, workers: distinct ones seen; 0: the spans name none.
-        visits: how many.
-        queueing, self_time, downstream, span: figures, s. ``queueing`` of those visits that know theirs.
-        waits_known: visits that know their queueing.
-        utilisation: seconds workers were held over workers and window; None where no worker is named.
+        opaque: it recorded no spans: only its callers' calls are known, as ``self``.
+        instances, workers: distinct ones in the spans; 0: the spans name none.
+        visits: number of visits.
+        queueing, self_time, downstream, span: figures, s. ``queueing``: of visits with a known queueing delay.
+        waits_known: number of visits with a known queueing delay.
+        utilisation: seconds workers were held over workers and window; None if no worker is named.
         seconds: account -> seconds of the requests' response time that were spent here.
     """
 
@@ -58,9 +58,9 @@ class Edge:
     """Calls from one service to another.
 
     Attributes:
-        caller, callee: services; of an opaque callee, what its callers call it.
-        opaque: the callee recorded nothing.
-        calls, instances: how many, and from how many instances of the caller (0: it names none).
+        caller, callee: services; of an opaque callee, the name in its callers' spans.
+        opaque: the callee recorded no spans.
+        calls, instances: number of calls, and of calling instances (0: the caller names none).
         seconds, queueing, network: figures of a call, s. ``network`` of calls whose queueing is known.
         time: seconds of the caller's visits that were these calls.
     """
@@ -86,10 +86,10 @@ class Edge:
 
 @dataclass(frozen=True, repr=False)
 class Tiers(Result):
-    """What requests that pass several services took, and where. Durations in seconds.
+    """Response time by service of requests that pass several services. Durations in seconds.
 
     Attributes:
-        spans, traces, requests: how many; a request is a tree's root, of which a trace has one.
+        spans, traces, requests: numbers; a request is the root of a tree, one per trace.
         window: begin of the first span, end of the last.
         response: figures of a request's response time: queueing and duration at its first service; with a log, its
             own.
@@ -99,11 +99,11 @@ class Tiers(Result):
         services: in the order of the seconds spent there.
         edges: most time first.
         loads: one per callee.
-        finding: the case, and what would help.
-        per_request: one row per request: ``trace_id``, ``service`` (the first one), ``response``, and what that is the
-            sum of: ``queueing``, ``self``, ``network``, ``unknown`` (waiting or network) and ``elsewhere``.
-        doubts: what was not as it should be -> how many.
-        notes: what to know, and the step that mends it.
+        finding: the bottleneck, and the change that would help.
+        per_request: one row per request: ``trace_id``, ``service`` (the first one), ``response``, and its parts:
+            ``queueing``, ``self``, ``network``, ``unknown`` (waiting or network) and ``elsewhere``.
+        doubts: kind of defect -> number.
+        notes: caveats, and how to correct their causes.
     """
 
     spans: int
@@ -116,7 +116,7 @@ class Tiers(Result):
     elsewhere: float
     services: tuple[Tier, ...]
     edges: tuple[Edge, ...]
-    loads: tuple[Load, ...]
+    loads: tuple[LoadDependence, ...]
     finding: Finding
     per_request: pl.DataFrame
     doubts: dict[str, float] = field(default_factory=dict)
@@ -124,11 +124,11 @@ class Tiers(Result):
 
     @property
     def total(self) -> float:
-        """Seconds of response time of all requests."""
+        """Return the seconds of response time of all requests."""
         return float(self.per_request["response"].sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn tiers --json`` prints."""
+        """Return the object that ``sojourn tiers --json`` prints."""
         begin, end = self.window
         return {
             "spans": self.spans,

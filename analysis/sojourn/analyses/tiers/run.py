@@ -1,4 +1,4 @@
-"""Spans of several services in, what a request took at each out."""
+"""``sojourn.tiers``: response time by service from the spans of several services."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tiers(
     since: Instant = None,
     until: Instant = None,
 ) -> Tiers:
-    """Queueing, own work and waiting for others at every service that requests pass.
+    """Divide the response time of requests among the services they pass: queueing, own work, waiting for calls.
 
     >>> result = sojourn.tiers("docs/examples/checkout-spans.jsonl.gz")
     >>> [tier.service for tier in result.services]
@@ -29,9 +29,13 @@ def tiers(
 
     Args:
         spans: of several services: OTLP/JSON lines, globs, run folders, stores.
-        log: the log of the proxy in front: its requests are the ones looked at.
-        service: the one the finding is about; None: the one that requests come to first.
-        since, until: traces that began in [since, until); with ``log``, requests that arrived then.
+        log: the log of the proxy in front: only its requests are analysed.
+        service: the service of the finding; None: the first service of most requests.
+        since: keep traces that began (with ``log``, requests that arrived) at or after this instant.
+        until: keep those before this instant.
+
+    Returns:
+        Figures by service and by call, and the finding.
 
     Raises:
         SojournError: there is no span, no request, or no such service.

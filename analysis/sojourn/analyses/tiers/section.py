@@ -1,102 +1,102 @@
-"""Across tiers, laid out: whom the time is spent at, which calls it is, and whether a callee gives way under load."""
+"""Layout of tiers: time by service, calls, and how call durations grow with concurrent calls."""
 
 from __future__ import annotations
 
 from sojourn.analyses.question import ReportContext
-from sojourn.analyses.tiers.analysis import Load, Tier, Tiers
+from sojourn.analyses.tiers.analysis import LoadDependence, Tier, Tiers
 from sojourn.analyses.tiers.run import tiers
 from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
 from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
 MEASURES = (
-    "Queueing: from the stamp a service was sent to its start. Self: its span less the calls it waits for. "
-    "Network: a call less the queueing and the span it led to, without any clock."
+    "Queueing: from the caller's stamp to the start of service. Self: the span less the calls it waits for. "
+    "Network: a call less the queueing and the span of the callee; clock offsets do not affect it."
 )
 
 
 @lay_out.register(Tiers)
-def tiers_section(found: Tiers) -> Section:
-    """What ``tiers`` found, as a section."""
+def tiers_section(result: Tiers) -> Section:
+    """Return the section of ``tiers``."""
     from sojourn.analyses.tiers.charts import load_chart, tiers_chart  # noqa: PLC0415 - Altair takes its time to load
 
     pictures = [
         Picture(
             "tiers-services",
-            "Where a response is spent",
-            "Mean seconds of a response by service: waiting for its worker, its own work, the network to it.",
-            lambda: tiers_chart(found),
-            services_reading(found),
+            "Response time by service",
+            "Mean seconds of a response by service: waiting for a worker, its own work, the network to it.",
+            lambda: tiers_chart(result),
+            services_reading(result),
         )
     ]
-    if any(load.correlation is not None for load in found.loads):
+    if any(load.correlation is not None for load in result.loads):
         pictures.append(
             Picture(
                 "tiers-load",
-                "What a call takes, by the calls under way",
-                "Mean seconds the callee itself takes, against the calls it had to answer at once: a line that rises "
-                "is a queue, a level one is its code.",
-                lambda: load_chart(found),
-                load_reading(found),
+                "Call duration by concurrent calls",
+                "Mean seconds of the callee's own time, by the number of its concurrent calls: a rising line is a "
+                "queue, a level one is slow code.",
+                lambda: load_chart(result),
+                load_reading(result),
             )
         )
     return Section(
         key="tiers",
-        title="Across tiers",
-        sentence=f"{found.finding.sentence}.",
+        title="Tiers: response time by service",
+        sentence=f"{result.finding.sentence}.",
         measures=MEASURES,
-        tables=(_services(found), _edges(found), *_loads(found)),
+        tables=(_services(result), _edges(result), *_loads(result)),
         pictures=tuple(pictures),
-        notes=(_read(found), *found.notes),
+        notes=(_read(result), *result.notes),
     )
 
 
-def services_reading(found: Tiers) -> str:
-    """The service where most of a response is spent, and on what there."""
+def services_reading(result: Tiers) -> str:
+    """Return a sentence on the service where most of a response is spent."""
 
     def spent(tier: Tier) -> float:
         return sum(tier.seconds.values())
 
-    if not found.services or not found.total:
-        return f"No time of {counted(found.requests, 'request')} is known by service."
-    top = max(found.services, key=spent)
+    if not result.services or not result.total:
+        return f"The time of {counted(result.requests, 'request')} by service is unknown."
+    top = max(result.services, key=spent)
     account = max(top.seconds, key=lambda name: top.seconds[name])
-    words = {"queueing": "queueing for it", "self": "its own work", "network": "the network to it"}
+    accounts = {"queueing": "queueing for it", "self": "its own work", "network": "the network to it"}
     return (
-        f"{printable(top.service, 60)} has {percent(spent(top) / found.total)} of the mean response of "
-        f"{duration(found.total / found.requests)}, most of it {words.get(account, 'waiting or network')} "
-        f"({duration(top.seconds[account] / found.requests)})."
+        f"{printable(top.service, 60)} has {percent(spent(top) / result.total)} of the mean response of "
+        f"{duration(result.total / result.requests)}, most of it {accounts.get(account, 'waiting or network')} "
+        f"({duration(top.seconds[account] / result.requests)})."
     )
 
 
-def load_reading(found: Tiers) -> str:
-    """The callee that takes most more under load than without."""
-    known = [load for load in found.loads if load.correlation is not None and load.low and load.high]
+def load_reading(result: Tiers) -> str:
+    """Return a sentence on the callee whose duration grows most with the load."""
+    known = [load for load in result.loads if load.correlation is not None and load.low and load.high]
     if not known:
-        return "No callee has calls enough: 0 lines."
+        return "No callee has enough calls: 0 lines."
     top = max(known, key=lambda load: (load.high or 0.0) / (load.low or 1.0))
     return (
-        f"{printable(top.service, 60)} takes {duration(top.low)} with few calls under way and {duration(top.high)} "
+        f"{printable(top.service, 60)} takes {duration(top.low)} with few concurrent calls and {duration(top.high)} "
         f"with many: {_means(top)} (rank correlation {_correlation(top.correlation)})."
     )
 
 
-def _read(found: Tiers) -> str:
-    begin, end = found.window
+def _read(result: Tiers) -> str:
+    begin, end = result.window
     text = (
-        f"{counted(found.spans, 'span')} of {counted(found.traces, 'trace')}, {counted(found.requests, 'request')} in "
-        f"{duration((end - begin).total_seconds())} from {begin:%Y-%m-%d %H:%M:%S} UTC; a response takes "
-        f"{milliseconds(found.response['mean'])} ms, {percent(found.queueing_share)} of it queueing somewhere"
+        f"{counted(result.spans, 'span')} of {counted(result.traces, 'trace')}, {counted(result.requests, 'request')} "
+        f"in {duration((end - begin).total_seconds())} from {begin:%Y-%m-%d %H:%M:%S} UTC; a response takes "
+        f"{milliseconds(result.response['mean'])} ms, {percent(result.queueing_share)} of it queueing somewhere"
     )
-    if found.elsewhere and found.total:
-        text += f", {percent(found.elsewhere / found.total)} outside of the first service (uploads, retries, sending)"
+    if result.elsewhere and result.total:
+        text += f", {percent(result.elsewhere / result.total)} outside the first service (uploads, retries, sending)"
     return text + "."
 
 
-def _services(found: Tiers) -> Table:
-    total = found.total
+def _services(result: Tiers) -> Table:
+    total = result.total
     rows = []
-    for tier in found.services:
+    for tier in result.services:
         share = sum(tier.seconds.values()) / total if total else None
         rows.append(
             (
@@ -112,10 +112,10 @@ def _services(found: Tiers) -> Table:
             )
         )
     headings = ("service", "visits", "share", "queueing", "p99", "self", "p99", "below", "busy")
-    return Table(headings, tuple(rows), title="services: share of the response, ms a visit (mean, p99), workers busy")
+    return Table(headings, tuple(rows), title="services: share of the response, ms per visit (mean, p99), workers busy")
 
 
-def _edges(found: Tiers) -> Table:
+def _edges(result: Tiers) -> Table:
     rows = tuple(
         (
             f"{edge.caller} to {edge.callee}",
@@ -126,14 +126,14 @@ def _edges(found: Tiers) -> Table:
             milliseconds(edge.queueing["mean"]),
             milliseconds(edge.network["p50"]),
         )
-        for edge in found.edges
+        for edge in result.edges
     )
     headings = ("from, to", "calls", "mean", "p50", "p99", "queueing", "network")
-    return Table(headings, rows, title="calls: ms a call; mean queueing, median network")
+    return Table(headings, rows, title="calls: ms per call; mean queueing, median network")
 
 
-def _loads(found: Tiers) -> tuple[Table, ...]:
-    known = [load for load in found.loads if load.correlation is not None]
+def _loads(result: Tiers) -> tuple[Table, ...]:
+    known = [load for load in result.loads if load.correlation is not None]
     if not known:
         return ()
     rows = tuple(
@@ -149,10 +149,10 @@ def _loads(found: Tiers) -> tuple[Table, ...]:
         for load in known
     )
     headings = ("callee", "callers", "few", "many", "correlation", "with others'", "")
-    return (Table(headings, rows, title="what a callee takes, ms, by the calls under way when one arrives"),)
+    return (Table(headings, rows, title="callee duration, ms, with few and with many concurrent calls"),)
 
 
-def _means(load: Load) -> str:
+def _means(load: LoadDependence) -> str:
     if load.shared:
         return "shared queue"
     return "rises" if load.rises else "level"

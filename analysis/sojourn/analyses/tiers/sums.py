@@ -13,14 +13,19 @@ from sojourn.model.statistics import summaries
 
 
 def tiers_of(hops: Hops, spent: Mapping[tuple[str, bool], Mapping[str, float]]) -> list[Tier]:
-    """Figures of every service, the one with most seconds of the requests first."""
-    found = []
+    """Return the figures of every service, the one with the most seconds of the requests first.
+
+    Args:
+        hops: visits and calls.
+        spent: (service, opaque) -> account -> seconds, as in ``Accounts``.
+    """
+    tiers = []
     for (service,), visits in hops.visits.partition_by("service", as_dict=True, maintain_order=True).items():
         figures = summaries(visits.lazy(), ("queueing", "own", "downstream", "seconds"))
         workers = visits.filter(pl.col("worker").is_not_null()).select("instance", "worker").n_unique()
         length = float((visits["start"] + visits["seconds"]).max() or 0.0) - float(visits["start"].min() or 0.0)  # type: ignore[arg-type]
         known = workers and not visits["worker"].null_count() and length > 0
-        found.append(
+        tiers.append(
             Tier(
                 service=service,
                 opaque=False,
@@ -41,12 +46,12 @@ def tiers_of(hops: Hops, spent: Mapping[tuple[str, bool], Mapping[str, float]]) 
     ):
         figures = summaries(calls.lazy().with_columns(none=pl.lit(None, pl.Float64)), ("seconds", "none"))
         took, none = figures["seconds"], figures["none"]
-        found.append(Tier(service, True, 0, 0, len(calls), none, took, none, took, 0, None, dict(spent[service, True])))
-    return sorted(found, key=lambda tier: (-sum(tier.seconds.values()), tier.service))
+        tiers.append(Tier(service, True, 0, 0, len(calls), none, took, none, took, 0, None, dict(spent[service, True])))
+    return sorted(tiers, key=lambda tier: (-sum(tier.seconds.values()), tier.service))
 
 
 def edges_of(calls: pl.DataFrame) -> Iterator[Edge]:
-    """Figures of every pair of caller and callee, the one that took most of its callers' time first."""
+    """Yield the figures of every pair of caller and callee, the one with most of the callers' time first."""
     keys = ("service", "callee", "opaque")
     order = (
         calls.group_by(keys).agg(time=pl.col("share").sum()).sort("time", *keys, descending=[True, False, False, False])
@@ -54,8 +59,8 @@ def edges_of(calls: pl.DataFrame) -> Iterator[Edge]:
     parts = calls.partition_by(keys, as_dict=True)
     for service, callee, opaque, time in order.iter_rows():
         part = parts[service, callee, opaque]
-        told = pl.when(pl.col("queueing").is_not_null()).then("network").alias("network")
-        figures = summaries(part.lazy().with_columns(told), ("seconds", "queueing", "network"))
+        network = pl.when(pl.col("queueing").is_not_null()).then("network").alias("network")
+        figures = summaries(part.lazy().with_columns(network), ("seconds", "queueing", "network"))
         yield Edge(
             caller=service,
             callee=callee,
@@ -70,8 +75,8 @@ def edges_of(calls: pl.DataFrame) -> Iterator[Edge]:
 
 
 def balances_of(hops: Hops, tiers: list[Tier]) -> dict[tuple[str, bool], Balance]:
-    """What every service's visits were made of, all of them: those of no known request, too."""
-    found = {}
+    """Return the balance of every service, over all its visits, with those of unknown requests."""
+    balances = {}
     calls = hops.calls.group_by("service", "callee", "opaque").agg(pl.col("share").sum())
     reached = hops.calls.group_by("callee", "opaque").agg(
         between=(pl.col("seconds") - pl.col("callee_seconds")).sum(), own=pl.col("seconds").sum()
@@ -82,7 +87,7 @@ def balances_of(hops: Hops, tiers: list[Tier]) -> dict[tuple[str, bool], Balance
     for tier in tiers:
         key = (tier.service, tier.opaque)
         if tier.opaque:
-            found[key] = Balance(tier.service, True, tier.visits, 0.0, False, between[key]["own"], {})
+            balances[key] = Balance(tier.service, True, tier.visits, 0.0, False, between[key]["own"], {})
             continue
         bounded = 2 * tier.waits_known < tier.visits
         if not bounded:
@@ -90,7 +95,7 @@ def balances_of(hops: Hops, tiers: list[Tier]) -> dict[tuple[str, bool], Balance
         else:
             waited = between[key]["between"] if key in between else 0.0
         below = calls.filter(pl.col("service") == tier.service).select("callee", "opaque", "share")
-        found[key] = Balance(
+        balances[key] = Balance(
             tier.service,
             False,
             tier.visits,
@@ -100,4 +105,4 @@ def balances_of(hops: Hops, tiers: list[Tier]) -> dict[tuple[str, bool], Balance
             {(callee, opaque): share for callee, opaque, share in below.iter_rows()},
             tier.utilisation,
         )
-    return found
+    return balances
