@@ -1,4 +1,4 @@
-"""Lines of a log that end when they are told to, and a watcher of a file read to its end."""
+"""Records with a chosen end, and a watcher of a file that has been read to its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def at(seconds: float) -> datetime:
 
 
 def record(end: float, queue: float = 0.0, service: float = 0.01, **fields: str) -> bytes:
-    """A request that ended at ``end`` (unix s) after waiting and working for so long."""
+    """A request that ended at ``end`` (unix s) after ``queue`` and ``service`` seconds."""
     response = queue + service + 0.001
     start = end - response
     app = {"queueing_delay": f"{queue:.6f}", "service_time": f"{service:.6f}", "worker": "1"}
@@ -35,14 +35,14 @@ def record(end: float, queue: float = 0.0, service: float = 0.01, **fields: str)
 
 
 def given_up(end: float, response: float, status: str = "504", **fields: str) -> bytes:
-    """A request that nobody answered."""
+    """A request without an answer."""
     none = {"upstream_header_time": "-", "queueing_delay": "", "service_time": "", "worker": "", "status": status}
     return record(end, response - 0.001, 0.0, **{**none, **fields})
 
 
 @contextmanager
 def watching(path: Path, **options: bool) -> Iterator[Watcher]:
-    """A watcher of a file, from its beginning, that has read it all."""
+    """Yield a watcher that has read a file from its beginning to its end."""
     watcher = Watcher([FileFollower(str(path), from_the_beginning)], **options)
     watcher.catch_up(datetime.now(UTC))
     try:

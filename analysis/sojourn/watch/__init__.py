@@ -1,7 +1,7 @@
-"""Watching a log while it is being written: the split of the last seconds, minute and ten minutes.
+"""Watch a log while it is written: the split of the last seconds, minute and ten minutes.
 
-``opened`` turns names into followers; ``follow`` and ``tail`` find the bytes; ``parsing`` makes rows of them;
-``recent`` keeps those of ten minutes; ``figures`` and ``queues`` compute what a ``view`` holds, as often as ``pace``
-allows and as of the time that ``clock`` tells; ``watcher`` does all of it, again and again. ``screen`` lays a view out
-in ``cells``; ``app`` draws it on a terminal, by keys and mouse, while ``reading`` goes on.
+``sources`` opens names as followers; ``follow`` and ``tail`` read the bytes; ``parsing`` converts them to rows;
+``recent`` keeps the rows of ten minutes; ``figures`` and ``queues`` compute the contents of a ``view``, as often as
+``pace`` allows and as of the time of ``clock``; ``watcher`` repeats all of it. ``screen`` lays out a view in
+``cells``; ``app`` draws it on a terminal and handles keys and mouse, while ``reading`` continues on its own thread.
 """

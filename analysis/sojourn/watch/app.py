@@ -1,4 +1,4 @@
-"""The picture on a terminal: a Textual application that is drawn on as things change, by keys and by mouse."""
+"""The live display on a terminal: a Textual application with keys and mouse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from sojourn.watch.watcher import Choice, Watcher
 CYCLES: dict[str, Sequence[Any]] = {"by": GROUPS, "window": tuple(LABELS), "sort": SORTS, "paused": (False, True)}
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 LONGEST_FILTER = 200
-NEW = 0.1  # s between two looks for a new picture
+NEW = 0.1  # s between two checks for a new view
 WHEEL = 3  # rows
 # The terminal's own colours, and those of charts.
 TERMINAL_THEMES = (
@@ -59,20 +59,20 @@ w          window of the table: now (10 s), 1 min, 10 min
 s, ←, →    column to sort by
 ↑, ↓       scroll the table
 f          filter: text of a route, backend, worker, status or service, or COLUMN=VALUE
-p, space   pause the picture; the log is read on
+p, space   pause the display; the log is still read
 +, -       redraw more or less often
 t          theme: the terminal's own colours, dark, light
 mouse      click a heading to sort by it, a window to show its groups, a row to filter by it, a key below; wheel: scroll
 
-Milliseconds. Requests count when they end: that is when nginx logs them.
+Times in milliseconds. A request counts when it ends, because nginx logs it then.
 queueing: waiting for a worker; service: the app's own work; queued share: of all seconds; errors: 499 and 5xx.
-Backends: workers and requests in queue are those of the minute until the log's lag ago: a request that has not ended \
+Backends: workers and requests in queue refer to the minute that ended one log lag ago: a request that has not ended \
 is not in the log yet.
-Waited: what the last minute's waits were for. imbalance: another backend was free. dispatch: its own was."""
+Waited: causes of the last minute's waits. imbalance: another backend was free. dispatch: its own backend was free."""
 
 
 class Picture(Widget):
-    """Lines of which only the cells that differ are drawn again: a slow connection carries them.
+    """Lines of text; only cells that changed are redrawn, which suits a slow connection.
 
     Args:
         lines: the lines to show in a width and a height.
@@ -86,14 +86,14 @@ class Picture(Widget):
         self._strips: list[Strip] = []
 
     def draw(self) -> None:
-        """Show the lines as they are now."""
+        """Show the current lines."""
         width, height = self.size
         lines = [[Segment(part.text, _style(*part[1:])) for part in line] for line in self._lines(width, height)]
         strips = [Strip(line).simplify().adjust_cell_length(width) for line in lines[:height]]
         before, self._strips = self._strips, strips
         rows = enumerate(zip_longest(before, strips, fillvalue=Strip.blank(width)))
         regions = [Region(0, row, columns, 1) for row, (old, new) in rows if (columns := _changed(old, new))]
-        if regions:  # without any, all would be drawn again
+        if regions:  # refresh() without regions redraws everything
             self.refresh(*regions)
 
     def on_resize(self) -> None:
@@ -107,7 +107,7 @@ class Picture(Widget):
 
 
 class Filter(Input):
-    """The filter as it is typed; signs that would steer a terminal are left out."""
+    """The input field of the filter; control characters are removed."""
 
     def validate_value(self, value: str) -> str:
         """See ``Input.value``."""
@@ -115,7 +115,7 @@ class Filter(Input):
 
 
 class Help(ModalScreen[None]):
-    """What keys and columns mean; any other key than those that scroll leads back."""
+    """The meaning of keys and columns; keys scroll or close it."""
 
     CSS = "Help { background: $background; } Help VerticalScroll { scrollbar-size: 0 0; }"
 
@@ -128,7 +128,7 @@ class Help(ModalScreen[None]):
         yield VerticalScroll(Static(self._text, markup=False))
 
     def on_key(self, event: events.Key) -> None:
-        """Go back."""
+        """Quit, scroll, or close the help."""
         if event.key in {"q", "Q"}:
             self.app.exit()
         elif event.key not in {"up", "down", "pageup", "pagedown", "home", "end"}:
@@ -137,13 +137,13 @@ class Help(ModalScreen[None]):
 
 
 class WatchApp(App[None]):
-    """The picture of a watcher, its keys and its mouse.
+    """The live display of a watcher, with its keys and mouse actions.
 
     Args:
-        reading: what reads and computes; started and stopped with the application.
-        choice: groups and filter at first.
-        looks: how the picture is looked at, at first.
-        theme: of ``TERMINAL_THEMES``.
+        reading: the thread that reads and computes; started and stopped with the application.
+        choice: initial groups and filter.
+        looks: initial display options.
+        theme: initial theme, one of ``TERMINAL_THEMES``.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -165,7 +165,7 @@ class WatchApp(App[None]):
         Binding("left", "next('sort', -1)", show=False),
         Binding("down", "scroll(1)", show=False),
         Binding("up", "scroll(-1)", show=False),
-        # At once, before the next key is given to anything: what is typed next is the filter's already.
+        # Priority: handled before the next key is dispatched, so that key already goes to the filter.
         Binding("f", "filter", "filter", priority=True),
         Binding("escape", "filter(False)", show=False),
         Binding("p,space", "next('paused')", "pause"),
@@ -176,7 +176,7 @@ class WatchApp(App[None]):
     ]
 
     def __init__(self, reading: Reading, choice: Choice, looks: Looks, theme: str = "terminal", **options: Any) -> None:
-        # Without colours only the terminal's own are left.
+        # NO_COLOR: only the terminal's own colours.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None, **options)
         self.reading, self.choice, self.looks = reading, choice, looks
         self._view: View | None = None
@@ -193,39 +193,39 @@ class WatchApp(App[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self.reading.start()
         self.set_interval(NEW, self._draw)
-        # After Ctrl-Z the terminal holds another picture, or none.
+        # After Ctrl-Z the terminal shows something else.
         self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
 
     def _lines(self, width: int, height: int) -> list[Line]:
-        return screen(self._view, self.looks, width, height) if self._view else [(Part(self.reading.told),)]
+        return screen(self._view, self.looks, width, height) if self._view else [(Part(self.reading.progress),)]
 
     def _draw(self) -> None:
-        """Draw what is new."""
+        """Draw the view if it changed."""
         if self.reading.failure is not None:
             self.exit()
             return
         if not self.looks.paused:
             self._view = self.reading.view
-        drawn = (self._view, self.looks, self.reading.told)
+        drawn = (self._view, self.looks, self.reading.progress)
         if drawn != self._drawn:
             self._drawn = drawn
             for picture in self.query(Picture):  # none while the application ends
                 picture.draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """See ``DOMNode``: while a filter is typed, or help is read, an f is no key of the picture."""
+        """See ``DOMNode``: while the filter or the help is open, f does not open the filter."""
         opens = action == "filter" and not parameters
         return not opens or (self.focused is None and not isinstance(self.screen, Help))
 
     def action_leave(self, code: int = 0) -> None:
-        """End with an exit code."""
+        """Exit with a code."""
         self.exit(return_code=code)
 
     def action_choose(self, name: str, value: Any) -> None:
-        """Change what is computed (``by``, ``where``), or how it is looked at."""
+        """Change what is computed (``by``, ``where``) or how it is displayed."""
         if hasattr(self.choice, name):
             self.choice = replace(self.choice, **{name: value})
         else:
@@ -236,13 +236,13 @@ class WatchApp(App[None]):
         self._draw()
 
     def action_next(self, name: str, step: int = 1) -> None:
-        """Change to the next value, the first after the last."""
+        """Change to the next value, cyclically."""
         values = CYCLES[name]
         now = getattr(self.choice if hasattr(self.choice, name) else self.looks, name)
         self.action_choose(name, values[(values.index(now) + step) % len(values)])
 
     def action_scroll(self, rows: int) -> None:
-        """Pass over rows of the table."""
+        """Scroll the table by a number of rows."""
         groups = len(self._view.windows[self.looks.window].groups) if self._view else 0
         self.action_choose("scroll", max(min(self.looks.scroll + rows, groups - 1), 0))
 
@@ -257,7 +257,7 @@ class WatchApp(App[None]):
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
 
     def action_help(self) -> None:
-        """Show what keys mean."""
+        """Show the help."""
         text = HELP.replace("s, ←, →", "s, l, r").replace("↑, ↓", "u, d") if self.looks.ascii_only else HELP
         self.push_screen(Help("\n".join(map(plain_text, text.split("\n"))) if self.looks.ascii_only else text))
 
@@ -276,7 +276,7 @@ class WatchApp(App[None]):
         self.action_choose("where", text)
 
     def action_filter(self, opened: bool = True) -> None:
-        """Type a filter, or leave it as it was."""
+        """Open the filter field, or close it without a change."""
         field = self.query_one(Filter)
         field.display, self.query_one(Footer).display = opened, not opened
         field.value = self.choice.where
@@ -284,11 +284,11 @@ class WatchApp(App[None]):
         self.screen.set_focus(field if opened else None)
 
     def _print_error_renderables(self) -> None:
-        """Leave an error to the command, which says it in one sentence."""
+        """Print nothing: the command reports the error in one sentence."""
 
 
 class _Terminal(LinuxDriver):
-    """Draws on standard output, as every other command prints there."""
+    """A driver that draws on standard output, where every other command prints."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -303,7 +303,7 @@ def watch_terminal(watcher: Watcher, choice: Choice, looks: Looks, theme: str) -
         SystemExit: the user left by Ctrl-C, or a signal ended the program; the code says which.
     """
     _keys_from_terminal()
-    # Where these are set, they are believed, and not the terminal when its size changes.
+    # When set, these override the size of the terminal even after it changes.
     os.environ.pop("LINES", None)
     os.environ.pop("COLUMNS", None)
     reading = Reading(watcher, choice, looks.every)
@@ -322,7 +322,7 @@ def watch_terminal(watcher: Watcher, choice: Choice, looks: Looks, theme: str) -
 
 @contextmanager
 def _closed_terminal_ignored() -> Iterator[None]:
-    """Print nothing where Textual's thread cannot write to a terminal that was closed."""
+    """Suppress the traceback of Textual's thread when the terminal was closed."""
     hook = threading.excepthook
 
     def ignore(failure: threading.ExceptHookArgs) -> None:
@@ -344,7 +344,7 @@ async def _until_left(app: WatchApp) -> None:
 
 
 def _keys_from_terminal() -> None:
-    """Where a log is piped in, keys come from the terminal itself."""
+    """Read keys from the terminal itself when a log is piped in."""
     if os.isatty(0):
         return
     try:

@@ -1,4 +1,4 @@
-"""Columns, numbers and names, fitted into the width there is."""
+"""Columns, numbers and names, fitted into the available width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sojourn.watch.figures import Figures
 WIDTH = 7  # of a number, the space before it included
 LEAST_NAME = 12
 MOST_NAME = 48
-LONG = 99.95  # s, from which on seconds are shown as such
+LONG = 99.95  # s; times from here on are shown in seconds
 
 SPARKS = "▁▂▃▄▅▆▇█"
 ASCII_SPARKS = ".:-=+*#%@"
@@ -46,17 +46,20 @@ class Column:
     """A column of the table.
 
     Attributes:
-        key: to sort by. alone: its heading in one line; above, heading: in two, where neighbours share what is above;
-            words: in a sentence.
-        value: of a group's row (as in ``Figures.groups``) and the window's length, s.
-        shown: writes it.
+        key: name to sort by.
+        alone: its one-line heading.
+        above, heading: its two-line heading; neighbours share the text above.
+        phrase: its name in a sentence.
+        style: of its numbers.
+        value: function of a group's row (as in ``Figures.groups``) and the window's length, s.
+        shown: formats the value.
     """
 
     key: str
     alone: str
     above: str
     heading: str
-    words: str
+    phrase: str
     style: str
     value: Callable[[dict[str, Any], float], float | None]
     shown: Callable[[float | None], str]
@@ -67,7 +70,7 @@ def _of(distribution: str, figure: str) -> Callable[[dict[str, Any], float], flo
 
 
 def rate_text(rate: float | None) -> str:
-    """Requests per second, with three digits that matter."""
+    """Format requests per second with three significant digits."""
     if rate is None:
         return "–"
     if rate == 0:
@@ -76,12 +79,12 @@ def rate_text(rate: float | None) -> str:
 
 
 def time_text(seconds: float | None) -> str:
-    """Milliseconds without their unit; from ``LONG`` on, seconds with it."""
+    """Format a time in ms without its unit; from ``LONG`` on, in seconds with it."""
     return f"{seconds:,.0f} s" if seconds is not None and seconds >= LONG else milliseconds(seconds)
 
 
 def share_text(share: float | None) -> str:
-    """A share in per cent."""
+    """Format a share in per cent."""
     return "–" if share is None or not math.isfinite(share) else percent(share)
 
 
@@ -103,39 +106,39 @@ COLUMNS = (
         lambda row, _: row["errors"] / row["requests"] if row["requests"] else None, share_text,
     ),
 )  # fmt: skip
-# Headings of columns in ms -> what is written where there is room for one column only.
+# Headings of columns in ms -> the short form that fits one column.
 TIMES = {"response": "resp.", "queueing": "queue", "service": "serv."}
-# Which columns go first where there is no room for all.
+# Columns by priority, for widths that cannot hold all.
 RANK = ("rate", "p99", "queueing", "share", "errors", "queueing99", "service", "p50", "service99")
 SECONDS = "seconds"
 SORTS = (SECONDS, *(column.key for column in COLUMNS))
-"""What groups can be sorted by: the seconds of all their requests, or a column."""
+"""Sort keys of groups: the seconds of all their requests, or a column."""
 
 
 def sort_words(sort: str) -> str:
-    """What a table is sorted by."""
-    return next((column.words for column in COLUMNS if column.key == sort), "seconds")
+    """Return the phrase for a sort key."""
+    return next((column.phrase for column in COLUMNS if column.key == sort), "seconds")
 
 
 def columns_in(width: int) -> tuple[Column, ...]:
-    """The columns there is room for, beside a name."""
+    """Return the columns that fit next to a name."""
     count = max(min((width - LEAST_NAME) // WIDTH, len(COLUMNS)), 0)
     return tuple(column for column in COLUMNS if column.key in RANK[:count])
 
 
 def name_width(width: int, count: int) -> int:
-    """Room for a name beside ``count`` numbers."""
+    """Return the width left for a name next to ``count`` numbers."""
     return max(min(width - count * WIDTH, MOST_NAME), 1)
 
 
 def named(value: object, width: int) -> str:
-    """A name as a terminal may show it, in exactly this many places."""
+    """Return a printable name in exactly ``width`` cells."""
     text = "–" if value is None or value == "" else printable(value, 200)
     return set_cell_size(shortened(text, width), width)
 
 
 def headings_above(texts: Sequence[str]) -> list[tuple[str, int]]:
-    """What stands above columns, and over how many places: neighbours with the same text share it, with its unit."""
+    """Return (text, width) of the upper headings: neighbours with the same text share one, with its unit."""
     above = []
     for text, group in groupby(texts):
         width = WIDTH * len(list(group))
@@ -145,12 +148,12 @@ def headings_above(texts: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def number(text: str) -> str:
-    """A number's text, to the right of its column."""
+    """Right-align a number in its column."""
     return text.rjust(WIDTH)
 
 
 def row_of(figures: Figures) -> dict[str, Any]:
-    """The figures of a window as a row of the table."""
+    """Return the figures of a window as a row of the table."""
     return {
         "requests": figures.requests,
         "errors": figures.errors,
@@ -162,7 +165,7 @@ def row_of(figures: Figures) -> dict[str, Any]:
 
 
 def sorted_rows(rows: Sequence[dict[str, Any]], sort: str, seconds: float) -> list[dict[str, Any]]:
-    """Groups by a column, the largest first and those without a value last; by seconds, as they come."""
+    """Sort groups by a column, largest first, without a value last; by seconds they keep their order."""
     column = next((column for column in COLUMNS if column.key == sort), None)
     if column is None:
         return list(rows)
@@ -175,7 +178,7 @@ def sorted_rows(rows: Sequence[dict[str, Any]], sort: str, seconds: float) -> li
 
 
 def sparkline(values: Sequence[float | None], width: int, *, ascii_only: bool) -> str:
-    """Bars from 0 to the largest value; of several values in one place, the largest. A blank: none."""
+    """Draw bars from 0 to the largest value; each cell shows its largest value, a blank has none."""
     marks = ASCII_SPARKS if ascii_only else SPARKS
     each = -(-len(values) // max(width, 1))
     places = [[v for v in values[k : k + each] if v is not None] for k in range(0, len(values), each)]
@@ -185,12 +188,12 @@ def sparkline(values: Sequence[float | None], width: int, *, ascii_only: bool) -
 
 
 def plain_text(text: str) -> str:
-    """Text in ASCII, for terminals that know nothing else."""
+    """Convert text to ASCII, for terminals without UTF-8."""
     return text.translate(PLAIN).encode("ascii", "replace").decode()
 
 
 def speaks_utf8() -> bool:
-    """Whether the terminal's own character set has more than ASCII."""
+    """Return whether the terminal's character set is UTF-8."""
     with contextlib.suppress(locale.Error):
         locale.setlocale(locale.LC_CTYPE, "")
     return locale.nl_langinfo(locale.CODESET).upper().replace("-", "") == "UTF8"

@@ -1,7 +1,7 @@
-"""``sojourn watch``: what is slow right now?
+"""``sojourn watch``: show the current queue of a log that is being written.
 
-Measures, of the requests that ended in the last ten seconds, minute and ten minutes, what ``sojourn split`` measures:
-the time from the stamp to the app's start, and from there to its response headers.
+Measures the same as ``sojourn split``, for requests that ended in the last ten seconds, minute and ten minutes: the
+time from the stamp to the app's start, and from there to its response headers.
 """
 
 from __future__ import annotations
@@ -38,29 +38,36 @@ def watch(
             metavar="LOG...", help="Logs that are being written, globs of them, folders of runs, named pipes, -."
         ),
     ],
-    by: Annotated[str, typer.Option("--by", metavar="|".join(GROUPS), help="Group by this column at first.")] = "route",
+    by: Annotated[str, typer.Option("--by", metavar="|".join(GROUPS), help="Initial column to group by.")] = "route",
     where: Annotated[
-        str, typer.Option("--filter", metavar="TEXT", help="Only requests with this text in a group, or COLUMN=VALUE.")
+        str,
+        typer.Option(
+            "--filter", metavar="TEXT", help="Only requests with this text in a group column, or COLUMN=VALUE."
+        ),
     ] = "",
     every: Annotated[float, typer.Option(metavar="S", min=0.2, max=3600, help="Redraw every S seconds.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print the last ten minutes once, and exit.")] = False,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Read the whole log, as a replay: its own last instant is now.")
+        bool,
+        typer.Option("--from-start", help="Read the whole log as a replay: its last record defines the current time."),
     ] = False,
     slo: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="A p99 below this, with little queueing, is healthy.")
     ] = SLO,
     theme: Annotated[
-        str, typer.Option(metavar="|".join(THEMES), help="Colours at first: the terminal's own, or these.")
+        str, typer.Option(metavar="|".join(THEMES), help="Initial colours: the terminal's own, dark or light.")
     ] = "terminal",
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object: with --once, otherwise one a line every S seconds.")
+        bool,
+        typer.Option(
+            "--json", help="Print JSON: one object with --once, otherwise one object per line every S seconds."
+        ),
     ] = False,
 ) -> None:
-    """Watch a log while it is written: is there a queue now?
+    """Show the current queue of a log while it is written.
 
-    Of the requests that ended in the last 10 s, minute and ten minutes: queueing, service, errors, what was waited
-    for, and the depth of every backend. Keys: q quits, ? shows the others. Survives rotation.
+    For requests that ended in the last 10 s, minute and ten minutes: queueing, service, errors, causes of waiting, and
+    the queue depth of every backend. Keys: q quits, ? shows the others. Log rotation is followed.
     """
     if by not in GROUPS:
         raise typer.BadParameter(f"{by!r} is not one of {', '.join(GROUPS)}", param_hint="--by")
@@ -73,25 +80,25 @@ def watch(
         _once(logs, choice, slo, as_json)
         return
     on_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "unknown", ""}
-    drawn = on_terminal and not as_json
-    from sojourn.watch.opened import opened  # noqa: PLC0415
+    draws = on_terminal and not as_json
+    from sojourn.watch.sources import watcher_of  # noqa: PLC0415
 
-    watcher = opened(logs, from_start=from_start, slo=slo)
+    watcher = watcher_of(logs, from_start=from_start, slo=slo)
     try:
-        if drawn:
-            _drawn(watcher, choice, every, theme)
+        if draws:
+            _draw_on_terminal(watcher, choice, every, theme)
         else:
-            _again_and_again(watcher, every, choice, _as_json if as_json else _as_block)
+            _print_repeatedly(watcher, every, choice, _as_json if as_json else _as_block)
     finally:
         watcher.close()
 
 
 def _once(logs: list[str], choice: Choice, slo: float, as_json: bool) -> None:
-    from sojourn.watch.opened import read_once  # noqa: PLC0415
+    from sojourn.watch.sources import read_once  # noqa: PLC0415
 
     wall = datetime.now(UTC)
     watcher = read_once(logs, wall, slo=slo)
-    view = watcher.view(choice, wall, watcher.last_words(wall))
+    view = watcher.view(choice, wall, watcher.end_of_log(wall))
     watcher.close()
     if as_json or view.held:
         with pipe_closed_early_is_fine():
@@ -100,7 +107,7 @@ def _once(logs: list[str], choice: Choice, slo: float, as_json: bool) -> None:
         raise SojournError(nothing(view.records))
 
 
-def _drawn(watcher: Watcher, choice: Choice, every: float, theme: str) -> None:
+def _draw_on_terminal(watcher: Watcher, choice: Choice, every: float, theme: str) -> None:
     from sojourn.watch.app import watch_terminal  # noqa: PLC0415 - Textual is loaded where it draws only
     from sojourn.watch.cells import speaks_utf8  # noqa: PLC0415
     from sojourn.watch.screen import Looks  # noqa: PLC0415
@@ -108,9 +115,9 @@ def _drawn(watcher: Watcher, choice: Choice, every: float, theme: str) -> None:
     watch_terminal(watcher, choice, Looks(every=every, ascii_only=not speaks_utf8()), theme)
 
 
-def _again_and_again(watcher: Watcher, every: float, choice: Choice, text_of: Callable[[View], str]) -> None:
-    """Print every so often, until there is nothing more to come."""
-    from sojourn.watch.watcher import LOOK  # noqa: PLC0415
+def _print_repeatedly(watcher: Watcher, every: float, choice: Choice, text_of: Callable[[View], str]) -> None:
+    """Print a view every ``every`` seconds until the logs have ended."""
+    from sojourn.watch.watcher import POLL_INTERVAL  # noqa: PLC0415
 
     watcher.catch_up(datetime.now(UTC))
     with pipe_closed_early_is_fine():
@@ -123,8 +130,8 @@ def _again_and_again(watcher: Watcher, every: float, choice: Choice, text_of: Ca
                 return
             due = time.monotonic() + every
             while (left := due - time.monotonic()) > 0 and not watcher.ended:
-                watcher.look()
-                time.sleep(min(left, LOOK))
+                watcher.poll()
+                time.sleep(min(left, POLL_INTERVAL))
 
 
 def _as_json(view: View, indent: int | None = None) -> str:

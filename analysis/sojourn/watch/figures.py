@@ -1,4 +1,4 @@
-"""The split of a window's requests, all together and by group: the same sums and quantiles as ``sojourn split``."""
+"""The split of a window's requests, in total and by group, with the sums and quantiles of ``sojourn split``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sojourn.sources.frame_measures import group_share, without_upgraded
 BUCKET = 10.0  # s, of the history
 GROUPS_KEPT = 200
 STATUSES = (499, 502, 503, 504)
-"""Given up on by the client; no answer that could be used; turned away; given up on by nginx."""
+"""Closed by the client; bad gateway; service unavailable; gateway timeout."""
 ERROR = (pl.col("status") == 499) | (pl.col("status") >= 500)
 
 
@@ -32,16 +32,17 @@ class Figures:
     """Requests that ended in a window. Durations in seconds.
 
     Attributes:
-        seconds: of the window, as far as the log is known.
-        requests: how many; without upgraded connections (101).
-        errors: of them, those with status 499 or 5xx; ``statuses``: status (of ``STATUSES``) -> requests.
+        seconds: length of the window, as far as the log is known.
+        requests: count, without upgraded connections (101).
+        errors: requests with status 499 or 5xx.
+        statuses: status (of ``STATUSES``) -> requests.
         response, queueing, service: distributions; None where there is no value.
-        share: of queueing, of all seconds; None of no requests.
-        known: share of the answered whose app said both its delay and its service time.
-        judged: the verdict; None of no requests.
+        share: queueing as a share of all seconds; None without requests.
+        known: share of answered requests whose app reported both queueing delay and service time.
+        judged: the verdict; None without requests.
         groups: value, requests, errors, seconds, share, and the distributions of ``GROUP_SHOWN``; most seconds first.
-        values: how many groups there are.
-        history: begin of ten seconds (unix s, a multiple) -> mean queueing delay; None where none is known.
+        values: number of groups.
+        history: begin of a ten-second bucket (unix s) -> mean queueing delay; None where it is unknown.
     """
 
     seconds: float
@@ -64,7 +65,7 @@ class Figures:
         return self.requests / self.seconds if self.seconds else 0.0
 
     def to_dict(self, by: str) -> dict[str, Any]:
-        """An entry of ``windows`` in the JSON output; ``by``: what the groups are."""
+        """Return an entry of ``windows`` in the JSON output; ``by``: the column of the groups."""
         return {
             "seconds": self.seconds,
             "requests": self.requests,
@@ -82,17 +83,17 @@ class Figures:
 
 
 def clock_of(rows: pl.LazyFrame) -> pl.DataFrame:
-    """How far the apps' clocks stand from nginx's, by the log: as ``clock_offsets``."""
+    """Return the offsets of the apps' clocks from nginx's, as ``clock_offsets`` does."""
     return clock_offsets(_facts(rows))
 
 
 def split_by(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
-    """``rows`` with components; the clocks as they were estimated, from more requests than these."""
+    """Return ``rows`` with components, corrected by ``clock``, an estimate from more requests than these."""
     return with_components(with_clock_offset(_facts(rows), clock))
 
 
 def fitting(text: str) -> pl.Expr:
-    """Which rows a filter leaves: ``COLUMN=VALUE`` of a group's column, or text in any of them, in either case."""
+    """Return the condition of a filter: ``COLUMN=VALUE`` of a group column, or case-insensitive text in any of them."""
     column, equals, value = text.partition("=")
     if equals and column.strip() in GROUPS:
         return (pl.col(column.strip()).cast(pl.String) == value.strip()).fill_null(False)
@@ -104,18 +105,18 @@ def fitting(text: str) -> pl.Expr:
 
 
 def figures(rows: pl.LazyFrame, seconds: float, by: str, where: str = "", slo: float = SLO) -> Figures:
-    """Figures of split rows.
+    """Compute the figures of split rows.
 
     Args:
         rows: as from ``split_by``.
-        seconds: how much time they are from.
+        seconds: length of their window.
         by: column of the groups.
         where: a filter, as for ``fitting``; empty for none.
-        slo: as for ``sojourn.split``.
+        slo: as for ``sojourn.split``, s.
     """
     wanted = dict.fromkeys((by, "status", "time", "request_time", "queueing_delay", *COVERAGE_COLUMNS, *COMPONENTS))
-    asked = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
-    served = asked.select(*wanted).collect(engine="streaming")
+    matching = without_upgraded(rows).filter(fitting(where)) if where else without_upgraded(rows)
+    served = matching.select(*wanted).collect(engine="streaming")
     known = coverage_of_frame(served.lazy())
     distributions = [expr for column in GROUP_SHOWN for expr in summary_exprs(column)]
     row = served.select(
@@ -170,7 +171,7 @@ def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
         )
         .sort("seconds", by, descending=[True, False], nulls_last=True)
     )
-    found = [
+    groups = [
         {
             "value": row[by],
             "requests": row["requests"],
@@ -183,7 +184,7 @@ def _groups(served: pl.DataFrame, by: str) -> tuple[list[dict[str, Any]], int]:
         }
         for row in table.head(GROUPS_KEPT).iter_rows(named=True)
     ]
-    return found, len(table)
+    return groups, len(table)
 
 
 def _history(served: pl.DataFrame) -> dict[int, float | None]:

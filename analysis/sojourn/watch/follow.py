@@ -1,8 +1,8 @@
-"""Following logs: what was written since the last look, whatever became of the file in between.
+"""Follow logs: return the lines written since the last poll, across rotations of the file.
 
-A log is rotated in two ways. Renamed and created anew: nginx goes on writing into the renamed file until it is told, so
-that one is read on for a while beside the new one. Copied and truncated: the file is shorter than it was, or no longer
-says what it said just before the place that was reached.
+Logs are rotated in two ways. Renamed and recreated: nginx writes to the renamed file until it reopens its logs, so the
+renamed file is read for a while in addition to the new one. Copied and truncated: the file is shorter than before, or
+the bytes just before the position reached have changed.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from sojourn.readers.inputs import LogInput, opened_inputs
 from sojourn.readers.lines import LINE_LIMIT
 from sojourn.watch.tail import Start
 
-READ_BYTES = 8 << 20  # at a look
-REMEMBERED = 64  # bytes before the place that was reached, to know the file again
-GRACE = 60.0  # s a renamed log is read on
+READ_BYTES = 8 << 20  # per poll
+REMEMBERED = 64  # bytes before the position reached, to recognise the file
+GRACE = 60.0  # s for which a renamed log is still read
 
 
 class Follower(Protocol):
     """A log that may grow.
 
     Attributes:
-        name: what the user called it.
-        missing: there is no such file yet, or no longer.
-        ended: nothing will ever come again (a pipe that was closed).
-        behind: bytes that are there and not read yet.
-        rotations: how often the file was another one, or was cut.
+        name: as the user wrote it.
+        missing: the file does not exist yet, or no longer.
+        ended: no more lines will arrive (a closed pipe).
+        behind: bytes written and not read yet.
+        rotations: number of times the file was replaced or truncated.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Follower(Protocol):
     def behind(self) -> int: ...  # noqa: D102
 
     def lines(self) -> bytes:
-        """Whole lines that are new, at most about ``READ_BYTES``; a line cut off by a rotation ends without newline."""
+        """Return new whole lines, at most about ``READ_BYTES``; a line cut off by a rotation may lack its newline."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class _Held:
-    """An open file, the place reached in it, and the beginning of a line whose end is not written yet."""
+    """An open file, the position reached, and the beginning of a line that is not complete yet."""
 
     def __init__(self, handle: int, position: int) -> None:
         self.handle = handle
@@ -63,14 +63,14 @@ class _Held:
         self._before = self._last_bytes()
 
     def restarted(self) -> bool:
-        """Go back to the beginning where the file was cut; whether it was."""
+        """Go back to the beginning if the file was truncated; return whether it was."""
         if os.fstat(self.handle).st_size >= self.position and self._last_bytes() == self._before:
             return False
         self.position, self._before = 0, b""
         return True
 
     def read(self, limit: int) -> bytes:
-        """New whole lines."""
+        """Return new whole lines."""
         data = os.pread(self.handle, limit, self.position)
         self.position += len(data)
         if data:
@@ -80,7 +80,7 @@ class _Held:
 
     @property
     def behind(self) -> int:
-        """Bytes that are there and not read yet."""
+        """Bytes written and not read yet."""
         return max(os.fstat(self.handle).st_size - self.position, 0)
 
     def _last_bytes(self) -> bytes:
@@ -89,11 +89,11 @@ class _Held:
 
 
 class FileFollower:
-    """A file by its name; it need not be there yet.
+    """Follow a file by its name; the file need not exist yet.
 
     Args:
         name: of the file.
-        start: tells where in a file that is there already to begin.
+        start: returns the byte at which to begin in a file that already exists.
     """
 
     def __init__(self, name: str, start: Start) -> None:
@@ -107,21 +107,21 @@ class FileFollower:
 
     @property
     def behind(self) -> int:
-        """Bytes that are there and not read yet."""
+        """Bytes written and not read yet."""
         return self._held.behind if self._held else 0
 
-    def opened(self) -> tuple[int, int] | None:
-        """Open the file if it is there; its device and number.
+    def open(self) -> tuple[int, int] | None:
+        """Open the file if it exists, and return its device and inode.
 
         Raises:
-            SojournError: it is there and cannot be read.
+            SojournError: the file exists and cannot be read.
         """
-        self._look()
+        self._reopen()
         return self._held.identity if self._held else None
 
     def lines(self) -> bytes:
         """See ``Follower``."""
-        self._look()
+        self._reopen()
         parts = [held.read(READ_BYTES) for held in self._renamed]
         self._give_up_renamed()
         if self._held is not None:
@@ -137,10 +137,10 @@ class FileFollower:
             os.close(held.handle)
         self._held, self._renamed = None, []
 
-    def _look(self) -> None:
-        """Open the file that has the name now, where it is another one than before."""
+    def _reopen(self) -> None:
+        """Open the file that currently has the name, if it is a different file than before."""
         try:
-            found = os.stat(self.name)
+            status = os.stat(self.name)
         except FileNotFoundError:
             self.missing = True
             self._start = None if self._held is None else self._start
@@ -148,21 +148,21 @@ class FileFollower:
         except OSError as error:
             raise SojournError(f"{self.name}: {error.strerror}") from error
         self.missing = False
-        if self._held is not None and self._held.identity == (found.st_dev, found.st_ino):
+        if self._held is not None and self._held.identity == (status.st_dev, status.st_ino):
             return
         try:
             handle = os.open(self.name, os.O_RDONLY)
         except FileNotFoundError:
             return
         except OSError as error:
-            if self._held is not None:  # created, and not yet given to whoever may read it: the next look may succeed
+            if self._held is not None:  # just created, permissions not set yet: the next poll may succeed
                 return
             raise SojournError(f"{self.name}: {error.strerror}") from error
         if self._held is not None:
             self.rotations += 1
             self._held.deadline = time.monotonic() + GRACE
             self._renamed.append(self._held)
-        # Only a file that was there from the beginning has a past that may be passed over.
+        # Only a file that existed at the start has older lines to skip.
         self._held = _Held(handle, self._start(handle) if self._start else 0)
         self._start = None
 
@@ -179,12 +179,12 @@ class FileFollower:
 
 
 class StreamFollower:
-    """Standard input, a named pipe or a device: what comes, as it comes.
+    """Follow standard input, a named pipe or a device.
 
     Args:
-        name: for people.
-        handle: what to read; it is not closed.
-        ends: whether nothing can come after its end (not so for a named pipe, which others may open again).
+        name: for display.
+        handle: file descriptor to read; it is not closed.
+        ends: whether end of file is final (not for a named pipe, which another writer may open again).
     """
 
     def __init__(self, name: str, handle: int, *, ends: bool = True) -> None:
@@ -199,7 +199,7 @@ class StreamFollower:
 
     @property
     def behind(self) -> int:
-        """Bytes that are likely to be there and not read yet."""
+        """Estimated bytes written and not read yet."""
         return self._behind
 
     def lines(self) -> bytes:
@@ -227,7 +227,7 @@ class StreamFollower:
 
 
 class ArchiveFollower:
-    """A compressed log: read as if it were piped in; nothing writes into it any longer.
+    """Read a compressed log as if it were piped in; it does not grow.
 
     Args:
         log: as from ``sojourn.readers.inputs.opened_inputs``.
@@ -265,10 +265,10 @@ class ArchiveFollower:
 
 
 def follower_of(name: str, start: Start) -> Follower:
-    """Who follows a source: a file's name, which need not be there yet, or a pipe's.
+    """Return the follower of a source: a file, which need not exist yet, or a pipe.
 
     Raises:
-        SojournError: the source is there and cannot be read, or is nothing that lines are written into.
+        SojournError: the source exists and cannot be read, or cannot grow.
     """
     try:
         mode = os.stat(name).st_mode
@@ -290,12 +290,12 @@ def follower_of(name: str, start: Start) -> Follower:
 
 
 def reopens(name: str, mode: int) -> bool:
-    """Whether it is a pipe that others may open again; the shell's own, as of <(zcat …), ends once."""
+    """Return whether it is a pipe that another writer may open again; a shell's <(zcat …) ends for good."""
     return stat.S_ISFIFO(mode) and not name.startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
 
 
 def _whole_lines(begun: bytes, data: bytes) -> tuple[bytes, bytes]:
-    """What ends with a newline, and the rest; a line without end is passed on once it is longer than lines may be."""
+    """Return (whole lines, the rest); an unfinished line longer than ``LINE_LIMIT`` is passed on as it is."""
     cut = data.rfind(b"\n") + 1
     if cut:
         return begun + data[:cut], data[cut:]

@@ -1,4 +1,4 @@
-"""How often a figure is computed: as often as it is looked at, but never for more than its share of a processor."""
+"""Limit how often a figure is computed: on every request, but within its share of a processor."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Generic, TypeVar
 Value = TypeVar("Value")
 
 SHARE = 0.04
-LONGEST = 30.0  # s between two, whatever it takes
+LONGEST = 30.0  # s between two computations at most
 
 
 class Paced(Generic[Value]):
     """A value that is computed when it is due.
 
     Args:
-        compute: makes the value.
-        share: of one processor's time that it may take.
+        compute: computes the value.
+        share: of one processor's time that it may use.
     """
 
     def __init__(self, compute: Callable[..., Value], share: float = SHARE) -> None:
@@ -28,17 +28,17 @@ class Paced(Generic[Value]):
         self._loaded = False
 
     def get(self, *arguments: Any) -> Value:
-        """The value, computed of ``arguments`` when it is due."""
+        """Return the value, computed from ``arguments`` when it is due."""
         begun = time.monotonic()
         if begun >= self._due:
             spent = time.process_time()
             self._value = self._compute(*arguments)
             spent = time.process_time() - spent
-            # The first time mostly loads what computes it, and tells nothing of the next.
+            # The first computation mostly loads code, so its time predicts nothing.
             self._due = begun + min(spent / self._share, LONGEST) if self._loaded else 0.0
             self._loaded = True
         return self._value  # type: ignore[return-value]
 
     def outdated(self) -> None:
-        """It is due whenever it is asked for next."""
+        """Make the value due at the next call."""
         self._due = 0.0

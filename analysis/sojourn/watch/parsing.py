@@ -1,4 +1,4 @@
-"""Lines of a log into rows of the canonical frame, a few at a time."""
+"""Convert lines of a log to rows of the canonical frame, a few at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = tuple(name for name in SPLIT_COLUMNS if name != "app_garbled")
 
 
 class Parser:
-    """An engine that is kept, because starting one takes longer than a second's lines."""
+    """A parser that keeps its engine: starting one takes longer than parsing a second's lines."""
 
     def __init__(self) -> None:
         # A second's lines are one batch: more threads only wait for each other.
@@ -28,15 +28,15 @@ class Parser:
         self._kept = 0
 
     def rows(self, lines: bytes) -> tuple[list[pl.DataFrame], Records]:
-        """The accepted lines as rows (``COLUMNS`` and ``RECORD``), and what became of the others.
+        """Return the accepted lines as rows (``COLUMNS`` and ``RECORD``), and the counts of all lines.
 
-        A last line without its newline is taken to be cut off when it is not sound. The first refused lines are kept,
-        to name their format.
+        An invalid last line without a newline counts as cut off. The first rejected lines are kept, to name their
+        format.
         """
-        found: list[pl.DataFrame] = []
+        tables: list[pl.DataFrame] = []
         records = Records()
         if not lines:
-            return found, records
+            return tables, records
         for block in blocks_of_lines(LogInput("", io.BytesIO(lines), None, None, None)):
             parsed = self._parser.parsed("", block)
             records.read += parsed.lines
@@ -47,5 +47,5 @@ class Parser:
                 records.rejects.append({"source": "", "reason": reject.reason, "raw": reject.raw[:LENGTH]})
             if parsed.accepted is not None and len(parsed.accepted):
                 rows = pl.DataFrame(parsed.accepted.select((*COLUMNS, RECORD)))
-                found.append(rows.with_columns(self._units))
-        return found, records
+                tables.append(rows.with_columns(self._units))
+        return tables, records

@@ -1,7 +1,8 @@
-"""Who is waited for, and how deep the queues are: of the last minute, as far as the log can know it by now.
+"""Causes of waiting and queue depths in the last minute, as far as the log is complete.
 
-A request is logged when it ends. Of any instant, the requests that are still going on are missing; the picture of it is
-complete when the slowest of those present has ended. So depths are told as they were one slowest response time ago.
+A request is logged when it ends, so requests in progress are missing from the log. The state at an instant is complete
+once the slowest request present at that instant has ended. Depths are therefore reported as of one slowest response
+time ago (the lag).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Bools = npt.NDArray[np.bool_]
 
 MINUTE = 60.0  # s
 CULPRITS_KEPT = 20
-LEAST = 1.0  # s of a log that tell anything of a queue's depth
+LEAST = 1.0  # s of a log needed for a queue's depth
 
 WAITING, RESPONSE = "blame", "response time"
 
@@ -38,15 +39,15 @@ class Queues:
     """The last minute. Durations in seconds.
 
     Attributes:
-        kind: what the culprits are ranked by: ``WAITING`` (whom others waited for), or ``RESPONSE`` (the seconds their
-            requests took), where no wait is known.
-        waited: seconds waited by requests that ended in the minute; ``imbalance`` and ``dispatch`` of them: while a
-            worker was free elsewhere, and here.
-        culprits: culprit (None: its app did not say how long it worked), seconds, share (of all that was waited).
-        lag: the slowest request of the minute took so long; the backends are told as they were then.
-        as_of: now, less the lag; None where the log does not reach back that far.
-        backends: upstream, workers, source (how their number is known). Of the minute before ``as_of``: busy (share of
-            the workers' time), depth (requests waiting, mean), most, last (at ``as_of``). Of the minute before now:
+        kind: ranking of the culprits: ``WAITING`` (waiting they caused), or ``RESPONSE`` (seconds their requests took)
+            where no wait is known.
+        waited: seconds waited by requests that ended in the minute.
+        imbalance, dispatch: parts of ``waited`` while a worker was free on another backend, or on the same one.
+        culprits: culprit (None: its app reported no service time), seconds, share (of all waiting).
+        lag: response time of the minute's slowest request.
+        as_of: now minus the lag, the instant of the backends' state; None where the log does not reach back that far.
+        backends: upstream, workers, source (of the worker count). For the minute before ``as_of``: busy (share of
+            the workers' time), depth (mean requests waiting), most, last (at ``as_of``). For the minute before now:
             rate (requests/s) and queueing_delay (mean, p99).
     """
 
@@ -60,7 +61,7 @@ class Queues:
     backends: list[dict[str, Any]]
 
     def to_dict(self, by: str) -> dict[str, Any]:
-        """The ``queues`` object of the JSON output; ``by``: what the culprits are."""
+        """Return the ``queues`` object of the JSON output; ``by``: the column of the culprits."""
         return {
             "seconds": MINUTE,
             "by": by,
@@ -76,37 +77,37 @@ class Queues:
 
 
 def lag_of(minute: pl.LazyFrame) -> float:
-    """How long ago the picture of the queues is complete: the longest a request of the minute took, s."""
+    """Return the lag of the queues' state: the longest response time in the minute, s."""
     answered = without_upgraded(minute).filter(pl.col("header").is_not_null())
     return float(answered.select(pl.col("request_time").max()).collect().item() or 0.0)
 
 
 def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str = "", known_since: datetime) -> Queues:
-    """Queues of split rows.
+    """Compute the queues of split rows.
 
     Args:
-        rows: those that ended in the last minute and, before it, in twice the ``lag`` and another minute.
+        rows: requests that ended in the last minute and, before it, in twice the ``lag`` and another minute.
         now: the end of the minute.
-        lag: as from ``lag_of``.
+        lag: as from ``lag_of``, s.
         by: column that names the culprits.
-        where: a filter (``fitting``) of those whose waits count; whoever held the workers counts in any case.
-        known_since: from when on the log is known.
+        where: a filter (``fitting``) of the requests whose waits count; requests that held workers always count.
+        known_since: beginning of the known part of the log.
     """
     begin = pl.lit(now - timedelta(seconds=MINUTE), INSTANT)
-    asked = (pl.col("time") > begin) & (fitting(where) if where else pl.lit(True))
-    found = visits(rows.with_columns(asked=asked), columns=("header", "time", "asked", by))
-    services = services_of(found)
-    victims = found.frame["asked"].to_numpy()
-    charged = accounts(found, services, victims)
-    waited = float(np.where(victims, found.wait, 0.0).sum())
-    kind, culprits = WAITING, _culprits(found, services, charged.caused, by, waited)
+    selected = (pl.col("time") > begin) & (fitting(where) if where else pl.lit(True))
+    requests = visits(rows.with_columns(selected=selected), columns=("header", "time", "selected", by))
+    services = services_of(requests)
+    victims = requests.frame["selected"].to_numpy()
+    charged = accounts(requests, services, victims)
+    waited = float(np.where(victims, requests.wait, 0.0).sum())
+    kind, culprits = WAITING, _culprits(requests, services, charged.caused, by, waited)
     if not victims.any():
-        kind, culprits = RESPONSE, _slowest(without_upgraded(rows).filter(asked), by)
+        kind, culprits = RESPONSE, _slowest(without_upgraded(rows).filter(selected), by)
     as_of: datetime | None = now - timedelta(seconds=lag)
     first = max(known_since, now - timedelta(seconds=lag + MINUTE))
     if as_of is None or (as_of - first).total_seconds() < LEAST:
         as_of = None
-    minute = found.frame.select(pl.col("time") > begin).to_series().to_numpy()
+    minute = requests.frame.select(pl.col("time") > begin).to_series().to_numpy()
     seconds = min(max((now - known_since).total_seconds(), LEAST), MINUTE)
     return Queues(
         kind=kind,
@@ -117,20 +118,20 @@ def queues(rows: pl.LazyFrame, now: datetime, lag: float, *, by: str, where: str
         lag=lag,
         as_of=as_of,
         backends=[
-            _backend(found, services, code, first, as_of, minute & (found.backend == code), seconds)
-            for code in range(len(found.backends))
+            _backend(requests, services, code, first, as_of, minute & (requests.backend == code), seconds)
+            for code in range(len(requests.backends))
         ],
     )
 
 
 def _culprits(
-    found: Visits, services: Services, caused: npt.NDArray[np.float64], by: str, waited: float
+    requests: Visits, services: Services, caused: npt.NDArray[np.float64], by: str, waited: float
 ) -> list[dict[str, Any]]:
-    culprit, names = classes_of(found.frame[by])
-    whom = np.where(services.known, culprit, len(names))
-    table = culprits_table(whom, culprit, names, caused, float(caused.sum()), waited)
-    shown = table.filter(pl.col("seconds") > 0).select("culprit", "seconds", share="of_waited")
-    return shown.head(CULPRITS_KEPT).to_dicts()
+    culprit, names = classes_of(requests.frame[by])
+    charged_to = np.where(services.known, culprit, len(names))
+    table = culprits_table(charged_to, culprit, names, caused, float(caused.sum()), waited)
+    ranked = table.filter(pl.col("seconds") > 0).select("culprit", "seconds", share="of_waited")
+    return ranked.head(CULPRITS_KEPT).to_dicts()
 
 
 def _slowest(rows: pl.LazyFrame, by: str) -> list[dict[str, Any]]:
@@ -146,15 +147,31 @@ def _slowest(rows: pl.LazyFrame, by: str) -> list[dict[str, Any]]:
 
 
 def _backend(
-    found: Visits, services: Services, code: int, first: datetime, as_of: datetime | None, minute: Bools, seconds: float
+    requests: Visits,
+    services: Services,
+    code: int,
+    first: datetime,
+    as_of: datetime | None,
+    minute: Bools,
+    seconds: float,
 ) -> dict[str, Any]:
-    """What is told of one backend; ``minute``: which of its requests ended in the last minute, of so many seconds."""
-    here = np.flatnonzero(found.backend == code)
-    waits = found.wait[minute]
-    told: dict[str, Any] = {
-        "upstream": found.backends[code],
-        "workers": int(found.workers.count[code]),
-        "source": found.workers.source[code],
+    """Return the state of one backend.
+
+    Args:
+        requests: visits of all backends.
+        services: of ``requests``.
+        code: of the backend.
+        first: begin of the period of busy and depth.
+        as_of: end of that period; None where it is unknown.
+        minute: mask of the backend's requests that ended in the last minute.
+        seconds: length of that minute, as far as the log is known.
+    """
+    own = np.flatnonzero(requests.backend == code)
+    waits = requests.wait[minute]
+    state: dict[str, Any] = {
+        "upstream": requests.backends[code],
+        "workers": int(requests.workers.count[code]),
+        "source": requests.workers.source[code],
         "rate": len(waits) / seconds,
         "queueing_delay": {
             "mean": float(waits.mean()) if len(waits) else None,
@@ -166,16 +183,16 @@ def _backend(
         "last": None,
     }
     if as_of is None:
-        return told
-    begin, end = ((instant - found.base).total_seconds() for instant in (first, as_of))
+        return state
+    begin, end = ((instant - requests.base).total_seconds() for instant in (first, as_of))
     edges = np.array([begin, end])
-    waiting = Steps.of(found.arrival[here], found.wait_end[here])
-    serving = Steps.of(services.begin[here], services.end[here])
+    waiting = Steps.of(requests.arrival[own], requests.wait_end[own])
+    serving = Steps.of(services.begin[own], services.end[own])
     (waited,), (most,) = waiting.between(edges)
     (served,), _ = serving.between(edges)
     reached = int(np.searchsorted(waiting.at, end, "right")) - 1
-    told["depth"] = float(waited) / (end - begin)
-    told["most"] = int(most)
-    told["busy"] = float(served) / (end - begin) / max(told["workers"], 1)
-    told["last"] = int(waiting.level[reached]) if reached >= 0 else 0
-    return told
+    state["depth"] = float(waited) / (end - begin)
+    state["most"] = int(most)
+    state["busy"] = float(served) / (end - begin) / max(state["workers"], 1)
+    state["last"] = int(waiting.level[reached]) if reached >= 0 else 0
+    return state

@@ -1,4 +1,4 @@
-"""Reading and computing on a thread of its own: a key is answered at once, whatever there is to compute."""
+"""Read and compute on a separate thread, so that keys are handled at once."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from datetime import UTC, datetime
 
 from sojourn.watch.follow import READ_BYTES
 from sojourn.watch.view import View
-from sojourn.watch.watcher import LOOK, Choice, Watcher
+from sojourn.watch.watcher import POLL_INTERVAL, Choice, Watcher
 
-LEAVING = 10.0  # s in which what is being computed must end
+LEAVING = 10.0  # s to wait for a running computation at the end
 
 
 class Reading(threading.Thread):
     """Read and compute until ``stop``.
 
     Attributes:
-        view: the latest; None: nothing is known yet.
-        told: what is being done until then.
-        failure: what ended it.
+        view: the latest; None before the first.
+        progress: text to show before the first view.
+        failure: the error that ended the thread.
     """
 
     def __init__(self, watcher: Watcher, choice: Choice, every: float) -> None:
         super().__init__(name="sojourn-watch", daemon=True)
         self.view: View | None = None
-        self.told = "reading the last ten minutes"
+        self.progress = "reading the last ten minutes"
         self.failure: BaseException | None = None
         self._watcher = watcher
         self._wanted = (choice, every)
@@ -32,13 +32,13 @@ class Reading(threading.Thread):
         self._leaving = threading.Event()
 
     def want(self, choice: Choice, every: float) -> None:
-        """Compute this from now on."""
+        """Compute with this choice and interval (s) from now on."""
         if (choice, every) != self._wanted:
             self._wanted = (choice, every)
             self._wake.set()
 
     def stop(self) -> None:
-        """End, and wait for what is being computed."""
+        """Stop, and wait for a running computation."""
         self._leaving.set()
         self._wake.set()
         if self.is_alive():
@@ -52,23 +52,23 @@ class Reading(threading.Thread):
                 choice, every = self._wanted
                 wall = datetime.now(UTC)
                 self._watcher.read(wall)
-                # The queues come with the second picture: what computes them takes a moment to load.
+                # The queues are added to the second view: their code takes a moment to load.
                 first = self.view is None
                 self.view = self._watcher.view(choice, wall, with_queues=not first)
                 if not first and self._watcher.behind < READ_BYTES:
                     self._wait(every)
-        except BaseException as error:  # raised again where the terminal is in order
+        except BaseException as error:  # raised again after the terminal is restored
             self.failure = error
 
     def _wait(self, every: float) -> None:
         waited = 0.0
-        while waited < every and not self._wake.wait(min(LOOK, every - waited)):
-            waited += LOOK
-            self._watcher.look()
+        while waited < every and not self._wake.wait(min(POLL_INTERVAL, every - waited)):
+            waited += POLL_INTERVAL
+            self._watcher.poll()
         self._wake.clear()
-        self._watcher.look()
+        self._watcher.poll()
 
     def _read(self, done: int, left: int) -> None:
-        self.told = f"reading the last ten minutes: {done >> 20} MB, {left >> 20} MB to go"
+        self.progress = f"reading the last ten minutes: {done >> 20} MB, {left >> 20} MB to go"
         if self._leaving.is_set():
             raise SystemExit

@@ -1,4 +1,4 @@
-"""The requests of the last ten minutes, and no more."""
+"""The requests of the last ten minutes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sojourn.watch.parsing import COLUMNS
 
 SPAN = 600.0  # s
 MOST = 1_500_000  # requests held
-SETTLED = 20_000  # rows from which on a table is left as it is
+SETTLED = 20_000  # rows; a table of this size is not extended further
 TEXTS = tuple(name for name in COLUMNS if SCHEMA[name] == pl.String())
 EMPTY = pl.DataFrame(schema={**{name: SCHEMA[name] for name in COLUMNS}, RECORD: pl.UInt64()})
 
 
 @dataclass
 class Recent:
-    """What is held.
+    """Requests held in memory.
 
     Attributes:
-        records: what became of the lines since the beginning.
-        duplicates: records that came again shortly after, each left out.
-        first: the earliest end of a request there was, held or not; None of none.
+        records: counts of accepted and rejected lines since the beginning.
+        duplicates: repeated records that were left out.
+        first: the earliest end of any request, held or not; None before the first.
         last: the latest.
-        full: requests had to be let go before their time, those that ended until then; None: none had to.
+        full: requests that ended until then were dropped early, to limit memory; None if none were.
     """
 
     records: Records = field(default_factory=Records)
@@ -42,7 +42,7 @@ class Recent:
         return sum(map(len, self._tables))
 
     def add(self, rows: pl.DataFrame, records: Records | None = None) -> None:
-        """Take rows (columns of ``EMPTY``) and what became of the lines they come from."""
+        """Add rows (columns of ``EMPTY``) and the counts of their lines."""
         if records is not None:
             self.records.add(records)
         if rows.is_empty():
@@ -50,8 +50,8 @@ class Recent:
         first, last = rows.select(first=pl.col("time").min(), last=pl.col("time").max()).row(0)
         self.first = first if self.first is None else min(self.first, first)
         self.last = last if self.last is None else max(self.last, last)
-        # The same few names again and again: a number each is enough. Sorted, because that makes a copy: what comes
-        # from the engine lies in buffers several times its size.
+        # Few distinct names: a number each is enough. Sorting also makes a copy: rows from the engine lie in buffers
+        # several times their size.
         rows = self._each_once(rows).with_columns(pl.col(TEXTS).cast(pl.Categorical)).sort("time")
         if self._tables and len(self._tables[-1]) < SETTLED:
             self._tables[-1] = pl.concat([self._tables[-1], rows], rechunk=True)
@@ -61,7 +61,7 @@ class Recent:
             self._ends.append(last)
 
     def forget(self, now: datetime) -> None:
-        """Let go of what ended more than ten minutes ago, and of the oldest where there is too much."""
+        """Drop requests that ended more than ten minutes ago, and the oldest beyond ``MOST``."""
         horizon = now - timedelta(seconds=SPAN)
         kept = [k for k, end in enumerate(self._ends) if end > horizon]
         self._tables, self._ends = [self._tables[k] for k in kept], [self._ends[k] for k in kept]
@@ -72,7 +72,7 @@ class Recent:
             self.full = None
 
     def rows(self, now: datetime, seconds: float) -> pl.LazyFrame:
-        """Requests that ended in the ``seconds`` before ``now``, or later than it."""
+        """Return requests that ended in the ``seconds`` before ``now``, or later."""
         begin = now - timedelta(seconds=seconds)
         tables = [table.lazy() for table, end in zip(self._tables, self._ends, strict=True) if end > begin]
         after = pl.col("time") > pl.lit(begin, INSTANT)
@@ -80,16 +80,16 @@ class Recent:
         return pl.concat(tables).filter(after).with_columns(texts) if tables else EMPTY.lazy()
 
     def known_from(self, instant: datetime) -> None:
-        """The log is known from ``instant`` on, whenever the first request after it came."""
+        """Record that the log is known from ``instant`` on, even without requests."""
         self.first = instant if self.first is None else min(self.first, instant)
 
     def known_since(self) -> datetime:
-        """The instant from which on every request that ended is known."""
+        """Return the instant from which on all ended requests are known."""
         known = self.first or datetime.fromtimestamp(0, UTC)
         return known if self.full is None else max(known, self.full)
 
     def _each_once(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """``rows`` without records that are among them twice, or among the last ones."""
+        """Return ``rows`` without records repeated among them or in the latest table."""
         known = pl.col(RECORD).is_not_null()
         kept = rows.filter(~known | pl.col(RECORD).is_first_distinct())
         if self._tables:

@@ -1,4 +1,4 @@
-"""A view laid out in the lines and columns there are: what matters most first, the table gets the rest."""
+"""Lay out a view in the available lines and columns: the most important first, the table gets the rest."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ LABELS = {"now": "now, 10 s", "1m": "1 min", "10m": "10 min"}
 STYLES = {"healthy": GOOD, "queueing": BAD, "retries": BAD}
 SILENT = 5.0  # s
 DAY = 86_400.0  # s
-SMALL = 6  # lines: with fewer below the windows, the table has no title
-# Of each column of the backends: its heading in one line, and in two.
+SMALL = 6  # lines; with fewer below the windows, the table has no title
+# Columns of the backends: the one-line heading, and the two-line heading.
 BACKENDS = (
     ("req/s", "", "req/s"), ("q mean", "queueing", "mean"), ("q p99", "queueing", "p99"), ("busy", "workers", "busy"),
     ("of", "workers", "count"), ("depth", "in queue", "mean"), ("most", "in queue", "most"),
@@ -58,13 +58,16 @@ FREE = {"imbalance": "imbalance (another backend was free)", "dispatch": "dispat
 
 @dataclass(frozen=True)
 class Looks:
-    """How a view is looked at.
+    """Display options of a view.
 
     Attributes:
-        window: of the table. sort: of ``SORTS``. scroll: rows of it passed over.
-        every: s between two pictures.
-        ascii_only: the terminal knows no other signs.
-        live: say how often the picture changes.
+        window: of the table.
+        sort: one of ``SORTS``.
+        scroll: rows of the table to skip.
+        every: s between two redraws.
+        paused: the display is paused.
+        ascii_only: the terminal has no other characters.
+        live: show the redraw interval.
     """
 
     window: str = "1m"
@@ -77,13 +80,13 @@ class Looks:
 
 
 def screen(view: View, looks: Looks, width: int, height: int | None = None) -> list[Line]:
-    """Lines of a view, none wider than ``width``, at most ``height`` (None: as many as there are)."""
+    """Return the lines of a view, none wider than ``width``, at most ``height`` (None: all)."""
     lines = _lines(view, looks, width, height)
     return [_fitted(line, width, ascii_only=looks.ascii_only) for line in lines[:height]]
 
 
 def text_of(lines: list[Line]) -> str:
-    """Lines without their styles."""
+    """Return lines without their styles."""
     return "".join("".join(part.text for part in line).rstrip() + "\n" for line in lines)
 
 
@@ -92,9 +95,9 @@ def _lines(view: View, looks: Looks, width: int, height: int | None) -> list[Lin
     room = name_width(width, len(columns))
     top = [_header(view, looks), *_verdict(view, width, 2 if height is None or height >= 16 else 1)]
     top += _headings(columns, room, looks.sort, 2 if height is None or height >= 16 else 1)
-    top += [_window(name, found, columns, room) for name, found in view.windows.items()]
+    top += [_window(name, figures, columns, room) for name, figures in view.windows.items()]
     groups = _groups(view, looks, columns, room)
-    # What is below the table, the most important first; and the order in which it stands.
+    # The blocks below the table, the most important first, each with its position.
     below: list[tuple[int, list[Line]]] = [
         (3, [_rejects(view)]),
         (1, _culprits(view, width)),
@@ -136,14 +139,14 @@ def _header(view: View, looks: Looks) -> Line:
 
 
 def _verdict(view: View, width: int, most: int) -> list[Line]:
-    name, found = next(((n, w) for n, w in view.windows.items() if w.judged), ("", None))
-    if found is None or found.judged is None:
-        return [(Part("No request ended in these ten minutes.", BOLD),)]
-    text = found.judged.sentence if name == "now" else f"{LABELS[name]}: {found.judged.sentence}"
+    name, figures = next(((n, w) for n, w in view.windows.items() if w.judged), ("", None))
+    if figures is None or figures.judged is None:
+        return [(Part("No request ended in the last ten minutes.", BOLD),)]
+    text = figures.judged.sentence if name == "now" else f"{LABELS[name]}: {figures.judged.sentence}"
     lines = _wrapped(text, width)
     if len(lines) > most:
         lines = [*lines[: most - 1], lines[most - 1][: width - 1] + "…"]
-    return [(Part(line, STYLES.get(found.judged.cause, BOLD)),) for line in lines]
+    return [(Part(line, STYLES.get(figures.judged.cause, BOLD)),) for line in lines]
 
 
 def _headings(columns: tuple[Column, ...], room: int, sort: str, count: int) -> list[Line]:
@@ -165,27 +168,29 @@ def _cells(columns: tuple[Column, ...], row: dict[str, object], seconds: float) 
     return [Part(number(column.shown(column.value(row, seconds))), column.style) for column in columns]
 
 
-def _window(name: str, found: Figures, columns: tuple[Column, ...], room: int) -> Line:
+def _window(name: str, figures: Figures, columns: tuple[Column, ...], room: int) -> Line:
     label = Part(named(LABELS[name], room), BOLD, ("app.choose", ("window", name)))
-    return (label, *_cells(columns, row_of(found), found.seconds))
+    return (label, *_cells(columns, row_of(figures), figures.seconds))
 
 
 def _groups(view: View, looks: Looks, columns: tuple[Column, ...], room: int) -> list[Line]:
-    found = view.windows[looks.window]
-    rows = sorted_rows(found.groups, looks.sort, found.seconds)
+    window = view.windows[looks.window]
+    rows = sorted_rows(window.groups, looks.sort, window.seconds)
     first = min(looks.scroll, max(len(rows) - 1, 0))
-    more = f", from {first + 1} of {found.values}" if first else f", {found.values} in all" if found.values > 1 else ""
+    more = (
+        f", from {first + 1} of {window.values}" if first else f", {window.values} in all" if window.values > 1 else ""
+    )
     title: Line = (
         Part(f"by {view.by}, ", DIM, ("app.next", ("by",))),
         Part(f"{LABELS[looks.window]}, ", DIM, ("app.next", ("window",))),
         Part(f"most {sort_words(looks.sort)} first{more}", DIM, ("app.next", ("sort",))),
     )
-    cells = ((row["value"], _cells(columns, row, found.seconds)) for row in rows[first:])
+    cells = ((row["value"], _cells(columns, row, window.seconds)) for row in rows[first:])
     return [title, *((_name(view.by, value, room), *parts) for value, parts in cells)]
 
 
 def _name(by: str, value: object, room: int) -> Part:
-    """A group's name: a click leaves its requests only."""
+    """Return a group's name; a click filters by it."""
     return Part(named(value, room - 1) + " ", "", ("app.choose", ("where", f"{by}={value}")) if value else None)
 
 
@@ -203,26 +208,26 @@ def _rejects(view: View) -> Line:
 
 
 def _culprits(view: View, width: int) -> list[Line]:
-    found = view.queues
-    if found is None or (not found.culprits and found.waited <= 0):
+    queues = view.queues
+    if queues is None or (not queues.culprits and queues.waited <= 0):
         return []
-    accounts = [(printable(row["culprit"] or "–", 40), row["share"]) for row in found.culprits[:CULPRITS_SHOWN]]
+    accounts = [(printable(row["culprit"] or "–", 40), row["share"]) for row in queues.culprits[:CULPRITS_SHOWN]]
     begin = "The last minute's seconds went to"
-    if found.kind == WAITING:
-        begin = f"Waited {duration(found.waited)} in the last minute:"
-        others = (("imbalance", found.imbalance), ("dispatch", found.dispatch))
-        accounts += [(name, seconds / found.waited) for name, seconds in others if found.waited > 0]
+    if queues.kind == WAITING:
+        begin = f"Waited {duration(queues.waited)} in the last minute:"
+        others = (("imbalance", queues.imbalance), ("dispatch", queues.dispatch))
+        accounts += [(name, seconds / queues.waited) for name, seconds in others if queues.waited > 0]
     ranked = sorted((account for account in accounts if account[1] >= LEAST_SHARE), key=lambda account: -account[1])
-    for words in (FREE, {}):  # what the accounts mean is left out where two lines cannot hold it
-        listed = ", ".join(f"{words.get(name, name)} {share_text(share)}" for name, share in ranked)
+    for explanations in (FREE, {}):  # explanations are left out where two lines cannot hold them
+        listed = ", ".join(f"{explanations.get(name, name)} {share_text(share)}" for name, share in ranked)
         lines = _wrapped(f"{begin} {listed}", width)
         if len(lines) <= 2:
             break
-    return [(Part(line, QUEUEING if found.kind == WAITING else ""),) for line in lines[:2]]
+    return [(Part(line, QUEUEING if queues.kind == WAITING else ""),) for line in lines[:2]]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Text in lines, numbers beside their units."""
+    """Wrap text, keeping numbers and units together."""
     return [line.replace("\u00a0", " ") for line in textwrap.wrap(unbroken(text), max(width, 20))]
 
 
@@ -237,15 +242,15 @@ def _history(view: View, looks: Looks, room: int, width: int) -> list[Line]:
 
 
 def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
-    found = view.queues
-    if found is None or not found.backends:
+    queues = view.queues
+    if queues is None or not queues.backends:
         return []
     count = min((width - room) // WIDTH, len(BACKENDS))
     shown = BACKENDS[:count]
     if headings == 1:
         lines: list[Line] = [(Part(named("backends", room) + "".join(number(alone) for alone, _, _ in shown), DIM),)]
     else:
-        lag = f"; workers and queue as of {duration(max(found.lag, 0.0))} ago, the log's lag" if found.as_of else ""
+        lag = f"; workers and queue as of {duration(max(queues.lag, 0.0))} ago, the log's lag" if queues.as_of else ""
         above = "".join(text.rjust(space) for text, space in headings_above([above for _, above, _ in shown]))
         heads = "".join(number(heading) for _, _, heading in shown)
         lines = [
@@ -253,7 +258,7 @@ def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
             (Part(" " * room + above, DIM),),
             (Part(" " * room + heads, DIM),),
         ]
-    ranked = sorted(found.backends, key=lambda row: -(row["queueing_delay"]["mean"] or 0.0))
+    ranked = sorted(queues.backends, key=lambda row: -(row["queueing_delay"]["mean"] or 0.0))
     for row in ranked[:BACKENDS_SHOWN]:
         cells = [
             rate_text(row["rate"]),
@@ -273,7 +278,7 @@ def _backends(view: View, room: int, width: int, headings: int) -> list[Line]:
 
 
 def _fitted(line: Line, width: int, *, ascii_only: bool) -> Line:
-    """A line cut to the width."""
+    """Cut a line to the width."""
     parts = []
     for part in line:
         text = plain_text(part.text) if ascii_only else part.text

@@ -1,7 +1,7 @@
-"""Where in a log the last minutes begin, found without reading what is before them.
+"""Locate the beginning of a log's last minutes by bisection, without reading the lines before.
 
-Lines are in the order in which nginx wrote them, so nearly in the order of their ``time``: workers buffer, and flush a
-little out of turn. The place is looked for by halving, and a little before it is begun.
+Lines are in the order in which nginx wrote them, so nearly in the order of their ``time``: workers buffer their lines
+and flush them slightly out of order. Reading therefore begins a little earlier (``SLACK``).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Callable
 from sojourn.readers.lines import LINE_LIMIT
 
 Start = Callable[[int], int]
-"""Tells the byte at which to begin in an open file."""
+"""Returns the byte at which to begin in an open file."""
 
-STEP = 64 << 10  # bytes looked at for a line with a time
-SLACK = 60.0  # s that a line may be later than its place: nginx can be told to flush that seldom
-FAR = 4 << 20  # bytes without any line with a time, after which the rest is taken to have none
+STEP = 64 << 10  # bytes read at a time in search of a line with a time
+SLACK = 60.0  # s by which a line may be out of order: the longest plausible ``flush`` of access_log
+FAR = 4 << 20  # bytes without a line with a time, after which the search ends
 
 
 class Tail:
-    """Begins where the last minutes of a log do.
+    """The start position of the last minutes of a log.
 
     Args:
-        wall: this machine's clock.
-        seconds: of the log's end wanted; of a log that is older, of its own end.
-        most: lines, at most.
+        wall: the local time, unix s.
+        seconds: length of the wanted end of the log; for an older log, before its last record.
+        most: maximum number of lines.
 
     Attributes:
-        since: from when on (unix s) the log is known; None: from its beginning.
+        since: instant (unix s) from which on the log is known; None: from its beginning.
     """
 
     def __init__(self, wall: float, seconds: float, most: int) -> None:
@@ -47,12 +47,12 @@ class Tail:
 
 
 def from_the_beginning(_handle: int) -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 def last_time(handle: int) -> float | None:
-    """The latest ``time`` (unix s) among the last lines of a file; None where they have none."""
+    """Return the latest ``time`` (unix s) in the last lines of a file; None where they have none."""
     end = os.fstat(handle).st_size
     begin = end
     while begin > 0 and end - begin < FAR:
@@ -65,19 +65,22 @@ def last_time(handle: int) -> float | None:
 
 
 def place_of(handle: int, instant: float, most: int | None = None) -> int:
-    """The byte at which the first line with a ``time`` of at least ``instant`` (unix s) begins; the end where none is.
+    """Return the byte at which the first line with a ``time`` of at least ``instant`` begins, or the end.
 
-    ``most``: at most so many bytes before the end, then at the beginning of some line.
+    Args:
+        handle: of the file.
+        instant: unix s.
+        most: maximum distance from the end, bytes; the result is still at the beginning of a line.
     """
     end = os.fstat(handle).st_size
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2
-        found = _line_with_time(handle, middle, high)
-        if found is None or found[1] >= instant:
+        line = _line_with_time(handle, middle, high)
+        if line is None or line[1] >= instant:
             high = middle
         else:
-            low = found[2]
+            low = line[2]
     begin = low if most is None else max(low, end - most)
     if begin in {0, end} or os.pread(handle, 1, begin - 1) == b"\n":
         return begin
@@ -87,14 +90,14 @@ def place_of(handle: int, instant: float, most: int | None = None) -> int:
 
 
 def line_length(handle: int) -> float:
-    """Mean length of the last lines of a file, bytes."""
+    """Return the mean length of the last lines of a file, bytes."""
     end = os.fstat(handle).st_size
     data = os.pread(handle, STEP, max(end - STEP, 0))
     return len(data) / max(data.count(b"\n"), 1)
 
 
 def time_of(line: bytes) -> float | None:
-    """The ``time`` of a record (unix s); None where it is no record."""
+    """Return the ``time`` of a record (unix s); None if the line is not a record."""
     try:
         time = float(json.loads(line)["time"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
@@ -103,7 +106,7 @@ def time_of(line: bytes) -> float | None:
 
 
 def _line_with_time(handle: int, begin: int, end: int) -> tuple[int, float, int] | None:
-    """The first line that begins in [begin, end) and has a time: where it begins, its time, where the next begins."""
+    """Return (begin, time, end) of the first line that begins in [begin, end) and has a time."""
     data, place, whole = b"", 0, begin == 0
     while begin + len(data) < end and len(data) < FAR:
         part = os.pread(handle, STEP, begin + len(data))
@@ -111,7 +114,7 @@ def _line_with_time(handle: int, begin: int, end: int) -> tuple[int, float, int]
             break
         data += part
         while (newline := data.find(b"\n", place)) >= 0 and begin + place < end:
-            # Whatever is before the first newline began before, but at the beginning of the file.
+            # Bytes before the first newline belong to an earlier line, except at the beginning of the file.
             time = time_of(data[place:newline]) if whole else None
             if time is not None:
                 return begin + place, time, begin + newline + 1

@@ -1,4 +1,4 @@
-"""What is known at one instant: all that a screen shows and ``--once --json`` prints."""
+"""The state at one instant: the contents of the screen and of ``--once --json``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUCKETS = round(WINDOWS["10m"] / BUCKET)
 
 
 def short_name(name: str) -> str:
-    """A log's name without the folders it is in."""
+    """Return a log's name without its folders."""
     return printable(os.path.basename(name) or name, 40)
 
 
@@ -29,16 +29,18 @@ class View:
 
     Attributes:
         at: the end of every window.
-        names: the logs.
-        by: what groups are of; ``where``: the filter, empty for none.
+        names: of the logs.
+        by: column of the groups.
+        where: the filter; empty for none.
         windows: name (of ``WINDOWS``) -> figures.
         queues: of the last minute; None where they have not been computed yet.
-        history: mean queueing delay (s) of ten seconds each, the oldest first, ``BUCKETS`` of them; None: no request.
-        records: what became of the lines.
-        held: requests that are held.
-        last: end of the last request; None of none. ``age``: s it is ago by this machine's clock.
-        late: s, the log's clock is behind this machine's by so much; None: the two agree.
-        notes: what to know, in plain sentences; those that change by the second are not among them.
+        history: mean queueing delay (s) of ``BUCKETS`` ten-second buckets, oldest first; None: no request.
+        records: counts of accepted and rejected lines.
+        held: number of requests in memory.
+        last: end of the last request; None before the first.
+        age: s since ``last`` by the local clock.
+        late: lag of the log's clock, s; None where the clocks agree.
+        notes: warnings, as sentences that do not change every second.
     """
 
     at: datetime
@@ -61,7 +63,7 @@ class View:
         return next((w.judged for w in self.windows.values() if w.judged), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn watch --json`` prints."""
+        """Return the object that ``sojourn watch --json`` prints."""
         judged = self.judged
         return {
             "at": iso(self.at),
@@ -72,7 +74,7 @@ class View:
             "records": self.records.to_dict(),
             "filter": self.where or None,
             "verdict": judged and judged.to_dict(),
-            "windows": {name: found.to_dict(self.by) for name, found in self.windows.items()},
+            "windows": {name: figures.to_dict(self.by) for name, figures in self.windows.items()},
             "queues": self.queues and self.queues.to_dict(self.by),
             "history": {"seconds": BUCKET, "queueing_delay": list(self.history)},
             "notes": list(self.notes),

@@ -1,4 +1,4 @@
-"""Reads what is new, forgets what is old, and tells what is known: once, or again and again."""
+"""Read new lines, drop old requests, and compute views: once or repeatedly."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from sojourn.watch.tail import Tail
 from sojourn.watch.view import BUCKETS, WINDOWS, View, short_name
 
 LITTLE = 1 << 20  # bytes
-LOOK = 0.25  # s between two looks at the files: what is written and truncated in between is lost
-SHORTEST = 1.0  # s: a rate is not told of less
-FEW = 100  # requests from which on it is told how well a clock is known
-SPEAKING = 0.5  # share of the answers on which the app must say what it did, or a note says that it does not
+POLL_INTERVAL = 0.25  # s between two polls of the files; lines written and truncated in between are lost
+SHORTEST = 1.0  # s; the shortest period for a rate
+FEW = 100  # requests needed for a note on a clock's uncertainty
+SPEAKING = 0.5  # share of answers with the app's times below which a note is given
 SHARES = {"now": 0.1, "1m": 0.04, "10m": 0.05, "queues": 0.04, "clock": 0.02}
-"""Of one processor: what each may take where there is much to compute."""
-OLD = SPAN  # s: of a log that has been silent longer, its own end is looked at
+"""Share of one processor that each computation may use."""
+OLD = SPAN  # s; a log without records for longer is shown as of its own end
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is asked for: the column of the groups, and a filter (empty: none)."""
+    """The column of the groups, and a filter (empty: none)."""
 
     by: str = "route"
     where: str = ""
 
 
 class Watcher:
-    """Logs that are being written, and what is known of their last ten minutes.
+    """Logs that are being written, with the requests of their last ten minutes.
 
     Args:
         followers: of the logs.
-        tails: how those were begun that were there from the beginning.
-        replay: the log's own last instant is now.
+        tails: start positions of the files that existed at the start.
+        replay: the last record defines the current time.
         slo: as for ``sojourn.split``, s.
     """
 
@@ -66,38 +66,38 @@ class Watcher:
         self._queues = Paced(self._queues_of, SHARES["queues"])
 
     def close(self) -> None:
-        """Let go of the logs."""
+        """Close the logs."""
         for follower in self._followers:
             follower.close()
 
     @property
     def ended(self) -> bool:
-        """Nothing will ever come again."""
+        """Whether no more lines can arrive."""
         return all(follower.ended for follower in self._followers)
 
     @property
     def behind(self) -> int:
-        """Bytes there are that were not read yet."""
+        """Bytes written and not read yet."""
         return sum(follower.behind for follower in self._followers) + sum(map(len, self._pending))
 
     @property
     def piped(self) -> bool:
-        """Something is piped in that has not ended."""
+        """Whether a pipe has not ended."""
         return any(not follower.ended for follower in self._followers if not isinstance(follower, FileFollower))
 
-    def look(self) -> int:
-        """Take in what was written since the last look, without reading it yet; returns its bytes.
+    def poll(self) -> int:
+        """Fetch the lines written since the last poll without parsing them; return their size in bytes.
 
-        Cheap, and best done often: what is written into a file and truncated between two looks is lost.
+        Cheap, and best done often: lines written and truncated between two polls are lost.
         """
         if sum(map(len, self._pending)) >= READ_BYTES:
             return 0
-        found = [lines for follower in self._followers if (lines := follower.lines())]
-        self._pending += [lines if lines.endswith(b"\n") else lines + b"\n" for lines in found[:-1]] + found[-1:]
-        return sum(map(len, found))
+        batches = [lines for follower in self._followers if (lines := follower.lines())]
+        self._pending += [lines if lines.endswith(b"\n") else lines + b"\n" for lines in batches[:-1]] + batches[-1:]
+        return sum(map(len, batches))
 
     def read(self, wall: datetime) -> None:
-        """Read what was taken in."""
+        """Parse the fetched lines; ``wall`` is the local time."""
         for tail in self._tails:
             if tail.since is not None:
                 self.recent.known_from(datetime.fromtimestamp(tail.since, UTC))
@@ -106,40 +106,40 @@ class Watcher:
         self.recent.add(pl.concat([EMPTY, *tables]), records)
         live = self._caught_up or not any(isinstance(follower, FileFollower) for follower in self._followers)
         if tables and live:
-            self._clock.saw(pl.concat(tables).select(pl.col("time").max()).item(), wall)
+            self._clock.observe(pl.concat(tables).select(pl.col("time").max()).item(), wall)
         self.recent.forget(self.now(wall) if live else min(wall, self.recent.last or wall))
 
     def catch_up(self, wall: datetime, on_bytes: Callable[[int, int], None] | None = None) -> None:
-        """Read what is there by now; ``on_bytes`` is told how much was read, and how much is left."""
+        """Read all lines written so far; ``on_bytes`` receives the bytes read and the bytes left."""
         done = 0
-        while size := self.look():
+        while size := self.poll():
             self.read(wall)
             done += size
             if on_bytes:
                 on_bytes(done, self.behind)
-            if size < LITTLE:  # what came while the last of it was read, and there is always more of that
+            if size < LITTLE:  # lines that arrived meanwhile; there are always more
                 break
         self._caught_up = True
 
     def now(self, wall: datetime) -> datetime:
-        """The log's time."""
+        """Return the log's time at a local time."""
         if self.ended and self.recent.last is not None and self._clock.late is not None:
             return self.recent.last
         return self._clock.now(wall)
 
-    def last_words(self, wall: datetime) -> datetime:
-        """The log's time, or its own end where it has been silent for long."""
+    def end_of_log(self, wall: datetime) -> datetime:
+        """Return the local time, or the log's last record where that is older than ``OLD``."""
         last = self.recent.last
         return last if last is not None and (wall - last).total_seconds() > OLD else wall
 
     def view(self, choice: Choice, wall: datetime, now: datetime | None = None, *, with_queues: bool = True) -> View:
-        """What is known; long windows are computed less often than short ones when there is much to compute.
+        """Compute the view; under load, long windows are computed less often than short ones.
 
         Args:
             choice: groups and filter.
-            wall: this machine's time.
-            now: the log's; None: as it follows from this machine's.
-            with_queues: also tell the queues, which takes longest the first time.
+            wall: the local time.
+            now: the log's time; None: derived from the local time.
+            with_queues: include the queues, which take longest the first time.
         """
         following = now is None
         late = self._clock.late if following else None
@@ -171,7 +171,7 @@ class Watcher:
         return clock_of(self.recent.rows(now, SPAN))
 
     def _covered(self, now: datetime, seconds: float) -> float:
-        """How much of a window the log is known for, s."""
+        """Return the length of the known part of a window, s."""
         return min(seconds, max((now - self.recent.known_since()).total_seconds(), SHORTEST))
 
     def _figures(self, now: datetime, seconds: float, clock: pl.DataFrame) -> Figures:
@@ -187,9 +187,9 @@ class Watcher:
     def _about_logs(self) -> Iterator[str]:
         for follower in self._followers:
             if follower.missing:
-                yield f"{short_name(follower.name)}: no such file; it is read as soon as it is there."
+                yield f"{short_name(follower.name)}: no such file; reading starts when it is created."
             elif follower.ended:
-                yield f"{short_name(follower.name)}: nothing more will come."
+                yield f"{short_name(follower.name)}: ended; no more lines will arrive."
         if self.behind > READ_BYTES:
             yield f"{self.behind >> 20} MB of the logs are not read yet: they grow faster than they are read."
 
@@ -199,35 +199,35 @@ class Watcher:
             foreign = format_of_rejects(records)
             which = f" (this is {foreign.name})" if foreign else ""
             lines = counted(records.read, "line")
-            yield f"Not one of {lines} is a record{which}; sojourn doctor says what the log lacks."
+            yield f"None of {lines} is a record{which}; sojourn doctor reports what the log lacks."
         if self.recent.full is not None:
             kept = duration((now - self.recent.full).total_seconds())
             yield f"Only {counted(len(self.recent), 'request is', 'requests are')} held: those of the last {kept}."
         known = windows["10m"].known
         if known is not None and known < SPEAKING:
             yield (
-                f"{percent(1 - known)} of the answers came without the app's service time: waiting and working are "
-                "unknown there."
+                f"{percent(1 - known)} of the answers have no service time from the app: their queueing delay and "
+                "service time are unknown."
             )
         if self.recent.duplicates:
-            again = counted(self.recent.duplicates, "record that came again counts", "records that came again count")
-            yield f"{again} once."
+            repeated = counted(self.recent.duplicates, "repeated record was", "repeated records were")
+            yield f"{repeated} left out."
         doubtful = [row for row in clock.iter_rows(named=True) if row["requests"] >= FEW and not row["idle"]]
         if doubtful:
             worst = max(doubtful, key=lambda row: row["uncertainty"])
             others = f" and of {len(doubtful) - 1} more" if len(doubtful) > 1 else ""
             yield (
-                f"The clock of {printable(worst['upstream'], 40)}{others} is known to "
-                f"±{milliseconds(worst['uncertainty'])} ms only: the queue there was never seen empty."
+                f"The clock of {printable(worst['upstream'], 40)}{others} is known only to "
+                f"±{milliseconds(worst['uncertainty'])} ms: its queue was never empty."
             )
 
 
 def _history(windows: Mapping[str, Figures], now: datetime) -> tuple[float | None, ...]:
-    """The buckets until ``now``, the oldest first; those of shorter windows are newer than those of longer ones."""
+    """Return the buckets until ``now``, oldest first; buckets of shorter windows are newer and take precedence."""
     last = int(now.timestamp() // BUCKET * BUCKET)
-    told: dict[int, float | None] = {}
+    means: dict[int, float | None] = {}
     for name in reversed(list(windows)):
-        # A window begins within a bucket, which is told in part only.
+        # A window begins within a bucket, whose value covers only a part.
         whole = now - timedelta(seconds=WINDOWS[name])
-        told |= {begin: mean for begin, mean in windows[name].history.items() if begin >= whole.timestamp()}
-    return tuple(told.get(last - int(BUCKET) * k) for k in reversed(range(BUCKETS)))
+        means |= {begin: mean for begin, mean in windows[name].history.items() if begin >= whole.timestamp()}
+    return tuple(means.get(last - int(BUCKET) * k) for k in reversed(range(BUCKETS)))

@@ -1,4 +1,4 @@
-"""The application of ``sojourn watch``: keys, mouse, sizes and themes, and what its picture says after each."""
+"""The application of ``sojourn watch``: keys, mouse, sizes, themes, and the display after each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def log(tmp_path: Path) -> Path:
 async def running(
     log: Path, choice: Choice | None = None, *, size: tuple[int, int] = (80, 24), ascii_only: bool = False
 ) -> AsyncIterator[tuple[WatchApp, Pilot[None]]]:
-    """The application over a log that is replayed, with its queues."""
+    """Run the application on a replayed log until its queues are computed."""
     watcher = Watcher([FileFollower(str(log), from_the_beginning)], replay=True)
     choice = choice or Choice()
     app = WatchApp(Reading(watcher, choice, 0.2), choice, Looks(every=0.2, ascii_only=ascii_only))
@@ -70,7 +70,7 @@ async def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
 
 
 def lines_of(app: WatchApp) -> list[str]:
-    """What is on the terminal."""
+    """Return the lines on the terminal."""
     return [strip.text for strip in app.screen._compositor.render_strips()]
 
 
@@ -126,9 +126,9 @@ def test_keys(log: Path) -> None:
             await pilot.press("plus", "equals_sign")
             assert app.looks.every == 2
             await pilot.press("question_mark")
-            assert "Milliseconds." in "\n".join(lines_of(app))
+            assert "Times in milliseconds." in "\n".join(lines_of(app))
             await pilot.press("g")
-            assert "Milliseconds." not in "\n".join(lines_of(app))
+            assert "Times in milliseconds." not in "\n".join(lines_of(app))
             assert app.choice.by == "route"
             await pilot.press("h", "q")
         assert app.return_code == 0
@@ -146,7 +146,7 @@ def test_exit_codes_of_keys(log: Path, keys: str, code: int) -> None:
     played(scenario)
 
 
-def test_a_filter_is_typed_applied_and_left(log: Path) -> None:
+def test_filter_can_be_applied_and_cancelled(log: Path) -> None:
     async def scenario() -> None:
         async with running(log) as (app, pilot):
             await pilot.press("f", *"/r2q", "backspace", "p", "backspace", "enter")
@@ -167,7 +167,7 @@ def test_a_filter_is_typed_applied_and_left(log: Path) -> None:
     played(scenario)
 
 
-def test_a_click_chooses_what_a_key_chooses(log: Path) -> None:
+def test_clicks_have_the_effects_of_keys(log: Path) -> None:
     async def scenario() -> None:
         async with running(log, size=(120, 30)) as (app, pilot):
             for heading, sort in (("req/s", "rate"), ("share", "share"), ("errors", "errors")):
@@ -217,7 +217,7 @@ def test_the_wheel_scrolls_the_groups(log: Path) -> None:
     played(scenario)
 
 
-def test_every_size_is_kept_to_and_a_new_one_is_filled(log: Path) -> None:
+def test_display_fits_every_size(log: Path) -> None:
     async def scenario() -> None:
         async with running(log) as (app, pilot):
             for width, height in SIZES:
@@ -238,7 +238,7 @@ def test_every_size_is_kept_to_and_a_new_one_is_filled(log: Path) -> None:
     played(scenario)
 
 
-def test_themes_change_the_ground_and_not_the_pair_of_colours(log: Path) -> None:
+def test_themes_change_the_background_only(log: Path) -> None:
     async def scenario() -> None:
         async with running(log, size=(120, 30)) as (app, pilot):
             pair = {palette.QUEUEING.lower(), palette.SERVICE.lower()}
@@ -257,7 +257,7 @@ def test_themes_change_the_ground_and_not_the_pair_of_colours(log: Path) -> None
     played(scenario)
 
 
-def test_no_color_leaves_no_colour(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_disables_colours(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def scenario() -> None:
@@ -270,7 +270,7 @@ def test_no_color_leaves_no_colour(log: Path, monkeypatch: pytest.MonkeyPatch) -
     played(scenario)
 
 
-def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
+def test_hostile_text_is_escaped(tmp_path: Path) -> None:
     log = tmp_path / "log"
     markup = "[red]/[@click=app.leave(7)]x[/]"
     log.write_bytes(
@@ -294,7 +294,7 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     played(scenario)
 
 
-def test_a_picture_that_is_due_while_the_application_ends_is_not_drawn(log: Path) -> None:
+def test_no_redraw_after_the_picture_is_removed(log: Path) -> None:
     async def scenario() -> None:
         async with running(log) as (app, _):
             await app.query_one(Picture).remove()
@@ -305,7 +305,7 @@ def test_a_picture_that_is_due_while_the_application_ends_is_not_drawn(log: Path
     played(scenario)
 
 
-def test_only_ascii_where_a_terminal_knows_nothing_else(log: Path) -> None:
+def test_ascii_only_terminal(log: Path) -> None:
     async def scenario() -> None:
         async with running(log, ascii_only=True) as (app, pilot):
             assert "\n".join(lines_of(app)).isascii()

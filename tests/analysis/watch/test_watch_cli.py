@@ -1,4 +1,4 @@
-"""``sojourn watch`` without a terminal: once, as JSON, as text, piped; and what it refuses."""
+"""``sojourn watch`` without a terminal: once, as JSON, as text, piped; and its errors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from sojourn.cli import app
 from sojourn.watch.command import watch
 from sojourn.watch.view import View
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 from watch_support import EPOCH, given_up, record, until
 
@@ -36,7 +37,7 @@ def run(*arguments: str, code: int = 0, **environment: str) -> str:
     return result.stdout if code == 0 else str(result.exception) + result.output
 
 
-def test_once_as_json_is_one_object(log: Path) -> None:
+def test_once_as_json_prints_one_object(log: Path) -> None:
     document = json.loads(run(str(log), "--once", "--json", "--by", "upstream"))
     assert document["at"] == document["last_record"] == "2026-01-01T00:01:39.500Z"
     assert document["last_record_age"] > 86_400
@@ -51,7 +52,7 @@ def test_once_as_json_is_one_object(log: Path) -> None:
     assert document["notes"] == []
 
 
-def test_once_of_a_log_that_is_written_is_of_now(tmp_path: Path) -> None:
+def test_once_of_a_live_log_uses_the_current_time(tmp_path: Path) -> None:
     now = time.time()
     log = tmp_path / "access.log"
     log.write_bytes(b"".join(record(now - 100 + k) for k in range(70)) + given_up(now - 25, 2.0))
@@ -64,7 +65,7 @@ def test_once_of_a_log_that_is_written_is_of_now(tmp_path: Path) -> None:
     assert document["windows"]["1m"]["statuses"]["504"] == 1
 
 
-def test_once_as_text_has_the_figures_and_no_keys(log: Path) -> None:
+def test_once_as_text_shows_figures_without_keys(log: Path) -> None:
     text = run(str(log), "--once")
     assert "It is a queue, not the code" in text
     assert all(len(line) <= 80 for line in text.splitlines())
@@ -73,34 +74,30 @@ def test_once_as_text_has_the_figures_and_no_keys(log: Path) -> None:
     assert text.splitlines()[0].startswith("sojourn watch  2026-01-01 00:01:39 UTC  last record")
 
 
-def test_a_filter_and_a_column_to_begin_with(log: Path) -> None:
+def test_initial_filter_and_column(log: Path) -> None:
     document = json.loads(run(str(log), "--once", "--json", "--filter", "route=/b", "--by", "worker"))
     assert document["windows"]["10m"]["requests"] == 67
     assert document["filter"] == "route=/b"
 
 
-def test_what_is_refused(log: Path, tmp_path: Path) -> None:
-    assert "no such file or folder" in run(str(tmp_path / "none"), "--once", code=1)
-    assert "is not one of route" in run(str(log), "--by", "colour", code=2)
-    assert "a store is not watched" in run("clickhouse://h/d", code=1)
+def test_rejects_unusable_sources_and_options(log: Path, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    assert "the sources are empty" in run(str(tmp_path / "empty"), "--once", code=1)
     (tmp_path / "garbage").write_bytes(b"a\nb\n")
-    assert "no request could be used: 2 lines read, 2 refused (invalid_json 2)" in run(
-        str(tmp_path / "garbage"), "--once", code=1
-    )
     os.mkfifo(tmp_path / "pipe")
-    assert "named pipe" in run(str(tmp_path / "pipe"), "--once", code=1)
+    cases = {name: ([str(tmp_path / name), "--once"], 1) for name in ("none", "empty", "garbage", "pipe")}
+    cases |= {"store": (["clickhouse://h/d"], 1), "column": ([str(log), "--by", "colour"], 2)}
+    errors = {name: run(*arguments, code=code) for name, (arguments, code) in cases.items()}
+    assert "invalid_json 2" in errors["garbage"]
+    assert "route" in errors["column"]
+    assert {name: error.replace(str(tmp_path), "TMP") for name, error in errors.items()} == snapshot
 
 
-def test_a_runs_folder_is_watched_by_its_log(log: Path) -> None:
+def test_run_folder_means_its_log(log: Path) -> None:
     log.rename(log.parent / "access.jsonl")
     assert json.loads(run(str(log.parent), "--once", "--json"))["records"]["read"] == 200
 
 
-def test_piped_in_and_out_it_prints_until_the_pipe_ends(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prints_until_the_pipe_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     before = locale.setlocale(locale.LC_CTYPE)
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setenv("COLUMNS", "80")
@@ -109,7 +106,7 @@ def test_piped_in_and_out_it_prints_until_the_pipe_ends(
     command = sys.modules[watch.__module__]
     shown, block = threading.Event(), command._as_block
 
-    def printed(view: View) -> str:
+    def recording(view: View) -> str:
         shown.set()
         return str(block(view))
 
@@ -118,7 +115,7 @@ def test_piped_in_and_out_it_prints_until_the_pipe_ends(
         os.write(writing, record(time.time(), route="/late"))
         os.close(writing)
 
-    monkeypatch.setattr(command, "_as_block", printed)
+    monkeypatch.setattr(command, "_as_block", recording)
     later = threading.Thread(target=write_later)
     with os.fdopen(reading) as piped:
         monkeypatch.setattr(sys, "stdin", piped)
@@ -134,13 +131,13 @@ def test_piped_in_and_out_it_prints_until_the_pipe_ends(
     assert "/late" not in pictures[0]
     assert "/late" in pictures[-1]
     assert "It is a queue" in text
-    assert "nothing more will come" in pictures[-1]
-    assert text.isascii()  # of a terminal that knows no other signs
+    assert "no more lines will arrive" in pictures[-1]
+    assert text.isascii()  # LC_ALL=C
     assert "\x1b" not in text
 
 
-def test_prints_json_until_it_is_terminated(tmp_path: Path) -> None:
-    """Rotated, garbled and cut off while it is watched, nothing is lost."""
+def test_json_lines_until_sigint(tmp_path: Path) -> None:
+    """No record is lost when the log is rotated, garbled or truncated while it is watched."""
     log, out = tmp_path / "access.log", tmp_path / "out"
     with out.open("wb") as sink:
         process = subprocess.Popen([*SOJOURN, "watch", str(log), "--json", "--every", "0.2"], stdout=sink)
@@ -153,7 +150,7 @@ def test_prints_json_until_it_is_terminated(tmp_path: Path) -> None:
 
     try:
         until(printed)
-        assert "is read as soon as it is there" in str(printed()[-1]["notes"])
+        assert "reading starts when it is created" in str(printed()[-1]["notes"])
         with log.open("ab", buffering=0) as writer:
             writer.write(record(time.time()) + b"garbage\n" + record(time.time())[:40])
             until(lambda: read() == 2)
@@ -163,7 +160,7 @@ def test_prints_json_until_it_is_terminated(tmp_path: Path) -> None:
             writer.write(record(time.time()))
             until(lambda: read() == 5)
             os.truncate(log, 0)
-            time.sleep(0.6)  # longer than two looks
+            time.sleep(0.6)  # longer than two polls
             writer.write(record(time.time()))
             until(lambda: read() == 6)
         assert printed()[-1]["records"]["reasons"] == {"invalid_json": 1}  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""``sojourn watch`` on a real terminal, under tmux: what is seen, what keys do, what is sent, and how it is left."""
+"""``sojourn watch`` on a real terminal, under tmux: contents, keys, bytes sent, and exit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from watch_support import record, until
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux here")
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 SOJOURN = f"{shlex.quote(sys.executable)} -m sojourn"
 
@@ -104,7 +104,7 @@ def test_an_incident_on_a_terminal(terminal: Terminal, log: Path, tmp_path: Path
     terminal.keys("g", "g", "g", "g")
     terminal.shows("by route, 10 min")
     terminal.keys("?")
-    terminal.shows("next column to group by", "Milliseconds")
+    terminal.shows("next column to group by", "Times in milliseconds")
     terminal.keys("?")
     terminal.shows("by route, 10 min")
 
@@ -116,7 +116,7 @@ def test_an_incident_on_a_terminal(terminal: Terminal, log: Path, tmp_path: Path
     assert "only slo" not in terminal.text()
 
     log.rename(tmp_path / "access.log.1")
-    terminal.shows("no such file; it is read as soon as it is there")
+    terminal.shows("no such file; reading starts when it is created")
     append("/rotated")
     terminal.shows("/rotated")
     os.truncate(log, 0)
@@ -131,7 +131,7 @@ def test_an_incident_on_a_terminal(terminal: Terminal, log: Path, tmp_path: Path
     append("/moving", 5)
     terminal.shows("/moving")
     time.sleep(1)
-    assert quiet < 1_000  # bytes for a picture in which little moves; all of it are over 3,000
+    assert quiet < 1_000  # bytes for a redraw with few changes; a full redraw takes over 3,000
     assert 0 < sent.stat().st_size - before < 10_000
     terminal.tmux("pipe-pane", "-t", "t")
 
@@ -174,13 +174,13 @@ def _in_order(terminal: Terminal) -> None:
     terminal.shows("modes echo icanon icrnl isig")
 
 
-def test_piped_without_colours_without_unicode_and_terminated(terminal: Terminal, log: Path, tmp_path: Path) -> None:
+def test_piped_log_without_colours_or_unicode_ends_on_sigterm(terminal: Terminal, log: Path, tmp_path: Path) -> None:
     sent = tmp_path / "sent"
     terminal.tmux("pipe-pane", "-t", "t", f"cat >> {shlex.quote(str(sent))}")
     command = f"tail -n +1 -f {log} | NO_COLOR=1 LC_ALL=C {SOJOURN} watch - --by worker; echo left=$?"
     terminal.keys(command, "Enter")
     terminal.shows("by worker, 1 min", "queue <=")
-    terminal.keys("g")  # from the terminal, for the pipe is the log's
+    terminal.keys("g")  # from the terminal: standard input is the log
     terminal.shows("by status, 1 min")
     data = sent.read_bytes()
     assert not re.search(rb"\x1b\[([0-9;]*;)?(3[0-7]|4[0-7]|[34]8;[25];[0-9;]+)(;[0-9;]*)?m", data)
@@ -191,10 +191,10 @@ def test_piped_without_colours_without_unicode_and_terminated(terminal: Terminal
     terminal.keys("C-c")
 
 
-def test_a_terminal_that_is_closed_ends_it_without_a_word(terminal: Terminal, log: Path, tmp_path: Path) -> None:
+def test_closed_terminal_ends_it_without_output(terminal: Terminal, log: Path, tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     terminal.keys(f"{SOJOURN} watch {log} 2> {errors}", "Enter")
-    terminal.shows("by route, 1 min", "q quit")  # on standard output, whatever becomes of standard error
+    terminal.shows("by route, 1 min", "q quit")  # on standard output; standard error is redirected
     process = Path("/proc") / str(_watching(terminal))
     terminal.tmux("new-session", "-d", "-s", "other")  # so that the server lives on
     terminal.tmux("kill-session", "-t", "t")
@@ -203,7 +203,7 @@ def test_a_terminal_that_is_closed_ends_it_without_a_word(terminal: Terminal, lo
 
 
 def _watching(terminal: Terminal) -> int:
-    """The process that the terminal's shell has begun to watch with."""
+    """Return the id of the terminal's ``sojourn watch`` process."""
     shell = int(terminal.tmux("list-panes", "-F", "#{pane_pid}"))
     (result,) = [
         int(process.name)

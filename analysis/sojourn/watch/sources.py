@@ -1,4 +1,4 @@
-"""What the user named, opened to be watched."""
+"""Open the named logs for watching."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sojourn.watch.recent import MOST, SPAN
 from sojourn.watch.tail import Tail, from_the_beginning
 from sojourn.watch.watcher import Watcher
 
-PAUSE = 0.02  # s between two looks at a pipe that nothing came through
+PAUSE = 0.02  # s between two polls of an idle pipe
 
 
-def opened(logs: Sequence[str], *, from_start: bool = False, slo: float = SLO) -> Watcher:
-    """Who watches these logs; a file need not be there yet.
+def watcher_of(logs: Sequence[str], *, from_start: bool = False, slo: float = SLO) -> Watcher:
+    """Return a watcher of these logs; a file need not exist yet.
 
     Args:
         logs: names of files and named pipes, globs, folders of runs, and ``-``.
         from_start: read files from their beginning, as a replay.
-        slo: as for ``sojourn.split``.
+        slo: as for ``sojourn.split``, s.
 
     Raises:
-        SojournError: one cannot be read, or cannot be watched.
+        SojournError: a log cannot be read, or cannot be watched.
     """
     followers: list[Follower] = []
     tails: list[Tail] = []
@@ -42,7 +42,7 @@ def opened(logs: Sequence[str], *, from_start: bool = False, slo: float = SLO) -
         tail = Tail(time.time(), SPAN, MOST)
         follower = follower_of(name, from_the_beginning if from_start else tail)
         if isinstance(follower, FileFollower):
-            identity = follower.opened()
+            identity = follower.open()
             if identity in known:
                 follower.close()
                 continue
@@ -53,20 +53,20 @@ def opened(logs: Sequence[str], *, from_start: bool = False, slo: float = SLO) -
 
 
 def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO) -> Watcher:
-    """Who has read the last ten minutes of these logs, and reads no more.
+    """Return a watcher that has read the last ten minutes of these logs once.
 
     Raises:
-        SojournError: one is not there, or cannot be read.
+        SojournError: a log does not exist, or cannot be read.
     """
     for name in _names(logs):
         if name != "-" and not os.path.exists(name):
             raise SojournError(f"{name}: no such file or folder")
         if name != "-" and reopens(name, os.stat(name).st_mode):
             raise SojournError(f"{name}: a named pipe has no last ten minutes; watch it without --once")
-    watcher = opened(logs, slo=slo)
+    watcher = watcher_of(logs, slo=slo)
     watcher.catch_up(wall)
     while watcher.piped:
-        if watcher.look():
+        if watcher.poll():
             watcher.read(wall)
         else:
             time.sleep(PAUSE)
@@ -74,19 +74,19 @@ def read_once(logs: Sequence[str], wall: datetime, *, slo: float = SLO) -> Watch
 
 
 def _names(logs: Sequence[str]) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for log in logs:
         if "://" in log:
             from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may hold a password
 
             raise SojournError(f"{hidden(log)}: a store is not watched; watch the log that it is loaded from")
         if os.path.isdir(log):
-            found.append(os.path.join(log, "access.jsonl"))
+            names.append(os.path.join(log, "access.jsonl"))
         elif glob.has_magic(log) and not os.path.exists(log):
             matching = sorted(path for path in glob.glob(log, recursive=True) if not os.path.isdir(path))
             if not matching:
                 raise SojournError(f"{log}: no file matches")
-            found += matching
+            names += matching
         else:
-            found.append(log)
-    return list(dict.fromkeys(found))
+            names.append(log)
+    return list(dict.fromkeys(names))
