@@ -1,4 +1,4 @@
-"""Queues whose every instant is known, for tests of the movie."""
+"""Queues with known instants, for tests of the movie."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = "</script><b>&\x1b[31m"
 
 
 def drawn(*rows: tuple[float, float | None, float | None, float, str], backend: str = "a:1") -> pl.DataFrame:
-    """Stays of (arrival, begin, end, left, outcome)."""
+    """Return timelines of (arrival, begin, end, left, outcome)."""
     table = [
         {"number": n + 1, "arrival": a, "begin": b, "end": e, "left": gone, "outcome": outcome, "backend": backend,
          "wait_known": True}
@@ -26,7 +26,7 @@ def drawn(*rows: tuple[float, float | None, float | None, float, str], backend: 
     return pl.DataFrame(table, schema=TIMELINE)
 
 
-# One is served; one gives up at 65 s, when it has been worked on for 20 s; one is turned away at 45 s.
+# One request is served; one is given up at 65 s, after 20 s of service; one is turned away at 45 s.
 THREE = drawn((0.0, 0.0, 45.0, 45.0, SERVED), (5.0, 45.0, 90.0, 65.0, GIVEN_UP), (6.0, None, None, 45.0, TURNED_AWAY))
 
 
@@ -36,7 +36,7 @@ def scene(table: pl.DataFrame = THREE, name: str = "one worker", *, later: float
 
 
 def film(*scenes: Scene, title: str = "Three", **more: object) -> Film:
-    """A film of scenes; of THREE where none is given."""
+    """A film of scenes; by default of THREE."""
     return film_of(scenes or (scene(),), title=title, **more)  # type: ignore[arg-type]
 
 

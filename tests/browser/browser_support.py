@@ -35,7 +35,7 @@ def chromium() -> str | None:
 def opened(
     browser: Browser, path: Path, *, width: int = 1280, height: int = 900, scheme: Scheme = "light", **more: Any
 ) -> Iterator[Page]:
-    """A file in a page of its own; fails at the end if the page logged an error or made a network request.
+    """Open a file in a new page; fail at the end if the page reported an error or sent a request.
 
     Args:
         scheme: light or dark, what the reader's system prefers.

@@ -1,4 +1,4 @@
-"""Pages of hostile text in a real browser: no code runs, no network request is made, no markup is injected."""
+"""Pages made of hostile text, in a real browser: no script in it runs, and it sends no request."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ THEIRS = (
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sequence[object]]:
-    folder = tmp_path_factory.mktemp("hostile")
+    folder = tmp_path_factory.mktemp("installation")
     (folder / "out").mkdir()
     return {**every_command(built(folder), folder / "out"), "out": (folder / "out",)}
 
 
 @pytest.fixture(params=[pytest.param(n, marks=() if n == "report" else pytest.mark.thorough) for n in PAGES])
 def page(request: pytest.FixtureRequest, browser: Browser, commands: dict[str, Sequence[object]]) -> Iterator[Page]:
-    """Fails at the end if the page logged an error or made a network request."""
+    """Yield the page; fail at the end if it reported an error or sent a request."""
     (pages,) = commands["out"]
     assert isinstance(pages, Path)
     done = ran(*commands[request.param])

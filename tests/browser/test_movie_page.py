@@ -68,7 +68,7 @@ def until(page: Page, condition: str) -> None:
 
 def drawn(page: Page, number: int = 0, canvas: str = ".queue") -> dict[str, int]:
     """Pixels of each kind on a scene's canvas."""
-    names = {"waiting": QUEUEING, "working": SERVICE, "nobody": OTHER}
+    names = {"waiting": QUEUEING, "working": SERVICE, "abandoned": OTHER}
     element = page.locator(canvas).nth(number).evaluate(PIXELS, [list(rgb(each)) for each in names.values()])
     return dict(zip(names, element, strict=True))
 
@@ -78,7 +78,7 @@ def test_play_moves_the_clock_and_pause_stops_it(open_page: OpenPage, three: Pat
     assert now(page) == 0
     page.get_by_role("button", name="Play").click()
     until(page, "Number(document.body.dataset.now) > 1")
-    expect(page.locator("#status")).to_contain_text("At 0.00 s. ")  # not updated at every frame
+    expect(page.locator("#status")).to_contain_text("At 0.00 s. ")  # not announced at every frame
     page.get_by_role("button", name="Pause").click()
     at, frames = now(page), page.evaluate("document.body.dataset.frames")
     assert 1 < at < 90
@@ -89,7 +89,7 @@ def test_play_moves_the_clock_and_pause_stops_it(open_page: OpenPage, three: Pat
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_plays_at_the_set_speed_and_stops_at_the_end(open_page: OpenPage, three: Path) -> None:
+def test_plays_at_the_chosen_speed_and_stops_at_the_end(open_page: OpenPage, three: Path) -> None:
     page = open_page(three)
     page.locator("#speed").select_option("x 10")
     began = time.monotonic()
@@ -97,7 +97,7 @@ def test_plays_at_the_set_speed_and_stops_at_the_end(open_page: OpenPage, three:
     until(page, "Number(document.body.dataset.now) >= 10")
     took = time.monotonic() - began
     assert now(page) / 10 <= took + 0.1
-    assert took < 8  # 1 s and what a busy machine adds; as it was, it would take 10 s
+    assert took < 8  # 1 s and what a busy machine adds; in real time it would take 10 s
     page.locator("#speed").select_option("x 100")
     until(page, "document.body.dataset.playing === 'no'")
     assert now(page) == 90
@@ -107,9 +107,9 @@ def test_plays_at_the_set_speed_and_stops_at_the_end(open_page: OpenPage, three:
     page.locator("#play").click()
 
 
-def test_what_is_drawn_is_that_of_the_instant(open_page: OpenPage, three: Path) -> None:
+def test_draws_the_state_of_the_instant(open_page: OpenPage, three: Path) -> None:
     page = open_page(three)
-    page.emulate_media(reduced_motion="reduce")  # nothing is on its way
+    page.emulate_media(reduced_motion="reduce")  # no moves
 
     def at(seconds: float) -> tuple[str | None, dict[str, int]]:
         page.evaluate(SCRUB, seconds)
@@ -119,13 +119,13 @@ def test_what_is_drawn_is_that_of_the_instant(open_page: OpenPage, three: Path) 
     assert words == "waiting 2 · in service 1"
     assert seen["waiting"] > 800
     assert seen["working"] > 400
-    assert seen["nobody"] == 0
+    assert seen["abandoned"] == 0
     words, seen = at(50)
     assert words == "waiting 0 · in service 1"
     assert seen["waiting"] == 0
-    assert seen["nobody"] > 100  # on the shelf: the one that was turned away
+    assert seen["abandoned"] > 100  # on the shelf: the one that was turned away
     words, late = at(70)
-    assert late["nobody"] > seen["nobody"] + 400
+    assert late["abandoned"] > seen["abandoned"] + 400
     expect(page.locator("#status")).to_contain_text(
         "the same again: 0 waiting, 1 in service; so far 1 served, 1 given up, 1 turned away."
     )

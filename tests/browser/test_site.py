@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page
 
-ROOT = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[2]
 FRONT = "docs/README.html"
 LOADED = re.compile(
     r"""<(?:script|img|source|iframe)\b[^>]*?\bsrc="([^"]+)"|<link\b(?![^>]*rel="(?:next|prev|index|search)")[^>]*?\bhref="([^"]+)\""""
@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", "-c", "docs",
          "-d", str(out / ".doctrees"), ".", str(out)],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=200,
+        cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return out
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def opened(browser: Browser, site: Path, page: str, *, scheme: str = "light") -> Iterator[Page]:
-    """A page of the site; fails at the end if it logged an error or requested anything but files of the site."""
+    """Open a page of the site; fail at the end if it reported an error or requested anything but the site's files."""
     complaints: list[str] = []
     context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
     try:
@@ -59,9 +59,9 @@ def _inside(url: str, site: Path) -> bool:
     return url.startswith((site.as_uri(), "data:", "blob:"))
 
 
-def test_every_page_of_the_documents_is_on_it(site: Path) -> None:
-    for page in (ROOT / "docs").rglob("*.md"):
-        assert (site / page.relative_to(ROOT)).with_suffix(".html").exists(), page
+def test_site_contains_every_page(site: Path) -> None:
+    for page in (REPOSITORY / "docs").rglob("*.md"):
+        assert (site / page.relative_to(REPOSITORY)).with_suffix(".html").exists(), page
     for part in ("README", "nginx/README", "collector/vector/README", "lab/README", "CHANGELOG"):
         assert (site / f"{part}.html").exists()
     assert not list(site.rglob("*.md")), "what is on the site is pages, not their sources"

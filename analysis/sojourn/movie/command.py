@@ -1,7 +1,7 @@
-"""``sojourn movie``: the queue as it happened, moving.
+"""``sojourn movie``: animate the recorded queue.
 
-Shows each request from nginx turning to its backend to the worker being free again, or to nginx or the client giving
-up.
+Shows each request from the moment nginx contacts its backend until the worker is free again, or until nginx or the
+client gives up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sojourn.sources.open_requests import OpenedRequests
 
 LEAD = timedelta(minutes=5)
-"""Read before ``--since``: whoever came before it may still be in the line."""
+"""Read from this long before ``--since``: earlier requests may still be in the queue."""
 
 
 def movie(
@@ -36,10 +36,10 @@ def movie(
         typer.Option(
             "--by",
             metavar="COLUMN",
-            help="A scene for each value. Default: service where the source is a run's folder.",
+            help="One scene for each value. Default: service where the source is a run's folder.",
         ),
     ] = None,
-    each: Annotated[bool, typer.Option("--each", help="A scene for each SOURCE.")] = False,
+    each: Annotated[bool, typer.Option("--each", help="One scene for each SOURCE.")] = False,
     only: Annotated[
         list[str] | None,
         typer.Option("--scene", metavar="NAME", help="Only this scene of --by or --each. Repeatable, in this order."),
@@ -51,39 +51,45 @@ def movie(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="T", help="Begin at T, with whoever was there already: ISO 8601, unix seconds, 10m."
+            "--since",
+            metavar="T",
+            help="Begin at T, including requests already in the system: ISO 8601, unix seconds, 10m.",
         ),
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="T", help="End at T.")] = None,
     where: Where = None,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            metavar="S", min=0.5, max=600, help="How long it plays.  [default: 30; a GIF: 15]", show_default=False
-        ),
+        typer.Option(metavar="S", min=0.5, max=600, help="Playing time.  [default: 30; a GIF: 15]", show_default=False),
     ] = None,
     speed: Annotated[
-        float | None, typer.Option(min=0.001, max=100_000, metavar="X", help="Or: times as fast as it was.")
+        float | None, typer.Option(min=0.001, max=100_000, metavar="X", help="Or: speed, as a multiple of real time.")
     ] = None,
     fps: Annotated[float, typer.Option(metavar="N", min=1, max=50, help="Frames a second of a GIF.")] = 12.5,
     width: Annotated[int, typer.Option(metavar="PIXELS", min=320, max=1920, help="Pixels of a GIF or PNG.")] = 800,
-    at: Annotated[float | None, typer.Option(metavar="S", help="The instant of a PNG, in seconds of the film.")] = None,
+    at: Annotated[float | None, typer.Option(metavar="S", help="Instant of a PNG, in seconds of the film.")] = None,
     theme: Annotated[
-        str | None, typer.Option(metavar="light|dark|auto", help="Paper.  [default: a page: auto; a picture: light]")
+        str | None,
+        typer.Option(metavar="light|dark|auto", help="Background.  [default: a page: auto; a picture: light]"),
     ] = None,
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Over all of it.")] = "The queue as it happened",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the movie.")] = "The queue as it happened",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Animate the queue: arrivals, waiting requests, workers.
 
-    As one page with play, pause and a slider that needs no network, as an animated GIF, or one instant as PNG.
+    Writes one HTML page with play, pause and a slider (no network needed), an animated GIF, or one instant as PNG.
     """
-    told, column, begin, end = workers_of(workers), column_of(by) if by else None, instant(since), instant(until)
+    worker_counts, column, begin, end = (
+        workers_of(workers),
+        column_of(by) if by else None,
+        instant(since),
+        instant(until),
+    )
     if at is not None and out.suffix.lower() != ".png":
-        raise typer.BadParameter("an instant is written as .png", param_hint="--at")
+        raise typer.BadParameter("an instant is written as .png only", param_hint="--at")
     if seconds and speed:
-        raise typer.BadParameter("give one of --seconds and --speed", param_hint="--speed")
+        raise typer.BadParameter("use either --seconds or --speed", param_hint="--speed")
     from sojourn.movie.write import film_of_rows, suffix_of, write_film  # noqa: PLC0415 - Polars takes its time to load
 
     suffix_of(out)
@@ -100,7 +106,7 @@ def movie(
     with doing(quiet) as say:
         say("drawing")
         film = film_of_rows(
-            {name: result.rows for name, result in queues.items()}, title=title, by=column, workers=told,
+            {name: result.rows for name, result in queues.items()}, title=title, by=column, workers=worker_counts,
             only=only or (), backends=backends or (), since=begin, until=end,
         )  # fmt: skip
         write_film(film, out, seconds=seconds, speed=speed, theme=theme, fps=fps, width=width, at=at)
@@ -114,12 +120,12 @@ def movie(
 
 
 def _of_a_run(sources: list[str], each: bool) -> str | None:
-    """The cases of a run are its services, one after another: a scene for each."""
+    """Return the column of a run folder's cases, ``service``; None for other sources."""
     return "service" if not each and all(Path(source).is_dir() for source in sources) else None
 
 
 def _named(sources: list[str]) -> dict[str, str]:
-    """Sources by the name over their scene: the file's own where that tells them apart."""
+    """Return scene title -> source: the file's own name where these are distinct."""
     short = {source: Path(source).name if "://" not in source else source for source in sources}
     same = len(set(short.values())) < len(short)
     return {source if same else name or source: source for source, name in short.items()}

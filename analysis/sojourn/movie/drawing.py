@@ -11,23 +11,23 @@ from PIL import Image, ImageDraw, ImageFont
 
 from sojourn.movie.film import Film
 from sojourn.movie.layout import BAR, DEPTH, FEW, NAME, PAD, SHELF, Layout, layout_of
-from sojourn.movie.moment import NOBODY, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
+from sojourn.movie.moment import ABANDONED, UNKNOWN, WAITING, WORKING, busy_shares, counts_of, squares_of
 from sojourn.movie.scenes import GIVEN_UP_CODE, SERVED_CODE, Floats, Ints, Scene
 from sojourn.movie.theme import INK, Theme, mixed
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.timeline.request_timelines import OUTCOMES
 
-FINER = 2  # every frame is drawn so much larger and made smaller, so that edges are smooth
-NARROW = 340  # px: scenes stand beside one another as long as each is that wide
+FINER = 2  # factor by which frames are drawn larger and then reduced, for smooth edges
+NARROW = 340  # px: minimum width of scenes side by side
 TOP, CAPTION, FOOT = 36, 20, 28
-LEGEND = 560  # px: the whole of it has room
-FILL = {WAITING: QUEUEING, WORKING: SERVICE, NOBODY: OTHER}
+LEGEND = 560  # px: minimum width for the full legend
+FILL = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER}
 Colour = str | tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """Where the scenes of a film stand: each one's left and top, and its layout."""
+    """Positions of a film's scenes: left, top and layout of each."""
 
     film: Film
     theme: Theme
@@ -37,7 +37,7 @@ class Sheet:
 
 
 def sheet_of(film: Film, width: int, theme: Theme) -> Sheet:
-    """Scenes side by side as long as there is room, otherwise below one another."""
+    """Place scenes side by side where they fit, otherwise below one another."""
     count = len(film.scenes)
     columns = max(min(count, width // NARROW), 1)
     each = width / columns
@@ -51,7 +51,7 @@ def sheet_of(film: Film, width: int, theme: Theme) -> Sheet:
 
 
 def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
-    """The film at an instant (s), with changes of place that take ``slide`` seconds of the requests."""
+    """Draw the film at an instant (s); moves take ``slide`` seconds of the requests' time."""
     pen = Pen(sheet.width, sheet.height, sheet.theme)
     room = sheet.width - 3 * PAD - _font(15 * FINER).getlength(clock(sheet.film, sheet.film.seconds)) / FINER
     pen.text((PAD + 4, 10), sheet.film.title, 17, sheet.theme.text, most=room)
@@ -66,7 +66,7 @@ def frame_of(sheet: Sheet, now: float, slide: float) -> Image.Image:
 
 
 def clock(film: Film, now: float) -> str:
-    """The instant as people read it: with the time of day where the scenes share one."""
+    """Format an instant, with the time of day where the scenes share one."""
     digits = 1 if film.seconds >= 10 else 2 if film.seconds >= 1 else 3
     elapsed = f"{now:,.{digits}f} of {film.seconds:,.{digits}f} s"
     if film.begun is None:
@@ -75,12 +75,12 @@ def clock(film: Film, now: float) -> str:
 
 
 def length(film: Film) -> str:
-    """How long the film is, as it stands at the end of the line of depth."""
+    """Format the film's length for the depth chart."""
     return f"{film.seconds:,.0f} s" if film.seconds >= 100 else f"{film.seconds:.3g} s"
 
 
 class Pen:
-    """Draws in pixels of the picture; what it draws on is ``FINER`` times as large."""
+    """Draws in pixels of the picture, on an image ``FINER`` times as large."""
 
     def __init__(self, width: int, height: int, theme: Theme) -> None:
         self.theme = theme
@@ -89,20 +89,20 @@ class Pen:
         self._left = self._top = 0.0
 
     def at(self, left: float, top: float) -> Pen:
-        """The same pen, with its 0 elsewhere."""
+        """Return the same pen with another origin."""
         other = object.__new__(Pen)
         other.__dict__.update(self.__dict__, _left=left, _top=top)
         return other
 
     def image(self) -> Image.Image:
-        """What was drawn, at its own size."""
+        """Return the image at its final size."""
         return self._image.reduce(FINER)
 
     def box(
         self, corner: tuple[float, float], size: tuple[float, float], fill: Colour | None, line: Colour | None = None,
         radius: float = 0, thick: float = 1,
     ) -> None:  # fmt: skip
-        """A rectangle from its top left corner."""
+        """Draw a rectangle from its top left corner."""
         x, y = (corner[0] + self._left) * FINER, (corner[1] + self._top) * FINER
         edges = (x, y, x + max(size[0] * FINER - 1, 0), y + max(size[1] * FINER - 1, 0))
         width = round(thick * FINER) if line else 0
@@ -112,7 +112,7 @@ class Pen:
             self._draw.rectangle(edges, fill=fill, outline=line, width=width)
 
     def line(self, points: list[tuple[float, float]], colour: Colour, thick: float = 1) -> None:
-        """A line through points."""
+        """Draw a line through points."""
         moved = [((x + self._left) * FINER, (y + self._top) * FINER) for x, y in points]
         self._draw.line(moved, fill=colour, width=round(thick * FINER))
 
@@ -120,7 +120,7 @@ class Pen:
         self, at: tuple[float, float], words: str, size: float, colour: Colour, *, anchor: str = "la",
         most: float | None = None,
     ) -> float:  # fmt: skip
-        """Text, cut where it would be wider than ``most``; returns its width."""
+        """Draw text, cut to the width ``most``; return its width."""
         font = _font(round(size * FINER))
         if most is not None:
             whole = words
@@ -145,9 +145,9 @@ def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide
     theme, counts = pen.theme, counts_of(scene, now)
     pen.box((0, 0), (layout.width, layout.height), None, theme.line, 6)
     pen.text((PAD, 7), scene.name, 15, theme.text, most=layout.width - 2 * PAD)
-    words = f"waiting {counts.waiting} · in service {counts.working}"
-    words += f" · given up, still in the line {counts.gone}" if counts.gone else ""
-    pen.text((PAD, 26), words, 12, theme.dim, most=layout.width - 2 * PAD)
+    caption = f"waiting {counts.waiting} · in service {counts.working}"
+    caption += f" · given up, still queued {counts.gone}" if counts.gone else ""
+    pen.text((PAD, 26), caption, 12, theme.dim, most=layout.width - 2 * PAD)
     for lane, place in enumerate(layout.lanes):
         if len(layout.lanes) > 1:
             pen.text((PAD, place.top - NAME + 2), scene.lanes[lane].name, 11, theme.dim)
@@ -167,8 +167,8 @@ def _scene(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float, slide
                 int(scene.number[square.index]),
                 square.seen,
             )
-        here = (scene.lane == lane) & (scene.arrival <= now) & (now < scene.until)
-        more = int(here.sum()) - layout.fits(lane)
+        queued = (scene.lane == lane) & (scene.arrival <= now) & (now < scene.until)
+        more = int(queued.sum()) - layout.fits(lane)
         if more > 0:
             pen.text((PAD, place.top + 4), f"+{more}", 12, theme.text)
     if layout.shelves:
@@ -198,8 +198,8 @@ def _square(
     if size >= 14 and number < 1_000:
         shown = 0.55 * size if number < 100 else 0.42 * size
         pen.text((corner[0] + size / 2, corner[1] + size / 2), str(number), shown, ink, anchor="mm")
-    if kind == NOBODY and struck and size >= 6:
-        # Not by colour alone: struck through is what nobody waits for.
+    if kind == ABANDONED and struck and size >= 6:
+        # Not by colour alone: abandoned requests are struck through.
         pen.line([(corner[0] + 2, corner[1] + size - 2), (corner[0] + size - 2, corner[1] + 2)], ink, 1.2)
 
 
@@ -208,7 +208,7 @@ def _shelves(pen: Pen, scene: Scene, layout: Layout, now: float) -> None:
         top = layout.shelf + row * SHELF
         ended = np.flatnonzero((scene.outcome == code) & (scene.left >= 0) & (scene.left <= now))
         pen.text((PAD, top + SHELF / 2), f"{OUTCOMES[code]} {len(ended)}", 12, pen.theme.text, anchor="lm")
-        kind = WORKING if code == SERVED_CODE else NOBODY
+        kind = WORKING if code == SERVED_CODE else ABANDONED
         size = min(20.0, max((layout.width - 110 - PAD) / max(int((scene.outcome == code).sum()), 1) - 3, 1.0))
         for k, index in enumerate(ended[np.argsort(scene.left[ended], kind="stable")].tolist()):
             corner = (110 + k * (size + 3), top + (SHELF - size) / 2)
@@ -216,7 +216,7 @@ def _shelves(pen: Pen, scene: Scene, layout: Layout, now: float) -> None:
 
 
 def _bar(pen: Pen, scene: Scene, layout: Layout, ended: tuple[int, ...]) -> None:
-    """What has ended, of all requests: a bar for each outcome, after one another."""
+    """Draw ended requests as a share of all: one bar segment per outcome."""
     words = " · ".join(
         f"{name} {ended[k]:,}" for k, name in enumerate(OUTCOMES) if k == 0 or (scene.outcome == k).any()
     )
@@ -246,32 +246,32 @@ def _depth(pen: Pen, film: Film, scene: Scene, layout: Layout, now: float) -> No
     pen.line([(left, bottom), (right, bottom)], theme.line)
     pen.text((left - 4, top), f"{most}", 10, theme.dim, anchor="rt")
     pen.text((left - 4, bottom), "0", 10, theme.dim, anchor="rs")
-    pen.text((left, bottom + 4), "in the line, over time", 10, theme.dim)
+    pen.text((left, bottom + 4), "queue depth over time", 10, theme.dim)
     pen.text((right, bottom + 4), length(film), 10, theme.dim, anchor="ra")
     x = left + (right - left) * min(max(now / film.seconds, 0), 1)
     pen.line([(x, top - 3), (x, bottom + 3)], theme.text, 1.5)
 
 
 def deepest(steps: tuple[Floats, Ints], seconds: float, columns: int) -> Ints:
-    """The most there were in each of so many equal parts of [0, seconds)."""
+    """Return the maximum in each of ``columns`` equal parts of [0, seconds)."""
     at, level = steps
     edges = np.linspace(0, seconds, columns + 1)
-    # What holds when a part begins, and every change inside it.
+    # The level when a part begins, and every change inside it.
     before = np.searchsorted(at, edges[:-1], "right") - 1
-    found: Ints = np.where(before >= 0, level[np.maximum(before, 0)], 0) if len(at) else np.zeros(columns, np.int64)
+    maxima: Ints = np.where(before >= 0, level[np.maximum(before, 0)], 0) if len(at) else np.zeros(columns, np.int64)
     part = np.searchsorted(edges, at, "right") - 1
     inside = (part >= 0) & (part < columns)
-    np.maximum.at(found, part[inside], level[inside])
-    return found
+    np.maximum.at(maxima, part[inside], level[inside])
+    return maxima
 
 
 def _legend(pen: Pen, sheet: Sheet) -> None:
     x, theme = float(PAD + 4), pen.theme
     few = all(len(scene) <= FEW for scene in sheet.film.scenes)
-    given_up = "given up: nobody waits for it any more" if sheet.width >= LEGEND else "given up"
-    entries = [(WAITING, "waiting"), (WORKING, "in service"), (NOBODY, given_up)]
+    given_up = "given up: no client waits any more" if sheet.width >= LEGEND else "given up"
+    entries = [(WAITING, "waiting"), (WORKING, "in service"), (ABANDONED, given_up)]
     if any((~scene.wait_known).any() for scene in sheet.film.scenes):
-        entries.append((UNKNOWN, "nothing tells"))
+        entries.append((UNKNOWN, "unknown"))
     for kind, words in entries:
         _square(pen, kind, (x, 6), 12, 1_000)
         x += 18 + pen.text((x + 18, 12), words, 12, theme.dim, anchor="lm") + 18

@@ -1,4 +1,4 @@
-"""A film: scenes on one clock, and which part of it is shown."""
+"""A film: scenes on one clock, and the part of it that is shown."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sojourn.movie.scenes import Scene, steps_of
 from sojourn.timeline.request_timelines import OUTCOMES
 
 MOST = 2_000
-"""Requests of one film; a browser draws no more of them in time."""
+"""Maximum requests of one film; a browser cannot draw more in time."""
 MOST_SCENES = 8
-# The stretch in which nearly everything happens, where a few requests stand far away from all others.
-FEWEST = 4  # requests: of fewer none is a straggler
-STRAGGLERS = 0.05  # of the requests at most, and one in any case
-LONG = 0.5  # of the film: so much of it at most is worth cutting to
+# Limits for cutting a film to the period of nearly all requests.
+FEWEST = 4  # requests; with fewer, none is a straggler
+STRAGGLERS = 0.05  # maximum share of the requests, and at least one
+LONG = 0.5  # maximum length of the shown part, as a share of the film
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Film:
     """Scenes on one clock that begins at 0.
 
     Attributes:
-        title: over all of it.
+        title: of the film.
         scenes: at least one.
-        seconds: how long it is, in the seconds of the requests.
-        begun: the instant 0, where all scenes share one; None where each has its own.
-        notes: what a reader should know of what is not shown.
-        left_out: what was cut off before and after, for the caption of a picture; empty where nothing was.
+        seconds: length in the requests' time.
+        begun: the instant 0 where all scenes share one; None where each has its own.
+        notes: sentences about requests that are not shown.
+        left_out: the periods cut off before and after, for a picture's caption; empty if none.
     """
 
     title: str
@@ -44,11 +44,11 @@ class Film:
     left_out: str = ""
 
     def to_dict(self) -> dict[str, object]:
-        """What is shown, in plain values; instants in seconds on the film's clock."""
-        told = []
+        """Return the film as plain values; instants in seconds on the film's clock."""
+        summaries = []
         for scene in self.scenes:
             ended = scene.counts(0.0, self.seconds)
-            told.append(
+            summaries.append(
                 {
                     "name": scene.name,
                     "from": iso(scene.first),
@@ -62,7 +62,7 @@ class Film:
         window = None
         if self.begun is not None:
             window = {"from": iso(self.begun), "to": iso(self.begun + timedelta(seconds=self.seconds))}
-        return {"seconds": round(self.seconds, 6), "window": window, "scenes": told, "notes": list(self.notes)}
+        return {"seconds": round(self.seconds, 6), "window": window, "scenes": summaries, "notes": list(self.notes)}
 
 
 def film_of(
@@ -74,25 +74,26 @@ def film_of(
     most: int = MOST,
     notes: Sequence[str] = (),
 ) -> Film:
-    """Put scenes on one clock, and choose what is shown where there is more than can be drawn.
+    """Put scenes on one clock, and select a part where there are too many requests to draw.
 
-    Scenes that overlap in time share their clock. Where none overlaps with another (the cases of a run, a log of before
-    and one of after) each begins with its own first arrival.
+    Scenes that overlap in time share their clock. Where none overlap (the cases of a run, logs before and after a
+    change) each begins with its own first arrival.
 
     Args:
         scenes: each with its own ``first``.
-        title: over all of it.
-        since, until: show this part of them; without either, a few stragglers far from all others are left out.
-        most: requests; where there are more, the part around the deepest queue is shown, and a note says so.
-        notes: further ones.
+        title: of the film.
+        since: begin of the part to show; without since and until, stragglers far from all others are left out.
+        until: its end.
+        most: maximum requests; with more, the part around the deepest queue is shown, and a note reports it.
+        notes: further notes.
 
     Raises:
-        SojournError: no request was there in the window, or too many at one time.
+        SojournError: the window contains no request, or too many at one time.
     """
     cut = [_between(scene, since, until) for scene in scenes]
     kept = [scene for scene in cut if scene is not None]
     if not kept:
-        raise SojournError("no request was there in this window")
+        raise SojournError("no request in this window; widen it with --since and --until")
     shared = len(kept) == 1 or _overlap(kept)
     if shared:
         zero = min(_begin(scene, since) for scene in kept)
@@ -102,36 +103,36 @@ def film_of(
     seconds = max(float(scene.gone.max()) for scene in kept)
     if until is not None and shared:
         seconds = min(seconds, (until - kept[0].first).total_seconds())
-    told = [*notes, *_unseen(scenes)]
+    remarks = [*notes, *_unseen(scenes)]
     names = [lane.name for scene in kept for lane in scene.lanes]
     if shared and len(set(names)) < len(names):
-        told.append(
-            "Scenes share backends: each shows its own requests alone, and a worker that looks free may be held by "
-            "another's."
+        remarks.append(
+            "Scenes share backends: each shows only its own requests, so a worker shown as free may serve a request of "
+            "another scene."
         )
     left_out = ""
     if sum(len(scene) for scene in kept) > most:
-        kept, seconds, said = _around_the_deepest(kept, seconds, most, shared)
-        told.append(said)
+        kept, seconds, remark = _around_the_deepest(kept, seconds, most, shared)
+        remarks.append(remark)
     elif since is None and until is None and (stretch := _crowded_stretch(kept, seconds)) is not None:
         kept, left_out = _cut(kept, stretch, seconds)
         seconds = stretch[1] - stretch[0]
-        told.append(f"Left out: {left_out}. Choose another window with --since and --until.")
+        remarks.append(f"Left out: {left_out}. Choose another window with --since and --until.")
     unknown = sum(int((~scene.wait_known).sum()) for scene in kept)
     if unknown:
-        told.append(
-            f"Of {counted(unknown, 'request')} nothing tells whether it waited or was worked "
-            "on: hollow, in the line until nginx was done with it."
+        remarks.append(
+            f"For {counted(unknown, 'request')} the log does not show whether it waited or was in service: drawn "
+            "hollow, in the queue until it ended in nginx."
         )
     begun = kept[0].first if shared else None
-    return Film(title, tuple(scene.placed() for scene in kept), max(seconds, 1e-3), begun, tuple(told), left_out)
+    return Film(title, tuple(scene.placed() for scene in kept), max(seconds, 1e-3), begun, tuple(remarks), left_out)
 
 
 def _between(scene: Scene, since: datetime | None, until: datetime | None) -> Scene | None:
     begin = (since - scene.first).total_seconds() if since else -np.inf
     end = (until - scene.first).total_seconds() if until else np.inf
-    found = scene.within(begin, end)
-    return found if len(found) else None
+    part = scene.within(begin, end)
+    return part if len(part) else None
 
 
 def _begin(scene: Scene, since: datetime | None) -> datetime:
@@ -153,7 +154,7 @@ def _overlap(scenes: Sequence[Scene]) -> bool:
 def _around_the_deepest(
     scenes: Sequence[Scene], seconds: float, most: int, shared: bool
 ) -> tuple[list[Scene], float, str]:
-    """The longest window around the deepest queue in which at most ``most`` requests are there."""
+    """Return the longest window around the deepest queue with at most ``most`` requests."""
     peaks = []
     for scene in scenes:
         instants, level = steps_of(scene.arrival, scene.until)
@@ -162,23 +163,23 @@ def _around_the_deepest(
     depth, at, name = max(peaks, default=(0, 0.0, ""))
 
     def bounds(half: float) -> tuple[float, float]:
-        # A window that would reach beyond an end is moved inside.
+        # A window that exceeds an end is shifted inside.
         begin = min(max(at - half, 0.0), max(seconds - 2 * half, 0.0))
         return begin, min(begin + 2 * half, seconds)
 
-    def there(half: float) -> int:
+    def count_within(half: float) -> int:
         begin, end = bounds(half)
         return sum(int(((scene.arrival < end) & (scene.gone > begin)).sum()) for scene in scenes)
 
     low, high = 0.0, seconds / 2
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if there(middle) <= most else (low, middle)
+        low, high = (middle, high) if count_within(middle) <= most else (low, middle)
     begin, end = bounds(low)
     if end - begin < 1e-3:
         raise SojournError(
-            f"{counted(depth, 'request was', 'requests were')} in one line at a time, and {most:,} can be drawn: "
-            "choose a calmer window (--since, --until), or one backend (--backend)"
+            f"{counted(depth, 'request was', 'requests were')} in one queue at the same time, and {most:,} can be "
+            "drawn: choose a window with fewer (--since, --until), or one backend (--backend)"
         )
     total = sum(len(scene) for scene in scenes)
     kept = [scene.within(begin, end).shifted(begin) for scene in scenes]
@@ -190,15 +191,15 @@ def _around_the_deepest(
         else f"from {begin:.1f} s to {end:.1f} s after the first arrival"
     )
     queue = f" of {name}" if len(scenes) > 1 else ""
-    said = (
+    remark = (
         f"{shown:,} of {counted(total, 'request')} {'is' if shown == 1 else 'are'} shown, {span}: around the deepest "
-        f"queue{queue} ({depth:,} in the line). Choose another window with --since and --until."
+        f"queue{queue} ({depth:,} in the queue). Choose another window with --since and --until."
     )
-    return [scene for scene in kept if len(scene)], end - begin, said
+    return [scene for scene in kept if len(scene)], end - begin, remark
 
 
 def _cut(scenes: Sequence[Scene], stretch: tuple[float, float], seconds: float) -> tuple[list[Scene], str]:
-    """The scenes within a stretch of the film, and what is left out by that."""
+    """Return the scenes within a part of the film, and a description of the rest."""
     begin, end = stretch
     kept = [scene.within(begin, end).shifted(begin) for scene in scenes]
     fewer = sum(len(scene) for scene in scenes) - sum(len(scene) for scene in kept)
@@ -219,10 +220,10 @@ def _unseen(scenes: Sequence[Scene]) -> list[str]:
 
 
 def _crowded_stretch(scenes: Sequence[Scene], seconds: float) -> tuple[float, float] | None:
-    """Return (begin, end), s, from the first arrival to the end of the last request of the crowd; None to show all.
+    """Return (begin, end), s, from the first arrival to the last end without stragglers; None to show all.
 
-    A request that stands far away is a straggler: the shortest stretch without at most ``STRAGGLERS`` of the requests
-    is not longer than ``LONG`` of the film. Steady traffic, however sparse, has no such stretch.
+    Stragglers are requests far from all others: the shortest period that leaves out at most ``STRAGGLERS`` of the
+    requests is not longer than ``LONG`` of the film. Steady traffic, however sparse, has no such period.
 
     Args:
         scenes: on one clock.

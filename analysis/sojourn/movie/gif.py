@@ -21,24 +21,24 @@ SECONDS = 15.0
 WIDTH = 800
 LEAST_WIDTH, MOST_WIDTH = 320, 1_920
 MOST_FRAMES = 600
-"""More would take minutes to draw and megabytes to keep."""
+"""Limit: more frames take minutes to draw and megabytes to store."""
 MOST_PIXELS = 400_000_000
-"""Of all frames together: Pillow holds them all, a byte each."""
+"""Limit for all frames together: Pillow holds them all, a byte per pixel."""
 HELD = 3.0  # s: the last frame
-SLIDE = 0.35  # s of the film: how long a square takes to its new place
+SLIDE = 0.35  # s of the film: duration of a square's move
 
 
 def frame_times(film: Film, seconds: float, fps: float) -> list[float]:
     """Instants of the frames, in seconds of the requests: the first at 0, the last at the end.
 
     Raises:
-        SojournError: they would be more than ``MOST_FRAMES``.
+        SojournError: there would be more than ``MOST_FRAMES``.
     """
     count = max(round(seconds * fps), 1) + 1
     if count > MOST_FRAMES:
         raise SojournError(
-            f"{counted(count, 'frame is', 'frames are')} more than the {MOST_FRAMES} of a GIF: shorter (--seconds), "
-            "faster (--speed), or fewer a second (--fps)"
+            f"{counted(count, 'frame is', 'frames are')} more than the {MOST_FRAMES} of a GIF: make it "
+            "shorter (--seconds), faster (--speed), or with fewer frames a second (--fps)"
         )
     return [float(each) for each in np.linspace(0.0, film.seconds, count)]
 
@@ -98,10 +98,10 @@ def write_still(film: Film, path: str | os.PathLike[str], *, theme: Theme, at: f
 
 
 def checked_width(width: int) -> int:
-    """The width.
+    """Return the width if it is allowed.
 
     Raises:
-        SojournError: nothing can be read at it, or it is larger than any screen needs.
+        SojournError: it is too small to read, or larger than any screen.
     """
     if not LEAST_WIDTH <= width <= MOST_WIDTH:
         raise SojournError(f"a width of {width} is not between {LEAST_WIDTH} and {MOST_WIDTH} pixels")
@@ -109,7 +109,7 @@ def checked_width(width: int) -> int:
 
 
 def _frames(sheet: Sheet, times: list[float], slide: float) -> Iterator[Image.Image]:
-    """Frames of one and the same few colours, so that only what moved is written of each."""
+    """Draw frames with one palette, so that only changed pixels are stored."""
     palette = Image.new("P", (1, 1))
     palette.putpalette([part for colour in colours_of(sheet.theme) for part in colour])
     for now in times:

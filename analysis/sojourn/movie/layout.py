@@ -1,17 +1,17 @@
-"""Where everything of a scene is, for a width in pixels. The page's script has the same rules (templates/layout.js).
+"""Positions of all parts of a scene for a width in pixels; templates/layout.js has the same rules.
 
-    name                                            what is said of it
+    name
     counts: waiting, in service
     ┌ lane: one for each backend ──────────────────────────────┐
     │ backend's name (where there are several)                 │
     │            ■ ■ ■ ■ ■ ■   ┌───┐                           │
-    │   the line, the longest  │ ■ │  workers      going out   │
+    │   queue, the longest     │ ■ │  workers      leaving     │
     │   waiting on the right   └───┘                           │
     └──────────────────────────────────────────────────────────┘
     served, given up, turned away: squares of few requests, a bar of many
-    depth over time, and where in it one is
+    depth over time, with the current instant
 
-Squares are as large as the longest line of the scene allows, so they keep their size throughout.
+The size of the squares follows from the longest queue of the scene and is constant.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from sojourn.movie.scenes import Scene
 from sojourn.timeline.request_timelines import OUTCOMES
 
 PAD = 10
-OUT = 40  # where squares go when they leave
+OUT = 40  # room for leaving squares
 HEAD = 44  # name and counts
 NAME = 16  # of a backend
 SHELF, BAR = 26, 30
 DEPTH = 64
 LARGEST, SMALLEST = 30, 3
-BOXES = 0.4  # of a scene's width, that the boxes may take
+BOXES = 0.4  # maximum share of a scene's width for the boxes
 FEW = 40
-"""So many requests are drawn with their numbers, and put on a shelf when they have left."""
+"""Up to this many requests are drawn with numbers, and shown on a shelf after they left."""
 
 
 @dataclass(frozen=True)
 class LanePlace:
-    """A lane: its top and height, the rows of its line, the columns of its boxes."""
+    """A lane: top and height, rows and columns of its queue and of its boxes."""
 
     top: float
     height: float
@@ -48,15 +48,17 @@ class LanePlace:
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of a scene in pixels; x grows to the right, y down.
+    """Positions of a scene in pixels; x grows to the right, y down.
 
     Attributes:
         width, height: of the scene.
         size, gap: of a square of a request, and from one to the next.
-        box: of a worker; boxes_left: where the boxes begin.
-        lanes: one for each of the scene.
-        shelf: top of what has left. shelves: the outcomes that have a row each; none where a bar is drawn.
-        depth: top of the line of depth.
+        box: size of a worker.
+        boxes_left: left edge of the boxes.
+        lanes: one for each lane of the scene.
+        shelf: top of the ended requests.
+        shelves: outcomes with a row each; empty where a bar is drawn.
+        depth: top of the depth chart.
     """
 
     width: float
@@ -71,7 +73,7 @@ class Layout:
     depth: float
 
     def slot(self, lane: int, number: float) -> tuple[float, float]:
-        """Top left of the square that has ``number`` before it in the line; between two places for a fraction."""
+        """Return the top left of the square with ``number`` squares before it; fractions are interpolated."""
         low = int(number)
         x, y = self._slot(lane, low)
         further = number - low
@@ -88,7 +90,7 @@ class Layout:
         return self.boxes_left - 12 - (column + 1) * step, top + row * step
 
     def worker(self, lane: int, number: int) -> tuple[float, float]:
-        """Top left of a worker's box."""
+        """Return the top left of a worker's box."""
         place = self.lanes[lane]
         step = self.box + 3
         column, row = divmod(number, place.box_rows)
@@ -96,17 +98,17 @@ class Layout:
         return self.boxes_left + column * step, top + row * step
 
     def fits(self, lane: int) -> int:
-        """How many squares of a lane's line there is room for."""
+        """Return the number of squares that fit a lane's queue."""
         return self.lanes[lane].rows * self.lanes[lane].columns
 
 
 def layout_of(scene: Scene, width: float) -> Layout:
-    """The places of a scene of this width."""
+    """Compute the layout of a scene for a width."""
     lines = [scene.longest_line(lane) for lane in range(len(scene.lanes))]
     workers = [lane.workers for lane in scene.lanes]
     size = next((each for each in range(LARGEST, SMALLEST, -1) if _fits(each, width, lines, workers)), SMALLEST)
     gap, box, deep = gap_of(size), box_of(size), height_of(len(lines), max(lines, default=0))
-    # More boxes than even the smallest squares leave room for stand in more rows: a lane is then as high as it takes.
+    # Boxes that do not fit even with the smallest squares use more rows, and a higher lane.
     most_columns = max(math.floor(BOXES * width / (box + 3)), 1)
     box_rows = [max(min(deep // (box + 3), each), -(-each // most_columns), 1) for each in workers]
     box_columns = [-(-each // rows) for each, rows in zip(workers, box_rows, strict=True)]
@@ -127,17 +129,17 @@ def layout_of(scene: Scene, width: float) -> Layout:
 
 
 def gap_of(size: int) -> int:
-    """Between two squares."""
+    """Return the gap between two squares of this size."""
     return 5 if size >= 14 else 2 if size >= 6 else 1
 
 
 def box_of(size: int) -> int:
-    """A worker's box around a square of this size."""
+    """Return the size of a worker's box around a square of this size."""
     return size + (8 if size >= 12 else 4)
 
 
 def height_of(lanes: int, longest: int) -> int:
-    """The most a lane of so many may have."""
+    """Return the maximum height of a lane, for a number of lanes and the longest queue."""
     deep = 150 if longest > 300 else 110
     return deep if lanes == 1 else max(deep // 2, 40) if lanes <= 4 else 40
 

@@ -1,8 +1,8 @@
-"""Where the squares of one lane are at an instant. The page's script has the same rules (templates/moment.js).
+"""Positions of one lane's squares at an instant; templates/moment.js has the same rules.
 
-A change of place takes ``slide`` seconds, so that the eye can follow: in the line a square stands where it stood on
-average during the last ``slide`` seconds; into the line and into a box it slides from where it was, for at most a
-quarter of its time there. Colours and counts know no such delay: they are those of the instant.
+A move takes ``slide`` seconds, so that the eye can follow: in the queue a square is at its average position of the last
+``slide`` seconds; it slides into the queue and into a box for at most a quarter of its time there. Colours and counts
+are those of the instant, without delay.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sojourn.movie.layout import PAD, Layout
 from sojourn.movie.scenes import GIVEN_UP_CODE, SERVED_CODE, Floats, Scene
 from sojourn.timeline.request_timelines import OUTCOMES
 
-WAITING, WORKING, NOBODY, UNKNOWN = "waiting", "working", "nobody", "unknown"
-"""What is known of a square at an instant: it waits; it is worked on; it was given up on; nothing tells."""
+WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "working", "abandoned", "unknown"
+"""State of a request at an instant: waiting; in service; given up by nginx or the client; not in the log."""
 
 
 @dataclass(frozen=True)
 class Square:
-    """One request in the picture: its index, top left in pixels, what it is, and how much of it is seen (1: all)."""
+    """One request in the picture: index, top left in pixels, kind, and opacity (``seen``, 1: opaque)."""
 
     index: int
     x: float
@@ -33,7 +33,7 @@ class Square:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of a scene at an instant: in the line, given up on but still in it, in service, and ended, by outcome."""
+    """Requests of a scene at an instant: queued, given up but still queued, in service, and ended by outcome."""
 
     waiting: int
     gone: int
@@ -42,7 +42,7 @@ class Counts:
 
 
 def counts_of(scene: Scene, now: float) -> Counts:
-    """Exact at the instant."""
+    """Count the requests of a scene at an instant, without the delay of moves."""
     in_line = (scene.arrival <= now) & (now < scene.until)
     late = scene.left <= now
     ended = scene.counts(0.0, now)
@@ -55,23 +55,23 @@ def counts_of(scene: Scene, now: float) -> Counts:
 
 
 def squares_of(scene: Scene, layout: Layout, lane: int, now: float, slide: float) -> Iterator[Square]:
-    """Every square of a lane that is seen at an instant; ``slide`` in seconds of the requests, 0: nothing slides."""
-    # Twice a slide: a square that has been on its way for one began where others stood on average of one before.
-    here = np.flatnonzero((scene.lane == lane) & (scene.arrival <= now) & (scene.gone + 2 * slide > now))
-    if not len(here):
+    """Yield the visible squares of a lane at an instant; ``slide`` in seconds of the requests, 0: no moves."""
+    # Twice a slide: a leaving square started at the average position over the slide before.
+    visible = np.flatnonzero((scene.lane == lane) & (scene.arrival <= now) & (scene.gone + 2 * slide > now))
+    if not len(visible):
         return
-    arrival, until = scene.arrival[here], scene.until[here]
-    # Between two rows nothing can stand: there a square jumps.
+    arrival, until = scene.arrival[visible], scene.until[visible]
+    # With several rows a square jumps: there is no place between two rows.
     smooth = slide if layout.lanes[lane].rows == 1 else 0.0
     slots = _slots(arrival, until, now, smooth)
     fits = layout.fits(lane)
-    for k, index in enumerate(here.tolist()):
+    for k, index in enumerate(visible.tolist()):
         begin, end, left = scene.begin[index], scene.end[index], scene.left[index]
         if now < until[k]:
             if slots[k] > fits - 1:
                 continue
             x, y, share = _in_line(layout, lane, arrival[k], slots[k], now, min(slide, (until[k] - arrival[k]) / 4))
-            kind = NOBODY if now >= left else WAITING if scene.wait_known[index] else UNKNOWN
+            kind = ABANDONED if now >= left else WAITING if scene.wait_known[index] else UNKNOWN
             yield Square(index, x, y, kind, min(4 * share, 1.0))
         elif begin <= now < end:
             box_x, box_y = layout.worker(lane, int(scene.place[index]))
@@ -84,29 +84,29 @@ def squares_of(scene: Scene, layout: Layout, lane: int, now: float, slide: float
                 waited = min(slide, (until[k] - arrival[k]) / 4)
                 from_x, from_y, _ = _in_line(layout, lane, arrival[k], min(slot, fits - 1), float(until[k]), waited)
                 x, y = from_x + (x - from_x) * share, from_y + (y - from_y) * share
-            yield Square(index, x, y, NOBODY if now >= left else WORKING)
+            yield Square(index, x, y, ABANDONED if now >= left else WORKING)
         elif slide > 0:
             yield from _going(scene, layout, lane, index, float(slots[k]), now, slide)
 
 
 def busy_shares(scene: Scene, lane: int, now: float, slide: float) -> Floats:
-    """How much of the last ``slide`` seconds each worker of a lane was held."""
-    here = (scene.lane == lane) & (scene.place >= 0)
+    """Return the share of the last ``slide`` seconds for which each worker of a lane was held."""
+    served = (scene.lane == lane) & (scene.place >= 0)
     shares = np.zeros(scene.lanes[lane].workers)
     window = max(slide, 1e-6)
-    held = np.clip(np.minimum(scene.end[here], now) - np.maximum(scene.begin[here], now - window), 0, None)
-    np.add.at(shares, scene.place[here], held / window)
+    held = np.clip(np.minimum(scene.end[served], now) - np.maximum(scene.begin[served], now - window), 0, None)
+    np.add.at(shares, scene.place[served], held / window)
     return np.minimum(shares, 1.0)
 
 
 def eased(share: float) -> float:
-    """From 0 to 1, slowly at both ends."""
+    """Return a share from 0 to 1 that changes slowly at both ends."""
     share = min(max(share, 0.0), 1.0)
     return share * share * (3 - 2 * share)
 
 
 def _slots(arrival: Floats, until: Floats, now: float, slide: float) -> Floats:
-    """How many older ones stood before each, on average of the last ``slide`` seconds."""
+    """Return the number of older requests in the queue before each, averaged over ``slide`` seconds."""
     if slide > 0:
         there = np.clip(np.minimum(until, now) - np.maximum(arrival, now - slide), 0, None) / slide
     else:
@@ -117,7 +117,7 @@ def _slots(arrival: Floats, until: Floats, now: float, slide: float) -> Floats:
 def _in_line(
     layout: Layout, lane: int, arrival: float, slot: float, now: float, takes: float
 ) -> tuple[float, float, float]:
-    """Top left of a square in the line, and how far it has come from the left end of its lane, from 0 to 1."""
+    """Return the top left of a queued square, and its progress from the left end of the lane, 0 to 1."""
     x, y = layout.slot(lane, slot)
     share = eased((now - arrival) / takes) if takes > 0 else 1.0
     return PAD + (x - PAD) * share, y, share
@@ -126,7 +126,7 @@ def _in_line(
 def _going(
     scene: Scene, layout: Layout, lane: int, index: int, slot: float, now: float, slide: float
 ) -> Iterator[Square]:
-    """A square on its way out: to the right when its work is done, up when it leaves the line without."""
+    """Yield a leaving square: to the right after its service, up when it leaves the queue without."""
     begun = not np.isnan(scene.end[index])
     since = scene.end[index] if begun else scene.until[index]
     share = (now - since) / slide
@@ -136,9 +136,9 @@ def _going(
         x, y = layout.worker(lane, int(scene.place[index]))
         inner = (layout.box - layout.size) / 2
         target = layout.width - layout.size - 2
-        kind = NOBODY if scene.outcome[index] == GIVEN_UP_CODE else WORKING
+        kind = ABANDONED if scene.outcome[index] == GIVEN_UP_CODE else WORKING
         yield Square(index, x + inner + (target - x - inner) * share, y + inner, kind, 1 - share)
         return
     x, y = layout.slot(lane, min(slot, layout.fits(lane) - 1))
-    kind = UNKNOWN if scene.outcome[index] == SERVED_CODE else NOBODY
+    kind = UNKNOWN if scene.outcome[index] == SERVED_CODE else ABANDONED
     yield Square(index, x, y - share * layout.size, kind, 1 - share)

@@ -17,8 +17,8 @@ from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 from sojourn.present.templating import script_json, templates_of
 
 THEMES = ("auto", "light", "dark")
-LENGTHS = (60.0, 30.0, 15.0, 5.0)  # s in which all of the window is shown
-SPEEDS = (0.1, 1.0, 10.0, 100.0)  # times as fast as it was
+LENGTHS = (60.0, 30.0, 15.0, 5.0)  # s to play the whole window
+SPEEDS = (0.1, 1.0, 10.0, 100.0)  # multiples of real time
 SECONDS = 30.0
 
 
@@ -33,7 +33,7 @@ def write_page(
     """Write the page, whole or not at all; arguments as of ``page_of``.
 
     Raises:
-        SojournError: ``theme`` is none, or the file cannot be written.
+        SojournError: ``theme`` is unknown, or the file cannot be written.
     """
     page = page_of(film, seconds=seconds, speed=speed, theme=theme)
     with written_whole(path) as partial:
@@ -41,19 +41,19 @@ def write_page(
 
 
 def page_of(film: Film, *, seconds: float | None = None, speed: float | None = None, theme: str = "auto") -> str:
-    """The page as text.
+    """Return the page as text.
 
     Args:
-        film: what is shown.
-        seconds: how long all of it plays at first; the reader may choose another speed.
-        speed: or how many times as fast as it was.
-        theme: ``light``, ``dark``, or ``auto``: what the reader's system prefers.
+        film: the film to show.
+        seconds: initial playing time, s; the reader may choose another.
+        speed: or the initial multiple of real time.
+        theme: ``light``, ``dark``, or ``auto``: the preference of the reader's system.
 
     Raises:
-        SojournError: ``theme`` is none.
+        SojournError: ``theme`` is none of these.
     """
     if theme not in THEMES:
-        raise SojournError(f"{theme!r} is no theme: {', '.join(THEMES)}")
+        raise SojournError(f"unknown theme {theme!r}; choose from {', '.join(THEMES)}")
     data = {
         "seconds": round(film.seconds, 6),
         "begun": film.begun and film.begun.timestamp() * 1_000,
@@ -81,13 +81,13 @@ def page_of(film: Film, *, seconds: float | None = None, speed: float | None = N
 
 
 def speeds_of(seconds: float | None, speed: float | None) -> list[tuple[str, str, bool]]:
-    """(value, words, whether it is chosen) of each speed the page offers, the slowest of either kind first."""
+    """Return (value, label, selected) of each speed the page offers, the slowest of either kind first."""
     lengths = {*LENGTHS, *([seconds] if seconds else [])}
     speeds = {*SPEEDS, *([speed] if speed else [])}
     chosen = f"x {speed:g}" if speed else f"s {seconds or SECONDS:g}"
-    found = [(f"s {each:g}", f"all in {each:g} s") for each in sorted(lengths, reverse=True)]
-    found += [(f"x {each:g}", "as it was" if each == 1 else f"× {each:g}") for each in sorted(speeds)]
-    return [(value, words, value == chosen) for value, words in found]
+    offered = [(f"s {each:g}", f"all in {each:g} s") for each in sorted(lengths, reverse=True)]
+    offered += [(f"x {each:g}", "real time" if each == 1 else f"× {each:g}") for each in sorted(speeds)]
+    return [(value, label, value == chosen) for value, label in offered]
 
 
 def _plain(scene: Scene) -> dict[str, object]:
@@ -96,7 +96,7 @@ def _plain(scene: Scene) -> dict[str, object]:
         "lanes": [{"name": lane.name, "workers": lane.workers} for lane in scene.lanes],
         **{name: _instants(getattr(scene, name)) for name in ("arrival", "until", "begin", "end", "left")},
         **{name: getattr(scene, name).tolist() for name in ("outcome", "lane", "place", "number")},
-        "told": scene.wait_known.astype(np.int64).tolist(),
+        "known": scene.wait_known.astype(np.int64).tolist(),
     }
 
 

@@ -1,21 +1,21 @@
-"""Which of a backend's boxes each request is drawn in while a worker is held for it."""
+"""Assign each request in service to one of its backend's boxes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-SLACK = 5e-3  # s: nginx stamps in milliseconds, so a worker may seem to begin the next request before it has ended one
+SLACK = 5e-3  # s: nginx stamps in milliseconds, so a worker's requests may seem to overlap
 
 Span = tuple[float, float]
 
 
 def places_of(work: Sequence[Span], workers: Sequence[int] = ()) -> list[int]:
-    """For each (begin, end) a place from 0.
+    """Return a place from 0 for each (begin, end), s.
 
-    A worker has one place for as long as it lives, from its first begin to its last end; one that comes after it may
-    have the same. Where a worker is not known (-1, or none given), or one holds several requests at a time (a thread
-    pool, an event loop), each request has the lowest place that is free at its begin.
+    A worker keeps one place from its first begin to its last end; a later worker may reuse it. Where a worker is
+    unknown (-1, or no workers), or serves several requests at a time (a thread pool, an event loop), each request gets
+    the lowest place that is free at its begin.
     """
     if len(workers) == len(work) and min(workers, default=-1) >= 0:
         lives: dict[int, Span] = {}
@@ -40,7 +40,7 @@ def _lowest_free(spans: Sequence[Span]) -> list[int]:
 
 
 def _overlap(ordered: Sequence[tuple[int, float, float]]) -> bool:
-    """Whether two of the same place hold it at one time; sorted."""
+    """Return whether two spans of one place overlap; sorted by place and begin."""
     return any(
         place == next_place and begin < end - SLACK for (place, _, end), (next_place, begin, _) in pairwise(ordered)
     )

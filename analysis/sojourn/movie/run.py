@@ -1,4 +1,4 @@
-"""Requests in, an animation of their queue out."""
+"""``sojourn.write_movie``: write an animation of a queue."""
 
 from __future__ import annotations
 
@@ -32,29 +32,33 @@ def write_movie(
     until: Instant = None,
     where: Where = None,
 ) -> Film:
-    """Write the queue as it happened, moving: ``sojourn movie``.
+    """Write an animation of the recorded queue: ``sojourn movie``.
 
     >>> film = sojourn.write_movie("docs/examples/shop.jsonl.gz", "shop.html")  # doctest: +SKIP
 
     Args:
-        requests: sources, a split, or a frame; or several by name, each a scene of its own beside the others.
+        requests: sources, a split, or a frame; or several by name, a scene for each.
         path: the file to write: a page (.html), an animation (.gif), or one instant of it (.png).
         by: a column: a scene for each of its values.
         backend: only requests to these addresses.
         workers: per backend, or the same for all; None: read off the worker values.
-        seconds, speed: how long it plays, s; or how many times as fast as it was.
-        fps, width: of an animation, frames a second and pixels.
+        seconds: playing time, s.
+        speed: or the multiple of real time.
+        fps: frames a second of an animation.
+        width: of an animation or picture, pixels.
         at: the instant of a picture, s; None: the middle.
-        theme: light or dark; a page also knows auto, its default.
-        title: over all of it.
-        spans, where: of sources, as of ``sojourn.depth``.
-        since, until: begin and end then, with whoever was there already.
+        theme: light or dark; for a page also auto, its default.
+        title: of the movie.
+        spans: as for ``sojourn.depth``.
+        since: begin, including requests already in the system.
+        until: end.
+        where: as for ``sojourn.depth``.
 
     Returns:
-        The film; its ``notes`` say what is not in it.
+        The film; its ``notes`` list what it leaves out.
 
     Raises:
-        SojournError: a source cannot be read, there is no queue to be drawn, or the file cannot be written.
+        SojournError: a source cannot be read, there is no queue to draw, or the file cannot be written.
     """
     from sojourn.movie.write import film_of_rows, suffix_of, write_film  # noqa: PLC0415 - loaded when it is drawn
 
@@ -62,7 +66,7 @@ def write_movie(
     window = Selection.of(since, until, None)
     several = requests if isinstance(requests, Mapping) else {"": requests}
     columns = (by,) if by else ()
-    # All from before ``since``, too: whoever came then may still be in the line.
+    # Including requests from before ``since``: they may still be in the queue.
     source = {name: requests_from(one, columns=columns, spans=spans, where=where) for name, one in several.items()}
     rows = {name: one.rows for name, one in source.items()}
     film = film_of_rows(

@@ -21,12 +21,12 @@ Bools = npt.NDArray[np.bool_]
 
 SERVED_CODE, GIVEN_UP_CODE, TURNED_AWAY_CODE = (OUTCOMES.index(each) for each in (SERVED, GIVEN_UP, TURNED_AWAY))
 MOST_LANES = 8
-"""Backends of one scene; more would be too thin to be seen."""
+"""Maximum backends of one scene; more lanes would be too thin to see."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One backend: its line and its workers."""
+    """One backend: its queue and its workers."""
 
     name: str
     workers: int
@@ -37,17 +37,18 @@ class Scene:
     """Requests of one queue, in the order of their arrivals; n of them. Instants in seconds on the film's clock.
 
     Attributes:
-        name: over it.
+        name: its title.
         lanes: its backends.
-        first: when its instant 0 was.
-        arrival: when it came. until: when it left the line: its work began, or it was done with.
-        begin, end: from when to when it held a worker; NaN where none ever did.
-        left: when nginx was done with it.
+        first: time of its instant 0.
+        arrival: when each request arrived.
+        until: when it left the queue: its service began, or it ended without.
+        begin, end: when it held a worker; NaN where it never did.
+        left: when it ended in nginx.
         outcome: index into ``sojourn.timeline.request_timelines.OUTCOMES``.
-        wait_known: whether the wait is known.
+        wait_known: whether the log shows if it waited or was in service.
         lane: index into ``lanes``.
-        worker: of its backend, by a number for each name; -1 where none is known.
-        place: which of the lane's boxes, from 0, -1 for none; see ``placed``.
+        worker: number of its worker; -1 where unknown.
+        place: index of the lane's box, -1 for none; see ``placed``.
         number: of the request, from 1.
         unseen: backends, and requests to them, that are left out.
     """
@@ -73,72 +74,82 @@ class Scene:
 
     @property
     def gone(self) -> Floats:
-        """When nothing of a request is in the system any more: neither waits, nor is worked on."""
+        """When each request has left the system: neither waiting nor in service."""
         return np.fmax(np.fmax(self.until, self.end), self.left)
 
     def shifted(self, seconds: float) -> Scene:
-        """The same with an instant 0 that is so much later."""
+        """Return the scene with its instant 0 ``seconds`` later."""
         earlier = {name: getattr(self, name) - seconds for name in ("arrival", "until", "begin", "end", "left")}
         return replace(self, first=self.first + timedelta(seconds=seconds), **earlier)
 
     def within(self, begin: float, end: float) -> Scene:
-        """Only the requests that were there at some time in [begin, end)."""
+        """Return only the requests present at some time in [begin, end)."""
         kept = (self.arrival < end) & (self.gone > begin)
         columns = (
-            "arrival", "until", "begin", "end", "left", "outcome", "wait_known", "lane", "worker", "place", "number",
-        )  # fmt: skip
+            "arrival",
+            "until",
+            "begin",
+            "end",
+            "left",
+            "outcome",
+            "wait_known",
+            "lane",
+            "worker",
+            "place",
+            "number",
+        )
         return replace(self, **{name: getattr(self, name)[kept] for name in columns})
 
     def placed(self) -> Scene:
-        """The same with a box for everybody who holds a worker; a lane has a box for each worker, or more."""
+        """Return the scene with a box for each request in service; a lane has at least one box per worker."""
         place = np.full(len(self), -1, np.int64)
         lanes = []
         for k, lane in enumerate(self.lanes):
-            here = np.flatnonzero((self.lane == k) & ~np.isnan(self.end))
-            work = zip(self.begin[here].tolist(), self.end[here].tolist(), strict=True)
-            place[here] = places_of(list(work), self.worker[here].tolist())
-            lanes.append(replace(lane, workers=max(int(place[here].max(initial=-1)) + 1, lane.workers)))
+            own = np.flatnonzero((self.lane == k) & ~np.isnan(self.end))
+            work = zip(self.begin[own].tolist(), self.end[own].tolist(), strict=True)
+            place[own] = places_of(list(work), self.worker[own].tolist())
+            lanes.append(replace(lane, workers=max(int(place[own].max(initial=-1)) + 1, lane.workers)))
         return replace(self, place=place, lanes=tuple(lanes))
 
     def in_line(self) -> tuple[Floats, Ints]:
-        """(instants, how many were in the line from then on), of all lanes, those given up on and not yet taken too."""
+        """Return (instants, queue length from then on) of all lanes, including abandoned requests not yet taken."""
         return steps_of(self.arrival, self.until)
 
     def waiting(self) -> tuple[Floats, Ints]:
-        """(instants, how many waited from then on), of all lanes: in the line, and not given up on."""
+        """Return (instants, waiting requests from then on) of all lanes, without abandoned requests."""
         return steps_of(self.arrival, np.minimum(self.until, np.maximum(self.left, self.arrival)))
 
     def longest_line(self, lane: int) -> int:
-        """The most that were in a lane's line at a time."""
-        here = self.lane == lane
-        return int(steps_of(self.arrival[here], self.until[here])[1].max(initial=0))
+        """Return the maximum queue length of a lane."""
+        own = self.lane == lane
+        return int(steps_of(self.arrival[own], self.until[own])[1].max(initial=0))
 
     def most_waiting(self, begin: float, end: float) -> int:
-        """The most that waited at a time in [begin, end)."""
+        """Return the maximum number of waiting requests in [begin, end)."""
         at, level = self.waiting()
         before = int(np.searchsorted(at, begin, "right")) - 1
         inside = level[max(before, 0) : int(np.searchsorted(at, end, "left"))]
         return int(inside.max(initial=0))
 
     def counts(self, begin: float, now: float) -> dict[str, int]:
-        """How many ended how from ``begin`` to ``now``, by ``OUTCOMES``."""
+        """Count the requests that ended from ``begin`` to ``now``, by outcome."""
         ended = (self.left >= begin) & (self.left <= now)
         return {name: int((self.outcome[ended] == code).sum()) for code, name in enumerate(OUTCOMES)}
 
     def reading(self, begin: float, end: float) -> str:
-        """What this scene shows of these requests, from ``begin`` to ``end``, in plain words."""
+        """Return a summary of the scene from ``begin`` to ``end``, as sentences."""
         deepest = self.most_waiting(begin, end)
         ended = self.counts(begin, end)
-        fate = [f"{ended[SERVED]:,} {'was' if ended[SERVED] == 1 else 'were'} served"]
-        fate += [f"{ended[GIVEN_UP]:,} given up on"] if ended[GIVEN_UP] else []
-        fate += [f"{ended[TURNED_AWAY]:,} turned away"] if ended[TURNED_AWAY] else []
-        words = f"Of {counted(len(self), 'request')} {listed(fate)}; "
-        words += f"at most {deepest:,} waited at one time." if deepest else "nobody waited."
+        outcomes = [f"{ended[SERVED]:,} {'was' if ended[SERVED] == 1 else 'were'} served"]
+        outcomes += [f"{ended[GIVEN_UP]:,} given up on"] if ended[GIVEN_UP] else []
+        outcomes += [f"{ended[TURNED_AWAY]:,} turned away"] if ended[TURNED_AWAY] else []
+        summary = f"Of {counted(len(self), 'request')} {listed(outcomes)}; "
+        summary += f"at most {deepest:,} waited at the same time." if deepest else "no request waited."
         late = self.outcome == GIVEN_UP_CODE
         spent = float(np.nansum(np.clip(np.fmin(self.end, end) - np.fmax(self.begin, begin), 0, None)[late]))
         if spent > 0:
-            words += f" Workers spent {duration(spent)} on requests that were given up on."
-        return words
+            summary += f" Workers spent {duration(spent)} on requests that were given up on."
+        return summary
 
 
 def scene_of(
@@ -149,13 +160,13 @@ def scene_of(
     workers: int | Mapping[str | None, int] | None = None,
     backends: Sequence[str] = (),
 ) -> Scene:
-    """A scene of stays.
+    """Create a scene from request timelines.
 
     Args:
-        name: over it.
-        stays: columns of ``sojourn.timeline.request_timelines.TIMELINE``.
-        first: when their instant 0 was.
-        workers: of each backend, at least; None: as many as are ever busy at one time.
+        name: its title.
+        timelines: columns of ``sojourn.timeline.request_timelines.TIMELINE``.
+        first: time of their instant 0.
+        workers: minimum for each backend; None: as many as were ever busy at the same time.
         backends: only these; by default all, the busiest ``MOST_LANES`` where there are more.
     """
     chosen = timelines.filter(pl.col("backend").is_in(list(backends))) if backends else timelines
@@ -188,9 +199,9 @@ def scene_of(
 
 
 def steps_of(begin: Floats, end: Floats) -> tuple[Floats, Ints]:
-    """(instants, how many of the intervals [begin, end) hold from then on); before the first instant none does."""
-    found = Steps.of(begin, end)
-    return found.at, found.level
+    """Return (instants, number of intervals [begin, end) that hold from then on); 0 before the first."""
+    steps = Steps.of(begin, end)
+    return steps.at, steps.level
 
 
 def _codes(names: pl.Series) -> Ints:

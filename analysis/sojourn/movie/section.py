@@ -1,4 +1,4 @@
-"""What a movie shows, laid out for people."""
+"""The section of ``sojourn movie``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADINGS = ("scene", "requests", "served", "given up", "turned away", "most wait
 
 
 def movie_section(film: Film, path: str | os.PathLike[str]) -> Section:
-    """The section of ``movie``: what was written, and what is in it."""
+    """Return the section of ``movie``: the file and its contents."""
     begun = f" from {iso(film.begun)} on" if film.begun else ""
     rows = []
     for scene in film.scenes:

@@ -1,4 +1,4 @@
-"""The colours of the movie: those of every picture of the project, on light or dark paper."""
+"""Colours of the movie: the project's palette on a light or dark background."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sojourn.model.errors import SojournError
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 INK = "#ffffff"
-"""Of numbers on coloured squares."""
+"""Colour of numbers on coloured squares."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours as ``#rrggbb``: of paper, text and lines; those of the data are the same on either paper."""
+    """Colours of background, text and lines as ``#rrggbb``; the data colours are the same in both themes."""
 
     name: str
     paper: str
@@ -29,38 +29,38 @@ THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
 def theme_of(name: str) -> Theme:
-    """The theme of this name.
+    """Return the theme of this name.
 
     Raises:
-        SojournError: there is none.
+        SojournError: it is unknown.
     """
     if name not in THEMES:
-        raise SojournError(f"{name!r} is no theme: {' or '.join(THEMES)}")
+        raise SojournError(f"unknown theme {name!r}; choose {' or '.join(THEMES)}")
     return THEMES[name]
 
 
 def colours_of(theme: Theme) -> list[tuple[int, int, int]]:
-    """Every colour a frame may have: the theme's, those of the data, and what lies between two that meet at an edge."""
-    found = [rgb(each) for each in (theme.paper, theme.text, theme.dim, theme.line, theme.panel)]
-    found += [rgb(each) for each in (QUEUEING, SERVICE, OTHER, INK)]
+    """Return the palette of a frame: colours of the theme and the data, and mixtures of those that meet at edges."""
+    palette = [rgb(each) for each in (theme.paper, theme.text, theme.dim, theme.line, theme.panel)]
+    palette += [rgb(each) for each in (QUEUEING, SERVICE, OTHER, INK)]
     meeting = [(theme.paper, each) for each in (theme.text, theme.dim, theme.line, QUEUEING, SERVICE, OTHER)]
     meeting += [(theme.panel, each) for each in (theme.line, QUEUEING, SERVICE, OTHER, theme.dim)]
     meeting += [(ground, INK) for ground in (QUEUEING, SERVICE, OTHER)]
     for one, other in meeting:
         for step in range(1, 8):
             between = mixed(one, other, step / 8)
-            # Pillow tells colours apart by their upper six bits.
-            if all(max(abs(a - b) for a, b in zip(between, each, strict=True)) >= 8 for each in found):
-                found.append(between)
-    return found[:256]
+            # Pillow distinguishes colours by their upper six bits.
+            if all(max(abs(a - b) for a, b in zip(between, each, strict=True)) >= 8 for each in palette):
+                palette.append(between)
+    return palette[:256]
 
 
 def rgb(colour: str) -> tuple[int, int, int]:
-    """``#rrggbb`` as three numbers from 0 to 255."""
+    """Convert ``#rrggbb`` to three numbers from 0 to 255."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 def mixed(one: str, other: str, share: float) -> tuple[int, int, int]:
-    """The colour that is ``share`` of ``other`` and the rest of ``one``."""
+    """Mix ``share`` of ``other`` with the rest of ``one``."""
     red, green, blue = (round(a + (b - a) * share) for a, b in zip(rgb(one), rgb(other), strict=True))
     return red, green, blue

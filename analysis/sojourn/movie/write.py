@@ -1,4 +1,4 @@
-"""From rows of a split to a film, and from a film to a file."""
+"""Create a film from rows of a split, and write it to a file."""
 
 from __future__ import annotations
 
@@ -34,25 +34,27 @@ def film_of_rows(
     until: datetime | None = None,
     most: int = MOST,
 ) -> Film:
-    """The film of what ``sojourn.split`` returns, or of its rows; or of several by name, each a scene of its own.
+    """Create the film of a split or of its rows; or of several by name, a scene for each.
 
     Args:
-        queues: what is drawn.
-        title: over all of it.
+        queues: the requests to draw.
+        title: of the film.
         by: a column of the rows: a scene for each of its values, at most ``MOST_SCENES``.
         workers: of each backend; None: read off the worker values.
         only: these scenes, in this order.
         backends: only requests to these.
-        since, until, most: as of ``sojourn.movie.film.film_of``.
+        since: as for ``sojourn.movie.film.film_of``.
+        until: as for ``film_of``.
+        most: as for ``film_of``.
 
     Raises:
-        SojournError: there is no queue to be drawn, ``by`` names no column, or ``only`` no scene.
+        SojournError: there is no queue to draw, ``by`` is not a column, or ``only`` names no scene.
     """
     named = queues if isinstance(queues, Mapping) else {"": queues}
     groups: list[tuple[str, pl.LazyFrame]] = []
     notes: list[str] = []
     for name, one in named.items():
-        # What was upgraded has no visit: a value that has nothing else is no scene.
+        # Upgraded connections have no visit: a value with nothing else gets no scene.
         rows = without_upgraded(one.rows if isinstance(one, SplitResult) else one)
         rows = rows.filter(pl.col("upstream").is_in(list(backends))) if backends else rows
         if by is None:
@@ -60,25 +62,26 @@ def film_of_rows(
             continue
         values, more = _values(rows, by, [each.removeprefix(f"{name} ") for each in only])
         groups += [(f"{name} {value}".strip(), part) for value, part in values]
-        notes += [f"{more} further values of {by} are not shown: the {MOST_SCENES} busiest are."] if more else []
+        notes += [f"{more} further values of {by} are not shown, only the {MOST_SCENES} busiest."] if more else []
     if only:
         places = dict(groups)
         missing = [each for each in only if each not in places]
         if missing:
-            raise SojournError(f"there is no scene {missing[0]!r}: there are {', '.join(places) or 'none'}")
+            raise SojournError(f"--scene: there is no scene {missing[0]!r}; choose from {', '.join(places) or 'none'}")
         groups = [(each, places[each]) for each in only]
     if len(groups) > MOST_SCENES:
         raise SojournError(
-            f"{counted(len(groups), 'scene is', 'scenes are')} more than the {MOST_SCENES} that can be seen at a time"
+            f"{counted(len(groups), 'scene is', 'scenes are')} more than the maximum of {MOST_SCENES}; "
+            "choose with --scene"
         )
     scenes = [_scene(name, rows, workers) for name, rows in groups]
-    found = [scene for scene in scenes if scene is not None]
-    if not found:
+    drawable = [scene for scene in scenes if scene is not None]
+    if not drawable:
         raise SojournError(
-            "no request went to a backend, so there is no queue to be drawn"
+            "no request went to a backend, so there is no queue to draw"
             + (f"; --backend named {', '.join(backends)}" if backends else "")
         )
-    return film_of(found, title=title, since=since, until=until, most=most, notes=notes)
+    return film_of(drawable, title=title, since=since, until=until, most=most, notes=notes)
 
 
 def write_film(
@@ -92,14 +95,15 @@ def write_film(
     width: int | None = None,
     at: float | None = None,
 ) -> None:
-    """Write a film as the suffix of ``path`` says.
+    """Write a film in the format of the suffix of ``path``.
 
     Args:
-        film: what moves.
-        path: the file to write; its suffix says what.
-        seconds, speed: how long it plays, s; or how many times as fast as it was.
-        theme: light or dark; a page also knows auto, its default: what the reader's system prefers.
-        fps: frames of a GIF in a second.
+        film: the film.
+        path: the file to write; its suffix selects the format.
+        seconds: playing time, s.
+        speed: or the multiple of real time.
+        theme: light or dark; for a page also auto, its default: the preference of the reader's system.
+        fps: frames a second of a GIF.
         width: of a picture, pixels.
         at: the instant of a PNG, s; None: the middle.
 
@@ -124,10 +128,10 @@ def write_film(
 
 
 def suffix_of(path: str | os.PathLike[str]) -> str:
-    """What is written there, one of ``KINDS``.
+    """Return the suffix of the file, one of ``KINDS``.
 
     Raises:
-        SojournError: it is none of them.
+        SojournError: it is another.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in KINDS:
@@ -136,12 +140,12 @@ def suffix_of(path: str | os.PathLike[str]) -> str:
 
 
 def _values(rows: pl.LazyFrame, by: str, only: Sequence[str]) -> tuple[list[tuple[str, pl.LazyFrame]], int]:
-    """(value, its rows) of the busiest values of a column, or of those named, and how many values more there are.
+    """Return (value, its rows) of a column's busiest or named values, and the number of further values.
 
-    The one that came first is the first.
+    Values are in order of their first request.
     """
     if by not in rows.collect_schema().names():
-        raise SojournError(f"there is no column {by!r} in what was read; read it with split(columns=…)")
+        raise SojournError(f"there is no column {by!r} in the rows read; read it with split(columns=…)")
     counts = rows.filter(pl.col("proxied")).group_by(by).agg(count=pl.len(), first=pl.col("start").min()).collect()
     named = [
         ("–" if value is None else printable(value, 60), value) for value in counts.sort("first", by)[by].to_list()
@@ -149,12 +153,12 @@ def _values(rows: pl.LazyFrame, by: str, only: Sequence[str]) -> tuple[list[tupl
     busiest = counts.sort("count", "first", descending=[True, False])[by].head(MOST_SCENES).to_list()
     shown = [each for each in named if (each[0] in only if only else each[1] in busiest)] or named[:MOST_SCENES]
     kind = counts[by].dtype
-    found = [(name, rows.filter(pl.col(by).eq_missing(pl.lit(value, kind)))) for name, value in shown]
-    return found, 0 if only else len(named) - len(shown)
+    values = [(name, rows.filter(pl.col(by).eq_missing(pl.lit(value, kind)))) for name, value in shown]
+    return values, 0 if only else len(named) - len(shown)
 
 
 def _scene(name: str, rows: pl.LazyFrame, workers: int | Mapping[str, int] | None) -> Scene | None:
     if not rows.select(pl.col("proxied").any()).collect().item():
         return None
-    found = timelines_with_workers(rows, workers=workers)
-    return scene_of(name or "all requests", found.table, first=found.first, workers=found.workers)
+    timelines = timelines_with_workers(rows, workers=workers)
+    return scene_of(name or "all requests", timelines.table, first=timelines.first, workers=timelines.workers)

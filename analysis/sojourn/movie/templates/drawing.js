@@ -4,7 +4,7 @@ let colours = {};
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["paper", "text", "dim", "line", "panel", "waiting", "working", "nobody"])
+  for (const name of ["paper", "text", "dim", "line", "panel", "waiting", "working", "abandoned"])
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   colours.font = style.fontFamily || "sans-serif";
 }
@@ -46,8 +46,8 @@ function square(context, x, y, size, kind, number, seen, struck) {
   const ink = kind === "unknown" ? colours.dim : "#ffffff";
   if (size >= 14 && number < 1000)
     write(context, number, x + size / 2, y + size / 2 + .5, Math.round((number < 100 ? .55 : .42) * size), ink, "center", "middle");
-  if (kind === "nobody" && struck && size >= 6) {
-    // Not by colour alone: struck through is what nobody waits for.
+  if (kind === "abandoned" && struck && size >= 6) {
+    // Not by colour alone: abandoned requests are struck through.
     context.beginPath(); context.moveTo(x + 2, y + size - 2); context.lineTo(x + size - 2, y + 2);
     context.strokeStyle = ink; context.lineWidth = 1.2; context.stroke();
   }
@@ -95,7 +95,7 @@ function drawShelves(context, scene, layout, from, now) {
     all.sort((a, b) => scene.left[a] - scene.left[b]);
     write(context, `${OUTCOMES[code]} ${all.length}`, PAD, top + SHELF / 2, 13, colours.text, "left", "middle");
     const size = Math.min(20, Math.max((layout.width - 120 - PAD) / most - 3, 1));
-    all.forEach((k, place) => square(context, 120 + place * (size + 3), top + (SHELF - size) / 2, size, code === SERVED ? "working" : "nobody", scene.number[k], 1, false));
+    all.forEach((k, place) => square(context, 120 + place * (size + 3), top + (SHELF - size) / 2, size, code === SERVED ? "working" : "abandoned", scene.number[k], 1, false));
   });
 }
 
@@ -108,7 +108,7 @@ function drawBar(context, scene, layout, ended) {
   context.strokeStyle = colours.line; context.lineWidth = 1; context.strokeRect(x + .5, top + .5, whole - 1, 7);
   ended.forEach((count, code) => {
     const wide = whole * count / Math.max(scene.arrival.length, 1);
-    context.fillStyle = code === SERVED ? colours.working : code === GIVEN_UP ? colours.nobody : colours.dim;
+    context.fillStyle = code === SERVED ? colours.working : code === GIVEN_UP ? colours.abandoned : colours.dim;
     context.fillRect(x, top, wide, 8);
     x += wide;
   });
@@ -123,7 +123,7 @@ function drawDepth(scene, from, to, now, number) {
   if (scene.deepestKey !== key) { scene.deepest = deepest(scene, from, to, parts); scene.deepestKey = key; }
   const most = Math.max(...scene.deepest[0], 1);
   scene.deepest.forEach((levels, which) => {
-    context.fillStyle = which ? colours.waiting : colours.nobody;
+    context.fillStyle = which ? colours.waiting : colours.abandoned;
     levels.forEach((level, part) => { const high = (bottom - top) * level / most; if (high) context.fillRect(DEPTH_LEFT + part, bottom - high, 1.02, high); });
   });
   context.strokeStyle = colours.line; context.lineWidth = 1;
@@ -131,7 +131,7 @@ function drawDepth(scene, from, to, now, number) {
   write(context, most, DEPTH_LEFT - 5, top, 11, colours.dim, "right", "top");
   write(context, "0", DEPTH_LEFT - 5, bottom, 11, colours.dim, "right");
   write(context, `${number(from)} s`, DEPTH_LEFT, DEPTH - 4, 11, colours.dim);
-  write(context, "in the line, over time", (DEPTH_LEFT + right) / 2, DEPTH - 4, 11, colours.dim, "center");
+  write(context, "queue depth over time", (DEPTH_LEFT + right) / 2, DEPTH - 4, 11, colours.dim, "center");
   write(context, `${number(to)} s`, right, DEPTH - 4, 11, colours.dim, "right");
   const x = DEPTH_LEFT + (right - DEPTH_LEFT) * Math.min(Math.max((now - from) / (to - from), 0), 1);
   context.fillStyle = colours.text; context.fillRect(x - 1, top - 4, 2, bottom - top + 8);

@@ -1,4 +1,4 @@
-// Where everything of a scene is, for a width in pixels: the rules of sojourn/movie/layout.py.
+// Positions of all parts of a scene for a width in pixels: the rules of sojourn/movie/layout.py.
 const PAD = 10, OUT = 40, HEAD = 6, NAME = 16, SHELF = 26, BAR = 30, LARGEST = 30, SMALLEST = 3, FEW = 40, BOXES = .4;
 
 const gapOf = size => size >= 14 ? 5 : size >= 6 ? 2 : 1;

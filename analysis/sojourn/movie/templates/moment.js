@@ -1,4 +1,4 @@
-// Where the squares are at an instant: the rules of sojourn/movie/moment.py. Instants in seconds on the film's clock.
+// Positions of the squares at an instant: the rules of sojourn/movie/moment.py. Instants in seconds on the film's clock.
 const SERVED = 0, GIVEN_UP = 1, TURNED_AWAY = 2;
 
 function eased(share) {
@@ -6,7 +6,7 @@ function eased(share) {
   return s * s * (3 - 2 * s);
 }
 
-// Exact at the instant; what ended before `from` does not count.
+// Exact at the instant; requests that ended before `from` do not count.
 function countsOf(scene, from, now) {
   const counts = {waiting: 0, gone: 0, working: 0, ended: [0, 0, 0]};
   for (let k = 0; k < scene.arrival.length; k++) {
@@ -19,7 +19,7 @@ function countsOf(scene, from, now) {
   return counts;
 }
 
-// How much of [now − slide, now] request k stood in the line; with no slide, whether it stands there now.
+// How much of [now − slide, now] request k was in the queue; without slide, whether it is there now.
 function standing(scene, k, now, slide) {
   if (slide <= 0) return scene.arrival[k] <= now && now < scene.until[k] ? 1 : 0;
   return Math.max(Math.min(scene.until[k], now) - Math.max(scene.arrival[k], now - slide), 0) / slide;
@@ -36,7 +36,7 @@ function inLine(layout, lane, arrival, slot, now, takes) {
   return [PAD + (x - PAD) * share, y, share];
 }
 
-// Calls put(index, x, y, kind, seen) for every square that is seen.
+// Calls put(index, x, y, kind, seen) for every visible square.
 function squares(scene, layout, now, slide, put) {
   const before = scene.lanes.map(() => 0), inner = (layout.box - layout.size) / 2;
   for (let k = 0; k < scene.arrival.length; k++) {
@@ -49,7 +49,7 @@ function squares(scene, layout, now, slide, put) {
     if (now < until) {
       if (slot > room - 1) continue;
       const [x, y, share] = inLine(layout, lane, arrival, slot, now, Math.min(slide, (until - arrival) / 4));
-      put(k, x, y, now >= left ? "nobody" : scene.told[k] ? "waiting" : "unknown", Math.min(4 * share, 1));
+      put(k, x, y, now >= left ? "abandoned" : scene.known[k] ? "waiting" : "unknown", Math.min(4 * share, 1));
     } else if (begin !== null && now < end) {
       let [x, y] = workerAt(layout, lane, scene.place[k]);
       x += inner; y += inner;
@@ -59,22 +59,22 @@ function squares(scene, layout, now, slide, put) {
         const [fromX, fromY] = inLine(layout, lane, arrival, was, until, Math.min(slide, (until - arrival) / 4));
         x = fromX + (x - fromX) * share; y = fromY + (y - fromY) * share;
       }
-      put(k, x, y, now >= left ? "nobody" : "working", 1);
+      put(k, x, y, now >= left ? "abandoned" : "working", 1);
     } else if (slide > 0) {
       const share = (now - (begin !== null ? end : until)) / slide;
       if (!(share >= 0 && share < 1)) continue;
       if (begin !== null) {
         const [x, y] = workerAt(layout, lane, scene.place[k]), target = layout.width - layout.size - 2;
-        put(k, x + inner + (target - x - inner) * share, y + inner, scene.outcome[k] === GIVEN_UP ? "nobody" : "working", 1 - share);
+        put(k, x + inner + (target - x - inner) * share, y + inner, scene.outcome[k] === GIVEN_UP ? "abandoned" : "working", 1 - share);
       } else {
         const [x, y] = slotAt(layout, lane, Math.min(slot, room - 1));
-        put(k, x, y - share * layout.size, scene.outcome[k] === SERVED ? "unknown" : "nobody", 1 - share);
+        put(k, x, y - share * layout.size, scene.outcome[k] === SERVED ? "unknown" : "abandoned", 1 - share);
       }
     }
   }
 }
 
-// Per lane and worker: how much of [now − slide, now] it was held.
+// Per lane and worker: the share of [now − slide, now] for which it was held.
 function busyShares(scene, now, slide) {
   const window = Math.max(slide, 1e-6), shares = scene.lanes.map(lane => new Float64Array(lane.workers));
   for (let k = 0; k < scene.arrival.length; k++) {
@@ -85,7 +85,7 @@ function busyShares(scene, now, slide) {
   return shares;
 }
 
-// The most there were in the line in each of so many equal parts of [from, to): [all, those not given up on].
+// Maximum queue length in each of `parts` equal parts of [from, to): [all, without abandoned requests].
 function deepest(scene, from, to, parts) {
   const most = (endOf) => {
     const changes = [];
@@ -94,19 +94,19 @@ function deepest(scene, from, to, parts) {
       if (end > scene.arrival[k]) changes.push([scene.arrival[k], 1], [end, -1]);
     }
     changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-    const found = new Float64Array(parts);
+    const maxima = new Float64Array(parts);
     let level = 0, next = 0;
     for (let part = 0; part < parts; part++) {
       const begin = from + (to - from) * part / parts, end = from + (to - from) * (part + 1) / parts;
       while (next < changes.length && changes[next][0] <= begin) level += changes[next++][1];
-      found[part] = level;
+      maxima[part] = level;
       while (next < changes.length && changes[next][0] < end) {
         level += changes[next++][1];
         // Of several changes at one instant only the last counts.
-        if (next === changes.length || changes[next][0] > changes[next - 1][0]) found[part] = Math.max(found[part], level);
+        if (next === changes.length || changes[next][0] > changes[next - 1][0]) maxima[part] = Math.max(maxima[part], level);
       }
     }
-    return found;
+    return maxima;
   };
   return [most(k => scene.until[k]), most(k => Math.min(scene.until[k], Math.max(scene.left[k], scene.arrival[k])))];
 }

@@ -3,10 +3,10 @@ const film = JSON.parse(document.getElementById("data").textContent);
 const scenes = film.scenes, by = id => document.getElementById(id);
 const slider = by("at"), button = by("play"), speed = by("speed"), fromField = by("from"), toField = by("to");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const SLIDE = 0.35;  // s of the film: how long a square takes to its new place
+const SLIDE = 0.35;  // s of the film: duration of a square's move
 const digits = film.seconds >= 100 ? 1 : film.seconds >= 1 ? 2 : 4;
 const number = value => value.toFixed(digits);
-let from = 0, to = film.seconds, now = 0, playing = false, before = 0, said = 0, frames = 0;
+let from = 0, to = film.seconds, now = 0, playing = false, before = 0, announced = 0, frames = 0;
 
 function peak(scene, lane) {
   const changes = [];
@@ -44,7 +44,7 @@ function clock() {
 }
 
 function words(counts) {
-  return `waiting ${counts.waiting} · in service ${counts.working}` + (counts.gone ? ` · given up, still in the line ${counts.gone}` : "");
+  return `waiting ${counts.waiting} · in service ${counts.working}` + (counts.gone ? ` · given up, still queued ${counts.gone}` : "");
 }
 
 function draw() {
@@ -62,12 +62,12 @@ function draw() {
   document.body.dataset.now = now; document.body.dataset.frames = frames;
 }
 
-// For those who listen: when something was asked for, and every five seconds of the film; never at each frame.
+// For screen readers: after each action, and every five seconds of the film; never at each frame.
 function tell() {
-  said = performance.now();
+  announced = performance.now();
   by("status").textContent = `At ${number(now)} s. ` + scenes.map(scene => {
     const {waiting, working, gone, ended} = scene.now;
-    return `${scene.name}: ${waiting} waiting, ${working} in service` + (gone ? `, ${gone} given up and still in the line` : "") +
+    return `${scene.name}: ${waiting} waiting, ${working} in service` + (gone ? `, ${gone} given up and still queued` : "") +
       `; so far ${OUTCOMES.map((name, code) => `${ended[code]} ${name}`).filter((_, code) => code === 0 || ended[code]).join(", ")}.`;
   }).join(" ");
 }
@@ -78,7 +78,7 @@ function step(time) {
   before = time;
   if (now >= to) { now = to; pause(); return; }
   draw();
-  if (performance.now() - said > 5000) tell();
+  if (performance.now() - announced > 5000) tell();
   requestAnimationFrame(step);
 }
 
@@ -86,7 +86,7 @@ function play() {
   if (now >= to) now = from;
   playing = true; before = performance.now();
   button.textContent = "Pause"; document.body.dataset.playing = "yes";
-  said = performance.now();
+  announced = performance.now();
   requestAnimationFrame(step);
 }
 
