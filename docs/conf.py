@@ -1,8 +1,8 @@
-"""How the static site is made: ``sphinx-build -b html -c docs . site``, from the Markdown as it lies in the project.
+"""Configuration of the static site: ``sphinx-build -b html -c docs . site``, from the project's Markdown files.
 
-The pages are plain Markdown that reads well anywhere, so what only the site needs is put in here: the navigation, from
-the four folders of ``docs``, and the docstrings below the page on Python. The site needs no network: fonts are the
-system's.
+The pages are plain Markdown that is readable without the site. This file adds what only the site needs: the navigation,
+from the four folders of ``docs``, and the docstrings below the page on Python. The site needs no network: it uses the
+system's fonts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-HERE = Path(__file__).parent
-HOUSE = HERE.parent
-sys.path.insert(0, str(HERE))
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+sys.path.insert(0, str(DOCS))
 
 project = "Sojourn"
 author = "The Sojourn authors"
@@ -48,7 +48,7 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
 html_last_updated_fmt = None
-# The words around a hit would be fetched page by page, which a browser refuses to do from a disk.
+# The summary of a hit would be fetched page by page, which browsers refuse for files on a disk.
 html_show_search_summary = False
 html_theme_options = {
     "navigation_with_keys": True,
@@ -66,21 +66,21 @@ PARTS = (
 
 
 def navigation() -> str:
-    """Hidden tables of contents: the four kinds, each in the order of the front page, and the parts of the project."""
+    """Return hidden tables of contents: the four kinds, in the order of the front page, and the project's parts."""
     parts = []
     for caption, folder in KINDS.items():
         pages = [f"/docs/{folder}/{name}" for name in _ordered(folder)]
         pages += ["/docs/scale"] if folder == "explanation" else []
         parts.append(_toctree(caption, pages))
-    releases = [f"/docs/releases/{page.stem}" for page in sorted((HERE / "releases").glob("*.md"))]
-    there = [f"/{part}" for part in PARTS if (HOUSE / f"{part}.md").exists()]
+    releases = [f"/docs/releases/{page.stem}" for page in sorted((DOCS / "releases").glob("*.md"))]
+    there = [f"/{part}" for part in PARTS if (ROOT / f"{part}.md").exists()]
     return "\n\n".join([*parts, _toctree("The parts", there + releases)])
 
 
 def _ordered(folder: str) -> list[str]:
-    front = (HERE / "README.md").read_text(encoding="utf-8")
+    front = (DOCS / "README.md").read_text(encoding="utf-8")
     linked = re.findall(rf"\({folder}/([a-z0-9-]+)\.md\)", front)
-    there = sorted(page.stem for page in (HERE / folder).glob("*.md"))
+    there = sorted(page.stem for page in (DOCS / folder).glob("*.md"))
     return sorted(there, key=lambda name: linked.index(name) if name in linked else len(linked))
 
 
@@ -98,19 +98,19 @@ def _complete(_app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def _read_anew(*_: object) -> list[str]:
-    # What is put into these two hangs on other files.
+    # The content added to these two depends on other files.
     return [root_doc, "docs/reference/python"]
 
 
 def _front_door(app: Sphinx, error: Exception | None) -> None:
-    """``index.html``: whoever opens the folder comes to the front page."""
+    """Write ``index.html``, which forwards to the front page."""
     if error is None and app.builder.name == "html":
         door = f'<!doctype html><title>Sojourn</title><meta http-equiv="refresh" content="0; url={root_doc}.html">'
         (Path(app.outdir) / "index.html").write_text(f'{door}<a href="{root_doc}.html">Sojourn</a>\n', encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """What Sphinx calls first."""
+    """Connect the functions above to Sphinx's events; Sphinx calls this first."""
     app.connect("env-get-outdated", _read_anew)
     app.connect("source-read", _complete)
     app.connect("build-finished", _front_door)

@@ -1,4 +1,4 @@
-"""The generated part of the documents. ``python -m sojourn_docs`` writes it from the code it speaks of."""
+"""The generated pages of the documentation. ``python -m sojourn_docs`` writes them from the code they describe."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ NOTE = "<!-- Written by python -m sojourn_docs: change the code it speaks of, an
 
 
 def paragraph(*parts: str) -> str:
-    """Text in lines of no more than 120 characters, of which nothing is cut."""
+    """Return the parts joined and wrapped at 120 characters; words are not broken."""
     return textwrap.fill(" ".join(parts), 120, break_long_words=False, break_on_hyphens=False)

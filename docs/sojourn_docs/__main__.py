@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/ from the code; ``--check`` says what is not current instead, and fails.
+"""Write the generated pages of docs/ from the code; with ``--check``, only name those that are not current.
 
 PYTHONPATH=docs python -m sojourn_docs [--check] [FOLDER]
 """
@@ -26,30 +26,30 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def files() -> dict[str, str]:
-    """Path, seen from docs/ -> content."""
-    return {name: made() for name, made in PAGES.items()} | {
+    """Return path, relative to docs/ -> content."""
+    return {name: page() for name, page in PAGES.items()} | {
         f"man/{name}": text for name, text in manual.pages().items()
     }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 1 where ``--check`` finds a file that is not current."""
+    """Run the command; return the exit code, 1 if ``--check`` reports a file that is not current."""
     parser = argparse.ArgumentParser(prog="sojourn_docs", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that are not current")
     parser.add_argument("folder", nargs="?", type=Path, default=HOME)
-    given = parser.parse_args(arguments)
-    made = files()
-    gone = [f"man/{page.name}" for page in (given.folder / "man").glob("*.1") if f"man/{page.name}" not in made]
-    stale = [name for name, text in made.items() if not _is(given.folder / name, text)]
-    for name in stale + gone:
-        if given.check:
+    options = parser.parse_args(arguments)
+    texts = files()
+    obsolete = [f"man/{page.name}" for page in (options.folder / "man").glob("*.1") if f"man/{page.name}" not in texts]
+    stale = [name for name, text in texts.items() if not _is(options.folder / name, text)]
+    for name in stale + obsolete:
+        if options.check:
             print(f"not current: {name}", file=sys.stderr)  # noqa: T201 - a command's output
-        elif name in gone:
-            (given.folder / name).unlink()
+        elif name in obsolete:
+            (options.folder / name).unlink()
         else:
-            (given.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (given.folder / name).write_text(made[name], encoding="utf-8")
-    return int(given.check and bool(stale + gone))
+            (options.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (options.folder / name).write_text(texts[name], encoding="utf-8")
+    return int(options.check and bool(stale + obsolete))
 
 
 def _is(path: Path, text: str) -> bool:

@@ -19,7 +19,7 @@ HEAD = f"""# Columns
 One row is one request as nginx logged it. Instants are UTC with microseconds, durations are seconds; a value that is
 not known is null, never 0. The same names hold in Python (`sojourn.read(…).rows`, `sojourn.split(…).rows`), in the
 Parquet file of `sojourn split --parquet` and, where the store has them, in [its tables](sql.md). How each is written
-by nginx is told in [the log record](record.md), how they add up in [what exactly is
+by nginx: [the log record](record.md); how they add up: [what exactly is
 measured](../explanation/what-is-measured.md).
 """
 
@@ -69,8 +69,8 @@ OF_SPANS: dict[str, tuple[str, str]] = {
     "span_route": ("", "its route, for requests whose app could not answer one"),
 }
 OF_THE_SPLIT: dict[str, tuple[str, str]] = {
-    "proxied": ("", "an upstream was asked"),
-    "answered": ("", "and answered"),
+    "proxied": ("", "the request was sent to an upstream"),
+    "answered": ("", "the upstream answered"),
     "app_start": ("s", "the app's start less `proxy_start`, clocks not corrected"),
     "half_tick": (
         "s",
@@ -87,14 +87,14 @@ OF_THE_SPLIT: dict[str, tuple[str, str]] = {
 
 
 def page() -> str:
-    """The whole page.
+    """Return the whole page.
 
     Raises:
         ValueError: a column is described that is not there, or there without a description.
     """
-    made = _split_schema()
-    added = {name: made[name] for name in made if name not in SCHEMA and name not in SPAN_FACTS}
-    added |= {name: made[name] for name in COMPONENTS}
+    schema = _split_schema()
+    added = {name: schema[name] for name in schema if name not in SCHEMA and name not in SPAN_FACTS}
+    added |= {name: schema[name] for name in COMPONENTS}
     described = OF_THE_SPLIT | {name: ("s", text) for name, text in COMPONENTS.items()}
     parts = [HEAD, "## The canonical frame", "", *_table(SCHEMA, READ), ""]
     parts += ["Any other key that the log holds (a tenant, say) can be read, too: as text, under its own name.", ""]
@@ -105,7 +105,7 @@ def page() -> str:
 
 
 def _split_schema() -> Mapping[str, pl.DataType]:
-    """Types of a frame that was split."""
+    """Return the types of a frame after the split."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     return checked_split(pl.DataFrame({"time": [now], "status": [200], "request_time": [0.1]})).schema
 

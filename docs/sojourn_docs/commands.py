@@ -7,19 +7,19 @@ from sojourn.analyses import questions
 from sojourn_docs import NOTE
 from sojourn_docs.tree import Command, Parameter, program
 
-PAGES = {"lab": "../../lab/README.md"}  # the verbs whose page does not lie beside this one
+PAGES = {"lab": "../../lab/README.md"}  # verbs whose page is in another folder
 
 HEAD = f"""# Every command
 
 {NOTE}
 
-What `--help` says, on one page; `man sojourn` has it, too. Each verb has a page of its own, with what it measures and a
-worked example. Exit codes, defaults from a file and the environment: [configuration](configuration.md).
+The output of `--help` on one page; `man sojourn` has the same text. Each verb has its own page, with the measured
+events and a worked example. Exit codes, defaults from a file and the environment: [configuration](configuration.md).
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     root = program()
     parts = [HEAD, _contents(root), _section(root)]
     parts += [_section(command) for verb in root.children for command in verb.every()]
@@ -27,12 +27,12 @@ def page() -> str:
 
 
 def page_of(verb: str) -> str:
-    """The page of a verb, seen from docs/reference."""
+    """Return the path of a verb's page, relative to docs/reference."""
     return PAGES.get(verb, f"{verb}.md")
 
 
 def anchor(command: Command) -> str:
-    """What a heading's link is called."""
+    """Return the anchor of a command's heading."""
     return command.name.replace(" ", "-")
 
 
@@ -76,5 +76,5 @@ def _cell(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Help is plain text: what Markdown would take for markup is shown as it is."""
+    """Return plain text with the characters that are markup in Markdown escaped."""
     return text.replace("\\", "\\\\").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;").replace("[", "\\[")

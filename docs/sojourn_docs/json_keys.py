@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 from sojourn_docs import NOTE
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 
 OTHERS = {
     "doctor": "doctor docs/examples/shop.jsonl.gz",
     "watch": "watch docs/examples/shop.jsonl.gz --once",
 }
-ALIKE = 3  # so many neighbours of one make are shown once
+ALIKE = 3  # this many neighbours with the same keys are shown once
 FIGURES = frozenset(("mean", "p50", "p90", "p99", "p999", "max"))
 
 HEAD = f"""# Keys of the JSON
@@ -39,25 +39,25 @@ Types = dict[str, set[str]]
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return "\n".join([HEAD, *map(section, commands())])
 
 
 def commands() -> dict[str, str]:
-    """Return verb -> a command on the example data: of every question, and of what else prints JSON."""
-    asked = {question.verb: f"{question.verb} {question.example}" for question in questions()}
-    return asked | OTHERS
+    """Return verb -> a command on the example data, for every verb that prints JSON."""
+    examples = {question.verb: f"{question.verb} {question.example}" for question in questions()}
+    return examples | OTHERS
 
 
 def printed(command: str) -> Any:
-    """What a command prints with ``--json``, run from the project's folder.
+    """Return the decoded output of a command with ``--json``, run from the project's folder.
 
     Raises:
         ValueError: it fails.
     """
     from sojourn.cli import app  # noqa: PLC0415 - it loads every verb
 
-    with chdir(HOUSE):
+    with chdir(ROOT):
         result = CliRunner(env={"SOJOURN_CONFIG": ""}).invoke(app, [*shlex.split(command), "--json"])
     if result.exit_code:
         raise ValueError(f"sojourn {command}: {result.output}") from result.exception
@@ -65,7 +65,7 @@ def printed(command: str) -> Any:
 
 
 def section(verb: str) -> str:
-    """The section of one verb."""
+    """Return the section of one verb."""
     command = commands()[verb]
     types: Types = {}
     for path, kind in _walk(printed(command), ""):
@@ -76,7 +76,7 @@ def section(verb: str) -> str:
 
 
 def _filled(path: str, types: Types) -> bool:
-    """Whether a list or an object that is empty in one place has something in it in another."""
+    """Return whether a list or an object that is empty in one place has members in another."""
     return any(other.startswith((f"{path}[]", f"{path}.")) for other in types)
 
 
@@ -86,9 +86,9 @@ def _kinds(kinds: set[str]) -> str:
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """(path, type) of every value that is not itself made of values."""
-    if isinstance(value, dict) and (made := _known_make(value)):
-        yield path, made
+    """Yield (path, type) of every value that has no members."""
+    if isinstance(value, dict) and (known := _known_object(value)):
+        yield path, known
     elif isinstance(value, dict) and value:
         alike = bool(path) and _alike(value)
         for name, part in value.items():
@@ -100,8 +100,8 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, _kind(value)
 
 
-def _known_make(value: dict[str, Any]) -> str | None:
-    """What an object is that many verbs print."""
+def _known_object(value: dict[str, Any]) -> str | None:
+    """Return the name of an object that many verbs print, None for another one."""
     if set(value) == FIGURES:
         return "figures"
     return "by component" if set(value) == set(COMPONENTS) else None

@@ -13,7 +13,7 @@ from sojourn_docs.tree import PROGRAM, Command, Parameter, program
 WIDTH = 76  # manual pages are kept short in their source, too
 NOTE = '.\\" Written by python -m sojourn_docs: change the code it speaks of, and run that again.\n'
 
-CONFIGURATION = Path(__file__).parents[1] / "reference/configuration.md"  # exit codes and environment are told there
+CONFIGURATION = Path(__file__).parents[1] / "reference/configuration.md"  # has the exit codes and the environment
 FILES = (
     ("$XDG_CONFIG_HOME/sojourn/config.toml", "Your defaults for options; ~/.config/sojourn/config.toml by default."),
     ("sojourn.toml", "Those of the folder the command is run in; they win."),
@@ -23,7 +23,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def pages() -> dict[str, str]:
-    """File name -> manual page."""
+    """Return file name -> manual page."""
     root = program()
     verbs = {f"{PROGRAM}-{verb.words[0]}.1": _verb(verb, root) for verb in root.children}
     return {f"{PROGRAM}.1": _program(root), **verbs}
@@ -34,21 +34,29 @@ def _program(root: Command) -> str:
     lines += [".SH DESCRIPTION", *_paragraphs(root), ".SH COMMANDS"]
     for verb in root.children:
         lines += [".TP", f".BR {_escaped(PROGRAM)}\\-{_escaped(verb.words[0])} (1)", _line(first_sentence(verb))]
-    lines += [*_parameters("OPTIONS", root.options), *_pairs("EXIT STATUS", _told("Exit codes"))]
-    lines += [*_pairs("ENVIRONMENT", _told("Environment")), *_pairs("FILES", FILES), ".SH EXAMPLES"]
-    for said, typed in (
+    lines += [*_parameters("OPTIONS", root.options), *_pairs("EXIT STATUS", _configuration_rows("Exit codes"))]
+    lines += [*_pairs("ENVIRONMENT", _configuration_rows("Environment")), *_pairs("FILES", FILES), ".SH EXAMPLES"]
+    for sentence, typed in (
         ("Slow code, or a queue?", "sojourn split /var/log/nginx/sojourn.jsonl"),
-        ("Who was waited for, in the last ten minutes?", "sojourn blame /var/log/nginx/sojourn.jsonl --since 10m"),
+        (
+            "Which requests caused the wait, in the last ten minutes?",
+            "sojourn blame /var/log/nginx/sojourn.jsonl --since 10m",
+        ),
         ("Everything on one page:", "sojourn report /var/log/nginx/sojourn.jsonl --html report.html"),
     ):
-        lines += [".TP", _line(said), f"\\fB{_escaped(typed)}\\fR"]
+        lines += [".TP", _line(sentence), f"\\fB{_escaped(typed)}\\fR"]
     return _joined([*lines, *_see(f"{PROGRAM}-{verb.words[0]}" for verb in root.children)])
 
 
 def _verb(verb: Command, root: Command) -> str:
     name = f"{PROGRAM}-{verb.words[0]}"
-    said = first_sentence(verb).rstrip(".")
-    lines = [_title(name), ".SH NAME", _name(name, said[0].lower() + said[1:]), *_synopsis(*verb.children or (verb,))]
+    sentence = first_sentence(verb).rstrip(".")
+    lines = [
+        _title(name),
+        ".SH NAME",
+        _name(name, sentence[0].lower() + sentence[1:]),
+        *_synopsis(*verb.children or (verb,)),
+    ]
     lines += [".SH DESCRIPTION", *_paragraphs(verb)]
     if verb.children:
         lines += [".SH COMMANDS"]
@@ -57,7 +65,7 @@ def _verb(verb: Command, root: Command) -> str:
             lines += [*_entries(child.arguments), *_entries(child.options)]
     else:
         lines += [*_parameters("ARGUMENTS", verb.arguments), *_parameters("OPTIONS", verb.options)]
-    lines += _pairs("EXIT STATUS", _told("Exit codes"))
+    lines += _pairs("EXIT STATUS", _configuration_rows("Exit codes"))
     others = (f"{PROGRAM}-{other.words[0]}" for other in root.children if other is not verb)
     return _joined([*lines, *_see((PROGRAM, *others))])
 
@@ -99,8 +107,8 @@ def _pairs(heading: str, pairs: Pairs) -> list[str]:
     return lines
 
 
-def _told(heading: str) -> Pairs:
-    """The rows of the table under a heading of the page on configuration, as plain text."""
+def _configuration_rows(heading: str) -> Pairs:
+    """Return the rows of the table under a heading of the page on configuration, as plain text."""
     section = re.split(rf"^## {heading}$", CONFIGURATION.read_text(encoding="utf-8"), maxsplit=1, flags=re.M)[1]
     rows = re.findall(r"^\| (.+?) \| (.+) \|$", section.partition("\n## ")[0], re.M)
     return tuple((_plain(word), _plain(meaning)) for word, meaning in rows[2:])
@@ -120,7 +128,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """A line of text: one that begins like a request of roff must not be taken for one."""
+    """Return a line of text, escaped if it begins like a request of roff."""
     escaped = _escaped(text)
     return "\\&" + escaped if escaped[:1] in (".", "'") else escaped
 
@@ -130,7 +138,7 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Plain text for roff; what is beyond ASCII by its code point, which every formatter knows."""
+    """Return plain text for roff, with characters beyond ASCII as code points."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "".join(char if ord(char) < 128 else f"\\[u{ord(char):04X}]" for char in text)
 

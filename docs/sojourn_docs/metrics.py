@@ -1,4 +1,4 @@
-"""``docs/reference/metrics.md``: what the parts tell of themselves, by the names in their code."""
+"""``docs/reference/metrics.md``: metrics, spans and counters of the parts, by the names in their code."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from sojourn_middleware.stamp import REASONS, Stamp
 
 from sojourn_docs import NOTE, paragraph
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 
 HEAD = f"""# Metrics, spans and counters
 
 {NOTE}
 
-What the parts tell of themselves while they run. Durations are seconds. The names are those in the code: the lists
-below are made by sending requests through the middleware and reading what it emitted.
+Metrics and spans that the parts emit while they run. Durations are seconds. The names are those in the code: the lists
+below are made by sending requests through the middleware and reading its output.
 """
 
 ATTRIBUTES = {
     "http.request.method": "a method that is not registered is `_OTHER`",
-    "http.request.method_original": "the word itself, only then",
+    "http.request.method_original": "the original method, only in that case",
     "url.path": "without the query",
     "url.scheme": "",
     "network.protocol.version": "",
-    "server.address": "whom the client addressed: the Host header, else where the server listens",
+    "server.address": "the Host header, else the server's listening address",
     "server.port": "",
     "http.request.header.x-request-id": "joins the span to the log",
     "http.response.status_code": "",
-    "http.route": "the route's template, where the framework tells it",
+    "http.route": "the route's template, if the framework has one",
     "error.type": "class of the exception, or the status from 500 on",
-    "queueing.status": "what became of the stamp: `ok`, or why there is no delay",
+    "queueing.status": "`ok`, or why there is no delay",
     "queueing.delay": "s; from the stamp to the app's start, less the clock offset that was configured",
     "queueing.delay.raw": "s; not corrected, as in `X-Queueing-Delay`",
     "queueing.clock_offset": "s; as configured",
@@ -53,37 +53,37 @@ OF_THE_HISTOGRAM = ("http.request.method", "http.route", "http.response.status_c
 AGENT = {
     "component_received_events_total": "lines read since the start of the agent, by `file`; not in `reconciliation`",
     "component_errors_total": "errors, by component",
-    "component_discarded_events_total": "what a component discarded; not what the store refuses, which is sent again",
-    "buffer_discarded_events_total": "what a buffer gave up",
-    "buffer_size_bytes": "what waits in a buffer (spans: on disk, all else: in memory); `buffer_byte_size` if older",
+    "component_discarded_events_total": "events discarded by a component; events that the store refuses are sent again",
+    "buffer_discarded_events_total": "events dropped by a buffer",
+    "buffer_size_bytes": "bytes in a buffer (spans: on disk, all else: in memory); `buffer_byte_size` in older agents",
     "buffer_byte_size": "the same",
-    "buffer_size_events": "events that wait; `buffer_events` in older agents",
+    "buffer_size_events": "events in a buffer; `buffer_events` in older agents",
     "buffer_events": "the same",
 }
 _AGENT_NAME = re.compile(r"""["'`]((?:component|buffer)_[a-z_]*(?:total|bytes|size|events))["'`]""")
 
 KERNEL = {
-    "ListenOverflows": "a connection or its last ACK found the accept queue full",
+    "ListenOverflows": "a SYN or the last ACK of a handshake met a full accept queue",
     "ListenDrops": "the same, and every other reason; overflows are in it",
-    "TCPReqQFullDrop": "a SYN found the SYN queue full and was dropped",
-    "TCPReqQFullDoCookies": "it was answered with a cookie instead",
+    "TCPReqQFullDrop": "a SYN met a full SYN queue and was dropped",
+    "TCPReqQFullDoCookies": "a SYN met a full SYN queue and was answered with a cookie",
     "SyncookiesSent": "cookies sent",
     "SyncookiesRecv": "valid cookies that came back",
     "SyncookiesFailed": "invalid ones",
     "TCPSynRetrans": "SYNs and SYN-ACKs sent again",
-    "TCPAbortOnMemory": "connections ended for want of memory",
+    "TCPAbortOnMemory": "connections aborted for lack of memory",
     "TCPBacklogDrop": "segments dropped because a socket's backlog was full",
     "TCPDeferAcceptDrop": "last ACKs without data that a deferring socket ignored",
 }
 
 
 def page() -> str:
-    """The whole page.
+    """Return the whole page.
 
     Raises:
-        ValueError: something is told that is not described here, or described and never told.
+        ValueError: a name is emitted without a description here, or described and never emitted.
     """
-    spans, measured = _told()
+    spans, measured = _emitted()
     attributes = {name for span in spans for name in span.attributes or ()}
     parts = [HEAD, "## The middleware", "", *_of_the_span(spans, attributes), "", *_of_histograms(measured)]
     parts += ["", "## The agent", "", *_of_the_agent(), "", "## The kernel", "", *_of_the_kernel(), ""]
@@ -95,7 +95,7 @@ def _of_the_span(spans: list[ReadableSpan], attributes: set[str]) -> list[str]:
     (scope,) = {span.instrumentation_scope.name for span in spans if span.instrumentation_scope}
     events = {event.name for span in spans for event in span.events}
     if kind != "SERVER" or scope != SCOPE or STAMP_EVENT not in events:
-        raise ValueError("the span is not as it is described here")
+        raise ValueError("the span differs from its description in sojourn_docs/metrics.py")
     return [
         paragraph(
             f"One span of kind `{kind}` a request, in the scope `{scope}`, named by method and route",
@@ -115,7 +115,7 @@ def _of_histograms(metrics: list[Any]) -> list[str]:
     attributes = {name for point in points for name in point.attributes}
     bounds = {tuple(point.explicit_bounds) for point in points}
     if metric.name != HISTOGRAM or attributes != set(OF_THE_HISTOGRAM) or bounds != {tuple(BUCKETS)}:
-        raise ValueError("the histogram is not as it is described here")
+        raise ValueError("the histogram differs from its description in sojourn_docs/metrics.py")
     what = f"{metric.description[0].lower()}{metric.description[1:]}"
     return [
         paragraph(
@@ -155,7 +155,7 @@ def _of_the_kernel() -> list[str]:
         "",
         *_table("counter", set(COUNTERS), KERNEL),
         "",
-        "Settings kept beside them:",
+        "Settings kept with them:",
         "",
         *(f"- `{name}`" for name in SETTINGS),
     ]
@@ -172,12 +172,12 @@ def _statuses() -> set[str]:
 
 
 def _sources() -> str:
-    files = sorted((HOUSE / "collector/clickhouse").glob("*.sql")) + sorted((HOUSE / "dashboards").rglob("*.py"))
+    files = sorted((ROOT / "collector/clickhouse").glob("*.sql")) + sorted((ROOT / "dashboards").rglob("*.py"))
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
-def _told() -> tuple[list[ReadableSpan], list[Any]]:
-    """Spans and metrics of requests that between them have everything the middleware can tell."""
+def _emitted() -> tuple[list[ReadableSpan], list[Any]]:
+    """Return spans and metrics of requests that together have everything the middleware can emit."""
     exporter, reader, tracers = InMemorySpanExporter(), InMemoryMetricReader(), TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
     app = WSGIMiddleware(_app, telemetry=Telemetry(tracers, MeterProvider([reader])))

@@ -1,4 +1,4 @@
-"""``docs/reference/python.md``: the names of ``import sojourn``; the site puts their docstrings below them."""
+"""``docs/reference/python.md``: the names of ``import sojourn``; the site adds their docstrings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ HEAD = f"""# Python
     print(result.verdict.sentence)
 
 Everything the command line does is a function, typed, with the same names and units: durations are seconds, instants
-are aware UTC datetimes. What cannot be read or done raises `sojourn.SojournError`, whose text is one plain sentence.
-Each function says in its docstring what it takes and returns (`help(sojourn.split)`); [the static
+are aware UTC datetimes. Input that cannot be read or processed raises `sojourn.SojournError`, whose text is one plain
+sentence. The docstring of each function describes its arguments and result (`help(sojourn.split)`); [the static
 site](../README.md#the-site) has them on this page.
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     kinds: dict[str, list[str]] = {"Functions": [], "Types": [], "Modules": []}
     for name, thing in public():
         if inspect.ismodule(thing):
@@ -42,12 +42,12 @@ def page() -> str:
 
 
 def public() -> list[tuple[str, Any]]:
-    """Names and things of ``sojourn.__all__``, but for its dunders."""
+    """Return the names and objects of ``sojourn.__all__``, without its dunders."""
     return [(name, getattr(sojourn, name)) for name in sorted(sojourn.__all__) if not name.startswith("__")]
 
 
 def directives() -> str:
-    """What autodoc is told on the site: everything of ``public``, in full."""
+    """Return autodoc's directives for everything of ``public``, for the site."""
     lines = ["", "## In full", "", "```{eval-rst}"]
     for name, thing in public():
         if inspect.ismodule(thing):
@@ -64,7 +64,7 @@ def _row(shown: str, thing: Any) -> str:
 
 
 def _signature(thing: Any) -> str:
-    """The names of the parameters: a star before those that are given by name only."""
+    """Return the names of the parameters, with a star before keyword-only ones."""
     names: list[str] = []
     for each in inspect.signature(thing).parameters.values():
         if each.kind is each.KEYWORD_ONLY and "*" not in names:

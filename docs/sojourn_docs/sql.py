@@ -1,4 +1,4 @@
-"""``docs/reference/sql.md``: every table and view of the store with its columns, as the embedded engine made them."""
+"""``docs/reference/sql.md``: every table and view of the store with its columns, read back from the engine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sojourn.store import connect, init
 
 from sojourn_docs import NOTE
 
-HOUSE = Path(__file__).parents[2]
-HIDDEN = ("rollup_results", "rollup_due", "minutes_known", "minutes_due")  # how rollups are made, and nobody's to read
+ROOT = Path(__file__).parents[2]
+HIDDEN = ("rollup_results", "rollup_due", "minutes_known", "minutes_due")  # internal to the rollups
 
-# In the place of a comment that is no longer right: files of the schema are not changed once they were applied.
+# Replacements of outdated comments: schema files are not changed once they were applied.
 PURPOSES = {
     "arrivals": "Lines as they arrive, by file and minute of arrival. A line that is delivered twice counts twice.",
 }
@@ -23,8 +23,8 @@ HEAD = f"""# Tables and views
 
 {NOTE}
 
-What `sojourn store init` makes, read back from the engine. What the tables are for, what counts once and what to ask
-them is told in [the store](store.md). Say `FINAL` after the name of a table. Instants are UTC, durations seconds.
+The tables and views that `sojourn store init` makes, read back from the engine. Their purpose, deduplication and
+example queries: [the store](store.md). Add `FINAL` after the name of a table. Instants are UTC, durations seconds.
 """
 
 TABLES = (
@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 def page() -> str:
-    """The whole page, of a new store in a temporary folder."""
+    """Return the whole page, of a new store in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         dsn = f"chdb://{folder}/store"
         init(dsn)
@@ -47,8 +47,8 @@ def page() -> str:
 
 
 def page_of(store: Any) -> str:
-    """The whole page, of a store that is open."""
-    tables = [(name, engine) for name, engine in _asked(store, TABLES) if name not in HIDDEN]
+    """Return the whole page, of an open store."""
+    tables = [(name, engine) for name, engine in _rows(store, TABLES) if name not in HIDDEN]
     contents = (
         f"- {kind}: "
         + " · ".join(f"[{name}](#{_anchor(name, engine)})" for name, engine in tables if (engine == "View") == view)
@@ -57,7 +57,7 @@ def page_of(store: Any) -> str:
     return "\n".join([HEAD, *contents, "", *(_section(store, name, engine) for name, engine in tables)])
 
 
-def _asked(store: Any, query: str) -> list[tuple[Any, ...]]:
+def _rows(store: Any, query: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in store.client.query(query).result_rows]
 
 
@@ -66,7 +66,7 @@ def _anchor(name: str, engine: str) -> str:
 
 
 def _section(store: Any, name: str, engine: str) -> str:
-    columns = _asked(store, COLUMNS.format(table=name))
+    columns = _rows(store, COLUMNS.format(table=name))
     rows = [f"| `{column}` | {_shown(kind, default)} | {comment} |" for column, kind, default, comment in columns]
     heading = f"## {name}" + (" (a view)" if engine == "View" else "")
     return "\n".join([heading, "", _purpose(name), "", "| column | type | |", "| --- | --- | --- |", *rows, ""])
@@ -79,11 +79,11 @@ def _shown(kind: str, default: str) -> str:
 
 
 def _purpose(table: str) -> str:
-    """Return the comment above the statement that defines the table or view, of several the last, in Markdown."""
+    """Return the comment above the last statement that defines the table or view, in Markdown."""
     if table in PURPOSES:
         return PURPOSES[table]
     statement = rf"CREATE (?:TABLE IF NOT EXISTS|VIEW IF NOT EXISTS|OR REPLACE VIEW) {table}\$?\W"
-    files = sorted((HOUSE / "collector/clickhouse").glob("[0-9]*.sql"))
+    files = sorted((ROOT / "collector/clickhouse").glob("[0-9]*.sql"))
     comments = [text for file in files for text in re.findall(rf"((?:^--.*\n)+){statement}", file.read_text(), re.M)]
     if not comments:
         raise ValueError(f"{table}: no comment above its statement in collector/clickhouse")

@@ -1,4 +1,4 @@
-"""Every command of ``sojourn`` with its arguments and options, as the command line itself knows them."""
+"""Every command of ``sojourn`` with its arguments and options, read from typer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ class Parameter:
     """An argument or an option.
 
     Attributes:
-        names: all its names, ``--json`` and the like; of an argument the word that stands for it.
+        names: all its names, such as ``--json``; of an argument its metavar.
         shown: names and value, as help shows them: ``--since T``.
-        help: what it means, with default and bounds.
-        said: what whoever wrote it said of it, without default and bounds; empty where nothing was said.
-        flag: it takes no value.
+        help: the help text, with default and bounds.
+        said: the help text in the code, without default and bounds; empty if there is none.
+        option: whether it is an option.
+        required: whether it must be given.
+        flag: whether it is an option without a value.
     """
 
     names: tuple[str, ...]
@@ -45,7 +47,7 @@ class Command:
 
     @property
     def name(self) -> str:
-        """As it is typed."""
+        """The command as it is typed."""
         return " ".join((PROGRAM, *self.words))
 
     @property
@@ -60,26 +62,26 @@ class Command:
 
     @property
     def arguments(self) -> tuple[Parameter, ...]:
-        """What it takes without a name."""
+        """Its positional arguments."""
         return tuple(each for each in self.parameters if not each.option)
 
     def every(self) -> Iterator[Command]:
-        """Itself and all below it, in the order of help."""
+        """Yield the command and all its subcommands, in the order of help."""
         yield self
         for child in self.children:
             yield from child.every()
 
 
 def program() -> Command:
-    """The whole command line, the lab's verbs included.
+    """Return the whole command line, the lab's verbs included.
 
-    What comes out depends on no terminal: help is taken in pieces, before it is laid out.
+    The result is independent of the terminal: help is read before typer lays it out.
     """
     return _command(command_line(), ())
 
 
 def command_line() -> Any:
-    """What typer made of the verbs, the lab's included."""
+    """Return typer's command of the whole program, the lab's verbs included."""
     from sojourn.cli import app  # noqa: PLC0415 - so that this module can be read without the package
 
     root: Any = typer.main.get_command(app)
@@ -91,7 +93,7 @@ def command_line() -> Any:
 
 
 def _children(command: Any) -> list[str]:
-    # A group may know its verbs without having loaded them.
+    # A group may list its verbs without having loaded them.
     if not hasattr(command, "list_commands"):
         return []
     return list(command.list_commands(_context(command, PROGRAM)))
@@ -120,13 +122,13 @@ def _command(command: Any, words: tuple[str, ...]) -> Command:
 
 
 def _pieces(command: Any, children: list[str]) -> list[str]:
-    """What follows the name in a usage line."""
-    taken = [_word(each) for each in command.params if each.param_type_name == "argument" and not each.hidden]
-    return ["[OPTION]…", *taken, *(["COMMAND …"] if children else [])]
+    """Return the parts of a usage line after the name."""
+    arguments = [_word(each) for each in command.params if each.param_type_name == "argument" and not each.hidden]
+    return ["[OPTION]…", *arguments, *(["COMMAND …"] if children else [])]
 
 
 def _word(argument: Any) -> str:
-    """How an argument stands in a usage line: optional ones in brackets, repeatable ones with dots."""
+    """Return an argument as in a usage line: optional ones in brackets, repeatable ones with dots."""
     word = str(argument.metavar or argument.name.upper()).replace("...", "…")
     if argument.nargs == -1 and not word.endswith("…") and " " not in word:
         word += "…"

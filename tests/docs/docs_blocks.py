@@ -1,4 +1,4 @@
-"""The code blocks of the documents, each with what it is: told by its fence, else by how it begins."""
+"""The code blocks of the documentation, each with its kind: by its fence, else by its first word."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from docs_support import HOUSE
+from docs_support import ROOT
 
 LEFT_OUT = {".venv", ".tools", ".pytest_cache", "runs", "site", "node_modules", "dist", "build"}
 FENCED = re.compile(r"^( *)```([a-z]*)[^\n]*\n(.*?)^\1```[ ]*$", re.M | re.S)
 INDENTED = re.compile(r"(?:^    .*\n|^[ \t]*\n(?=    ))+", re.M)
 NAMES = {"sh": "shell", "bash": "shell", "console": "console", "": "", "text": "", "yml": "yaml"}
 
-# A block that nobody labelled is a command when it begins with one of these.
+# A block without a label is a command when it begins with one of these.
 WORDS = (
     "SOJOURN_", "apt", "awk", "bash", "bpftrace", "cargo", "cat", "cd", "chmod", "cp", "curl", "docker", "echo",
     "export", "for", "git", "goaccess", "grep", "gunicorn", "kafka-", "kill", "kubectl", "make", "man", "mkdir",
@@ -35,12 +35,12 @@ class Block:
     @property
     def name(self) -> str:
         """For messages: the page and how the block begins."""
-        return f"{self.page.relative_to(HOUSE)}: {self.text.splitlines()[0][:60]}"
+        return f"{self.page.relative_to(ROOT)}: {self.text.splitlines()[0][:60]}"
 
 
 def pages() -> list[Path]:
     """Every Markdown page of the project."""
-    return sorted(page for page in HOUSE.rglob("*.md") if not LEFT_OUT & set(page.relative_to(HOUSE).parts))
+    return sorted(page for page in ROOT.rglob("*.md") if not LEFT_OUT & set(page.relative_to(ROOT).parts))
 
 
 def blocks_of(page: Path) -> Iterator[Block]:

@@ -21,7 +21,7 @@ DESCRIPTION = re.compile(r"\s{3,}(?![-\s]).*$")
 @functools.cache
 def root() -> Any:
     """The whole command line, the lab's verbs included."""
-    from sojourn_docs.tree import command_line  # noqa: PLC0415 - found by docs_support's path
+    from sojourn_docs.tree import command_line  # noqa: PLC0415 - importable after docs_support sets the path
 
     return command_line()
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from docs_blocks import WORDS, Block, blocks_of, pages, shell_of
 from docs_commands import commands_in, known, parsed
-from docs_support import HOUSE
+from docs_support import ROOT
 from sojourn.store import connect
 from sojourn_lab.runtime.nginx import build_text, js_module_line, nginx_program
 
@@ -30,7 +30,7 @@ NOT_HERE = {
     "haproxy": "test_recipes_* loads it where there is an haproxy",
     "java": "test_recipes_apps runs it where there is a javac",
     "php": "test_recipes_php runs it where there is a php-fpm",
-    "crontab": "its commands are parsed; cron itself is not asked",
+    "crontab": "its commands are parsed; cron itself is not run",
 }
 MIXED = ("lab/README.md: server = ",)  # a line of a scenario beside the command that does the same
 HALF_TYPED = ("sp",)  # of the page on completion
@@ -41,11 +41,11 @@ def of_kind(*kinds: str) -> list[object]:
     return [pytest.param(block, id=block.name) for block in BLOCKS if block.kind in kinds]
 
 
-def test_every_kind_of_block_is_looked_at() -> None:
+def test_every_kind_of_block_is_checked() -> None:
     assert {block.kind for block in BLOCKS} - CHECKED - set(NOT_HERE) - {"prose"} == set()
 
 
-def test_no_command_hides_in_what_is_taken_for_prose() -> None:
+def test_prose_blocks_have_no_commands() -> None:
     lines = [(block.name, line) for block in BLOCKS if block.kind == "prose" for line in block.text.splitlines()]
     commands = [line for _, line in lines if line.startswith("sojourn ")]  # of a block that begins with something else
     for command in commands:
@@ -55,7 +55,7 @@ def test_no_command_hides_in_what_is_taken_for_prose() -> None:
 
 
 @pytest.mark.parametrize("block", of_kind("shell", "console"))
-def test_a_shell_block_is_sound_and_its_calls_of_sojourn_parse(block: Block) -> None:
+def test_shell_blocks_and_their_sojourn_calls_parse(block: Block) -> None:
     shell = shell_of(block)
     # A description may stand behind a command, which is no syntax.
     wrong = _wrong(shell) and _wrong(re.sub(r"\s{3,}[^\s#-][^\n]*", "", shell))
@@ -71,7 +71,7 @@ def _wrong(shell: str) -> str:
 
 
 @pytest.mark.parametrize("block", of_kind("usage", "crontab"))
-def test_a_usage_line_names_options_there_are(block: Block) -> None:
+def test_usage_lines_name_existing_options(block: Block) -> None:
     joined = re.sub(r"\n +(?=\[)", " ", block.text)
     lines = list(commands_in(joined))
     assert lines
@@ -79,8 +79,8 @@ def test_a_usage_line_names_options_there_are(block: Block) -> None:
         known(line)
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOUSE)))
-def test_commands_named_in_a_sentence_are_there(page: Path) -> None:
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_named_in_a_sentence_exist(page: Path) -> None:
     text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
     for words in re.findall(r"`(?:\.venv/bin/)?sojourn ([a-z][^`]*)`", text):
         if words not in HALF_TYPED:
@@ -88,7 +88,7 @@ def test_commands_named_in_a_sentence_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", of_kind("python"))
-def test_python_compiles_and_finds_what_it_imports(block: Block) -> None:
+def test_python_compiles_and_its_imports_exist(block: Block) -> None:
     tree = ast.parse(block.text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -104,7 +104,7 @@ def test_python_compiles_and_finds_what_it_imports(block: Block) -> None:
 
 
 def _there(module: str) -> bool:
-    """Whether a module can be found; one of an app that the page itself makes need not be."""
+    """Return whether a module exists; one of an app that the page itself makes need not."""
     own = {path.split("/")[-1].removesuffix(".py") for path in re.findall(r"# \w*:? ?(\S+\.py)", _ALL)}
     try:
         return module.split(".", maxsplit=1)[0] in own or importlib.util.find_spec(module) is not None
@@ -153,7 +153,7 @@ def test_nginx_loads_its_configuration(block: Block, tmp_path: Path) -> None:
     module = js_module_line(build_text(program))
     if module is None:
         pytest.skip("nginx has no njs module: its configuration was not loaded")
-    shutil.copytree(HOUSE / "nginx", tmp_path / "sojourn")
+    shutil.copytree(ROOT / "nginx", tmp_path / "sojourn")
     (tmp_path / "logs").mkdir()
 
     def complaint(whole: str) -> str:
@@ -200,7 +200,7 @@ def test_data_parses(block: Block) -> None:
     parse[block.kind](block.text)
 
 
-def test_sql_is_understood_by_the_store(store_dsn: str) -> None:
+def test_sql_is_accepted_by_the_store(store_dsn: str) -> None:
     statements = [block for block in BLOCKS if block.kind == "sql"]
     assert statements
     with connect(store_dsn) as store:
@@ -209,7 +209,7 @@ def test_sql_is_understood_by_the_store(store_dsn: str) -> None:
 
 
 @pytest.mark.parametrize("block", of_kind("js", "ruby", "go"))
-def test_a_program_in_another_language_is_sound(block: Block, tmp_path: Path) -> None:
+def test_program_in_another_language_compiles(block: Block, tmp_path: Path) -> None:
     checks = {"js": ("node", "--check"), "ruby": ("ruby", "-c"), "go": ("gofmt", "-e", "-l")}
     tool, *options = checks[block.kind]
     if not shutil.which(tool):
@@ -244,7 +244,7 @@ def test_parsing_of_calls(line: str, sound: bool) -> None:
             parsed(line)
 
 
-def test_calls_are_found() -> None:
+def test_calls_are_extracted() -> None:
     called = "sudo sojourn a 1\nX=1 .venv/bin/sojourn b \\\n2\n*/5 * * * *  sojourn c\nx | sojourn d"
     not_called = "echo sojourn e\n--group sojourn f\n# sojourn g"
     assert [" ".join(line.split()) for line in commands_in(f"{called}\n{not_called}")] == ["a 1", "b 2", "c", "d"]

@@ -53,7 +53,7 @@ def matches(shown: list[str], printed: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(("arguments", "shown"), EXAMPLES)
-def test_a_command_prints_what_the_page_shows(
+def test_commands_print_the_output_of_the_page(
     arguments: list[str], shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for part in ROOT.iterdir():  # as in the project's folder, but what is written there is written here
@@ -72,7 +72,7 @@ def test_lines_left_out() -> None:
     assert not matches(["a"], ["a", "b"])
 
 
-def test_blocks_are_found() -> None:
+def test_blocks_are_extracted() -> None:
     indented = "text\n\n    $ sojourn a b\n    out\n\n    more\n\n"
     text = indented + "text\n\n```text\n$ sojourn c \\\n  d\nout\n$ sojourn e\n```\n"
     matches = [run for block in blocks_of(text) for run in runs_of(block)]

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from docs_support import DOCS, HOUSE, KINDS, links, pages
+from docs_support import DOCS, KINDS, ROOT, links, pages
 from sojourn.queueing import theory
 
 FORMULAS = (DOCS / "explanation/formulas.md").read_text(encoding="utf-8")
@@ -16,7 +16,7 @@ FUNCTIONS = sorted(set(re.findall(r"`(sojourn\.[a-z_.0-9]+)`", FORMULAS)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_function_of_every_formula_is_there(name: str) -> None:
+def test_the_function_of_every_formula_exists(name: str) -> None:
     module, _, function = name.rpartition(".")
     assert callable(getattr(importlib.import_module(module), function))
 
@@ -30,7 +30,7 @@ def test_every_formula_has_a_source_and_a_function() -> None:
         assert re.fullmatch(r"`sojourn\.[a-z_.0-9]+`", function), row
 
 
-def test_every_formula_of_theory_is_told() -> None:
+def test_every_formula_of_theory_is_listed() -> None:
     public = {
         name
         for name, thing in vars(theory).items()
@@ -48,7 +48,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_every_page_is_reached_from_the_front_page() -> None:
-    start = (HOUSE / "README.md").resolve()
+    start = (ROOT / "README.md").resolve()
     reached, wave = {start}, [start]
     while wave:
         values = {to for page in wave for to in links(page) if to.suffix == ".md" and to.exists()} - reached
@@ -57,7 +57,7 @@ def test_every_page_is_reached_from_the_front_page() -> None:
     assert [page for page in pages() if page.resolve() not in reached] == []
 
 
-def test_the_words_of_the_glossary_are_in_order_and_explained_once() -> None:
+def test_glossary_terms_are_sorted_and_unique() -> None:
     text = (DOCS / "explanation/glossary.md").read_text(encoding="utf-8")
     everything: list[str] = []
     for table in re.split(r"^## ", text, flags=re.M)[1:]:
@@ -68,7 +68,7 @@ def test_the_words_of_the_glossary_are_in_order_and_explained_once() -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(DOCS)))
-def test_every_anchor_leads_to_a_heading(page: Path) -> None:
+def test_every_anchor_has_a_heading(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
     for target in re.findall(r"\]\(([^)\s]*#[^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):

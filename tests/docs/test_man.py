@@ -38,7 +38,7 @@ def test_groff_renders_it_without_a_warning(page: Path) -> None:
                 assert any(name in text for name in option.names), option.shown
 
 
-def test_mandoc_finds_nothing_to_complain_of() -> None:
+def test_mandoc_reports_no_problem() -> None:
     if not shutil.which("mandoc"):
         pytest.skip("mandoc is not installed: the manual pages were not linted by it")
     done = subprocess.run(

@@ -51,7 +51,7 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run([*install, *wheels], capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stdout + done.stderr
     (site,) = (folder / "lib").glob("python*/site-packages")
-    # Named in a .pth, a folder's own .pth files are not followed: the checkout installed there stays out of sight.
+    # Named in a .pth, a folder's own .pth files are not followed: the checkout installed there is not importable.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 
@@ -79,12 +79,14 @@ def test_everything_is_in_the_wheel(built: Path) -> None:
     assert not [name for name in names if name.startswith(("tests", "docs")) or name.endswith((".pyc", ".nbi"))]
 
 
-def test_what_a_wheel_is_made_of_reaches_the_image() -> None:
+def test_sources_of_the_wheel_are_copied_into_the_image() -> None:
     """A folder that is not copied there would let the image's build fail."""
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     sources = {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
     docker = (ROOT / "lab/images/Dockerfile").read_text()
-    copied = [words.split()[:-1] for words in re.findall(r"^COPY (.*/src/house\S*)$", docker, re.M)]
+    copied = [
+        words.split()[:-1] for words in re.findall(r"^COPY (.*/src/house\S*)$", docker, re.M)
+    ]  # codespell:ignore house
     let_in = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for folders in ([each for words in copied for each in words], let_in):
         assert {each for each in sources if not any(f"{each}/".startswith(f"{one}/") for one in folders)} == set()
@@ -97,7 +99,7 @@ def test_this_version_has_its_notes() -> None:
     assert headings[0] == "Unreleased" or headings[0] == version
 
 
-def test_the_source_archive_holds_what_it_takes_to_build_test_and_read(built: Path) -> None:
+def test_source_archive_has_sources_tests_and_docs(built: Path) -> None:
     (archive,) = built.glob("sojourn-*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import sojourn
 from recipe_support import (
-    HOUSE,
     OURS,
+    ROOT,
     Answer,
     blocks_of,
     command_environment,
@@ -36,7 +36,7 @@ from sojourn_lab.runtime.process import free_port
 SERVICE_S = 0.2
 # How much later than the law says a request may be served before it is a fault: the machine may be busy.
 SLACK_S = 2.0
-TABLE = json.loads((HOUSE / "tests" / "vectors" / "request_start.json").read_text())
+TABLE = json.loads((ROOT / "tests" / "vectors" / "request_start.json").read_text())
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def django_project(folder: Path) -> None:
 
 
 def ruby_middleware(folder: Path) -> None:
-    shutil.copy(HOUSE / "collector" / "middleware" / "ruby" / "sojourn.rb", folder)
+    shutil.copy(ROOT / "collector" / "middleware" / "ruby" / "sojourn.rb", folder)
 
 
 def go_module(folder: Path) -> None:
@@ -152,7 +152,7 @@ def assert_waited_in_turn(rows: list[dict[str, str]]) -> None:
 
 
 def assert_figures(rows: list[dict[str, str]]) -> None:
-    """Whoever came last waited for others, and no service took longer for it."""
+    """The last request waited for others, and no service took longer for it."""
     waits = [float(row["queueing_delay"]) for row in rows]
     assert -0.01 < min(waits) < max(waits) < len(rows) * SERVICE_S + SLACK_S, rows
     assert max(waits) > SERVICE_S, rows
@@ -253,7 +253,7 @@ public final class Check {
 @pytest.mark.parametrize(
     ("name", "file", "command"), [("node", "check.js", ["node", "check.js"]), ("go", "main.go", ["go", "run", "."])]
 )
-def test_a_recipe_reads_stamps_as_the_table_says(name: str, file: str, command: list[str], tmp_path: Path) -> None:
+def test_recipe_reads_stamps_by_the_table(name: str, file: str, command: list[str], tmp_path: Path) -> None:
     written(RECIPES[name], tmp_path)
     (tmp_path / file).write_text(CHECKS[name] % TABLE["now_us"])
     cases = of_the_table()

@@ -31,7 +31,7 @@ SERVICE_S = 0.2
 
 
 def haproxy_program() -> str | None:
-    """sbin is not on everybody's PATH."""
+    """Return the path of haproxy, which may be in sbin and not on PATH."""
     return shutil.which("haproxy", path="/usr/local/sbin:/usr/sbin:" + command_environment()["PATH"])
 
 

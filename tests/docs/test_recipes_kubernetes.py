@@ -19,7 +19,7 @@ from sojourn_lab.runtime.process import Process, free_port, wait_for_port
 
 PAGE = "kubernetes-ingress-nginx.md"
 SERVICE_S = 0.15
-# Without njs nobody judges an inbound stamp, and the controllers make no traceparent.
+# Without njs inbound stamps are not validated, and the controllers make no traceparent.
 NOT_THERE = {"trace_id", "span_id", "stamp", "proxy_start"}
 
 FORGED = {

@@ -22,7 +22,7 @@ SERVICE_S = 0.02
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real log: answers of an app, of nginx itself, of nobody, and a URI that is no UTF-8."""
+    """A real log: answers of an app, of nginx itself, no answer, and a URI that is not UTF-8."""
     if (reason := why_no_nginx()) is not None:
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("log")
@@ -47,7 +47,7 @@ def records(log: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in log.read_text(errors="replace").splitlines()]
 
 
-def test_goaccess_reads_our_record(log: Path, tmp_path: Path) -> None:
+def test_goaccess_reads_the_record(log: Path, tmp_path: Path) -> None:
     for program in ("goaccess", "jq"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
@@ -108,7 +108,7 @@ SHAPES: dict[str, tuple[Callable[[dict[str, str]], object], str]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_read_of_a_parsed_record(shape: str, log: Path, tmp_path: Path) -> None:
+def test_fields_of_a_parsed_record(shape: str, log: Path, tmp_path: Path) -> None:
     change, reason = SHAPES[shape]
     rows = records(log)
     path = tmp_path / "out.jsonl"
@@ -138,7 +138,7 @@ def test_the_page_names_the_reasons() -> None:
         ),
     ],
 )
-def test_the_commands_give_the_record_back(
+def test_commands_restore_the_record(
     name: str, file: str, written: Callable[[list[dict[str, str]]], str], log: Path, tmp_path: Path
 ) -> None:
     if shutil.which("jq") is None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from recipe_support import HOUSE
+from recipe_support import ROOT
 from sojourn.doctor.nginx_headers import REQUEST_NAMES, header_name
 
 PAGES = [
-    *sorted((HOUSE / "docs").rglob("*.md")),
-    *(HOUSE / name for name in ("README.md", "SECURITY.md", "nginx/README.md", "nginx/sojourn_proxy.conf")),
-    *sorted((HOUSE / "collector").rglob("README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "nginx/README.md", "nginx/sojourn_proxy.conf")),
+    *sorted((ROOT / "collector").rglob("README.md")),
 ]
 LINE = re.compile(r"^\s*(?:proxy|grpc)_set_header\s+(\S+)|^\s*(?:uwsgi|fastcgi|scgi)_param\s+(\S+)")
 # Sections of the doctor's page about one line of a snippet, whose other lines are those of headers-pass.
@@ -33,7 +33,7 @@ def snippets(page: Path) -> Iterator[tuple[str, set[str]]]:
             names = set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(HOUSE).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_snippet_that_stamps_sets_every_header(page: Path) -> None:
     for section, names in snippets(page):
         if "x-request-start" in names and not (page.name == "doctor.md" and section in ONE_LINE):
