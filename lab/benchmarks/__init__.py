@@ -1,1 +1,1 @@
-"""What Sojourn costs, as ratios against peers measured in the same run: ``make bench``."""
+"""Benchmarks of Sojourn: costs as ratios against peers measured in the same run (``make bench``)."""

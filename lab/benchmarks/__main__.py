@@ -1,7 +1,7 @@
-"""``python -m benchmarks``: every suite, or some; one JSON file and one Markdown page.
+"""``python -m benchmarks``: run every suite, or some; write one JSON file and one Markdown page.
 
-make bench                       all of them, about an hour
-make bench ONLY=split,startup    some
+make bench                       all suites, about an hour
+make bench ONLY=split,startup    these suites
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import page, published
-from benchmarks.rows import Found, Settings
+from benchmarks.rows import Measurements, Settings
 
-# Suite -> what its part of the page is called.
+# Suite -> its heading on the page.
 SUITES = {
     "nginx": "nginx: the includes",
     "middleware": "Middleware",
@@ -36,24 +36,24 @@ LIBRARIES = ("polars", "duckdb", "numpy", "numba", "pyarrow", "chdb")
 
 
 def machine() -> dict[str, Any]:
-    """What it ran on."""
+    """Return the cores, memory (GB) and system of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"cores": os.cpu_count(), "memory_gb": round(memory / 1e9, 1), "system": platform.platform()}
 
 
 def run_suite(name: str, repeats: int, scale: float) -> dict[str, Any]:
-    """Measure one suite; what stops it takes nothing from the others."""
+    """Measure one suite; an error is recorded under ``skipped`` and does not stop the others."""
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         settings = Settings(repeats, scale, Path(folder), lambda text: _say(f"{name}: {text}"))
         try:
-            suite: Found = importlib.import_module(f"benchmarks.suites.{name}").run(settings)
+            suite: Measurements = importlib.import_module(f"benchmarks.suites.{name}").run(settings)
         except (SystemExit, Exception) as error:
-            suite = Found(skipped=[f"{type(error).__name__}: {error}"])
+            suite = Measurements(skipped=[f"{type(error).__name__}: {error}"])
     return {"title": SUITES[name], "repeats": repeats, "scale": scale, **suite.to_dict()}
 
 
 def whole(suites: dict[str, Any]) -> dict[str, Any]:
-    """Everything that was found, in the order of ``SUITES``, with the machine and the versions."""
+    """Return all results in the order of ``SUITES``, with the machine and the versions."""
     return {
         "suites": {name: suites[name] for name in SUITES if name in suites},
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
@@ -66,9 +66,9 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Measure; print the page; write both files. Suites that were not asked for keep what the file holds of them."""
+    """Measure, print the page and write both files; suites that are not run keep their results in the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help=f"of {', '.join(SUITES)}")
+    parser.add_argument("--only", default="", help=f"comma-separated list of {', '.join(SUITES)}")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
@@ -82,14 +82,14 @@ def main() -> None:
     suites = json.loads(file.read_text())["suites"] if file.exists() else {}
     for name in names:
         suites[name] = run_suite(name, options.repeats, options.scale)
-        # After each: an hour is long, and what is known stays known.
+        # After each suite: an interrupted run keeps the results so far.
         file.write_text(json.dumps(whole(suites), indent=2) + "\n")
-    found = whole(suites)
-    text = page(found)
+    results = whole(suites)
+    text = page(results)
     (options.out / "bench.md").write_text(text)
     if options.publish:
         (options.publish / "benchmarks.json").write_text(file.read_text())
-        (options.publish / "benchmarks.md").write_text(published(found))
+        (options.publish / "benchmarks.md").write_text(published(results))
     print(text)  # noqa: T201
 
 

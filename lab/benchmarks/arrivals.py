@@ -1,9 +1,9 @@
-"""A tiny server that notes when requests arrive: the same yardstick for every load generator.
+"""A minimal server that records when requests arrive: the same reference for every load generator.
 
     python arrivals.py PORT FILE
 
-answers every request at once with three bytes and keeps connections open for who wants that. SIGTERM ends it; FILE then
-holds the arrivals, in nanoseconds of the monotonic clock, as binary int64. An arrival is when its first bytes are read.
+answers every request at once with three bytes and supports keep-alive. SIGTERM ends it; FILE then holds the arrivals,
+in nanoseconds of the monotonic clock, as binary int64. An arrival is the instant at which its first bytes are read.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import time
 from array import array
 from pathlib import Path
 
-# Raw bytes, and no parser: the yardstick must cost less than the generators that it measures.
+# Raw bytes and no parser: the reference must cost less than the generators that it measures.
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
 BACKLOG = 4096
 
 
 def serve(port: int, file: Path) -> None:
-    """Until SIGTERM."""
+    """Answer requests on ``port`` until SIGTERM, then write the arrivals to ``file``."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ended.append(number))
     arrivals = array("q")

@@ -1,8 +1,8 @@
-"""The replay's kernels beside SimPy and Ciw: requests a second of one core.
+"""The replay's kernels compared with SimPy and Ciw: requests a second of one core.
 
 Every figure is one call on Poisson arrivals and exponential services at 80 % utilisation, checks of arrays included,
-compilation not: a call before warms it up. The peers simulate the same M/M/1 with fewer requests, drawing them as they
-go. Seconds are the processor's: everything here runs on one core.
+compilation excluded: a call before warms it up. The peers simulate the same M/M/1 with fewer requests, drawn during
+the run. Seconds are processor seconds: everything runs on one core.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sojourn.queueing.replay import replay
 from sojourn.queueing.system import BALANCERS, DISCIPLINES, System
 
 from benchmarks.measure import Cost, Job, in_turns, ratio_of
-from benchmarks.rows import Found, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings
 
 LOAD = 0.8
 POOL = (4, 4, 4, 4)
@@ -29,35 +29,35 @@ Make = Callable[[int], Job]
 
 
 def systems() -> dict[str, System]:
-    """What is measured: the recursion by workers; disciplines at one worker; balancers over four backends."""
-    found = {f"fifo, {count} worker{'s' * (count > 1)}, one queue": System((count,)) for count in WORKERS}
+    """Return the measured systems: FIFO by workers, disciplines at one worker, balancers over four backends."""
+    cases = {f"fifo, {count} worker{'s' * (count > 1)}, one queue": System((count,)) for count in WORKERS}
     for discipline in DISCIPLINES[1:]:
         timeout = 10.0 if discipline == "deadline" else None
-        found[f"{discipline}, 1 worker"] = System((1,), discipline, timeout=timeout, codel_target=2, codel_interval=20)
+        cases[f"{discipline}, 1 worker"] = System((1,), discipline, timeout=timeout, codel_target=2, codel_interval=20)
     for balancer in BALANCERS:
-        found[f"fifo, {balancer}, 4 × 4 workers"] = System(POOL, balancer=balancer)
-    found["lifo, least_conn, 4 × 4 workers, timeout, retries"] = System(
+        cases[f"fifo, {balancer}, 4 × 4 workers"] = System(POOL, balancer=balancer)
+    cases["lifo, least_conn, 4 × 4 workers, timeout, retries"] = System(
         POOL, "lifo", "least_conn", timeout=5, retries=2, backoff=0.5
     )
-    return found
+    return cases
 
 
 def replay_job(system: System, requests: int) -> Job:
-    """Calls ``replay`` once."""
+    """Return a job that calls ``replay`` once."""
     rng = np.random.default_rng(1)
     arrivals = np.cumsum(rng.exponential(1 / (LOAD * sum(system.workers)), requests))
     services = rng.exponential(1.0, requests)
-    told: dict[str, Any] = {
+    assignments: dict[str, Any] = {
         "backend": rng.integers(0, system.backends, requests).astype(np.int32) if system.balancer == "given" else None,
         "session": rng.integers(0, 10_000, requests) if system.balancer == "pinned" else None,
     }
-    few: dict[str, Any] = {name: values if values is None else values[:1000] for name, values in told.items()}
+    few: dict[str, Any] = {name: values if values is None else values[:1000] for name, values in assignments.items()}
     replay(arrivals[:1000], services[:1000], system, **few)
-    return timed(lambda: replay(arrivals, services, system, **told))
+    return timed(lambda: replay(arrivals, services, system, **assignments))
 
 
 def timed(work: Callable[[], object]) -> Job:
-    """A job that does it once, in this process."""
+    """Return a job that runs ``work`` once, in this process."""
 
     def run() -> Cost:
         begin, busy = time.perf_counter(), time.process_time()
@@ -68,7 +68,7 @@ def timed(work: Callable[[], object]) -> Job:
 
 
 def simpy_job(requests: int) -> Job:
-    """M/M/1 as SimPy's own examples write it."""
+    """Return a job that simulates M/M/1 as SimPy's own examples do."""
     import simpy  # noqa: PLC0415 - a peer, where it is installed
 
     def simulated() -> None:
@@ -93,7 +93,7 @@ def simpy_job(requests: int) -> Job:
 
 
 def ciw_job(requests: int) -> Job:
-    """M/M/1 by Ciw."""
+    """Return a job that simulates M/M/1 with Ciw."""
     import ciw  # type: ignore[import-untyped]  # noqa: PLC0415 - a peer, where it is installed
 
     network = ciw.create_network(
@@ -110,38 +110,38 @@ def ciw_job(requests: int) -> Job:
 
 
 PEERS: dict[str, tuple[Make, int]] = {"SimPy": (simpy_job, 20), "Ciw": (ciw_job, 100)}
-"""Peer -> its job, and what part of the requests it gets, for it takes its time."""
+"""Peer -> its job, and the divisor of its number of requests, since peers are slower."""
 
 
-def kernels(settings: Settings) -> Found:
-    """A row per system against every peer's M/M/1; only the recursion of one worker is the same system as theirs."""
-    found = Found()
+def kernels(settings: Settings) -> Measurements:
+    """Measure every system against every peer's M/M/1; only FIFO with one worker is the same system as theirs."""
+    measurements = Measurements()
     requests = settings.sized(REQUESTS, 1_000)
     jobs = {name: (replay_job(system, requests), requests) for name, system in systems().items()}
     peers = []
     for name, (make, share) in PEERS.items():
         if not find_spec(name.lower()):
-            found.skipped.append(f"{name}: it is not installed")
+            measurements.skipped.append(f"{name}: it is not installed")
             continue
         peers.append(name)
-        found.versions[name] = version(name.lower())
+        measurements.versions[name] = version(name.lower())
         few = max(requests // share, 100)
         jobs[name] = (make(few), few)
     costs = in_turns({name: job for name, (job, _) in jobs.items()}, settings.repeats, settings.progress)
     rates = {name: [jobs[name][1] / max(cost.cpu, 1e-6) / 1e6 for cost in measured] for name, measured in costs.items()}
     for name in systems():
         for peer in peers or [""]:
-            # What the other systems cost against Ciw is no news: it is to SimPy as the first row says.
+            # The other systems against Ciw follow from the first row, which compares both peers.
             if peer == "Ciw" and name != "fifo, 1 worker, one queue":
                 continue
-            found.rows.append(_row(name, rates, peer))
-    return found
+            measurements.rows.append(_row(name, rates, peer))
+    return measurements
 
 
 def _row(name: str, rates: dict[str, list[float]], peer: str) -> Row:
-    ours = float(np.median(rates[name]))
+    rate = float(np.median(rates[name]))
     what, unit = f"replay: {name}", "million requests/s"
     if not peer:
-        return Row(what, unit, ours)
+        return Row(what, unit, rate)
     ratio, low, high = ratio_of(rates[name], rates[peer])
-    return Row(what, unit, ours, f"{peer}, M/M/1", float(np.median(rates[peer])), ratio, low, high, times=True)
+    return Row(what, unit, rate, f"{peer}, M/M/1", float(np.median(rates[peer])), ratio, low, high, times=True)

@@ -1,4 +1,4 @@
-"""Costs of commands and functions, and ratios of what was measured in turns."""
+"""Costs of commands and functions, and ratios between jobs measured in turns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-# Started small and without this process's memory: ru_maxrss of a fork would begin with ours.
+# A small process of its own: ru_maxrss of a fork would begin with the memory of this one.
 _RUN = """
 import json, os, subprocess, sys, time
 begin = time.perf_counter()
@@ -22,7 +22,7 @@ print(json.dumps([time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one run: wall clock (s), processor (s), most memory (MB)."""
+    """The cost of one run: wall clock (s), processor (s), peak memory (MB)."""
 
     seconds: float
     cpu: float = 0.0
@@ -33,31 +33,35 @@ Job = Callable[[], Cost]
 
 
 def command_cost(command: Sequence[str]) -> Cost:
-    """Run a command that must succeed, from its start to its end; SystemExit with its last words where it fails."""
+    """Run a command to its end and return its cost.
+
+    Raises:
+        SystemExit: the command fails; with its status and the last line of its standard error.
+    """
     done = subprocess.run([sys.executable, "-S", "-c", _RUN, *command], capture_output=True, text=True, check=True)
     seconds, cpu, megabytes, status = json.loads(done.stdout)
     if status != 0:
-        said = done.stderr.strip().splitlines()[-1:]
-        raise SystemExit(f"bench: {command[0]} ended with {status}: {''.join(said)}")
+        last_line = done.stderr.strip().splitlines()[-1:]
+        raise SystemExit(f"bench: {command[0]} ended with {status}: {''.join(last_line)}")
     return Cost(seconds, cpu, megabytes)
 
 
 def in_turns(jobs: Mapping[str, Job], repeats: int, progress: Callable[[str], None]) -> dict[str, list[Cost]]:
-    """Every job once a round, so that a slow minute of the machine hits them all."""
-    found: dict[str, list[Cost]] = {name: [] for name in jobs}
+    """Run every job once per round, so that a slow minute of the machine affects them all."""
+    costs: dict[str, list[Cost]] = {name: [] for name in jobs}
     for turn in range(repeats):
         for name, job in jobs.items():
             progress(f"{turn + 1}/{repeats} {name}")
-            found[name].append(job())
-    return found
+            costs[name].append(job())
+    return costs
 
 
 def median_of(costs: Sequence[Cost], what: str = "seconds") -> float:
-    """Median of one of a cost's figures."""
+    """Return the median of one field of the costs."""
     return statistics.median(getattr(cost, what) for cost in costs)
 
 
 def ratio_of(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
-    """Median, smallest and largest of the ratios, round by round."""
+    """Return the median, smallest and largest of the ratios, round by round."""
     ratios = [a / b for a, b in zip(above, below, strict=True)]
     return statistics.median(ratios), min(ratios), max(ratios)

@@ -1,4 +1,4 @@
-"""The page of a benchmark's findings, in Markdown."""
+"""The results of a benchmark as a Markdown page."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ the cost over the logarithm of the size: 1 is linear.
 """
 
 
-def published(found: dict[str, Any]) -> str:
-    """The page of the documentation."""
-    return INTRODUCTION + page(found)
+def published(results: dict[str, Any]) -> str:
+    """Return the page of the documentation."""
+    return INTRODUCTION + page(results)
 
 
-def page(found: dict[str, Any]) -> str:
-    """Tables of ratios and of slopes, with the machine and the versions."""
-    machine = found["machine"]
+def page(results: dict[str, Any]) -> str:
+    """Return the tables of ratios and slopes, with the machine and the versions."""
+    machine = results["machine"]
     lines = [f"On {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}."]
-    versions = dict(found["versions"])
-    for suite in found["suites"].values():
+    versions = dict(results["versions"])
+    for suite in results["suites"].values():
         size = "" if suite["scale"] == 1.0 else f", at {suite['scale']:g} of the full size"
         lines += ["", f"## {suite['title']}", "", f"Medians of {suite['repeats']} rounds{size}.", ""]
         if suite["rows"]:

@@ -1,4 +1,4 @@
-"""What a benchmark found: rows against peers, and how costs grow."""
+"""Results of a benchmark: rows against peers, and how costs grow."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure.
+    """Settings of a measurement.
 
     Attributes:
         repeats: rounds of every pair; medians are taken over them.
-        scale: part of the full size (1.0: the sizes named in the rows); a trial run takes less.
-        folder: a place for what is made, gone afterwards.
-        progress: told what is being measured.
+        scale: part of the full size (1.0: the sizes named in the rows); a trial run uses less.
+        folder: for temporary files; removed afterwards.
+        progress: called with the name of each measurement.
     """
 
     repeats: int
@@ -27,27 +27,27 @@ class Settings:
     progress: Callable[[str], None]
 
     def sized(self, full: int, least: int = 1) -> int:
-        """A number of lines, requests, rows … at this scale."""
+        """Return a number of lines, requests, rows … at this scale."""
         return max(round(full * self.scale), least)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Ours beside a peer's, measured in the same run, one right after the other.
+    """A figure of Sojourn and of a peer, measured in the same run, one right after the other.
 
     Attributes:
-        what: what was done, its size included.
+        what: the task, its size included.
         unit: of ``ours`` and ``theirs``.
-        ours: median of ours.
-        peer: whom it is compared with; empty where there is none and only a bound.
-        theirs: median of the peer's.
+        ours: median of Sojourn's figure.
+        peer: name of the peer; empty if there is only a bound.
+        theirs: median of the peer's figure.
         ratio: median over the rounds of ours / theirs, or of theirs / ours where ``times``.
         low, high: the smallest and the largest ratio of a round.
-        times: the ratio says how many times faster (or more) than the peer we are; otherwise what part of the peer's.
-        goal: what the ratio (or ``ours``, without a peer) was to be, at least or at most; None: none was set.
+        times: whether the ratio is how many times faster (or more) than the peer Sojourn is, else a part of the peer's.
+        goal: what the ratio (or ``ours``, without a peer) should be, at least or at most; None: no goal.
         at: whether ``goal`` is a floor (``least``) or a ceiling (``most``).
-        peak_mb: most memory of ours, MB; peer_mb: of the peer.
-        note: what a reader must know; for a goal that was missed, why.
+        peak_mb: peak memory of Sojourn, MB; peer_mb: of the peer.
+        note: a remark; for a missed goal, the reason.
     """
 
     what: str
@@ -67,7 +67,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None where there is none."""
+        """Whether the goal is met; None without a goal."""
         if self.goal is None:
             return None
         value = self.ours if self.ratio is None else self.ratio
@@ -79,10 +79,10 @@ class Slope:
     """How a cost grows: the slope of its logarithm over that of a size; 1 is linear.
 
     Attributes:
-        what: what was done.
+        what: the task.
         against: requests, backends, routes, ….
-        sizes, costs: what was measured; unit: of the costs.
-        note: for a slope above 1.1, why.
+        sizes, costs: measured points; unit: of the costs.
+        note: for a slope above 1.1, the reason.
     """
 
     what: str
@@ -94,17 +94,17 @@ class Slope:
 
     @property
     def slope(self) -> float:
-        """Least squares through the logarithms."""
+        """The slope by least squares through the logarithms."""
         return float(np.polyfit(np.log(self.sizes), np.log(self.costs), 1)[0])
 
 
 @dataclass
-class Found:
-    """What one suite found.
+class Measurements:
+    """The measurements of one suite.
 
     Attributes:
-        versions: name -> version of what took part, peers included.
-        skipped: what could not be measured here, and why.
+        versions: name -> version of the programs, peers included.
+        skipped: measurements that this machine cannot run, with the reason.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Found:
     skipped: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; ``met`` and ``slope`` are there as well."""
+        """Return the measurements for JSON, ``met`` and ``slope`` included."""
         return {
             "rows": [{**asdict(row), "met": row.met} for row in self.rows],
             "slopes": [{**asdict(each), "slope": each.slope} for each in self.slopes],

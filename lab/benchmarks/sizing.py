@@ -1,4 +1,4 @@
-"""How many machines for how many requests a second: measured costs in, the table of docs/scale.md out.
+"""Compute the machines for a rate of requests: measured costs in, the table of docs/scale.md out.
 
 python lab/benchmarks/sizing.py --rate 5000000        prints the table
 python lab/benchmarks/sizing.py --write docs/scale.md writes it between the document's markers
@@ -19,7 +19,7 @@ BEGIN, END = "<!-- sizing: begin -->", "<!-- sizing: end -->"
 
 @dataclass(frozen=True)
 class Measured:
-    """What one request costs, measured on two cores shared with other work: CPU seconds, bytes.
+    """The cost of one request, measured on two cores shared with other work: CPU seconds, bytes.
 
     The costs of Vector are of version 0.57.0, a build optimised a little (opt-level 1) and without its own allocator;
     those of the store are of the embedded engine, ClickHouse 26.9. docs/scale.md says how each was taken.
@@ -32,12 +32,12 @@ class Measured:
     aggregator_seconds: float = 54e-6  # decode, strip, encode, gzip
     insert_seconds: float = 7.8e-6  # JSONEachRow into requests, one thread
     merge_seconds: float = 1.4e-6  # of one row, once; a row is merged about MERGES times
-    rollup_seconds: float = 1.6e-6  # a row's part in making its minute anew, once
+    rollup_seconds: float = 1.6e-6  # a row's part in one refresh of its minute
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is decided and not measured."""
+    """Choices of the deployment, which are not measured."""
 
     replicas: int = 2
     copies_in_kafka: int = 3
@@ -45,7 +45,7 @@ class Choices:
     cores_per_aggregator: int = 4
     busy: float = 0.5  # share of a machine's cores that may be used at the rate sized for
     merges: float = 6.0  # times a row is merged until its part has its final size
-    rollups: float = 5.0  # times a minute is made anew: every 15 s until a minute after its last row
+    rollups: float = 5.0  # times a minute is refreshed: every 15 s until a minute after its last row
     partition_bytes: float = 5e6  # bytes a second that one Kafka partition may take
     broker_bytes: float = 100e6  # bytes a second written to one broker, copies included
     kafka_days: float = 1.0
@@ -54,7 +54,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Size:
-    """Cores, machines, bytes for one rate."""
+    """Cores, machines and bytes for one rate."""
 
     agent_cores: float
     partitions: int
@@ -68,7 +68,7 @@ class Size:
 
 
 def size(rate: float, measured: Measured = Measured(), choices: Choices = Choices()) -> Size:
-    """What ``rate`` requests a second take.
+    """Return the size of a deployment for ``rate`` requests a second.
 
     Raises:
         ValueError: the rate is not a positive number.
@@ -99,7 +99,7 @@ def size(rate: float, measured: Measured = Measured(), choices: Choices = Choice
 
 
 def table(rates: list[float], measured: Measured = Measured(), choices: Choices = Choices()) -> str:
-    """A Markdown table, one column per rate."""
+    """Return a Markdown table, one column per rate."""
     sizes = [size(rate, measured, choices) for rate in rates]
     rows = [
         ("cores of agents, on nginx's own machines", [f"{s.agent_cores:,.1f}" for s in sizes]),
@@ -122,10 +122,10 @@ def table(rates: list[float], measured: Measured = Measured(), choices: Choices 
 
 
 def written(text: str, inner: str) -> str:
-    """``text`` with ``inner`` between its markers.
+    """Return ``text`` with ``inner`` between its markers.
 
     Raises:
-        ValueError: the markers are not there, once each and in order.
+        ValueError: the markers do not occur once each and in order.
     """
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     if len(pattern.findall(text)) != 1:
@@ -149,14 +149,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=float, action="append", help="requests a second; repeatable")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table between the file's markers")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        text = table(given.rate or RATES)
+        text = table(options.rate or RATES)
     except ValueError as error:
         sys.stderr.write(f"sizing: {error}\n")
         return 2
-    if given.write:
-        given.write.write_text(written(given.write.read_text(), text))
+    if options.write:
+        options.write.write_text(written(options.write.read_text(), text))
     else:
         sys.stdout.write(text + "\n")
     return 0

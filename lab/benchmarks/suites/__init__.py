@@ -1,1 +1,1 @@
-"""One module per area; each has ``run(settings) -> Found``."""
+"""One module per area; each has ``run(settings) -> Measurements``."""

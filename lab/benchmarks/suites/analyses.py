@@ -1,4 +1,4 @@
-"""What blame, what-if and the replay cost, and how the cost of every analysis grows."""
+"""The cost of blame, what-if and the replay, and how the cost of every analysis grows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from benchmarks.growth import SOJOURN, WORKERS, Command, slopes, written_log
 from benchmarks.kernels import kernels
 from benchmarks.measure import command_cost, in_turns, median_of, ratio_of
-from benchmarks.rows import Found, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings
 
 REQUESTS = 1_000_000
 JOINED = 50_000
 SPLIT = "`sojourn split` of the same log"
 JOIN = "the same by an interval join in DuckDB"
 
-# Both get the same visits and give blamed seconds by culprit; what is not timed is read and made before.
+# Both scripts compute blamed seconds by culprit from the same visits, which are read before the timing starts.
 BLAME_OF = """
 import sys, time
 import numpy as np
@@ -24,23 +24,23 @@ from sojourn import split
 from sojourn.timeline.visits import visits
 from sojourn.analyses.blame.analysis import blame_of
 rows = split(sys.argv[1], columns=("request_id",)).rows
-found = visits(rows, workers=int(sys.argv[2]))
+table = visits(rows, workers=int(sys.argv[2]))
 """
 OURS = """
-blame_of(found)
+blame_of(table)
 begin = time.process_time()
-told = blame_of(found)
-print(time.process_time() - begin, told.blamed)
+blamed = blame_of(table)
+print(time.process_time() - begin, blamed.blamed)
 """
-# Backends are taken one by one: no balancer's fault, so all seconds without a free worker are somebody's.
+# Every backend on its own, without the balancer: all seconds without a free worker have a culprit.
 THEIRS = """
 import duckdb, polars as pl
-frame = pl.DataFrame({"id": np.arange(len(found)), "b": found.backend, "waited": found.arrival, "ended": found.wait_end,
-                      "begun": found.busy_start, "freed": found.busy_end, "route": found.frame["route"]})
+frame = pl.DataFrame({"id": np.arange(len(table)), "b": table.backend, "waited": table.arrival, "ended": table.wait_end,
+                      "begun": table.busy_start, "freed": table.busy_end, "route": table.frame["route"]})
 engine = duckdb.connect()
 engine.execute("SET threads = 1; SET enable_progress_bar = false")
 begin = time.process_time()
-told = engine.sql('''
+blamed = engine.sql('''
     WITH events AS (
         SELECT b, waited AS t, 1 AS waits, 0 AS works FROM frame WHERE ended > waited
         UNION ALL SELECT b, ended, -1, 0 FROM frame WHERE ended > waited
@@ -53,15 +53,15 @@ told = engine.sql('''
     SELECT route, sum((until - t) * waits / works) AS seconds
     FROM full_up JOIN frame ON full_up.b = frame.b AND frame.begun < full_up.until AND frame.freed > full_up.t
     GROUP BY route''', params={"workers": int(sys.argv[2])}).fetchall()
-print(time.process_time() - begin, sum(seconds for _, seconds in told))
+print(time.process_time() - begin, sum(seconds for _, seconds in blamed))
 """
 
 NOTES: dict[tuple[str, str], str] = {}
 
 
-def run(settings: Settings) -> Found:
-    """Rows of blame and what-if against the split, of blame's own work against SQL, of the replay; slopes of all."""
-    found = kernels(settings)
+def run(settings: Settings) -> Measurements:
+    """Measure blame and what-if against the split, blame in memory against SQL, the replay, and all slopes."""
+    measurements = kernels(settings)
     requests = settings.sized(REQUESTS, 1_000)
     log = written_log(settings.folder, requests)
     split = [*SOJOURN, "split", str(log), "--json"]
@@ -70,7 +70,7 @@ def run(settings: Settings) -> Found:
         "blame": [*SOJOURN, "blame", str(log), "--workers", str(WORKERS), "--json"],
         "whatif, one variant": [*SOJOURN, "whatif", str(log), *_whatif(), "--json"],
     }
-    command_cost(jobs["blame"])  # compiles what is compiled, once
+    command_cost(jobs["blame"])  # fills the cache of compiled code
     command_cost(jobs["whatif, one variant"])
     costs = in_turns(
         {name: lambda command=command: command_cost(command) for name, command in jobs.items()},  # type: ignore[misc]
@@ -79,9 +79,8 @@ def run(settings: Settings) -> Found:
     )
     theirs = [cost.seconds for cost in costs["split"]]
     for name in ("blame", "whatif, one variant"):
-        ours = [cost.seconds for cost in costs[name]]
-        ratio, low, high = ratio_of(ours, theirs)
-        found.rows.append(
+        ratio, low, high = ratio_of([cost.seconds for cost in costs[name]], theirs)
+        measurements.rows.append(
             Row(
                 f"`sojourn {name}`, {requests:,} requests", "s", median_of(costs[name]), SPLIT,
                 median_of(costs["split"]), ratio, low, high,
@@ -89,10 +88,10 @@ def run(settings: Settings) -> Found:
                 peer_mb=max(cost.peak_mb for cost in costs["split"]),
             )
         )  # fmt: skip
-    found.rows.append(_against_sql(settings))
+    measurements.rows.append(_against_sql(settings))
     log.unlink()
-    found.slopes += slopes(settings, _commands(settings.folder), NOTES)
-    return found
+    measurements.slopes += slopes(settings, _commands(settings.folder), NOTES)
+    return measurements
 
 
 def _whatif() -> list[str]:
@@ -100,18 +99,18 @@ def _whatif() -> list[str]:
 
 
 def _commands(folder: Path) -> dict[str, Command]:
-    """Every analysis of a log; the split has a suite of its own."""
-    told = ["--workers", str(WORKERS)]
+    """Return every analysis of a log; the split has a suite of its own."""
+    workers = ["--workers", str(WORKERS)]
     page, film, picture = folder / "page.html", folder / "film.html", folder / "chart.svg"
     return {
-        "blame": lambda log: [*SOJOURN, "blame", str(log), *told, "--json"],
+        "blame": lambda log: [*SOJOURN, "blame", str(log), *workers, "--json"],
         "whatif": lambda log: [*SOJOURN, "whatif", str(log), *_whatif(), "--json"],
-        "depth": lambda log: [*SOJOURN, "depth", str(log), *told, "--json"],
+        "depth": lambda log: [*SOJOURN, "depth", str(log), *workers, "--json"],
         "goodput": lambda log: [*SOJOURN, "goodput", str(log), "--json"],
         "capacity": lambda log: [*SOJOURN, "capacity", str(log), "--slo", "p99=0.5", "--window", "5", "--json"],
         "compare": lambda log: [*SOJOURN, "compare", str(log), str(log), "--json"],
-        "report": lambda log: [*SOJOURN, "report", str(log), *told, "--html", str(page)],
-        "movie": lambda log: [*SOJOURN, "movie", str(log), *told, "--out", str(film)],
+        "report": lambda log: [*SOJOURN, "report", str(log), *workers, "--html", str(page)],
+        "movie": lambda log: [*SOJOURN, "movie", str(log), *workers, "--out", str(film)],
         "plot heatmap": lambda log: [*SOJOURN, "plot", "heatmap", str(log), "--out", str(picture)],
     }
 
@@ -123,7 +122,7 @@ def _against_sql(settings: Settings) -> Row:
     for turn in range(settings.repeats):
         for name, script in (("ours", OURS), ("theirs", THEIRS)):
             settings.progress(f"{turn + 1}/{settings.repeats} blame of {requests:,} visits: {name}")
-            seconds[name].append(_said(script, log))
+            seconds[name].append(_printed_seconds(script, log))
     ratio, low, high = ratio_of(seconds["theirs"], seconds["ours"])
     ours, theirs = (sorted(seconds[name])[len(seconds[name]) // 2] for name in ("ours", "theirs"))
     return Row(
@@ -133,7 +132,7 @@ def _against_sql(settings: Settings) -> Row:
     )  # fmt: skip
 
 
-def _said(script: str, log: Path) -> float:
+def _printed_seconds(script: str, log: Path) -> float:
     done = subprocess.run(
         [sys.executable, "-c", BLAME_OF + script, str(log), str(WORKERS)], capture_output=True, text=True, check=False
     )

@@ -1,8 +1,8 @@
-"""How well load generators keep a schedule: arrivals at one tiny server, against requests evenly spaced in time.
+"""Accuracy of load generators: arrivals at one minimal server, against requests evenly spaced in time.
 
-An arrival's error is how much later it came, against the even spacing, than the most punctual one of its run: what all
-arrivals have in common, the way to the server, drops out. The lab's generator and k6 (constant-arrival-rate) open a
-connection for each request; wrk knows no schedule, its users ask again as soon as they were answered.
+The error of an arrival is its lateness against even spacing, less that of the most punctual arrival of its run, so that
+the common delay to the server drops out. The lab's generator and k6 (constant-arrival-rate) open a connection for each
+request; wrk has no schedule, its users send the next request as soon as the response arrives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.process import Process, free_port, wait_for_port
 
-from benchmarks.rows import Found, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings
 
 RATES = (500, 2_000)
 SECONDS = 10.0
@@ -46,19 +46,19 @@ export default function () { http.get('URL'); }
 Arrivals = npt.NDArray[np.float64]
 
 
-def run(settings: Settings) -> Found:
-    """Lateness for ten seconds at each rate, and the rate that a closed loop comes to."""
-    found = Found()
-    seconds = max(SECONDS * settings.scale, 1.0)  # k6 takes no less
+def run(settings: Settings) -> Measurements:
+    """Measure the lateness for ten seconds at each rate, and the rate that a closed loop achieves."""
+    measurements = Measurements()
+    seconds = max(SECONDS * settings.scale, 1.0)  # k6 accepts no less
     generators: dict[str, Callable[[int, int, float, Path], None]] = {OURS: _ours}
     if shutil.which("k6"):
         generators["k6"] = _k6
-        found.versions["k6"] = _version("k6")
+        measurements.versions["k6"] = _version("k6")
     else:
-        found.skipped.append("k6: it is not installed, or not on PATH")
+        measurements.skipped.append("k6: it is not installed, or not on PATH")
     for rate in RATES if settings.scale >= 0.1 else RATES[-1:]:
         runs: dict[str, list[Arrivals]] = {name: [] for name in generators}
-        told: list[dict[str, float]] = []
+        reports: list[dict[str, float]] = []
         for turn in range(settings.repeats):
             for name, offer in generators.items():
                 settings.progress(f"{turn + 1}/{settings.repeats} {name}, {rate} requests/s")
@@ -66,21 +66,21 @@ def run(settings: Settings) -> Found:
                 folder.mkdir()
                 runs[name].append(_arrivals(folder, partial(offer, rate), seconds))
                 if name == OURS:
-                    told.append(json.loads((folder / "summary.json").read_text()))
+                    reports.append(json.loads((folder / "summary.json").read_text()))
         for quantile, what in ((0.5, "p50"), (0.99, "p99"), (1.0, "largest")):
-            found.rows.append(_error(rate, what, quantile, runs, seconds))
-        found.rows.append(_own_account(rate, told))
-    found.rows += _closed(settings, found)
-    return found
+            measurements.rows.append(_error(rate, what, quantile, runs, seconds))
+        measurements.rows.append(_own_account(rate, reports))
+    measurements.rows += _closed(settings, measurements)
+    return measurements
 
 
 def lateness(arrivals: Arrivals, rate: float) -> Arrivals:
-    """Seconds each arrival came late against even spacing at the rate, the most punctual one of them at zero."""
+    """Return the lateness of each arrival (s) against even spacing; the most punctual one is at zero."""
     behind = arrivals - np.arange(len(arrivals)) / rate
     return np.asarray(behind - behind.min())
 
 
-def _came_to(arrivals: Arrivals) -> float:
+def _achieved(arrivals: Arrivals) -> float:
     return (len(arrivals) - 1) / max(float(arrivals[-1] - arrivals[0]), 1e-9)
 
 
@@ -88,17 +88,17 @@ def _error(rate: int, what: str, quantile: float, runs: dict[str, list[Arrivals]
     def of(name: str) -> list[float]:
         return [1e3 * float(np.quantile(lateness(each, rate), quantile)) for each in runs[name]]
 
-    ours = of(OURS)
+    own_errors = of(OURS)
     title = f"schedule error at {rate:,} requests/s for {seconds:g} s, {what}"
-    achieved = f"ours came to {statistics.median(map(_came_to, runs[OURS])):,.0f} requests/s"
+    achieved = f"ours came to {statistics.median(map(_achieved, runs[OURS])):,.0f} requests/s"
     if "k6" not in runs:
-        return Row(title, "ms", statistics.median(ours), low=min(ours), high=max(ours), note=achieved)
+        return Row(title, "ms", statistics.median(own_errors), low=min(own_errors), high=max(own_errors), note=achieved)
     theirs = of("k6")
-    ratios = [a / max(b, 1e-6) for a, b in zip(ours, theirs, strict=True)]
+    ratios = [a / max(b, 1e-6) for a, b in zip(own_errors, theirs, strict=True)]
     return Row(
         title,
         "ms",
-        statistics.median(ours),
+        statistics.median(own_errors),
         "k6, constant-arrival-rate",
         statistics.median(theirs),
         statistics.median(ratios),
@@ -106,39 +106,43 @@ def _error(rate: int, what: str, quantile: float, runs: dict[str, list[Arrivals]
         max(ratios),
         goal=1.0,
         at="most",
-        note=f"{achieved}, k6 to {statistics.median(map(_came_to, runs['k6'])):,.0f}",
+        note=f"{achieved}, k6 to {statistics.median(map(_achieved, runs['k6'])):,.0f}",
     )
 
 
-def _own_account(rate: int, told: list[dict[str, Any]]) -> Row:
-    lag = {key: 1e3 * statistics.median(each["schedule_lag"][key] for each in told) for key in ("p50", "p99", "max")}
-    void = sum(bool(each["void"]) for each in told)
-    cost = 1e6 * statistics.median(each["cpu"] / max(each["achieved_rate"], 1e-9) for each in told)
+def _own_account(rate: int, reports: list[dict[str, Any]]) -> Row:
+    lag = {key: 1e3 * statistics.median(each["schedule_lag"][key] for each in reports) for key in ("p50", "p99", "max")}
+    void = sum(bool(each["void"]) for each in reports)
+    cost = 1e6 * statistics.median(each["cpu"] / max(each["achieved_rate"], 1e-9) for each in reports)
     return Row(
         f"sent less intended at {rate:,} requests/s by the lab's own account, p99",
         "ms",
         lag["p99"],
         note=f"p50 {lag['p50']:.3f} ms, largest {lag['max']:.3f} ms; one Python process, a connection and a request "
-        f"cost it {cost:.0f} µs of a core; {void} of {len(told)} runs called themselves void for their lag",
+        f"cost it {cost:.0f} µs of a core; {void} of {len(reports)} runs called themselves void for their lag",
     )
 
 
-def _closed(settings: Settings, found: Found) -> list[Row]:
+def _closed(settings: Settings, measurements: Measurements) -> list[Row]:
     if not shutil.which("wrk"):
-        found.skipped.append("wrk: it is not installed")
+        measurements.skipped.append("wrk: it is not installed")
         return []
-    found.versions["wrk"] = _version("wrk")
+    measurements.versions["wrk"] = _version("wrk")
     rates = []
     for turn in range(settings.repeats):
         folder = settings.folder / f"wrk-{turn}"
         folder.mkdir()
-        rates.append(_came_to(_arrivals(folder, _wrk, max(SECONDS_OF_WRK * settings.scale, 0.3))))
+        rates.append(_achieved(_arrivals(folder, _wrk, max(SECONDS_OF_WRK * settings.scale, 0.3))))
     note = f"{USERS} users without a pause, kept-alive: a rate that the server sets, not a schedule"
     return [Row("wrk, closed loop, the rate it came to", "requests/s", statistics.median(rates), note=note)]
 
 
 def _arrivals(folder: Path, offer: Callable[[int, float, Path], None], seconds: float) -> Arrivals:
-    """Seconds; SystemExit where hardly any came."""
+    """Run a generator against the server and return the arrivals (s).
+
+    Raises:
+        SystemExit: fewer than ten requests arrived.
+    """
     port, file = free_port(), folder / "arrivals.bin"
     try:
         with Process([sys.executable, str(SERVER), str(port), str(file)], name="arrivals", folder=folder) as server:
@@ -147,10 +151,10 @@ def _arrivals(folder: Path, offer: Callable[[int, float, Path], None], seconds: 
             server.stop()
     except LabError as error:
         raise SystemExit(f"bench: {error}") from None
-    found = np.sort(np.fromfile(file, dtype=np.int64)) / 1e9
-    if len(found) < 10:
-        raise SystemExit(f"bench: only {len(found)} requests arrived")
-    return np.asarray(found)
+    arrivals = np.sort(np.fromfile(file, dtype=np.int64)) / 1e9
+    if len(arrivals) < 10:
+        raise SystemExit(f"bench: only {len(arrivals)} requests arrived")
+    return np.asarray(arrivals)
 
 
 def _ours(rate: int, port: int, seconds: float, folder: Path) -> None:
@@ -165,7 +169,7 @@ def _ours(rate: int, port: int, seconds: float, folder: Path) -> None:
 
 def _k6(rate: int, port: int, seconds: float, folder: Path) -> None:
     values = {"RATE": str(rate), "DURATION": f"{1000 * seconds:.0f}", "URL": f"http://127.0.0.1:{port}/"}
-    text = re.sub("|".join(values), lambda found: values[found[0]], K6)
+    text = re.sub("|".join(values), lambda match: values[match[0]], K6)
     (folder / "steady.js").write_text(text)
     _finished(["k6", "run", "--quiet", "--no-usage-report", "--no-summary", str(folder / "steady.js")])
 
@@ -192,5 +196,5 @@ def _finished(command: list[str]) -> None:
 
 def _version(name: str) -> str:
     done = subprocess.run([name, "version" if name == "k6" else "-v"], capture_output=True, text=True, check=False)
-    found = re.search(r"(\d+\.\d+\.\d+)", done.stdout + done.stderr)
-    return found[1] if found else ""
+    number = re.search(r"(\d+\.\d+\.\d+)", done.stdout + done.stderr)
+    return number[1] if number else ""

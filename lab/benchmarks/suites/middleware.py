@@ -1,4 +1,4 @@
-"""What our middleware adds to a request: an app that does next to nothing is called with it and without it."""
+"""The cost that the middleware adds to a request: a minimal app is called with and without it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from sojourn_lab.resources import resource_file
 from sojourn_middleware import ASGIMiddleware, Telemetry, WSGIMiddleware
 
-from benchmarks.called import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
-from benchmarks.rows import Found, Row, Settings, Slope
+from benchmarks.app_calls import asgi_app, asgi_seconds, wsgi_app, wsgi_seconds
+from benchmarks.rows import Measurements, Row, Settings, Slope
 
 CALLS = 20_000
 MORE_HEADERS = (1, 8, 32, 64)
@@ -40,9 +40,9 @@ end
 """
 
 
-def run(settings: Settings) -> Found:
-    """Python's two interfaces without and with spans, Ruby's one, and growth with the number of headers."""
-    found = Found(versions={"opentelemetry-sdk": version("opentelemetry-sdk")})
+def run(settings: Settings) -> Measurements:
+    """Measure WSGI and ASGI without and with spans, Rack, and the growth with the number of headers."""
+    measurements = Measurements(versions={"opentelemetry-sdk": version("opentelemetry-sdk")})
     calls = settings.sized(CALLS, 100)
     kinds: dict[str, tuple[Any, Any, Any]] = {
         "WSGI": (wsgi_seconds, wsgi_app, WSGIMiddleware),
@@ -52,15 +52,15 @@ def run(settings: Settings) -> Found:
         apps = {"bare": app, "ours": middleware(app)}
         costs = _in_turns(seconds, apps, calls, settings, name)
         note = f"no spans are wanted; the app alone takes {_median_us(costs['bare']):.2f} µs"
-        found.rows.append(_added(f"{name}, the headers", costs, note))
+        measurements.rows.append(_added(f"{name}, the headers", costs, note))
         grown = [seconds(apps["ours"], calls, more) - seconds(app, calls, more) for more in MORE_HEADERS]
         sizes, cost = tuple(7.0 + more for more in MORE_HEADERS), tuple(1e6 * max(each, 1e-9) for each in grown)
-        found.slopes.append(Slope(f"{name} middleware, a request", "headers of it", sizes, cost, "µs"))
-    # Only now: what has imported OpenTelemetry is asked by the middleware whether it set a provider.
+        measurements.slopes.append(Slope(f"{name} middleware, a request", "headers of it", sizes, cost, "µs"))
+    # Last: once OpenTelemetry is imported, the middleware checks whether a provider is set.
     for name, (seconds, app, middleware) in kinds.items():
-        found.rows += _with_spans(name, seconds, app, middleware, settings, found)
-    found.rows += _rack(calls, settings, found)
-    return found
+        measurements.rows += _with_spans(name, seconds, app, middleware, settings, measurements)
+    measurements.rows += _rack(calls, settings, measurements)
+    return measurements
 
 
 def _in_turns(
@@ -81,7 +81,7 @@ def _median_us(costs: list[float]) -> float:
 
 
 def _added(what: str, costs: dict[str, list[float]], note: str) -> Row:
-    added = [1e6 * (ours - bare) for ours, bare in zip(costs["ours"], costs["bare"], strict=True)]
+    added = [1e6 * (one - bare) for one, bare in zip(costs["ours"], costs["bare"], strict=True)]
     return Row(
         f"{what}, added to a request",
         "µs",
@@ -95,9 +95,9 @@ def _added(what: str, costs: dict[str, list[float]], note: str) -> Row:
 
 
 def _with_spans(
-    name: str, seconds: Callable[..., float], app: Any, middleware: Any, settings: Settings, found: Found
+    name: str, seconds: Callable[..., float], app: Any, middleware: Any, settings: Settings, measurements: Measurements
 ) -> list[Row]:
-    """With a span and measurements of every request, beside OpenTelemetry's own instrumentation."""
+    """Measure with a span and metrics for every request, against OpenTelemetry's own instrumentation."""
     from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415  (global instruments of the peer stay apart)
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
@@ -108,21 +108,23 @@ def _with_spans(
     try:
         stock = import_module(f"opentelemetry.instrumentation.{name.lower()}").OpenTelemetryMiddleware
         apps["stock"] = stock(app, tracer_provider=tracers, meter_provider=meters)
-        found.versions[package] = version(package)
+        measurements.versions[package] = version(package)
     except ImportError:
-        found.skipped.append(f"{name} beside the stock instrumentation: {package} is not installed")
+        measurements.skipped.append(f"{name} beside the stock instrumentation: {package} is not installed")
     costs = _in_turns(seconds, apps, settings.sized(CALLS // 4, 50), settings, f"{name} with spans")
-    ours = [1e6 * (one - bare) for one, bare in zip(costs["ours"], costs["bare"], strict=True)]
+    added = [1e6 * (one - bare) for one, bare in zip(costs["ours"], costs["bare"], strict=True)]
     what = f"{name}, a span and the delay's histogram, added to a request"
     if "stock" not in costs:
-        return [Row(what, "µs", statistics.median(ours), low=min(ours), high=max(ours), note="spans are not exported")]
+        return [
+            Row(what, "µs", statistics.median(added), low=min(added), high=max(added), note="spans are not exported")
+        ]
     theirs = [1e6 * (one - bare) for one, bare in zip(costs["stock"], costs["bare"], strict=True)]
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    ratios = [a / b for a, b in zip(added, theirs, strict=True)]
     return [
         Row(
             what,
             "µs",
-            statistics.median(ours),
+            statistics.median(added),
             package,
             statistics.median(theirs),
             statistics.median(ratios),
@@ -133,10 +135,10 @@ def _with_spans(
     ]
 
 
-def _rack(calls: int, settings: Settings, found: Found) -> list[Row]:
+def _rack(calls: int, settings: Settings, measurements: Measurements) -> list[Row]:
     ruby = shutil.which("ruby")
     if ruby is None:
-        found.skipped.append("Rack: ruby is not installed")
+        measurements.skipped.append("Rack: ruby is not installed")
         return []
     script = settings.folder / "rack.rb"
     script.write_text(RACK)
@@ -147,9 +149,9 @@ def _rack(calls: int, settings: Settings, found: Found) -> list[Row]:
         done = subprocess.run([ruby, script, file, str(calls)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"bench: ruby ended with {done.returncode}: {done.stderr.strip()}")
-        bare, ours = map(float, done.stdout.split())
+        bare, measured = map(float, done.stdout.split())
         costs["bare"].append(bare)
-        costs["ours"].append(ours)
-    said = subprocess.run([ruby, "-v"], capture_output=True, text=True, check=False).stdout.split()
-    found.versions["ruby"] = said[1] if len(said) > 1 else ""
+        costs["ours"].append(measured)
+    output = subprocess.run([ruby, "-v"], capture_output=True, text=True, check=False).stdout.split()
+    measurements.versions["ruby"] = output[1] if len(output) > 1 else ""
     return [_added("Rack, the headers", costs, f"the app alone takes {_median_us(costs['bare']):.2f} µs")]

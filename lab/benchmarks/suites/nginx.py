@@ -1,8 +1,8 @@
-"""What our two includes cost nginx: requests a second, processor a request, latency at a moderate load.
+"""The cost of the two include files in nginx: requests a second, processor a request, latency at a moderate load.
 
-One worker on a core of its own; wrk, which the worker keeps waiting, and an upstream that does nothing share another.
+One worker has a core of its own; wrk, which the worker keeps waiting, and a static upstream share another.
 The peer is the same proxy with nginx's stock `combined` log, buffered alike. Costs of parts are the worker's processor
-time a request, which a busy machine disturbs less than a rate.
+time per request, which other load on the machine affects less than a rate.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import statistics
 from sojourn_lab.resources import resource_file
 from sojourn_lab.runtime.nginx import nginx_program, nginx_version
 
-from benchmarks.proxied import Load, Proxy, Setup, median_load, offered, proxies, why_not
-from benchmarks.rows import Found, Row, Settings, Slope
+from benchmarks.proxy_load import Load, Proxy, Setup, median_load, offered, proxies, why_not
+from benchmarks.rows import Measurements, Row, Settings, Slope
 
 STOCK, OURS = "stock", "both includes"
 INCLUDE = "include sojourn/sojourn.conf;"
@@ -24,7 +24,7 @@ BARE_HEADERS = (
     " proxy_set_header X-Request-ID $request_id;"
     ' proxy_set_header traceparent "00-$request_id-50f0a4e250f0a4e2-01"; proxy_set_header tracestate "";'
 )
-# What nginx itself knows under another name than ours, for a record of the same keys without a map.
+# Variables of nginx for the keys of the record, to write the same record without a map.
 BARE = {
     "request_id": "$request_id", "trace_id": "$request_id", "span_id": "50f0a4e250f0a4e2", "service": "$server_name",
     "route": "$upstream_http_x_route", "uri": "$request_uri", "remote_addr": "$remote_addr", "request_start": "$msec",
@@ -34,16 +34,16 @@ BARE = {
 
 SECONDS = 3.0
 SATURATED = 0.9
-"""The part of the time that a worker has to work for a rate to be its own."""
+"""Least utilisation of the worker at which the rate is limited by the worker."""
 CONNECTIONS = (8, 32, 128, 256)
 LOADED = 0.7
-"""The part of the time that our worker works at a moderate load."""
+"""Utilisation of the worker at a moderate load."""
 THINKING = 256
-"""Clients at a moderate load: many that seldom ask come close to an open load."""
+"""Clients at a moderate load: many clients with rare requests are close to an open load."""
 
 
 def bare_format() -> str:
-    """A log format with the keys of ours, from nginx's own variables."""
+    """Return a log format with the keys of the record, from nginx's own variables."""
     text = resource_file("nginx", "sojourn.conf").read_text().partition("log_format sojourn")[2]
     pairs = re.findall(r'"(\w+)":"(\$\w+)"', text)
     fields = ",".join(f'"{key}":"{BARE.get(key, value)}"' for key, value in pairs)
@@ -51,13 +51,13 @@ def bare_format() -> str:
 
 
 def header_lines(*names: str) -> str:
-    """Our lines for some of the headers sent to the app."""
+    """Return the lines of the include file that set some of the headers sent to the app."""
     lines = resource_file("nginx", "sojourn_proxy.conf").read_text().splitlines()
     return " ".join(line for line in lines if line.startswith("proxy_set_header") and line.split()[1] in names)
 
 
 def setups() -> dict[str, Setup]:
-    """The stock proxy, ours, and the parts in between."""
+    """Return the stock proxy, the one with both include files, and the parts in between."""
     start, identity = ("X-Request-Start", "X-Queue-Start"), ("X-Request-ID",)
     bare = bare_format()
     return {
@@ -79,35 +79,37 @@ def setups() -> dict[str, Setup]:
     }
 
 
-def run(settings: Settings) -> Found:
-    """Throughput, processor time part by part, latency, and growth with connections."""
-    found = Found()
+def run(settings: Settings) -> Measurements:
+    """Measure throughput, processor time part by part, latency, and growth with connections."""
+    measurements = Measurements()
     if reason := why_not():
-        found.skipped.append(reason)
-        return found
+        measurements.skipped.append(reason)
+        return measurements
     program = nginx_program()
-    found.versions["nginx"] = nginx_version(program) if program else ""
+    measurements.versions["nginx"] = nginx_version(program) if program else ""
     seconds = max(SECONDS * settings.scale, 0.1)
     with proxies(settings.folder, setups()) as running:
-        offered(running[STOCK], seconds / 2)  # the upstream and its connections are warm for everybody
+        offered(running[STOCK], seconds / 2)  # warms up the upstream and its connections for all
         loads: dict[str, list[Load]] = {name: [] for name in running}
         for turn in range(settings.repeats):
             for name, proxy in running.items():
                 settings.progress(f"{turn + 1}/{settings.repeats} {name}")
                 loads[name].append(offered(proxy, seconds))
-        found.rows.append(_throughput(loads[OURS], loads[STOCK], found))
-        found.rows += [_part(name, each, loads[STOCK]) for name, each in loads.items() if name != STOCK]
-        found.rows += _latency(running, 0.7 * median_load(loads[OURS], "rate"), seconds, settings)
-        found.slopes += _growth(running, seconds, settings)
-    return found
+        measurements.rows.append(_throughput(loads[OURS], loads[STOCK], measurements))
+        measurements.rows += [_part(name, each, loads[STOCK]) for name, each in loads.items() if name != STOCK]
+        measurements.rows += _latency(running, 0.7 * median_load(loads[OURS], "rate"), seconds, settings)
+        measurements.slopes += _growth(running, seconds, settings)
+    return measurements
 
 
-def _throughput(ours: list[Load], theirs: list[Load], found: Found) -> Row:
-    """Without its goal where the machine was too busy to keep the worker so: a rate is then not the worker's."""
+def _throughput(ours: list[Load], theirs: list[Load], measurements: Measurements) -> Row:
+    """Return the row of the throughput, without its goal if other load kept the worker from saturation."""
     ratios = [a.rate / b.rate for a, b in zip(ours, theirs, strict=True)]
     saturated = min(median_load(ours, "busy"), median_load(theirs, "busy")) >= SATURATED
     if not saturated:
-        found.skipped.append(f"throughput of a saturated worker: {_busy(ours, theirs)}, the machine had other work")
+        measurements.skipped.append(
+            f"throughput of a saturated worker: {_busy(ours, theirs)}, the machine had other work"
+        )
     return Row(
         "one worker saturated, 32 kept-alive clients",
         "requests/s",
@@ -144,10 +146,10 @@ def _part(name: str, ours: list[Load], theirs: list[Load]) -> Row:
 
 
 def _latency(running: dict[str, Proxy], rate: float, seconds: float, settings: Settings) -> list[Row]:
-    """What is added to a response at the rate at which our worker works 70 % of the time, the same rate for both.
+    """Return rows of the latency added at the rate at which our worker is 70 % busy, the same rate for both.
 
-    Requests that come one by one cost more than those of a saturated worker, which come in bunches: the rate is found
-    by a trial.
+    Requests that arrive one by one cost more than those of a saturated worker, which arrive in bunches: a trial run
+    determines the rate.
     """
     trial = offered(running[OURS], seconds, THINKING, THINKING / rate)
     rate = trial.rate * LOADED / trial.busy

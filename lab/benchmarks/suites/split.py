@@ -1,4 +1,4 @@
-"""``sojourn split``: whole commands, from start to exit, beside GoAccess and a bare DuckDB scan; memory; slopes."""
+"""``sojourn split``: whole commands, from start to exit, against GoAccess and a bare DuckDB scan; memory; slopes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.made_log import Made, write_combined, write_log
+from benchmarks.log_generator import LogShape, write_combined, write_log
 from benchmarks.measure import Cost, Job, command_cost, in_turns, median_of, ratio_of
-from benchmarks.rows import Found, Row, Settings, Slope
+from benchmarks.rows import Measurements, Row, Settings, Slope
 
 MILLION = 1_000_000
 FASTER, SCANS, MEMORY = 8.0, 3.0, 1500.0  # times GoAccess; times the scan; MB
@@ -21,8 +21,8 @@ SCAN_NOTE = (
     "beside reading, the split works out eight components and a clock's offset for every request, exact quantiles of "
     "all of them, two groupings and an audit; starting and loading compiled code take about a second of it"
 )
-LIMIT = 400  # s: more than ten times what the split takes
-# The keys that the split reads, each looked at, and the quantiles that it shows.
+LIMIT = 400  # s: more than ten times the time of the split
+# Reads every key that the split reads, and computes the quantiles that it shows.
 SCAN = """
 import duckdb, sys
 text = ("request_id", "service", "proxy", "stamp", "upstream_addr", "worker")
@@ -39,44 +39,46 @@ print(duckdb.sql(f"SELECT route, count(*), {', '.join(parts)} FROM read_json('{s
 OURS, SCANNED, GOACCESS = "sojourn split", "DuckDB, a bare scan of the same fields", "GoAccess"
 
 
-def run(settings: Settings) -> Found:
-    """Rows of 1 M and 10 M lines, plain and gzip; memory at 10 M and 50 M; slopes over what a log has more of."""
-    found = Found(versions=_versions())
-    if GOACCESS not in found.versions:
-        found.skipped.append("GoAccess is not installed")
+def run(settings: Settings) -> Measurements:
+    """Measure 1 M and 10 M lines, plain and gzip; memory at 10 M and 50 M; slopes over requests, routes, backends."""
+    measurements = Measurements(versions=_versions())
+    if GOACCESS not in measurements.versions:
+        measurements.skipped.append("GoAccess is not installed")
     ours, combined = settings.folder / "access.jsonl", settings.folder / "access.log"
     seconds = {}
     for millions in (0.1, 1, 10):
         lines = settings.sized(int(millions * MILLION), 100)
         settings.progress(f"writing {lines:,} lines")
-        write_log(Made(lines), ours)
+        write_log(LogShape(lines), ours)
         if millions < 1:
             seconds[lines] = _median(settings, ours)
             continue
-        write_combined(Made(lines), combined)
-        os.sync()  # writing gigabytes out is not to be paid by who comes first
-        costs = _compared(_rounds(settings, millions), ours, combined, GOACCESS in found.versions)
-        found.rows += _rows(f"split, {lines:,} lines", costs)
+        write_combined(LogShape(lines), combined)
+        os.sync()  # so that the first job does not pay for writing gigabytes
+        costs = _compared(_rounds(settings, millions), ours, combined, GOACCESS in measurements.versions)
+        measurements.rows += _rows(f"split, {lines:,} lines", costs)
         seconds[lines] = median_of(costs[OURS])
-    found.rows.append(_memory(lines, [cost.peak_mb for cost in costs[OURS]]))
+    measurements.rows.append(_memory(lines, [cost.peak_mb for cost in costs[OURS]]))
     combined.unlink()
     settings.progress(f"packing {ours.name}")
     subprocess.run(["gzip", "-1", "-f", ours], check=True)
     packed = ours.with_name(ours.name + ".gz")
-    # GoAccess would be fed by zcat: what it makes of the lines was measured.
-    found.rows += _rows(f"split, {lines:,} lines, gzip", _compared(_rounds(settings, 10), packed, combined, False))
+    # GoAccess would read from zcat, and its parsing is measured above.
+    measurements.rows += _rows(
+        f"split, {lines:,} lines, gzip", _compared(_rounds(settings, 10), packed, combined, False)
+    )
     packed.unlink()
-    found.rows.append(_fifty(settings))
-    found.slopes.append(Slope("split", "requests", tuple(map(float, seconds)), tuple(seconds.values())))
-    found.slopes += [
+    measurements.rows.append(_fifty(settings))
+    measurements.slopes.append(Slope("split", "requests", tuple(map(float, seconds)), tuple(seconds.values())))
+    measurements.slopes += [
         _slope(settings, "routes", (10, 100, 1_000, 10_000)),
         _slope(settings, "backends", (1, 10, 100, 1_000)),
     ]
-    return found
+    return measurements
 
 
 def _rounds(settings: Settings, millions: float) -> Settings:
-    """Of 10 M lines one round: GoAccess takes minutes for it."""
+    """Return the settings with one round for 10 M lines: GoAccess takes minutes."""
     return replace(settings, repeats=1) if millions >= 10 else settings
 
 
@@ -97,7 +99,7 @@ def _compared(settings: Settings, ours: Path, combined: Path, with_goaccess: boo
 
 
 def _limited(command: list[str]) -> Cost:
-    """A command that is broken off after ``LIMIT``, and its cost up to there."""
+    """Run a command, stopped after ``LIMIT``, and return its cost so far."""
     try:
         return command_cost(["timeout", str(LIMIT), *command])
     except SystemExit as end:
@@ -107,21 +109,21 @@ def _limited(command: list[str]) -> Cost:
 
 
 def _rows(what: str, costs: dict[str, list[Cost]]) -> list[Row]:
-    ours = [cost.seconds for cost in costs[OURS]]
+    own_seconds = [cost.seconds for cost in costs[OURS]]
     rows = []
-    for peer, found in costs.items():
+    for peer, peer_costs in costs.items():
         if peer == OURS:
             continue
-        theirs = [cost.seconds for cost in found]
+        theirs = [cost.seconds for cost in peer_costs]
         times = peer == GOACCESS
-        ratio, low, high = ratio_of(theirs, ours) if times else ratio_of(ours, theirs)
+        ratio, low, high = ratio_of(theirs, own_seconds) if times else ratio_of(own_seconds, theirs)
         rows.append(
             Row(
                 what=what,
                 unit="s",
                 ours=median_of(costs[OURS]),
                 peer=peer,
-                theirs=median_of(found),
+                theirs=median_of(peer_costs),
                 ratio=ratio,
                 low=low,
                 high=high,
@@ -129,7 +131,7 @@ def _rows(what: str, costs: dict[str, list[Cost]]) -> list[Row]:
                 goal=FASTER if times else SCANS,
                 at="least" if times else "most",
                 peak_mb=max(cost.peak_mb for cost in costs[OURS]),
-                peer_mb=max(cost.peak_mb for cost in found),
+                peer_mb=max(cost.peak_mb for cost in peer_costs),
                 note=_note(theirs) if times else SCAN_NOTE,
             )
         )
@@ -147,11 +149,11 @@ def _memory(lines: int, peaks: list[float], note: str = "") -> Row:
 
 
 def _fifty(settings: Settings) -> Row:
-    """Once: the lines come through a pipe, made on the way."""
+    """Measure 50 M lines once; they come from the generator through a pipe."""
     lines = settings.sized(50 * MILLION, 100)
     settings.progress(f"{lines:,} lines, once")
-    made = shlex.join([sys.executable, "-m", "benchmarks.made_log", str(lines)])
-    cost = command_cost(["sh", "-c", f"{made} | {shlex.join(_split('-'))}"])
+    generator = shlex.join([sys.executable, "-m", "benchmarks.log_generator", str(lines)])
+    cost = command_cost(["sh", "-c", f"{generator} | {shlex.join(_split('-'))}"])
     return _memory(lines, [cost.peak_mb], "once, through a pipe from what makes the lines")
 
 
@@ -165,7 +167,7 @@ def _slope(settings: Settings, against: str, sizes: tuple[int, ...]) -> Slope:
     lines = settings.sized(MILLION, 100)
     costs = []
     for size in sizes:
-        write_log(Made(lines, routes=size) if against == "routes" else Made(lines, backends=size), log)
+        write_log(LogShape(lines, routes=size) if against == "routes" else LogShape(lines, backends=size), log)
         settings.progress(f"{size:,} {against}")
         costs.append(_median(settings, log))
     log.unlink()
@@ -175,5 +177,5 @@ def _slope(settings: Settings, against: str, sizes: tuple[int, ...]) -> Slope:
 def _versions() -> dict[str, str]:
     if not shutil.which("goaccess"):
         return {}
-    said = subprocess.run(["goaccess", "--version"], capture_output=True, text=True, check=False).stdout
-    return {GOACCESS: said.split(" - ")[-1].split("\n")[0].strip(" .") or "?"}
+    output = subprocess.run(["goaccess", "--version"], capture_output=True, text=True, check=False).stdout
+    return {GOACCESS: output.split(" - ")[-1].split("\n")[0].strip(" .") or "?"}

@@ -1,4 +1,4 @@
-"""How long it takes until something is there: the help, and the first table of a small log."""
+"""Time until the first output: the help, and the table of a small log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.measure import Job, command_cost, in_turns, median_of, ratio_of
-from benchmarks.rows import Found, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings
 
 LOG = Path(__file__).parents[3] / "docs" / "examples" / "shop.jsonl.gz"
 SHOWN, TABLE = 0.3, 1.5  # s
@@ -14,8 +14,8 @@ HELP, SPLIT = "sojourn --help", "sojourn split, 3,087 requests"
 PYTHON, IMPORTS = "python -c pass", "python -c 'import polars, duckdb'"
 
 
-def run(settings: Settings) -> Found:
-    """The two goals, and beside them what Python and the libraries need to be there at all."""
+def run(settings: Settings) -> Measurements:
+    """Measure the two goals, and the start of Python and of the libraries for comparison."""
     commands = {
         HELP: ["-m", "sojourn", "--help"],
         PYTHON: ["-c", "pass"],
@@ -27,13 +27,13 @@ def run(settings: Settings) -> Found:
         for name, rest in commands.items()
     }
     costs = in_turns(jobs, settings.repeats, settings.progress)
-    found = Found()
+    measurements = Measurements()
     for name, peer, goal in ((HELP, PYTHON, SHOWN), (SPLIT, IMPORTS, TABLE)):
         ours, theirs = ([cost.seconds for cost in costs[each]] for each in (name, peer))
         ratio, low, high = ratio_of(ours, theirs)
         memory = max(cost.peak_mb for cost in costs[name])
-        found.rows += [
+        measurements.rows += [
             Row(name, "s", median_of(costs[name]), goal=goal, at="most", peak_mb=memory),
             Row(name, "s", median_of(costs[name]), peer, median_of(costs[peer]), ratio, low, high, peak_mb=memory),
         ]
-    return found
+    return measurements

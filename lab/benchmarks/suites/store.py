@@ -1,5 +1,7 @@
-"""What loading a log into the embedded store costs, what a request takes on disk, and what dashboards' questions take
-with rollups and without."""
+"""The cost of loading a log into the embedded store, of a request on disk, and of dashboards' queries.
+
+The queries run with rollups and on the requests themselves.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from sojourn.store import connect
 from sojourn.store.client import rows as rows_of
 
 from benchmarks.growth import slopes, written_log
-from benchmarks.made_store import BEGIN, END, make_store, raw_queries
 from benchmarks.measure import command_cost, in_turns, median_of, ratio_of
-from benchmarks.rows import Found, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings
+from benchmarks.store_generator import BEGIN, END, make_store, raw_queries
 
 LINES = 500_000
 STORED = (10_000_000, 100_000_000)
-ROUNDS = {10_000_000: 3}  # of the questions, by the size of the store; 1 of a larger one, where each takes minutes
-HOUSE = Path(__file__).parents[3]
+ROUNDS = {10_000_000: 3}  # of the queries, by the size of the store; 1 for a larger one, where each takes minutes
+REPOSITORY = Path(__file__).parents[3]
 
 LOAD = """
 import sys, tempfile
@@ -34,7 +36,7 @@ with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
     init(dsn)
     load(dsn, [sys.argv[1]])
 """
-# The keys of a line in the types that the engine reads by itself; lists of attempts stay text.
+# The keys of a line in the types that the engine reads by itself; lists of attempts are text.
 BARE = """
 import sys, tempfile
 from chdb.session import Session
@@ -53,22 +55,22 @@ with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder:
 """
 
 
-def run(settings: Settings) -> Found:
-    """Rows of loading, of disk, and of every question at two sizes of the store."""
-    found = Found()
+def run(settings: Settings) -> Measurements:
+    """Measure loading, disk, and every query at two sizes of the store."""
+    measurements = Measurements()
     lines = settings.sized(LINES, 2_000)
     log = written_log(settings.folder, lines)
-    found.rows.append(_loading(settings, log, lines))
-    found.rows += _on_disk(settings, log, lines)
+    measurements.rows.append(_loading(settings, log, lines))
+    measurements.rows += _on_disk(settings, log, lines)
     log.unlink()
-    found.slopes += slopes(
+    measurements.slopes += slopes(
         settings,
         {"store load": lambda log: [sys.executable, "-c", LOAD, str(log), str(settings.folder)]},
         {},
     )
     for rows in dict.fromkeys(settings.sized(size, 1_000) for size in STORED):
-        found.rows += _questions(settings, rows)
-    return found
+        measurements.rows += _queries(settings, rows)
+    return measurements
 
 
 def _loading(settings: Settings, log: Path, lines: int) -> Row:
@@ -111,12 +113,12 @@ def _on_disk(settings: Settings, log: Path, lines: int) -> list[Row]:
     ]
 
 
-def _questions(settings: Settings, rows: int) -> list[Row]:
-    """Every panel of ``raw_queries`` as Grafana asks it, beside the same from the requests themselves."""
+def _queries(settings: Settings, rows: int) -> list[Row]:
+    """Measure the query of every panel of ``raw_queries`` against the same from the requests themselves."""
     folder = settings.folder / f"store-{rows}"
     dsn = f"chdb://{folder}"
     make_store(dsn, rows, settings.progress)
-    found: list[Row] = []
+    panel_rows: list[Row] = []
     with connect(dsn) as store:
         kept = rows_of(store, "SELECT count() FROM rollup_minute FINAL")[0][0]
 
@@ -127,34 +129,34 @@ def _questions(settings: Settings, rows: int) -> list[Row]:
 
         for (board, panel), raw in raw_queries().items():
             settings.progress(f"{panel}, {rows:,} rows")
-            asked = _as_grafana_asks(board, panel)
-            seconds(asked)  # what the disk gives for the first time is not the question
+            panel_sql = _grafana_sql(board, panel)
+            seconds(panel_sql)  # warms up the page cache
             rounds = min(settings.repeats, next((many for size, many in ROUNDS.items() if rows <= size), 1))
-            taken = [(seconds(asked), seconds(raw)) for _ in range(rounds)]
-            ours, theirs = ([pair[i] * 1e3 for pair in taken] for i in (0, 1))
+            timings = [(seconds(panel_sql), seconds(raw)) for _ in range(rounds)]
+            ours, theirs = ([pair[i] * 1e3 for pair in timings] for i in (0, 1))
             ratio, low, high = ratio_of(theirs, ours)
-            found.append(
+            panel_rows.append(
                 Row(
                     f"{panel}, a day of {rows:,} requests", "ms", statistics.median(ours),
                     "the same from every request", statistics.median(theirs), ratio, low, high, times=True,
-                    note=_note(ratio, kept, rounds, first=not found),
+                    note=_note(ratio, kept, rounds, first=not panel_rows),
                 )
             )  # fmt: skip
     shutil.rmtree(folder)
-    return found
+    return panel_rows
 
 
 def _note(ratio: float, kept: int, rounds: int, *, first: bool) -> str:
-    words = [f"rollups of {kept:,} rows; the whole day is asked for, warm; median of {rounds}"] if first else []
+    notes = [f"rollups of {kept:,} rows; queries of the whole day, warm; median of {rounds}"] if first else []
     if ratio < 1:
-        words.append("sketches of quantiles cost what they cost, however few the requests they stand for")
-    return "; ".join(words)
+        notes.append("sketches of quantiles cost what they cost, however few the requests they stand for")
+    return "; ".join(notes)
 
 
-def _as_grafana_asks(board: str, panel: str) -> str:
-    """The SQL of a panel with its macros and variables filled in, as the plugin would send it."""
-    expand = _module(HOUSE / "tests" / "dashboards" / "grafana_expand.py")
-    model = json.loads((HOUSE / "dashboards" / "grafana" / "dashboards" / f"{board}.json").read_text())
+def _grafana_sql(board: str, panel: str) -> str:
+    """Return the SQL of a panel with macros and variables expanded, as the plugin sends it."""
+    expand = _module(REPOSITORY / "tests" / "dashboards" / "grafana_expand.py")
+    model = json.loads((REPOSITORY / "dashboards" / "grafana" / "dashboards" / f"{board}.json").read_text())
     values = {each["name"]: each.get("current", {}).get("value", "") for each in model["templating"].get("list") or []}
     text = next(
         each["targets"][0]["rawSql"] for each in model["panels"] if each["title"] == panel and "targets" in each
@@ -163,7 +165,7 @@ def _as_grafana_asks(board: str, panel: str) -> str:
 
 
 def _module(path: Path) -> ModuleType:
-    """A module of the tests, which know how Grafana fills in a query."""
+    """Import a module of the tests, which implement Grafana's expansion of queries."""
     if path.stem not in sys.modules:
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None  # noqa: S101

@@ -1,4 +1,4 @@
-"""What Vector's programs cost, a line or a span, beside a program that only parses it."""
+"""The cost of Vector's programs per line or span, against a program that only parses it."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ import yaml
 
 from benchmarks.growth import written_log
 from benchmarks.measure import command_cost, in_turns, ratio_of
-from benchmarks.rows import Found, Row, Settings
+from benchmarks.rows import Measurements, Row, Settings
 
 EVENTS = 100_000
-FEW = 10  # of a run that shows what a start costs
+FEW = 10  # of a run that measures the start
 PIPELINE = Path(__file__).parents[3] / "collector" / "vector"
-LEAST = 1e-3  # s of processor: less cannot be told from a start
+LEAST = 1e-3  # s of processor: a smaller cost is lost in that of a start
 
 PARSE = ". = parse_json!(string!(.message))\n"
 COMBINED = '. = parse_nginx_log!(string!(.message), format: "combined")\n'
-# A span as the receiver hands it over: instants are instants, and the program cannot know beforehand that they are.
+# A span as the receiver emits it: instants are timestamps, of a type that the compiler does not know beforehand.
 SPAN = PARSE + "".join(
     f'.{name} = from_unix_timestamp(int!(.{name}), unit: "nanoseconds") ?? null\n'
     for name in ("start_time_unix_nano", "end_time_unix_nano")
 )
 
 Runner = Callable[[Path, Path, Path], list[str]]
-"""The command line for a program and a file of lines, with a folder for what it needs besides."""
+"""The command line for a program and a file of lines, and a folder for its files."""
 
 
-def run(settings: Settings) -> Found:
-    """Events a second of one core, start-up taken off."""
-    found = Found()
-    runner, name = _runner(found)
+def run(settings: Settings) -> Measurements:
+    """Measure events a second of one core, start-up excluded."""
+    measurements = Measurements()
+    runner, name = _runner(measurements)
     if runner is None:
-        return found
+        return measurements
     count = settings.sized(EVENTS, 200)
     log = written_log(settings.folder, count)
     combined, spans = settings.folder / "access.log", settings.folder / "spans.jsonl"
@@ -60,13 +60,13 @@ def run(settings: Settings) -> Found:
         ("spans", "parse_json of a span", "the span made an event, no more", ""),
     ):
         ratio, low, high = ratio_of(rates[ours], rates[peer])
-        found.rows.append(
+        measurements.rows.append(
             Row(
                 f"{ours}.vrl, by {name}", "events/s of a core", statistics.median(rates[ours]), what,
                 statistics.median(rates[peer]), ratio, low, high, times=True, note=note,
             )
         )  # fmt: skip
-    return found
+    return measurements
 
 
 def _rates(settings: Settings, runner: Runner, jobs: dict[str, tuple[str, Path]], count: int) -> dict[str, list[float]]:
@@ -86,20 +86,20 @@ def _rates(settings: Settings, runner: Runner, jobs: dict[str, tuple[str, Path]]
     return {job: [(count - FEW) / max(cost.cpu - start[job], LEAST) for cost in costs[job]] for job in jobs}
 
 
-def _runner(found: Found) -> tuple[Runner | None, str]:
-    """How programs are run here: by Vector, or else by the ``vrl`` command."""
+def _runner(measurements: Measurements) -> tuple[Runner | None, str]:
+    """Return how programs run on this machine: by Vector, else by the ``vrl`` command."""
     vector = os.environ.get("SOJOURN_VECTOR") or shutil.which("vector")
     if vector:
-        found.versions["Vector"] = subprocess.run(
+        measurements.versions["Vector"] = subprocess.run(
             [vector, "--version"], capture_output=True, text=True, check=True
         ).stdout.split()[1]
         return lambda program, lines, folder: _by_vector(vector, program, lines, folder), "Vector"
-    found.skipped.append("the programs in Vector itself: it is not installed (SOJOURN_VECTOR may name it)")
+    measurements.skipped.append("the programs in Vector itself: it is not installed (SOJOURN_VECTOR may name it)")
     tools = Path(__file__).parents[3] / ".tools" / "bin"
     vrl = os.environ.get("SOJOURN_VRL") or shutil.which("vrl", path=f"{os.environ.get('PATH', '')}:{tools}")
     if vrl:
         return lambda program, lines, folder: _by_vrl(vrl, program, lines, folder), "the vrl command"
-    found.skipped.append("the programs by the vrl command: it is not installed")
+    measurements.skipped.append("the programs by the vrl command: it is not installed")
     return None, ""
 
 
@@ -128,15 +128,15 @@ def _reading(lines: Path, command: list[str]) -> list[str]:
 
 
 def _program(name: str) -> str:
-    """A remap's program, put together as Vector does."""
+    """Return the program of a remap transform, assembled as Vector does."""
     remap = yaml.safe_load((PIPELINE / "config" / f"{name}.yaml").read_text())["transforms"][name]
     files = remap.get("files") or [remap["file"]]
     return "".join((PIPELINE / Path(file).relative_to("/etc/vector")).read_text() + "\n" for file in files)
 
 
 def _write_others(log: Path, combined: Path, spans: Path) -> None:
-    """The same requests as nginx's combined format has them, and as the spans of an app."""
-    with log.open() as lines, combined.open("w") as text, spans.open("w") as told:
+    """Write the same requests in nginx's combined format, and as spans of an app."""
+    with log.open() as lines, combined.open("w") as text, spans.open("w") as events:
         for line in lines:
             record = json.loads(line)
             moment = datetime.fromtimestamp(float(record["time"]), UTC).strftime("%d/%b/%Y:%H:%M:%S +0000")
@@ -144,7 +144,7 @@ def _write_others(log: Path, combined: Path, spans: Path) -> None:
                 f'{record["remote_addr"]} - - [{moment}] "GET {record["uri"]} HTTP/1.1" 200 {record["bytes_sent"]} '
                 '"-" "bench/1.0"\n'
             )
-            told.write(json.dumps(_span(record)) + "\n")
+            events.write(json.dumps(_span(record)) + "\n")
 
 
 def _span(record: dict[str, str]) -> dict[str, Any]:

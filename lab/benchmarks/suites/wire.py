@@ -1,10 +1,10 @@
-"""What reading a capture costs beside tshark and scapy, and joining it to the log.
+"""The cost of reading a capture, against tshark and scapy, and of joining it to the log.
 
-Every command is a process of its own on made traffic of both sides of a proxy (``made_capture``). Its start, what it
-needs for a capture of one request, is taken off before packets per second are reckoned, for each alike. tshark reads
-the same packets and prints the fields that the reader and the tracker find, its TCP analysis included; scapy takes each
-packet apart as far as TCP, for fewer packets, as each costs it the same. The log join is timed without the reading of
-the log: connections, exchanges and rows are there.
+Every command is a process of its own on generated traffic of both sides of a proxy (``capture_generator``). Its start,
+the time for a capture of one request, is subtracted before packets per second are computed, for all alike. tshark reads
+the same packets and prints the fields that the reader and the tracker produce, its TCP analysis included; scapy parses
+each packet as far as TCP, for fewer packets, as its cost per packet is constant. The log join is timed without reading
+the log: connections, exchanges and rows are in memory.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.capture_generator import write_capture
 from benchmarks.growth import SOJOURN, grown
-from benchmarks.made_capture import write_capture
-from benchmarks.made_traffic import Settings as Traffic
-from benchmarks.made_traffic import made_traffic, write_log
 from benchmarks.measure import Cost, command_cost, in_turns, ratio_of
-from benchmarks.rows import Found, Row, Settings, Slope
+from benchmarks.rows import Measurements, Row, Settings, Slope
+from benchmarks.traffic_generator import Settings as Traffic
+from benchmarks.traffic_generator import generate_traffic, write_log
 
 PACKETS, SCAPY_PACKETS, JOINED = 1_000_000, 100_000, 1_000_000
 PACKETS_GROW = (500_000, 1_000_000, 4_000_000)
 PACKETS_OF_REQUEST = 20
-LEAST = 0.05  # s: less cannot be told from a start
+LEAST = 0.05  # s: a shorter time is lost in that of a start
 TIMES_TSHARK = 20.0
 OURS = ("reader", "reader and tracker", "sojourn pcap", "sojourn pcap, with the log")
 PEERS = ("tshark", "scapy")
@@ -57,45 +57,45 @@ import sys
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapReader
-found = 0
+count = 0
 with PcapReader(sys.argv[1]) as capture:
     for packet in capture:
         ip, tcp = packet[IP], packet[TCP]
         fields = packet.time, ip.src, ip.dst, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags, tcp.window
-        found += len(fields) > 0
-    print(found)
+        count += len(fields) > 0
+    print(count)
 """
 JOIN = """
 import json, sys, time
 import polars as pl, sojourn
-from benchmarks.made_frames import made_tracked
-from benchmarks.made_traffic import Settings, made_traffic, write_log
+from benchmarks.expected_frames import expected_tracked
+from benchmarks.traffic_generator import Settings, generate_traffic, write_log
 from pathlib import Path
 from sojourn.analyses.wire.timeline import timeline
 from sojourn.analyses.wire.analysis import READ
 settings, log = Settings(requests=int(sys.argv[1]), kept=3), Path(sys.argv[2])
-traffic = made_traffic(settings)
+traffic = generate_traffic(settings)
 write_log(traffic, log)
-with_log, few = made_tracked(traffic), made_traffic(Settings(requests=500, kept=3))
+with_log, few = expected_tracked(traffic), generate_traffic(Settings(requests=500, kept=3))
 log_of_few = log.with_name("few.jsonl")
 write_log(few, log_of_few)
 def joined(tracked, path):
     rows = sojourn.split([str(path)], columns=READ).rows.collect().lazy()
     begin = time.perf_counter()
-    found = timeline(tracked, rows)
-    return time.perf_counter() - begin, found
-joined(made_tracked(few), log_of_few)
-seconds, found = joined(with_log, log)
-one = found.frame.filter(pl.col("joined_by") == "request_id").height
-with open("/proc/self/status") as status:  # ru_maxrss would begin with the memory of who started this
+    joined_requests = timeline(tracked, rows)
+    return time.perf_counter() - begin, joined_requests
+joined(expected_tracked(few), log_of_few)
+seconds, result = joined(with_log, log)
+one = result.frame.filter(pl.col("joined_by") == "request_id").height
+with open("/proc/self/status") as status:  # ru_maxrss would begin with the memory of the parent
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-print(json.dumps({"seconds": seconds, "rows": found.frame.height, "joined": one, "peak_mb": peak / 1024}))
+print(json.dumps({"seconds": seconds, "rows": result.frame.height, "joined": one, "peak_mb": peak / 1024}))
 """
 
 
 @dataclass(frozen=True)
 class Files:
-    """Captures and a log: of so many ``packets``, of ``fewer`` for scapy, and of one request."""
+    """Captures of ``packets`` packets, of ``fewer`` for scapy, and of one request; and a log."""
 
     large: Path
     small: Path
@@ -105,47 +105,47 @@ class Files:
     fewer: int
 
 
-def run(settings: Settings) -> Found:
-    """Packets a second beside the peers', the join, and how the cost grows."""
-    found = Found()
-    files = made_files(settings)
+def run(settings: Settings) -> Measurements:
+    """Measure packets a second against the peers, the join, and how the cost grows."""
+    measurements = Measurements()
+    files = write_files(settings)
     jobs = commands(files)
     for peer in PEERS:
         if peer not in jobs:
-            found.skipped.append(f"{peer}: it is not installed")
+            measurements.skipped.append(f"{peer}: it is not installed")
     rates, costs = _rates(settings, files, jobs)
     for name in filter(jobs.__contains__, OURS):
         for peer in [peer for peer in PEERS if peer in jobs] or [""]:
             if peer != "scapy" or name == "sojourn pcap":
-                found.rows.append(_row(name, peer, files, rates, costs))
-    found.rows.append(_joined(settings))
-    found.slopes.append(_slope(settings))
+                measurements.rows.append(_row(name, peer, files, rates, costs))
+    measurements.rows.append(_joined(settings))
+    measurements.slopes.append(_slope(settings))
     if "tshark" in jobs:
-        said = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True)
-        found.versions["tshark"] = said.stdout.split()[2].rstrip(".")
+        output = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True)
+        measurements.versions["tshark"] = output.stdout.split()[2].rstrip(".")
     if "scapy" in jobs:
-        found.versions["scapy"] = version("scapy")
-    return found
+        measurements.versions["scapy"] = version("scapy")
+    return measurements
 
 
-def made_files(settings: Settings) -> Files:
-    """Made once, for all."""
+def write_files(settings: Settings) -> Files:
+    """Write the captures and the log that all jobs read."""
     packets, fewer = settings.sized(PACKETS, 2_000), settings.sized(SCAPY_PACKETS, 1_000)
     settings.progress(f"making captures of {packets:,} and {fewer:,} packets")
-    traffic = made_traffic(Traffic(requests=packets // PACKETS_OF_REQUEST))
-    few = made_traffic(Traffic(requests=fewer // PACKETS_OF_REQUEST))
+    traffic = generate_traffic(Traffic(requests=packets // PACKETS_OF_REQUEST))
+    few = generate_traffic(Traffic(requests=fewer // PACKETS_OF_REQUEST))
     large, small, one, log = (settings.folder / file for file in ("large.pcap", "small.pcap", "one.pcap", "log.jsonl"))
     many, less = write_capture(traffic, large), write_capture(few, small)
-    write_capture(made_traffic(Traffic(requests=1)), one)
+    write_capture(generate_traffic(Traffic(requests=1)), one)
     write_log(traffic, log)
     return Files(large, small, one, log, many, less)
 
 
 def commands(files: Files) -> dict[str, list[str]]:
-    """Name -> command; peers only where they are installed."""
+    """Return name -> command, with the peers that are installed."""
     python = sys.executable
     pcap = [*SOJOURN, "pcap", str(files.large), "--json", "--limit", "0"]
-    found = {
+    commands = {
         "reader": [python, "-c", READER, str(files.large)],
         "reader and tracker": [python, "-c", TRACKER, str(files.large)],
         "sojourn pcap": pcap,
@@ -153,18 +153,17 @@ def commands(files: Files) -> dict[str, list[str]]:
     }
     if shutil.which("tshark"):
         fields = [part for name in FIELDS for part in ("-e", name)]
-        found["tshark"] = ["tshark", "-n", "-r", str(files.large), "-T", "fields", *fields]
+        commands["tshark"] = ["tshark", "-n", "-r", str(files.large), "-T", "fields", *fields]
     if find_spec("scapy"):
-        found["scapy"] = [python, "-c", SCAPY, str(files.small)]
-    return found
+        commands["scapy"] = [python, "-c", SCAPY, str(files.small)]
+    return commands
 
 
 def _rates(
     settings: Settings, files: Files, jobs: dict[str, list[str]]
 ) -> tuple[dict[str, list[float]], dict[str, list[Cost]]]:
-    """Packets a second of every round, and what the commands cost."""
-
-    for name in filter(jobs.__contains__, OURS[-1:]):  # compiles what is compiled, once
+    """Return packets a second of every round, and the costs of the commands."""
+    for name in filter(jobs.__contains__, OURS[-1:]):  # fills the cache of compiled code
         command_cost([str(files.small) if part == str(files.large) else part for part in jobs[name]])
     all_jobs = {name: lambda command=command: command_cost(command) for name, command in jobs.items()}
     starts = {
@@ -179,7 +178,7 @@ def _rates(
 
 
 def of_one(command: list[str], files: Files) -> list[str]:
-    """The same command for a capture of one request, without a log: what its start takes."""
+    """Return the same command for a capture of one request, without a log: it measures the start."""
     read = {str(files.large), str(files.small)}
     kept = command[: command.index("--log")] if "--log" in command else command
     return [str(files.one) if part in read else part for part in kept]
@@ -211,13 +210,13 @@ def _joined(settings: Settings) -> Row:
 
 
 def join_cost(requests: int, folder: Path) -> dict[str, float]:
-    """Seconds of the join of so many requests of both sides to their log, rows of the timeline, and how many joined."""
+    """Return the seconds of joining ``requests`` requests of both sides to their log, the rows, and how many joined."""
     command = [sys.executable, "-c", JOIN, str(requests), str(folder / "joined.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"bench: the join ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return {"requests": requests, **found}
+    result: dict[str, float] = json.loads(done.stdout)
+    return {"requests": requests, **result}
 
 
 def _slope(settings: Settings) -> Slope:
@@ -225,7 +224,7 @@ def _slope(settings: Settings) -> Slope:
 
     def capture(packets: int) -> list[str]:
         path = settings.folder / f"{packets}.pcap"
-        write_capture(made_traffic(Traffic(requests=packets // PACKETS_OF_REQUEST)), path)
+        write_capture(generate_traffic(Traffic(requests=packets // PACKETS_OF_REQUEST)), path)
         return [*SOJOURN, "pcap", str(path), "--json", "--limit", "0"]
 
     return grown("sojourn pcap", "packets", sizes, capture, capture(PACKETS_OF_REQUEST), settings)

@@ -1,4 +1,4 @@
-"""The benchmark runs, and says for every goal whether it is met; how fast is not a test's business."""
+"""The benchmark runs and says for every goal whether it is met; speeds are not asserted."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.made_log import Made, write_combined, write_log
+from benchmarks.log_generator import LogShape, write_combined, write_log
 from benchmarks.measure import Cost, command_cost
 from benchmarks.rows import Settings
 from benchmarks.suites import split, startup
 
-ROOT = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.mark.thorough
-def test_every_goal_is_there_and_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judges_every_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = set()
 
     def each_kind_once(command: list[str]) -> Cost:
@@ -29,7 +29,7 @@ def test_every_goal_is_there_and_judged(tmp_path: Path, monkeypatch: pytest.Monk
         ran.add(kind)
         return command_cost(command)
 
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "analysis"))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY / "analysis"))
     monkeypatch.setattr(split, "command_cost", each_kind_once)
     monkeypatch.setattr(startup, "command_cost", each_kind_once)
     settings = Settings(repeats=1, scale=0.00001, folder=tmp_path, progress=lambda _: None)
@@ -46,20 +46,20 @@ def test_every_goal_is_there_and_judged(tmp_path: Path, monkeypatch: pytest.Monk
     assert not list(tmp_path.glob("access*"))
 
 
-def test_it_writes_its_table_as_json_and_markdown(tmp_path: Path) -> None:
+def test_writes_results_as_json_and_markdown(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks", "--only", "startup", "--repeats", "1", "--out", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "analysis")}
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "analysis")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "bench.json").read_text())["suites"]["startup"]["rows"]
     assert (tmp_path / "bench.md").read_text().strip() in done.stdout
 
 
-def test_made_logs_are_of_the_same_requests(tmp_path: Path) -> None:
+def test_both_log_formats_hold_the_same_requests(tmp_path: Path) -> None:
     own, combined = tmp_path / "access.jsonl", tmp_path / "access.log"
-    produced = Made(2_000, routes=7, backends=3, first=500)
-    write_log(produced, own)
-    write_combined(produced, combined)
+    shape = LogShape(2_000, routes=7, backends=3, first=500)
+    write_log(shape, own)
+    write_combined(shape, combined)
     records = [json.loads(line) for line in own.read_text().splitlines()]
     lines = combined.read_text().splitlines()
     assert [record["uri"] for record in records] == [line.split()[6] for line in lines]

@@ -1,4 +1,4 @@
-"""The suites of the benchmark find what they are asked for; how fast is not a test's business."""
+"""The suites of the benchmark measure their rows and slopes; speeds are not asserted."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from benchmarks import growth
 from benchmarks.measure import Cost
-from benchmarks.rows import Found, Settings, Slope
+from benchmarks.rows import Measurements, Settings, Slope
 from benchmarks.suites import analyses, vrl
 
-ROOT = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def settings_in(folder: Path) -> Settings:
     return Settings(repeats=1, scale=0.001, folder=folder, progress=lambda _: None)
 
 
-def test_blame_and_what_if_stand_beside_the_split_and_every_kernel_beside_simpy(
+def test_compares_blame_and_what_if_with_the_split_and_every_kernel_with_simpy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
@@ -33,23 +33,23 @@ def test_blame_and_what_if_stand_beside_the_split_and_every_kernel_beside_simpy(
         return Cost(2.0 if command[3] == "split" else 3.0, 1.0, 100.0)
 
     monkeypatch.setattr(analyses, "command_cost", cost)
-    monkeypatch.setattr(analyses, "_said", lambda script, _: 1.0 if script is analyses.OURS else 4.0)
+    monkeypatch.setattr(analyses, "_printed_seconds", lambda script, _: 1.0 if script is analyses.OURS else 4.0)
     monkeypatch.setattr(analyses, "slopes", lambda *_: [Slope("blame", "requests", (1.0, 2.0), (1.0, 2.0))])
-    result = analyses.run(settings_in(tmp_path))
+    measurements = analyses.run(settings_in(tmp_path))
     assert {"split", "blame", "whatif"} == set(ran)
-    rows = {(row.what, row.peer): row for row in result.rows}
+    rows = {(row.what, row.peer): row for row in measurements.rows}
     assert rows["`sojourn blame`, 1,000 requests", analyses.SPLIT].ratio == 1.5
     assert rows["`sojourn whatif, one variant`, 1,000 requests", analyses.SPLIT].ratio == 1.5
     assert rows["blame of 1,000 visits in memory", analyses.JOIN].ratio == 4.0
     assert rows["replay: fifo, 1 worker, one queue", "SimPy, M/M/1"].ours > 0
     assert rows["replay: fifo, 1 worker, one queue", "Ciw, M/M/1"].ours > 0
-    assert all(row.ratio is not None and row.ratio > 0 for row in result.rows)
+    assert all(row.ratio is not None and row.ratio > 0 for row in measurements.rows)
 
 
-def test_the_interval_join_blames_as_blame_does(
+def test_interval_join_and_blame_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where there is one backend, so that nothing is its balancer's."""
+    """With one backend, so that no wait is attributed to the balancer."""
     log = growth.written_log(tmp_path, 2_000, backends=1)
     monkeypatch.setattr(sys, "argv", ["-c", str(log), str(growth.WORKERS)])
     blamed = []
@@ -60,7 +60,7 @@ def test_the_interval_join_blames_as_blame_does(
     assert blamed[1] == pytest.approx(blamed[0], rel=1e-6)
 
 
-def test_a_log_that_grows_has_what_it_says(tmp_path: Path) -> None:
+def test_written_log_has_the_requested_sizes(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in growth.written_log(tmp_path, 1_000, backends=4, routes=30).open()]
     assert len(rows) == 1_000
     assert len({row["upstream_addr"] for row in rows}) == 4
@@ -68,7 +68,7 @@ def test_a_log_that_grows_has_what_it_says(tmp_path: Path) -> None:
     assert len({(row["upstream_addr"], row["route"]) for row in rows}) == 120  # one upstream, whatever the route
 
 
-def test_every_command_has_a_slope_over_each_of_three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures_three_slopes_per_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "BACKENDS_GROW", (1, 2))
     monkeypatch.setattr(growth, "ROUTES_GROW", (3, 4))
     monkeypatch.setattr(growth, "REQUESTS_GROW", (5_000_000, 6_000_000))
@@ -79,16 +79,16 @@ def test_every_command_has_a_slope_over_each_of_three(tmp_path: Path, monkeypatc
         return Cost(1.0, 1.0 + read[-1] / 1_000, 1.0)
 
     monkeypatch.setattr(growth, "command_cost", cost)
-    result = growth.slopes(settings_in(tmp_path), {"wc": lambda log: ["wc", str(log)]}, {("wc", "routes"): "a word"})
+    slopes = growth.slopes(settings_in(tmp_path), {"wc": lambda log: ["wc", str(log)]}, {("wc", "routes"): "a word"})
     assert read == [2_000, 5_000, 6_000, 4_000, 4_000, 4_000, 4_000]
-    assert [(each.against, each.sizes, each.note) for each in result] == [
+    assert [(each.against, each.sizes, each.note) for each in slopes] == [
         ("requests", (5_000, 6_000), ""),
         ("backends", (1, 2), ""),
         ("routes", (3, 4), "a word"),
     ]
-    assert result[0].costs == pytest.approx((3.0, 4.0))  # less what a start takes
-    assert result[0].slope == pytest.approx(np.log(4 / 3) / np.log(6 / 5))
-    assert result[1].slope == pytest.approx(0.0, abs=1e-9)
+    assert slopes[0].costs == pytest.approx((3.0, 4.0))  # without the start
+    assert slopes[0].slope == pytest.approx(np.log(4 / 3) / np.log(6 / 5))
+    assert slopes[1].slope == pytest.approx(0.0, abs=1e-9)
 
 
 STORE = """
@@ -98,42 +98,42 @@ from benchmarks.rows import Settings
 from benchmarks.suites import store
 store.STORED = (1_000_000,)
 store.slopes = lambda *_: []
-found = store.run(Settings(repeats=1, scale=0.001, folder=Path(sys.argv[1]), progress=lambda _: None))
-print(json.dumps(found.to_dict()))
+measurements = store.run(Settings(repeats=1, scale=0.001, folder=Path(sys.argv[1]), progress=lambda _: None))
+print(json.dumps(measurements.to_dict()))
 """
 
 
 @pytest.mark.thorough
-def test_loading_and_every_question_stand_beside_the_bare_way(tmp_path: Path) -> None:
-    """In a process of its own: one holds one embedded store at a time."""
+def test_compares_loading_and_every_query_with_the_bare_way(tmp_path: Path) -> None:
+    """Run in a process of its own: a process holds one embedded store at a time."""
     done = subprocess.run(
         [sys.executable, "-c", STORE, str(tmp_path)],
         capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "analysis")},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "analysis")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    rows = {row["what"]: row for row in document["rows"]}
+    measurements = json.loads(done.stdout)
+    rows = {row["what"]: row for row in measurements["rows"]}
     assert rows["`sojourn store load`, 2,000 lines"]["ratio"] > 0
     assert rows["a request in the store, merged"]["ratio"] > 0
-    requested = [row for row in document["rows"] if row["what"].endswith("a day of 1,000 requests")]
-    assert len(requested) == 8
-    assert all(row["ours"] > 0 and row["theirs"] > 0 for row in requested)
+    queries = [row for row in measurements["rows"] if row["what"].endswith("a day of 1,000 requests")]
+    assert len(queries) == 8
+    assert all(row["ours"] > 0 and row["theirs"] > 0 for row in queries)
 
 
-def test_every_program_is_run_beside_a_parser(tmp_path: Path) -> None:
+def test_compares_every_program_with_a_parser(tmp_path: Path) -> None:
     if not (os.environ.get("SOJOURN_VECTOR") or shutil.which("vector") or shutil.which("vrl")):
         pytest.skip("neither vector nor the vrl command is installed")
-    result = vrl.run(settings_in(tmp_path))
-    assert [row.what.split(",")[0] for row in result.rows] == ["requests.vrl", "requests.vrl", "spans.vrl"]
-    assert all(row.ours > 0 and row.ratio is not None and row.ratio > 0 for row in result.rows)
+    measurements = vrl.run(settings_in(tmp_path))
+    assert [row.what.split(",")[0] for row in measurements.rows] == ["requests.vrl", "requests.vrl", "spans.vrl"]
+    assert all(row.ours > 0 and row.ratio is not None and row.ratio > 0 for row in measurements.rows)
 
 
-def test_without_vector_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_missing_vector_as_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SOJOURN_VECTOR", raising=False)
     monkeypatch.delenv("SOJOURN_VRL", raising=False)
     monkeypatch.setattr(vrl.shutil, "which", lambda *_, **__: None)
-    result = Found()
-    runner, _ = vrl._runner(result)
+    measurements = Measurements()
+    runner, _ = vrl._runner(measurements)
     assert runner is None
-    assert len(result.skipped) == 2
+    assert len(measurements.skipped) == 2

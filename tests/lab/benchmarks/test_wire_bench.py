@@ -1,4 +1,4 @@
-"""The benchmark of captures runs beside its peers, on traffic that is read exactly as it was made."""
+"""The benchmark of captures runs against its peers, on traffic that is read back exactly."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 import sojourn
-from benchmarks.made_capture import write_capture
-from benchmarks.made_frames import made_tracked
-from benchmarks.made_traffic import Ints, Settings, made_traffic, write_log
+from benchmarks.capture_generator import write_capture
+from benchmarks.expected_frames import expected_tracked
 from benchmarks.rows import Settings as BenchSettings
 from benchmarks.rows import Slope
 from benchmarks.suites import wire
+from benchmarks.traffic_generator import Ints, Settings, generate_traffic, write_log
 from polars.testing import assert_frame_equal
 from sojourn.analyses.wire.analysis import wire as wire_of_captures
 from sojourn.analyses.wire.log_join import READ
@@ -24,40 +24,40 @@ from sojourn.readers.capture.reader import Capture
 
 
 @pytest.mark.parametrize("kept", [1, 4])
-def test_made_traffic_is_read_as_it_was_made(kept: int, tmp_path: Path) -> None:
-    traffic = made_traffic(Settings(requests=1500, kept=kept, dropped_syns=0.02, repeated=0.03))
+def test_reads_generated_traffic_back(kept: int, tmp_path: Path) -> None:
+    traffic = generate_traffic(Settings(requests=1500, kept=kept, dropped_syns=0.02, repeated=0.03))
     packets = write_capture(traffic, tmp_path / "made.pcap")
     with Capture([tmp_path / "made.pcap"], batch_bytes=1 << 16) as capture:
         result = track(capture, capture.addresses)
         assert (capture.counts.packets, capture.counts.segments) == (packets, packets)
-    produced = made_tracked(traffic)
-    assert produced.connections["syn_retransmissions"].sum() > 10
-    assert produced.exchanges["retransmissions"].sum() > 10
-    assert_frame_equal(result.connections, produced.connections)
-    assert_frame_equal(result.exchanges, produced.exchanges, rel_tol=0, abs_tol=1e-9)
+    expected = expected_tracked(traffic)
+    assert expected.connections["syn_retransmissions"].sum() > 10
+    assert expected.exchanges["retransmissions"].sum() > 10
+    assert_frame_equal(result.connections, expected.connections)
+    assert_frame_equal(result.exchanges, expected.exchanges, rel_tol=0, abs_tol=1e-9)
     assert result.unparsed == {}
     assert result.connections["exchanges"].max() == kept if kept == 1 else result.connections["exchanges"].max() > 1
 
 
-def test_a_snap_length_cuts_bodies_and_changes_no_figure(tmp_path: Path) -> None:
-    traffic = made_traffic(Settings(requests=200))
+def test_snap_length_cuts_bodies_and_changes_no_figure(tmp_path: Path) -> None:
+    traffic = generate_traffic(Settings(requests=200))
     packets = write_capture(traffic, tmp_path / "cut.pcap", snaplen=262)
     with Capture([tmp_path / "cut.pcap"]) as capture:
         result = track(capture, capture.addresses)
         assert (capture.counts.segments, capture.counts.undecoded) == (packets, {})
         assert capture.counts.cut > 0
-    produced = made_tracked(traffic)
-    assert_frame_equal(result.connections, produced.connections)
-    times = [name for name, dtype in produced.exchanges.schema.items() if isinstance(dtype, pl.Datetime)]
+    expected = expected_tracked(traffic)
+    assert_frame_equal(result.connections, expected.connections)
+    times = [name for name, dtype in expected.exchanges.schema.items() if isinstance(dtype, pl.Datetime)]
     assert_frame_equal(
-        result.exchanges.select("request_id", "path", *times), produced.exchanges.select("request_id", "path", *times)
+        result.exchanges.select("request_id", "path", *times), expected.exchanges.select("request_id", "path", *times)
     )
 
 
 @pytest.mark.parametrize("with_log", [False, True])
-def test_the_waits_that_were_made_are_found(with_log: bool, tmp_path: Path) -> None:
-    """Both sides joined for every request, each queue as it was: within a tenth of a millisecond, the clocks' doubt."""
-    traffic = made_traffic(Settings(requests=1500, kept=3, dropped_syns=0.02))
+def test_reconstructs_the_generated_waits(with_log: bool, tmp_path: Path) -> None:
+    """Both sides are joined for every request, each wait within 0.1 ms, the clocks' resolution."""
+    traffic = generate_traffic(Settings(requests=1500, kept=3, dropped_syns=0.02))
     write_capture(traffic, tmp_path / "made.pcap")
     write_log(traffic, tmp_path / "access.jsonl")
     log = sojourn.split([str(tmp_path / "access.jsonl")], columns=READ).rows if with_log else None
@@ -80,12 +80,12 @@ def test_the_waits_that_were_made_are_found(with_log: bool, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("script", ["READER", "TRACKER", "SCAPY"])
-def test_what_is_timed_reads_every_packet(
+def test_timed_scripts_read_every_packet(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if script == "SCAPY":
         pytest.importorskip("scapy")
-    traffic = made_traffic(Settings(requests=20))
+    traffic = generate_traffic(Settings(requests=20))
     packets = write_capture(traffic, tmp_path / "made.pcap")
     monkeypatch.setattr(sys, "argv", ["-c", str(tmp_path / "made.pcap")])
     exec(compile(getattr(wire, script), script, "exec"), {})
@@ -93,7 +93,7 @@ def test_what_is_timed_reads_every_packet(
 
 
 @pytest.mark.thorough
-def test_it_gives_a_row_against_every_peer_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures_a_row_against_every_installed_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {"reader"} | ({"tshark"} if shutil.which("tshark") else set())  # the others take seconds to start
     all_commands = wire.commands
     monkeypatch.setattr(
@@ -114,7 +114,7 @@ def test_it_gives_a_row_against_every_peer_there_is(tmp_path: Path, monkeypatch:
     assert result.slopes == [grown]
 
 
-def test_the_start_is_what_a_capture_of_one_request_takes(tmp_path: Path) -> None:
-    files = wire.made_files(BenchSettings(repeats=1, scale=0.001, folder=tmp_path, progress=lambda _: None))
+def test_start_is_measured_with_a_capture_of_one_request(tmp_path: Path) -> None:
+    files = wire.write_files(BenchSettings(repeats=1, scale=0.001, folder=tmp_path, progress=lambda _: None))
     with_log = wire.commands(files)["sojourn pcap, with the log"]
     assert wire.of_one(with_log, files) == [*with_log[:4], str(files.one), "--json", "--limit", "0"]

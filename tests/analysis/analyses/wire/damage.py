@@ -8,8 +8,8 @@ import struct
 import sys
 from pathlib import Path
 
-from benchmarks.made_capture import write_capture
-from benchmarks.made_traffic import Settings, made_traffic
+from benchmarks.capture_generator import write_capture
+from benchmarks.traffic_generator import Settings, generate_traffic
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
 from sojourn.analyses.wire.tracker import track
 from sojourn.model.errors import SojournError
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 def small_capture(folder: Path, requests: int = 2) -> bytes:
     """pcap: so many requests through a proxy, the first SYN to the backend dropped."""
     path = folder / "small.pcap"
-    write_capture(made_traffic(Settings(requests=requests, rate=50, dropped_syns=0.5, repeated=0.5, seed=4)), path)
+    write_capture(generate_traffic(Settings(requests=requests, rate=50, dropped_syns=0.5, repeated=0.5, seed=4)), path)
     return path.read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""nginx in front of an upstream that does nothing, under a load that keeps its one worker busy."""
+"""nginx in front of a static upstream, under a load that keeps its one worker busy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 @dataclass(frozen=True)
 class Setup:
-    """What distinguishes one proxy from another.
+    """The settings in which the compared proxies differ.
 
     Attributes:
         http: its text at http level. location: in its location.
@@ -44,7 +44,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy that runs: where it answers, its worker, its log."""
+    """A running proxy: its URL, the process id of its worker, its log."""
 
     url: str
     worker: int
@@ -53,7 +53,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Load:
-    """What a client got and what it cost the proxy's worker.
+    """The load that the clients achieved and its cost in the proxy's worker.
 
     Attributes:
         rate: answers a second.
@@ -69,7 +69,7 @@ class Load:
 
 
 def why_not() -> str | None:
-    """What is missing for these measurements; None where nothing is."""
+    """Return what these measurements lack on this machine; None if they can run."""
     program = nginx_program()
     if program is None or js_module_line(build_text(program)) is None:
         return "nginx with its njs module is not installed"
@@ -77,7 +77,7 @@ def why_not() -> str | None:
 
 
 def _core(number: int) -> int:
-    """The core that the proxy's worker (0) or everybody else (1) runs on."""
+    """Return the core of the proxy's worker (0) or of all other processes (1)."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[min(number, len(cores) - 1)]
 
@@ -105,7 +105,7 @@ http {{
 
 
 def _started(folder: Path, text: str, port: int, stack: contextlib.ExitStack) -> int:
-    """The worker's process id of an nginx that answers."""
+    """Start nginx, wait until it answers, and return the process id of its worker."""
     (folder / "nginx.conf").write_text(text)
     program = nginx_program()
     command = [str(program), "-p", f"{folder}/", "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
@@ -126,7 +126,7 @@ def proxies(folder: Path, setups: dict[str, Setup]) -> Iterator[dict[str, Proxy]
             upstream.mkdir()
             answer = f'listen {HOST}:{ports[0]}; location / {{ return 200 "ok\\n"; }}'
             _started(upstream, _config(upstream, "", answer, _core(1)), ports[0], stack)
-            found = {}
+            running = {}
             for number, (name, setup) in enumerate(setups.items(), start=1):
                 place = folder / f"proxy{number}"
                 shutil.copytree(resource_file("nginx"), place / "sojourn", ignore=shutil.ignore_patterns("*.md"))
@@ -143,16 +143,23 @@ def proxies(folder: Path, setups: dict[str, Setup]) -> Iterator[dict[str, Proxy]
                     f" proxy_set_header Host $host; {setup.location} }}"
                 )
                 worker = _started(place, _config(place, http, server, _core(0)), ports[number], stack)
-                found[name] = Proxy(f"http://{HOST}:{ports[number]}", worker, log)
+                running[name] = Proxy(f"http://{HOST}:{ports[number]}", worker, log)
         except LabError as error:
             raise SystemExit(f"bench: {error}") from None
-        yield found
+        yield running
 
 
 def offered(proxy: Proxy, seconds: float, connections: int = 32, think: float = 0.0) -> Load:
-    """What wrk got in so many seconds; with `think` each client waits so many seconds (exponential) between requests.
+    """Run wrk for ``seconds`` and return the load that it achieved.
 
-    SystemExit where an answer was not 200, or none came.
+    Args:
+        proxy: the target.
+        seconds: duration.
+        connections: number of clients.
+        think: mean pause of a client between two requests (s, exponential).
+
+    Raises:
+        SystemExit: a response was not 200, or there was none.
     """
     script = proxy.log.with_name("think.lua")
     script.write_text(
@@ -164,32 +171,32 @@ def offered(proxy: Proxy, seconds: float, connections: int = 32, think: float = 
     process = subprocess.Popen([*command, proxy.url + PATH], stdout=subprocess.PIPE, text=True)
     try:
         time.sleep(seconds)
-        # Told to stop it prints what it has.
+        # On SIGINT wrk prints its results.
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=30)
     finally:
         process.kill()
         process.wait()
     os.truncate(proxy.log, 0)
-    counted = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s|m)", said)
-    if counted is None or int(counted[1]) == 0 or "Non-2xx" in said:
-        raise SystemExit(f"bench: wrk says: {said.strip() or 'nothing'}")
+    counted = re.search(r"(\d+) requests in ([\d.]+)(us|ms|s|m)", output)
+    if counted is None or int(counted[1]) == 0 or "Non-2xx" in output:
+        raise SystemExit(f"bench: wrk failed: {output.strip() or 'no output'}")
     count, passed = int(counted[1]), float(counted[2]) * _UNITS[counted[3]]
     spent = _cpu_seconds(proxy.worker) - before
-    return Load(count / passed, spent / count, spent / passed, _latencies(said))
+    return Load(count / passed, spent / count, spent / passed, _latencies(output))
 
 
-def _latencies(said: str) -> dict[str, float]:
-    found = {}
+def _latencies(output: str) -> dict[str, float]:
+    latencies = {}
     patterns = {"mean": r"Latency +([\d.]+)(us|ms|s|m)", "p50": r"50% +([\d.]+)(\w+)", "p99": r"99% +([\d.]+)(\w+)"}
     for name, pattern in patterns.items():
-        if match := re.search(pattern, said):
-            found[name] = float(match[1]) * _UNITS[match[2]]
-    return found
+        if match := re.search(pattern, output):
+            latencies[name] = float(match[1]) * _UNITS[match[2]]
+    return latencies
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of a process; in nanoseconds where the kernel keeps them so, else in its ticks."""
+    """Return the user and system time of a process (s), from schedstat (ns) if there is one, else from its ticks."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -197,5 +204,5 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def median_load(loads: list[Load], what: str) -> float:
-    """Median of `rate`, `cpu` or `busy`."""
+    """Return the median of `rate`, `cpu` or `busy`."""
     return statistics.median(getattr(load, what) for load in loads)

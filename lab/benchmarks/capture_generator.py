@@ -1,9 +1,9 @@
-"""The packets of made traffic (``made_traffic``) as a capture at the proxy's machine, written a stretch at a time.
+"""Write generated traffic (``traffic_generator``) as a packet capture at the proxy's machine, a stretch at a time.
 
-    .venv/bin/python lab/benchmarks/made_capture.py FOLDER [--requests 50000] [--kept 1]
+    .venv/bin/python lab/benchmarks/capture_generator.py FOLDER [--requests 50000] [--kept 1]
 
-writes wire.pcap and access.jsonl. Every kind of packet has one length, so that a stretch of them is filled in as
-columns: a million packets take a few seconds.
+writes wire.pcap and access.jsonl. Every kind of packet has one length, so that a stretch is filled in as columns:
+a million packets take a few seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.made_traffic import (
+from benchmarks.traffic_generator import (
     BACKEND_PORT,
     CLIENTS,
     MICROSECOND,
@@ -27,12 +27,12 @@ from benchmarks.made_traffic import (
     Ints,
     Settings,
     Traffic,
-    made_traffic,
+    generate_traffic,
     write_log,
 )
 
 FIN, SYN, PSH, ACK = 0x01, 0x02, 0x08, 0x10
-STRETCH = 50_000  # packets that are in memory at a time
+STRETCH = 50_000  # packets in memory at a time
 ETHERNET, TCP = 14, 34  # where the Ethernet header ends and where TCP's begins
 BODY = b"x" * 200
 GLOBAL_HEADER = struct.Struct("<IHHiIII")
@@ -40,7 +40,7 @@ NANOSECONDS = 0xA1B23C4D
 SYN_OPTIONS = bytes.fromhex("020405b4 0402 080a 00000000 00000000 01 03 03 07")
 OPTIONS = bytes.fromhex("0101 080a 00000000 00000000")
 
-# What is filled in: # the request's path, ~ its id, @ the stamp, ^ the delay, % the service time, & the worker.
+# Placeholders: # the request's path, ~ its id, @ the stamp, ^ the delay, % the service time, & the worker.
 REQUEST = b"GET ################## HTTP/1.1\r\nHost: example.com\r\nUser-Agent: made/1.0\r\nAccept: */*\r\n\r\n"
 BACKEND_REQUEST = (
     b"GET ################## HTTP/1.1\r\nHost: example.com\r\nX-Request-Start: t=@@@@@@@@@@.@@@\r\n"
@@ -59,10 +59,15 @@ ANSWER = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of packet: on which side of the proxy, from whom, its flags, what it carries, what went before it.
+    """A kind of packet: the side of the proxy, the sender, flags, payload and position in the connection.
 
-    ``sent`` and ``received``: what the sender had sent and received by then besides whole exchanges, in numbers of
-    the sequence (a SYN and a FIN count as one).
+    Attributes:
+        backend: whether the packet is on the backend's side of the proxy.
+        by_client: whether the client of that connection sends it.
+        flags: of TCP.
+        payload: with placeholders.
+        sent, received: sequence numbers that the sender had used and received before it, without whole exchanges
+            (a SYN and a FIN count as one).
     """
 
     backend: bool
@@ -73,8 +78,8 @@ class Kind:
     received: int
 
 
-def _leg(backend: bool, asked: bytes, answered: bytes) -> tuple[Kind, ...]:
-    q, a = 1 + len(asked), 1 + len(answered)
+def _leg(backend: bool, request: bytes, response: bytes) -> tuple[Kind, ...]:
+    q, a = 1 + len(request), 1 + len(response)
 
     def client(flags: int, sent: int, received: int, payload: bytes = b"") -> Kind:
         return Kind(backend, True, flags, payload, sent, received)
@@ -83,7 +88,7 @@ def _leg(backend: bool, asked: bytes, answered: bytes) -> tuple[Kind, ...]:
         return Kind(backend, False, flags, payload, sent, received)
 
     opening = (client(SYN, 0, 0), server(SYN | ACK, 0, 1), client(ACK, 1, 1))
-    turn = (client(PSH | ACK, 1, 1, asked), server(ACK, 1, q), server(PSH | ACK, 1, q, answered), client(ACK, q, a))
+    turn = (client(PSH | ACK, 1, 1, request), server(ACK, 1, q), server(PSH | ACK, 1, q, response), client(ACK, q, a))
     if backend:  # the server closes
         end = (server(FIN | ACK, a, q), client(FIN | ACK, q, a + 1), server(ACK, a + 1, q + 1))
     else:
@@ -92,13 +97,13 @@ def _leg(backend: bool, asked: bytes, answered: bytes) -> tuple[Kind, ...]:
 
 
 KINDS = _leg(False, REQUEST, ANSWER) + _leg(True, BACKEND_REQUEST, BACKEND_ANSWER)
-C_SYN, C_SYN_ACK, C_ACK, C_REQUEST, C_TAKEN, C_ANSWER, C_ANSWER_ACK, C_FIN, C_FIN_ACK, C_LAST = range(10)
-B_SYN, B_SYN_ACK, B_ACK, B_REQUEST, B_TAKEN, B_ANSWER, B_ANSWER_ACK, B_FIN, B_FIN_ACK, B_LAST = range(10, 20)
+C_SYN, C_SYN_ACK, C_ACK, C_REQUEST, C_ACKED, C_ANSWER, C_ANSWER_ACK, C_FIN, C_FIN_ACK, C_LAST = range(10)
+B_SYN, B_SYN_ACK, B_ACK, B_REQUEST, B_ACKED, B_ANSWER, B_ANSWER_ACK, B_FIN, B_FIN_ACK, B_LAST = range(10, 20)
 
 
 @dataclass(frozen=True)
 class Packets:
-    """All packets in the order of their times: time in unix ns, kind, the request they belong to."""
+    """All packets in order of time: time (unix ns), kind, and the index of the request they belong to."""
 
     time: Ints
     kind: npt.NDArray[np.int8]
@@ -106,7 +111,7 @@ class Packets:
 
 
 def packets_of(traffic: Traffic) -> Packets:
-    """When which packet of which request passes."""
+    """Return the packets of all requests, in order of time."""
     us, every = MICROSECOND, np.arange(len(traffic))
     first, last, trip = np.flatnonzero(traffic.number == 0), np.flatnonzero(traffic.last), traffic.round_trip
     acked = traffic.answer + trip + np.where(traffic.repeated, 200 * MILLISECOND, 0)
@@ -116,7 +121,7 @@ def packets_of(traffic: Traffic) -> Packets:
         (C_SYN_ACK, first, traffic.request - trip - 50 * us),
         (C_ACK, first, traffic.request - 50 * us),
         (C_REQUEST, every, traffic.request),
-        (C_TAKEN, every, traffic.request + 30 * us),
+        (C_ACKED, every, traffic.request + 30 * us),
         (C_ANSWER, every, traffic.answer),
         (C_ANSWER, np.flatnonzero(traffic.repeated), traffic.answer + 200 * MILLISECOND),
         (C_ANSWER_ACK, every, acked),
@@ -128,7 +133,7 @@ def packets_of(traffic: Traffic) -> Packets:
         (B_SYN_ACK, every, traffic.syn_again + 100 * us),
         (B_ACK, every, traffic.established),
         (B_REQUEST, every, traffic.established + 25 * us),
-        (B_TAKEN, every, traffic.established + 85 * us),
+        (B_ACKED, every, traffic.established + 85 * us),
         (B_ANSWER, every, traffic.backend_answer),
         (B_ANSWER_ACK, every, traffic.backend_answer + 20 * us),
         (B_FIN, every, traffic.backend_answer + 40 * us),
@@ -143,7 +148,7 @@ def packets_of(traffic: Traffic) -> Packets:
 
 
 def write_capture(traffic: Traffic, path: Path, *, snaplen: int = 65_535) -> int:
-    """A pcap file (ns, little-endian, Ethernet) of it; the number of its packets."""
+    """Write a pcap file (ns, little-endian, Ethernet) of the traffic; return the number of its packets."""
     packets = packets_of(traffic)
     with path.open("wb") as file:
         file.write(GLOBAL_HEADER.pack(NANOSECONDS, 2, 4, 0, 0, snaplen, 1))
@@ -196,16 +201,16 @@ def _fill_headers(
     words = (words & 0xFFFF) + (words >> 16)
     frames[:, 24:26] = _u16(0xFFFF - ((words & 0xFFFF) + (words >> 16)))
     frames[:, 34:36], frames[:, 36:38] = _u16(source[1]), _u16(target[1])
-    # Initial numbers that look random, pass 2^32 here and there, and need no memory.
+    # Initial sequence numbers that look random, wrap at 2^32 now and then, and need no memory.
     owner = of.astype(np.int64) if kind.backend else traffic.connection[of]
-    mine = owner * 2_654_435_761 + 12_345 * kind.by_client
-    theirs = owner * 2_654_435_761 + 12_345 * (not kind.by_client)
+    own_start = owner * 2_654_435_761 + 12_345 * kind.by_client
+    peer_start = owner * 2_654_435_761 + 12_345 * (not kind.by_client)
     turns = np.zeros(len(of), np.int64) if kind.backend else traffic.number[of]
-    asked, answered = _sizes(kind.backend)
-    ours, others = (asked, answered) if kind.by_client else (answered, asked)
-    frames[:, 38:42] = _u32(mine + kind.sent + turns * ours)
+    request, response = _sizes(kind.backend)
+    own_bytes, peer_bytes = (request, response) if kind.by_client else (response, request)
+    frames[:, 38:42] = _u32(own_start + kind.sent + turns * own_bytes)
     if kind.flags & ACK:
-        frames[:, 42:46] = _u32(theirs + kind.received + turns * others)
+        frames[:, 42:46] = _u32(peer_start + kind.received + turns * peer_bytes)
 
 
 def _ends(traffic: Traffic, backend: bool, of: npt.NDArray[np.int32]) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
@@ -253,13 +258,13 @@ def _digits(values: Ints, width: int) -> npt.NDArray[np.uint8]:
 
 
 def _seconds(values: Ints) -> npt.NDArray[np.uint8]:
-    """ns as seconds with six decimals and at least one blank before them, 10 characters; below 100 s."""
+    """Format ns as seconds with six decimals and a leading blank, 10 characters; below 100 s."""
     whole = _digits(values // 1000, 8)
-    found = np.full((len(values), 10), 32, np.uint8)
-    found[:, 1], found[:, 2] = np.where(whole[:, 0] == 48, 32, whole[:, 0]), whole[:, 1]
-    found[:, 3] = 46
-    found[:, 4:] = whole[:, 2:]
-    return found
+    text = np.full((len(values), 10), 32, np.uint8)
+    text[:, 1], text[:, 2] = np.where(whole[:, 0] == 48, 32, whole[:, 0]), whole[:, 1]
+    text[:, 3] = 46
+    text[:, 4:] = whole[:, 2:]
+    return text
 
 
 def _u32(values: Ints, kind: str = ">u4") -> npt.NDArray[np.uint8]:
@@ -271,13 +276,13 @@ def _u16(values: Ints) -> npt.NDArray[np.uint8]:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the capture and the log."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--requests", type=int, default=50_000)
     parser.add_argument("--kept", type=int, default=1)
     options = parser.parse_args()
-    traffic = made_traffic(Settings(requests=options.requests, kept=options.kept))
+    traffic = generate_traffic(Settings(requests=options.requests, kept=options.kept))
     options.folder.mkdir(parents=True, exist_ok=True)
     print(f"{write_capture(traffic, options.folder / 'wire.pcap'):,} packets")  # noqa: T201
     write_log(traffic, options.folder / "access.jsonl")

@@ -1,4 +1,4 @@
-"""Apps that do next to nothing, and what a call of one costs: for what a middleware adds."""
+"""Minimal apps and the cost of calling them: the base against which a middleware is measured."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ANSWER = [("Content-Type", "text/plain"), ("Content-Length", "3")]
 
 
 def wsgi_app(_environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Three bytes."""
+    """Answer with three bytes."""
     start_response("200 OK", list(ANSWER))
     return [b"ok\n"]
 
 
 async def asgi_app(_scope: Any, _receive: Any, send: Any) -> None:
-    """Three bytes."""
+    """Answer with three bytes."""
     headers = [(b"content-type", b"text/plain"), (b"content-length", b"3")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"ok\n"})
@@ -55,7 +55,7 @@ def _request_scope(more: int) -> dict[str, Any]:
 
 
 def wsgi_seconds(app: Callable[..., Any], calls: int, more: int = 0) -> float:
-    """Processor time of a call; the requests have `more` headers beyond the usual seven."""
+    """Return the processor time of a call (s); the requests have `more` headers beyond the usual seven."""
     environs = [_request_environ(more) for _ in range(calls)]
 
     def start_response(_status: str, _headers: list[tuple[str, str]], _exc_info: Any = None) -> None:
@@ -72,7 +72,7 @@ def wsgi_seconds(app: Callable[..., Any], calls: int, more: int = 0) -> float:
 
 
 def asgi_seconds(app: Callable[..., Any], calls: int, more: int = 0) -> float:
-    """Processor time of a call; the requests have `more` headers beyond the usual seven."""
+    """Return the processor time of a call (s); the requests have `more` headers beyond the usual seven."""
     scopes = [_request_scope(more) for _ in range(calls)]
 
     async def send(_message: Any) -> None:
@@ -81,10 +81,10 @@ def asgi_seconds(app: Callable[..., Any], calls: int, more: int = 0) -> float:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    async def all_of_them() -> float:
+    async def call_all() -> float:
         begin = time.thread_time()
         for scope in scopes:
             await app(scope, receive, send)
         return (time.thread_time() - begin) / calls
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(call_all())

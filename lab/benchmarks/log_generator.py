@@ -1,10 +1,10 @@
-"""A log of made requests, and the same requests in the combined format, as many as wanted: seconds for a million.
+"""Generate a log of any number of requests, in Sojourn's format and in the combined format; a million take seconds.
 
-    python -m benchmarks.made_log LINES > access.jsonl
+    python -m benchmarks.log_generator LINES > access.jsonl
 
-Their waits and service times are exponential, and every request has an id of its own. Clients are many, and referers
-and user agents of the combined log are of a few hundred kinds, as browsers send them: telling them apart is what an
-analyser of web logs does.
+Waits and service times are exponential, and every request has an id of its own. There are many clients, and a few
+hundred kinds of referers and user agents in the combined log, as browsers send them: an analyser of web logs has to
+tell them apart.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ CLIENT = "'10.0.' || (client // 250) || '.' || (client % 250)"
 
 
 @dataclass(frozen=True)
-class Made:
-    """How many lines, and of how many kinds; ``first``: the number of the first, for a log in several files."""
+class LogShape:
+    """The size of a log; ``first`` is the number of its first line, for a log in several files."""
 
     lines: int
     routes: int = 20
@@ -50,10 +50,10 @@ class Made:
     first: int = 0
 
 
-def write_log(made: Made, path: Path) -> None:
-    """Our format."""
+def write_log(shape: LogShape, path: Path) -> None:
+    """Write the log in Sojourn's format."""
     fields = {
-        "time": "(begun + taken)::DECIMAL(16, 3)",
+        "time": "(begun + response)::DECIMAL(16, 3)",
         "request_id": "md5(i::VARCHAR)",
         "trace_id": "md5('t' || i)",
         "span_id": "format('{:016x}', hash(i))",
@@ -67,18 +67,18 @@ def write_log(made: Made, path: Path) -> None:
         "remote_addr": CLIENT,
         "bytes_sent": "'1234'",
         "request_length": "'321'",
-        "request_time": "taken::DECIMAL(16, 3)",
+        "request_time": "response::DECIMAL(16, 3)",
         "request_start": "begun::DECIMAL(16, 3)",
         "connection": "i",
         "connection_requests": "'1'",
         "upstream_addr": "'10.1.' || (backend // 250) || '.' || (backend % 250) || ':8080'",
         "upstream_status": "'200'",
         "upstream_connect_time": "'0.000'",
-        "upstream_header_time": "taken::DECIMAL(16, 3)",
-        "upstream_response_time": "taken::DECIMAL(16, 3)",
+        "upstream_header_time": "response::DECIMAL(16, 3)",
+        "upstream_response_time": "response::DECIMAL(16, 3)",
         "queueing_delay": "waited::DECIMAL(16, 6)",
         "service_time": "served::DECIMAL(16, 6)",
-        "worker": f"1000 + i % {made.workers}",
+        "worker": f"1000 + i % {shape.workers}",
         "proxy": "'edge'",
         "stamp": "'own'",
         "proxy_start": "begun::DECIMAL(16, 3)",
@@ -86,30 +86,30 @@ def write_log(made: Made, path: Path) -> None:
     parts = " || ".join(
         f"""'{"{" if not number else '",'}"{key}":"' || ({sql})""" for number, (key, sql) in enumerate(fields.items())
     )
-    _write(made, parts + " || '\"}'", path)
+    _write(shape, parts + " || '\"}'", path)
 
 
-def write_combined(made: Made, path: Path) -> None:
-    """The combined format."""
+def write_combined(shape: LogShape, path: Path) -> None:
+    """Write the same requests in the combined format."""
     agents = ", ".join(f"'{each.replace('{}', '@')}'" for each in AGENTS)
     referers = ", ".join(f"'{each.replace('{}', '@')}'" for each in REFERERS)
     version = f"({_drawn(4)} % {VERSIONS} + 70)::VARCHAR"
     agent = f"replace([{agents}][({_drawn(5)} % {len(AGENTS)} + 1)::BIGINT], '@', {version})"
     referer = f"replace([{referers}][({_drawn(6)} % {len(REFERERS)} + 1)::BIGINT], '@', ({_drawn(7)} % 100)::VARCHAR)"
-    moment = "strftime(make_timestamp(((begun + taken) * 1000000)::BIGINT), '%d/%b/%Y:%H:%M:%S +0000')"
+    moment = "strftime(make_timestamp(((begun + response) * 1000000)::BIGINT), '%d/%b/%Y:%H:%M:%S +0000')"
     line = (
         f"""{CLIENT} || ' - - [' || {moment} || '] "GET /r' || route || '/items/' || i """
         f"""|| ' HTTP/1.1" 200 1234 "' || {referer} || '" "' || {agent} || '"'"""
     )
-    _write(made, line, path)
+    _write(shape, line, path)
 
 
 def _drawn(number: int) -> str:
-    """SQL of 64 bits, drawn anew for every line and ``number``; the same in every query."""
+    """Return SQL of 64 random bits per line and ``number``; the same in every query."""
     return f"hash(xor(hash(i), hash({number})))"
 
 
-def _write(made: Made, line: str, path: Path) -> None:
+def _write(shape: LogShape, line: str, path: Path) -> None:
     def exponential(number: int) -> str:
         return f"(-ln(1 - ({_drawn(number)} >> 11) / 9007199254740992.0))"
 
@@ -119,20 +119,20 @@ def _write(made: Made, line: str, path: Path) -> None:
         COPY (
             SELECT {line} FROM (
                 SELECT i, {BEGIN} + i / {RATE}.0 AS begun, {exponential(1)} / 10 AS waited,
-                       0.05 + {exponential(2)} / 20 AS served, waited + served + 0.002 AS taken,
-                       {_drawn(8)} % {made.routes} AS route, {_drawn(9)} % {made.backends} AS backend,
+                       0.05 + {exponential(2)} / 20 AS served, waited + served + 0.002 AS response,
+                       {_drawn(8)} % {shape.routes} AS route, {_drawn(9)} % {shape.backends} AS backend,
                        {_drawn(10)} % {CLIENTS} AS client
-                FROM range({made.first}, {made.first + made.lines}) AS lines(i)
+                FROM range({shape.first}, {shape.first + shape.lines}) AS lines(i)
             )
         ) TO '{path}' (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\\t')
-    """)  # noqa: S608 - nothing in it comes from outside
+    """)  # noqa: S608 - no part of it is input
 
 
 def main() -> None:
-    """Write so many lines of our format to standard output, a stretch at a time."""
+    """Write the lines in Sojourn's format to standard output, a stretch at a time."""
     lines = int(sys.argv[1])
     for first in range(0, lines, STRETCH):
-        write_log(Made(min(STRETCH, lines - first), first=first), Path("/dev/stdout"))
+        write_log(LogShape(min(STRETCH, lines - first), first=first), Path("/dev/stdout"))
 
 
 if __name__ == "__main__":

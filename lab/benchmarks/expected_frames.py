@@ -1,4 +1,4 @@
-"""The connections and exchanges of made traffic, as a reader of its capture has to find them."""
+"""The connections and exchanges of generated traffic, as a reader of its capture must reconstruct them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ import polars as pl
 from sojourn.analyses.wire.frames import CONNECTIONS, EXCHANGES
 from sojourn.analyses.wire.tracking_result import TrackingResult
 
-from benchmarks.made_capture import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
-from benchmarks.made_traffic import BACKEND_PORT, CLIENTS, MICROSECOND, MILLISECOND, PROXY, PROXY_PORT, Ints, Traffic
+from benchmarks.capture_generator import ANSWER, BACKEND_ANSWER, BACKEND_REQUEST, REQUEST
+from benchmarks.traffic_generator import (
+    BACKEND_PORT,
+    CLIENTS,
+    MICROSECOND,
+    MILLISECOND,
+    PROXY,
+    PROXY_PORT,
+    Ints,
+    Traffic,
+)
 
-TOLD_TO_BACKENDS = ("request_id", "stamp", "queueing_delay", "service_time", "worker")  # and to nobody else
+BACKEND_COLUMNS = ("request_id", "stamp", "queueing_delay", "service_time", "worker")  # null on the client's side
 
 
-def made_tracked(traffic: Traffic) -> TrackingResult:
-    """What ``track`` gives of the capture."""
+def expected_tracked(traffic: Traffic) -> TrackingResult:
+    """Return what ``track`` must return for the capture of this traffic."""
     legs = [_client_connections(traffic), _backend_connections(traffic)]
     connections = _in_order(pl.concat(legs), CONNECTIONS, "connection", "first")
     number_of = connections.select("leg", "owner", "connection")
@@ -54,7 +63,7 @@ def _client_connections(traffic: Traffic) -> pl.DataFrame:
         "client_bytes": turns * len(REQUEST), "server_bytes": turns * len(ANSWER), "packets": 6 + 4 * turns + again,
         "client_data": traffic.request[first], "server_data": traffic.answer[first],
         "client_fin": closed, "server_fin": closed + 30 * us, "exchanges": turns,
-    }).with_columns(*_nothing())  # fmt: skip
+    }).with_columns(*_constants())  # fmt: skip
 
 
 def _backend_connections(traffic: Traffic) -> pl.DataFrame:
@@ -72,15 +81,15 @@ def _backend_connections(traffic: Traffic) -> pl.DataFrame:
         "server_bytes": np.full(n, len(BACKEND_ANSWER)), "packets": 10 + dropped,
         "client_data": traffic.established + 25 * us, "server_data": answer, "client_fin": answer + 60 * us,
         "server_fin": answer + 40 * us, "exchanges": np.ones(n, np.int64),
-    }).with_columns(*_nothing())  # fmt: skip
+    }).with_columns(*_constants())  # fmt: skip
 
 
-def _nothing() -> list[pl.Expr]:
-    none = (
+def _constants() -> list[pl.Expr]:
+    zeros = (
         "syn_ack_retransmissions", "acks_dropped", "acks_doubtful", "client_retransmissions", "client_zero_windows",
         "server_zero_windows", "gaps", "copies",
     )  # fmt: skip
-    return [*(pl.lit(0).alias(name) for name in none), pl.lit("fin").alias("end"), pl.lit("http").alias("protocol")]
+    return [*(pl.lit(0).alias(name) for name in zeros), pl.lit("fin").alias("end"), pl.lit("http").alias("protocol")]
 
 
 def _client_exchanges(traffic: Traffic) -> pl.DataFrame:
@@ -107,19 +116,19 @@ def _backend_exchanges(traffic: Traffic) -> pl.DataFrame:
 
 
 def _exchanges(
-    traffic: Traffic, leg: int, owner: Ints, asked: Ints, answered: Ints, sizes: tuple[int, int]
+    traffic: Traffic, leg: int, owner: Ints, request: Ints, response: Ints, sizes: tuple[int, int]
 ) -> pl.DataFrame:
     n = len(traffic)
     every = pl.Series("every", np.arange(n))
     return pl.DataFrame({
         "leg": np.full(n, leg, np.int8), "owner": owner, "number": np.ones(n, np.int64),
-        "request_first": asked, "request_last": asked, "response_first": answered, "response_last": answered,
+        "request_first": request, "request_last": request, "response_first": response, "response_last": response,
         "request_bytes": np.full(n, sizes[0]), "response_bytes": np.full(n, sizes[1]),
         "retransmissions": np.zeros(n, np.int64), "status": np.full(n, 200),
     }).with_columns(
         pl.lit("GET").alias("method"), pl.lit("example.com").alias("host"),
         pl.format("/r{}/items/{}", every % 10, every.cast(pl.String).str.zfill(8)).alias("path"),
-        *(pl.lit(None, EXCHANGES[name]).alias(name) for name in TOLD_TO_BACKENDS),
+        *(pl.lit(None, EXCHANGES[name]).alias(name) for name in BACKEND_COLUMNS),
     )  # fmt: skip
 
 

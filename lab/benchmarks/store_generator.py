@@ -1,4 +1,4 @@
-"""A store of a day of requests, made inside the engine, and questions to it as one would ask them without rollups."""
+"""A store of one day of requests, generated inside the engine, and the dashboards' queries without rollups."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sojourn.store import connect, init, refresh_rollups
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 END = BEGIN + timedelta(days=1)
 BLOCK = 2_000_000
-LARGEST_PART = 1 << 30  # bytes: merging two larger ones would take their room a second time
+LARGEST_PART = 1 << 30  # bytes: merging two larger ones would need their space twice
 
-# Two services, twenty routes, eight backends; one request in 200 is given up on. Random request ids, no trace ids.
+# Two services, twenty routes, eight backends; one request in 200 fails. Random request ids, no trace ids.
 ROWS = """
 INSERT INTO requests (time, request_time, request_start, proxy_start, status, service, route, proxy, worker, method,
     uri, remote_addr, request_id, attempt_addr, attempt_status, attempt_connect, attempt_header, attempt_response,
@@ -42,7 +42,7 @@ _SUMS = f"""count(), countIf(status BETWEEN 500 AND 599), countIf(status = 504),
     sum(request_time), sum({_WAITED}), sum({_WORKED})"""
 _PARTS = f"{_WAITED}, {_WORKED}, upload, retries, ifNull(transfer, 0), send, unattributed"
 
-# (dashboard, panel) -> the same figures from every request.
+# (dashboard, panel) -> SQL that computes the same figures from all requests.
 RAW = {
     ("verdict", "Verdict"): f"""
         SELECT {_SUMS}, sum(upload), sum(ifNull(transfer, 0)), sum(send), sum(retries), sum(unattributed),
@@ -67,16 +67,16 @@ RAW = {
 
 
 def raw_queries() -> dict[tuple[str, str], str]:
-    """Panels' questions to the requests themselves, over the day."""
+    """Return the panels' queries against the requests themselves, over the day."""
     ends = {"begin": int(BEGIN.timestamp()), "end": int(END.timestamp())}
     return {panel: text.format(**ends) for panel, text in RAW.items()}
 
 
 def make_store(dsn: str, rows: int, progress: Callable[[str], None]) -> None:
-    """Make a store, and put ``rows`` requests of one day into it, rollups included.
+    """Create a store and fill it with ``rows`` requests of one day, rollups included.
 
     Raises:
-        SojournError: the store cannot be made.
+        SojournError: the store cannot be created.
     """
     init(dsn)
     with connect(dsn) as store:

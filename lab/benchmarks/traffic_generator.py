@@ -1,8 +1,8 @@
-"""Traffic through a proxy as it would be captured and logged, for benchmarks and tests: every instant of it is known.
+"""Generate traffic through a proxy, for benchmarks and tests: every instant of it is known.
 
-Requests come as a Poisson process over connections that are kept alive for a few; nginx opens a connection to a backend
-for each, in turn; a backend's workers take them first come, first served. Some SYNs to backends are dropped and sent
-again a second later, some answers to clients are sent again. The clocks of all machines agree.
+Requests arrive as a Poisson process over connections that are kept alive for a few; nginx opens a connection to a
+backend for each, in turn; a backend's workers serve them first come, first served. Some SYNs to backends are dropped
+and retransmitted a second later; some responses to clients are retransmitted. The clocks of all machines agree.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ LIVE = 2_000  # connections that clients keep open
 
 @dataclass(frozen=True)
 class Settings:
-    """What traffic to make.
+    """The traffic to generate.
 
     Attributes:
-        requests: how many.
-        rate: per second.
-        service: mean time in a worker, s, exponential; and ``workers`` of each of the ``backends``.
+        requests: number of requests.
+        rate: requests per second.
+        service: mean time in a worker, s, exponential.
+        workers: per backend; backends: their number.
         kept: requests per connection of a client, at most.
         dropped_syns: share of the connections to backends whose first SYN is dropped.
         repeated: share of the answers to clients that are sent twice.
@@ -53,18 +54,18 @@ class Settings:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Instants in unix ns, one per request, in the order in which the requests come; as seen at the proxy's machine.
+    """Instants in unix ns, one per request, in order of arrival; as seen at the proxy's machine.
 
     Attributes:
         connection: of the client, from 0 in the order of first requests; ``number``: which request on it, from 0.
-        last: nothing more comes on that connection.
+        last: whether it is the last request on that connection.
         round_trip: ns, between the proxy and that client.
-        request, answer: at the client's side; ``repeated``: the answer is sent again 200 ms later.
-        backend: which, from 0; its port at the proxy is ``backend_port``.
-        syn: to the backend; ``syn_dropped``: nothing answers, and ``syn_again`` is the one that is answered.
+        request, answer: at the client's side; ``repeated``: the response is retransmitted 200 ms later.
+        backend: its index, from 0; its port at the proxy is ``backend_port``.
+        syn: to the backend; ``syn_dropped``: the first one is lost; ``syn_again`` is the one that is answered.
         established: the last packet of the handshake with the backend.
-        app_start, app_end: the worker's own; app_start - established is the wait in the accept queue.
-        backend_answer: of the backend, at the proxy.
+        app_start, app_end: of the work in the worker; app_start - established is the wait in the accept queue.
+        backend_answer: the backend's response, at the proxy.
         identity: 16 bytes of the request id.
     """
 
@@ -93,17 +94,17 @@ class Traffic:
 
     @property
     def connections(self) -> int:
-        """Connections of clients and to backends together."""
+        """Number of connections, of clients and to backends."""
         return int(self.connection.max(initial=-1)) + 1 + len(self)
 
     @property
     def stamp(self) -> Ints:
-        """X-Request-Start, unix ms: nginx's clock shows whole ones."""
+        """X-Request-Start in unix ms, the resolution of nginx's clock."""
         return (self.request + 140 * MICROSECOND) // MILLISECOND
 
 
-def made_traffic(settings: Settings = Settings()) -> Traffic:
-    """Traffic of those settings; the same ones give the same traffic."""
+def generate_traffic(settings: Settings = Settings()) -> Traffic:
+    """Return the traffic of these settings; equal settings give equal traffic."""
     rng = np.random.default_rng(settings.seed)
     n = settings.requests
     request = EPOCH + SECOND + np.cumsum(rng.exponential(SECOND / settings.rate, n)).astype(np.int64)
@@ -116,10 +117,10 @@ def made_traffic(settings: Settings = Settings()) -> Traffic:
     order = np.argsort(established, kind="stable")
     pool = System((settings.workers,) * settings.backends, balancer="given")
     came = (established[order] - EPOCH) / SECOND
-    found = replay(came, service[order] / SECOND, pool, backend=backend[order].astype(np.int32))
+    replayed = replay(came, service[order] / SECOND, pool, backend=backend[order].astype(np.int32))
     start, worker = np.empty(n, np.int64), np.empty(n, np.int64)
-    start[order] = EPOCH + np.round(found.start * SECOND).astype(np.int64) + 90 * MICROSECOND
-    worker[order] = 1000 + found.backend
+    start[order] = EPOCH + np.round(replayed.start * SECOND).astype(np.int64) + 90 * MICROSECOND
+    worker[order] = 1000 + replayed.backend
     end = start + service
     backend_answer = end + 120 * MICROSECOND
     answer = backend_answer + 100 * MICROSECOND
@@ -137,8 +138,10 @@ def made_traffic(settings: Settings = Settings()) -> Traffic:
 
 
 def _connections(begins: Ints, over: Ints, kept: int) -> tuple[Ints, Ints, Flags]:
-    """Connection, number on it and whether it is the last, of each request: the n-th takes up what the one LIVE
-    before it left, where that was over long enough before."""
+    """Return the connection of each request, its number on it, and whether it is the last.
+
+    The n-th request reuses the connection of the request LIVE before it, if that had ended long enough before.
+    """
     n = len(begins)
     live = max(min(LIVE, n // max(kept, 1)), 1)
     opened, number = np.ones(n, bool), np.zeros(n, np.int64)
@@ -158,25 +161,30 @@ def _connections(begins: Ints, over: Ints, kept: int) -> tuple[Ints, Ints, Flags
 
 
 def path_of(request: int) -> str:
-    """The path of the n-th request, of 18 characters."""
+    """Return the path of the n-th request, of 18 characters."""
     return f"/r{request % 10}/items/{request:08d}"
 
 
 def client_of(connection: int) -> tuple[str, int]:
-    """Address and port of a client's connection."""
+    """Return address and port of a client's connection."""
     address = connection % CLIENTS
     return f"10.9.{address >> 8}.{address & 255}", 2048 + connection // CLIENTS % 60_000
 
 
 def write_log(traffic: Traffic, path: Path, routes: int = 10) -> None:
-    """nginx's log of it, one JSON object a line, in the order of the requests' ends; so many routes, each served by
-    every backend."""
+    """Write nginx's log of the traffic, one JSON object a line, in order of the requests' ends.
+
+    Args:
+        traffic: the requests.
+        path: of the log.
+        routes: number of routes; every backend serves each.
+    """
     started = (traffic.request + 60 * MICROSECOND) // MILLISECOND
     ended = (traffic.answer + 80 * MICROSECOND) // MILLISECOND
     opened = traffic.syn // MILLISECOND
     columns = {
         "ended": ended,
-        "taken": ended - started,
+        "response_time": ended - started,
         "stamp": traffic.stamp,
         "connect": (traffic.established + 20 * MICROSECOND) // MILLISECOND - opened,
         "header": (traffic.backend_answer + 20 * MICROSECOND) // MILLISECOND - opened,
@@ -198,7 +206,7 @@ def write_log(traffic: Traffic, path: Path, routes: int = 10) -> None:
                 "uri": path_of(request), "status": "200", "protocol": "HTTP/1.1", "host": "example.com",
                 "remote_addr": client_of(of["connection"])[0], "bytes_sent": "360", "request_length": "120",
                 "connection": str(of["connection"] + 1), "connection_requests": str(of["number"] + 1),
-                "request_time": f"{of['taken'] / 1e3:.3f}", "request_start": f"{of['stamp'] / 1e3:.3f}",
+                "request_time": f"{of['response_time'] / 1e3:.3f}", "request_start": f"{of['stamp'] / 1e3:.3f}",
                 "upstream_addr": f"10.1.0.{of['backend'] + 1}:{BACKEND_PORT}", "upstream_status": "200",
                 "upstream_connect_time": f"{of['connect'] / 1e3:.3f}", "upstream_header_time": upstream,
                 "upstream_response_time": upstream, "queueing_delay": f"{of['delay'] / 1e9:.6f}",
