@@ -60,21 +60,21 @@ class Capacity(Result):
 
     @property
     def failures(self) -> list[str]:
-        """What makes the figures doubtful; said first."""
+        """Return the reasons to doubt the figures, shown first."""
         return [CLOSED] if self.loop.closed else []
 
     @property
     def notes(self) -> list[str]:
-        """What to know."""
-        found = list(self.windows.notes)
+        """Return the caveats."""
+        notes = list(self.windows.notes)
         table = self.windows.table
         if not self.ramp and not self.loop.closed:
-            found.append(
+            notes.append(
                 f"The load was nearly constant ({self.quiet:.4g} to {self.busy:.4g} requests/s): one point tells no "
                 "law and no knee. Ramp it, or give windows of more than one hour of the day."
             )
         typical = float(table["arrivals"].median() or 0)  # type: ignore[arg-type]
-        found.extend(
+        notes.extend(
             f"A window holds {typical:.0f} requests: {knee.slo.metric} of so few is about their slowest. Give a larger "
             "--window, or more requests."
             for knee in self.knees
@@ -82,21 +82,21 @@ class Capacity(Result):
         )
         if self.usl is not None and self.usl.unidentified:
             named = " and ".join(self.usl.unidentified)
-            found.append(f"USL: {named} cannot be told from 0 in what was seen.")
+            notes.append(f"USL: {named} cannot be told from 0 in what was seen.")
         if self.usl is not None and self.usl.r_squared < GOOD_FIT:
-            found.append(
+            notes.append(
                 f"USL: the curve explains {percent(max(self.usl.r_squared, 0.0))} of the variance of throughput; do "
                 "not build on it."
             )
         if not self.windows.by_instance and self.windows.upstreams > 1:
-            found.append(
+            notes.append(
                 f"{self.windows.upstreams} upstream addresses served this, and are taken as one system. "
                 "Give --instance upstream to count in addresses."
             )
-        return found
+        return notes
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``sojourn capacity --json`` prints."""
+        """Return the object that ``sojourn capacity --json`` prints."""
         return {
             "requests": self.windows.requests,
             "window": self.windows.width,
@@ -119,7 +119,7 @@ class Capacity(Result):
 
 
 def shown(table: pl.DataFrame) -> pl.DataFrame:
-    """The columns of windows that people look at."""
+    """Return the columns of windows that are shown."""
     return table.drop("departures", "followed", "age", "gaps", "gaps_squared")
 
 
@@ -238,10 +238,10 @@ def _sizing(
 
 
 def _instances(table: pl.DataFrame, slos: Sequence[Slo], loop: Loop, seed: int) -> list[dict[str, Any]]:
-    found = []
+    instances = []
     for (name,), part in sorted(table.partition_by("instance", as_dict=True).items()):
         quiet, busy, ramp = _varied(part, loop)
-        found.append(
+        instances.append(
             {
                 "instance": name,
                 "requests": int(part["arrivals"].sum()),
@@ -252,4 +252,4 @@ def _instances(table: pl.DataFrame, slos: Sequence[Slo], loop: Loop, seed: int) 
                 "knees": [_knee(part, slo, loop, ramp, seed).to_dict() for slo in slos],
             }
         )
-    return found
+    return instances

@@ -17,17 +17,17 @@ POINTS = 300
 CURVE = 120
 
 
-def throughput_against_concurrency(found: Capacity) -> Chart:
-    """Windows as points; the universal scalability law as a line over the concurrencies that were seen."""
+def throughput_against_concurrency(result: Capacity) -> Chart:
+    """Draw windows as points, and the universal scalability law as a line over the observed concurrencies."""
     x = alt.X("concurrency:Q", title="mean requests in the system")
     y = alt.Y("throughput:Q", title="completed requests/s")
-    chart = alt.layer(_points(found.windows.table, "concurrency", "throughput", x, y))
-    if found.usl is None:
+    chart = alt.layer(_points(result.windows.table, "concurrency", "throughput", x, y))
+    if result.usl is None:
         return chart.properties(width=WIDTH, height=HEIGHT)
-    concurrency = np.linspace(found.usl.least, found.usl.most, CURVE)
-    curve = pl.DataFrame({"concurrency": concurrency, "throughput": found.usl.throughput(concurrency)})
+    concurrency = np.linspace(result.usl.least, result.usl.most, CURVE)
+    curve = pl.DataFrame({"concurrency": concurrency, "throughput": result.usl.throughput(concurrency)})
     line = alt.Chart(_data(curve)).mark_line(color=SERVICE, strokeWidth=2).encode(x=x, y=y)
-    peak = found.usl.peak
+    peak = result.usl.peak
     if peak is None:
         return (chart + line).properties(width=WIDTH, height=HEIGHT)
     top = pl.DataFrame({"concurrency": [peak[0]], "throughput": [peak[1]]})
@@ -35,15 +35,15 @@ def throughput_against_concurrency(found: Capacity) -> Chart:
     return (chart + line + mark).properties(width=WIDTH, height=HEIGHT)
 
 
-def objective_against_rate(found: Capacity, knee: Knee) -> Chart:
-    """Windows as points, the function that never falls as a line, the objective and the knee as rules."""
+def objective_against_rate(result: Capacity, knee: Knee) -> Chart:
+    """Draw windows as points, the monotone fit as a line, the objective and the knee as rules."""
     metric = knee.slo.metric
     errors = metric == "errors"
     title = "share of errors" if errors else f"{metric} of response time (s)"
     scale = alt.Scale() if errors else alt.Scale(type="log")
     x = alt.X("rate:Q", title="arrivals, requests/s")
     y = alt.Y(f"{metric}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, format="~g"))
-    table = found.windows.table
+    table = result.windows.table
     rate, fitted = monotone(table["rate"].to_numpy(), table[metric].to_numpy(), knee.slo)
     line = pl.DataFrame({"rate": rate, metric: fitted})
     layers = [

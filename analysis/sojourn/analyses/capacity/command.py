@@ -70,7 +70,7 @@ def capacity(
     if not sources:
         if target_rate is None or per_instance is None:
             raise typer.BadParameter("give a source, or --target-rate with --per-instance", param_hint="SOURCE")
-        _told(target_rate, headroom, per_instance, as_json=as_json)
+        _print_sizing(target_rate, headroom, per_instance, as_json=as_json)
         return
     from sojourn.analyses.capacity.knee import Slo  # noqa: PLC0415
     from sojourn.model.errors import SojournError  # noqa: PLC0415
@@ -94,7 +94,7 @@ def capacity(
     answer(result, as_json=as_json)
 
 
-def _told(target_rate: float, headroom: float, per_instance: float, *, as_json: bool) -> None:
+def _print_sizing(target_rate: float, headroom: float, per_instance: float, *, as_json: bool) -> None:
     from sojourn.analyses.capacity.section import sizing_section  # noqa: PLC0415
     from sojourn.analyses.capacity.sizing import sized  # noqa: PLC0415
     from sojourn.present.terminal import show  # noqa: PLC0415

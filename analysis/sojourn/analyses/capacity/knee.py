@@ -89,7 +89,7 @@ class Knee:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return plain values, as in the JSON."""
         return {
             "slo": {"metric": self.slo.metric, "limit": self.slo.limit},
             "rate": self.rate,
@@ -117,14 +117,14 @@ def knee_of(rate: Floats, figure: Floats, slo: Slo, *, resamples: int = RESAMPLE
     rate, figure = rate[order], figure[order]
     smooth = _Smooth(rate)
     values, limit = _scaled(figure, slo), float(_scaled(np.array([slo.limit]), slo)[0])
-    found = _crossing(smooth.grid, *smooth.monotone(values, np.ones((len(rate), 1))), limit)[0]
+    crossing = _crossing(smooth.grid, *smooth.monotone(values, np.ones((len(rate), 1))), limit)[0]
     over = figure > slo.limit
-    if found == math.inf or not over.any():
+    if crossing == math.inf or not over.any():
         most = float(rate.max())
         alone = f" (single windows broke it, {over.sum()} of {len(over)}, and no load did)" if over.any() else ""
         reason = f"it held at every load seen, up to {most:.4g} requests/s{alone}; what comes beyond was not seen"
         return Knee(slo, at_least=most, reason=reason)
-    if found == -math.inf or over.all():
+    if crossing == -math.inf or over.all():
         least = float(rate.min())
         return Knee(slo, at_most=least, reason=f"it was broken at every load seen, from {least:.4g} requests/s on")
     rng = np.random.default_rng(seed)
@@ -133,7 +133,7 @@ def knee_of(rate: Floats, figure: Floats, slo: Slo, *, resamples: int = RESAMPLE
     low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
     return Knee(
         slo,
-        rate=float(found),
+        rate=float(crossing),
         low=float(low) if math.isfinite(low) else None,
         high=float(high) if math.isfinite(high) else None,
     )
@@ -188,16 +188,16 @@ class _Smooth:
 
 def _crossing(grid: Floats, weight: Floats, fitted: Floats, limit: float) -> Floats:
     """Per column the rate at which the function passes the limit; inf: never; -inf: it is above from the beginning."""
-    found = np.empty(fitted.shape[1])
+    crossings = np.empty(fitted.shape[1])
     for column in range(fitted.shape[1]):
         known = weight[:, column] > 0
         rate, values = grid[known], fitted[known, column]
         above = int(np.searchsorted(values, limit, side="right"))
         if above == len(values):
-            found[column] = math.inf
+            crossings[column] = math.inf
         elif above == 0:
-            found[column] = -math.inf
+            crossings[column] = -math.inf
         else:
             part = (limit - values[above - 1]) / (values[above] - values[above - 1])
-            found[column] = rate[above - 1] + part * (rate[above] - rate[above - 1])
-    return found
+            crossings[column] = rate[above - 1] + part * (rate[above] - rate[above - 1])
+    return crossings

@@ -1,4 +1,4 @@
-"""Capacity for people."""
+"""Layout of a capacity result."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ CONFIDENCE = "95 %"
 
 
 @lay_out.register(Capacity)
-def capacity_section(found: Capacity) -> Section:
-    """How far from the cliff: the knee, the law and the windows they were told from."""
-    pictures = [_objective(found, knee, number) for number, knee in enumerate(found.knees)]
+def capacity_section(result: Capacity) -> Section:
+    """Lay out the knees, the scalability law and the windows they are estimated from."""
+    pictures = [_objective(result, knee, number) for number, knee in enumerate(result.knees)]
     return Section(
         key="capacity",
         title="How far from the cliff",
-        sentence=_sentence(found),
+        sentence=_sentence(result),
         measures=(
-            f"Windows of {duration(found.windows.width)}: arrivals in it, completions in it, requests in the system "
+            f"Windows of {duration(result.windows.width)}: arrivals in it, completions in it, requests in the system "
             "averaged over it, response time of those that arrived in it."
         ),
-        failures=tuple(found.failures),
-        tables=tuple(_tables(found)),
+        failures=tuple(result.failures),
+        tables=tuple(_tables(result)),
         pictures=(
-            *(pictures if not found.loop.closed else ()),
+            *(pictures if not result.loop.closed else ()),
             Picture(
                 "capacity-law",
                 "Throughput against concurrency",
                 "Each point is a window, the line the universal scalability law: flat means saturated, falling means "
                 "that more load gives less.",
-                partial(throughput_against_concurrency, found),
-                law_reading(found),
+                partial(throughput_against_concurrency, result),
+                law_reading(result),
             ),
         ),
-        notes=tuple(found.notes),
+        notes=tuple(result.notes),
     )
 
 
 def sizing_section(sizing: Sizing) -> Section:
-    """Instances for a target rate, where the rate of one is known without any log."""
+    """Return the section of a target rate's instances, if the rate of one is known without a log."""
     return Section(key="capacity", title="How far from the cliff", sentence=_sized(sizing))
 
 
-def _sentence(found: Capacity) -> str:
-    parts = [_broken(knee) for knee in found.knees]
-    if not parts and found.usl is not None:
-        peak = found.usl.peak
+def _sentence(result: Capacity) -> str:
+    parts = [_broken(knee) for knee in result.knees]
+    if not parts and result.usl is not None:
+        peak = result.usl.peak
         parts.append(
             f"Throughput peaks at {_rate(peak[1])} with {peak[0]:.3g} requests in the system."
             if peak
-            else f"No peak of throughput was seen: up to {found.usl.most:.3g} requests in the system it did not fall."
+            else f"No peak of throughput was seen: up to {result.usl.most:.3g} requests in the system it did not fall."
         )
     if not parts:
-        parts.append(f"Nothing can be told of the capacity: {found.usl_reason}.")
-    if found.sizing is not None:
-        parts.append(_sized(found.sizing))
+        parts.append(f"Nothing can be told of the capacity: {result.usl_reason}.")
+    if result.sizing is not None:
+        parts.append(_sized(result.sizing))
     return " ".join(parts)
 
 
@@ -86,9 +86,9 @@ def _broken(knee: Knee) -> str:
 
 
 def _sized(sizing: Sizing) -> str:
-    asked = f"{_rate(sizing.target_rate)} with {percent(sizing.headroom)} headroom"
+    target = f"{_rate(sizing.target_rate)} with {percent(sizing.headroom)} headroom"
     if sizing.instances is None or sizing.per_instance is None:
-        return f"Instances for {asked}: {sizing.reason}."
+        return f"Instances for {target}: {sizing.reason}."
     most = "at most " if sizing.bound == "at most" else ""
     ends = ""
     if sizing.low is not None and sizing.high is not None and sizing.low != sizing.high:
@@ -102,20 +102,20 @@ def _sized(sizing: Sizing) -> str:
         ends = f" (up to {sizing.high:,})"
     plural = "s" if sizing.instances != 1 else ""
     return (
-        f"For {asked}: {most}{sizing.instances:,} instance{plural}{ends}, of {_rate(sizing.per_instance)} each "
+        f"For {target}: {most}{sizing.instances:,} instance{plural}{ends}, of {_rate(sizing.per_instance)} each "
         f"({sizing.source})."
     )
 
 
-def _tables(found: Capacity) -> list[Table]:
+def _tables(result: Capacity) -> list[Table]:
     tables = []
-    if found.usl is not None:
-        tables.append(_law(found.usl))
-    elif found.usl_reason and found.knees:
-        tables.append(Table(("universal scalability law", ""), (("not fitted", found.usl_reason),), text_columns=2))
-    if found.by_instance:
-        tables.append(_by_instance(found))
-    tables.append(_windows(found))
+    if result.usl is not None:
+        tables.append(_law(result.usl))
+    elif result.usl_reason and result.knees:
+        tables.append(Table(("universal scalability law", ""), (("not fitted", result.usl_reason),), text_columns=2))
+    if result.by_instance:
+        tables.append(_by_instance(result))
+    tables.append(_windows(result))
     return tables
 
 
@@ -128,17 +128,17 @@ def _law(usl: Usl) -> Table:
     rows = []
     for name, label in names.items():
         low, high = usl.intervals[name]
-        told = "not told from 0" if name in usl.unidentified else ""
-        rows.append((label, told, f"{getattr(usl, name):.3g}", f"{low:.3g}", f"{high:.3g}"))
+        remark = "not told from 0" if name in usl.unidentified else ""
+        rows.append((label, remark, f"{getattr(usl, name):.3g}", f"{low:.3g}", f"{high:.3g}"))
     peak = usl.peak
     rows.append(("peak, requests/s", "" if peak else "not seen", f"{peak[1]:,.4g}" if peak else "–", "", ""))
     title = f"Universal scalability law over {usl.windows} windows, R² {usl.r_squared:.3f}"
     return Table(("", "", "value", "low", "high"), tuple(rows), title, text_columns=2)
 
 
-def _by_instance(found: Capacity) -> Table:
+def _by_instance(result: Capacity) -> Table:
     rows = []
-    for row in sorted(found.by_instance, key=lambda r: -r["requests"]):
+    for row in sorted(result.by_instance, key=lambda r: -r["requests"]):
         knees = []
         for knee in row["knees"]:
             if knee["rate"] is not None:
@@ -152,11 +152,11 @@ def _by_instance(found: Capacity) -> Table:
         numbers = (f"{row['busy']:,.4g}", f"{row['throughput']:,.4g}", f"{row['concurrency']:,.3g}")
         rows.append((row["instance"], f"{row['requests']:,}", *numbers, *knees))
     headings = ("instance", "requests", "busy/s", "most done/s", "most in system")
-    return Table((*headings, *(f"knee/s {knee.slo.metric}" for knee in found.knees)), tuple(rows))
+    return Table((*headings, *(f"knee/s {knee.slo.metric}" for knee in result.knees)), tuple(rows))
 
 
-def _windows(found: Capacity) -> Table:
-    ordered = found.windows.table.sort("rate", "window", "instance")
+def _windows(result: Capacity) -> Table:
+    ordered = result.windows.table.sort("rate", "window", "instance")
     picked = sorted({round(i * (len(ordered) - 1) / max(SHOWN - 1, 1)) for i in range(SHOWN)})
     rows = []
     for row in ordered[picked].iter_rows(named=True):
@@ -171,40 +171,40 @@ def _windows(found: Capacity) -> Table:
     return Table(headings, tuple(rows), title, text_columns=0, shown=SHOWN)
 
 
-def _objective(found: Capacity, knee: Knee, number: int) -> Picture:
+def _objective(result: Capacity, knee: Knee, number: int) -> Picture:
     return Picture(
         f"capacity-objective-{number}",
         f"{knee.slo.metric} against the load",
         "Each point is a window; the line never falls, and where it crosses the dashed objective is the knee.",
-        partial(objective_against_rate, found, knee),
-        objective_reading(found, knee),
+        partial(objective_against_rate, result, knee),
+        objective_reading(result, knee),
     )
 
 
-def objective_reading(found: Capacity, knee: Knee) -> str:
-    """The objective's figure in the quietest and in the busiest window, and where it breaks."""
+def objective_reading(result: Capacity, knee: Knee) -> str:
+    """Return a sentence on the objective in the quietest and the busiest window, and on its knee."""
     metric = knee.slo.metric
-    told = found.windows.table.drop_nulls(["rate", metric]).sort("rate")
-    if told.is_empty():
-        return f"No window of the {len(found.windows.table):,} tells of {metric}."
-    said = percent if metric == "errors" else duration
-    first, last = told.row(0, named=True), told.row(-1, named=True)
+    known = result.windows.table.drop_nulls(["rate", metric]).sort("rate")
+    if known.is_empty():
+        return f"No window of the {len(result.windows.table):,} tells of {metric}."
+    written = percent if metric == "errors" else duration
+    first, last = known.row(0, named=True), known.row(-1, named=True)
     return (
-        f"{said(first[metric])} at {_rate(first['rate'])}, the quietest of {counted(len(told), 'window')}, and "
-        f"{said(last[metric])} at {_rate(last['rate'])}, the busiest; {_broken(knee)}"
+        f"{written(first[metric])} at {_rate(first['rate'])}, the quietest of {counted(len(known), 'window')}, and "
+        f"{written(last[metric])} at {_rate(last['rate'])}, the busiest; {_broken(knee)}"
     )
 
 
-def law_reading(found: Capacity) -> str:
-    """The most that was done, and what the law makes of it."""
-    top = found.windows.table.drop_nulls(["throughput", "concurrency"]).sort("throughput").tail(1)
+def law_reading(result: Capacity) -> str:
+    """Return a sentence on the highest throughput, and on the peak of the law."""
+    top = result.windows.table.drop_nulls(["throughput", "concurrency"]).sort("throughput").tail(1)
     if top.is_empty():
         return "There are 0 windows to be seen."
     most = top.row(0, named=True)
     text = f"The most was {_rate(most['throughput'])}, with {most['concurrency']:.3g} requests in the system"
-    if found.usl is None:
-        return f"{text}; no law was fitted: {found.usl_reason}."
-    peak = found.usl.peak
+    if result.usl is None:
+        return f"{text}; no law was fitted: {result.usl_reason}."
+    peak = result.usl.peak
     if peak is None:
         return f"{text}; the law has no peak in what was seen."
     return f"{text}; the law peaks at {_rate(peak[1])} with {peak[0]:.3g}."

@@ -74,7 +74,7 @@ class Usl:
         return math.sqrt((1 - self.sigma) / self.kappa) if self.kappa > 0 else math.inf
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return plain values, as in the JSON."""
         peak = self.peak
         return {
             **{
@@ -139,9 +139,9 @@ def _beginning(concurrency: Floats, throughput: Floats) -> Floats:
     others = concurrency - 1
     terms = np.column_stack([np.ones_like(concurrency), others, concurrency * others])
     weights = np.sqrt(throughput / concurrency)
-    found, _ = nnls(terms * weights[:, None], concurrency / throughput * weights)
-    one = 1 / found[0] if found[0] > 0 else float((throughput / concurrency).max())
-    return np.array([one, min(found[1] * one, 0.99), found[2] * one])
+    coefficients, _ = nnls(terms * weights[:, None], concurrency / throughput * weights)
+    one = 1 / coefficients[0] if coefficients[0] > 0 else float((throughput / concurrency).max())
+    return np.array([one, min(coefficients[1] * one, 0.99), coefficients[2] * one])
 
 
 def _fit(concurrency: Floats, throughput: Floats, weights: Floats, beginning: Floats) -> Floats:
@@ -167,5 +167,5 @@ def _fit(concurrency: Floats, throughput: Floats, weights: Floats, beginning: Fl
         return np.column_stack([per_one * scale[0], slope * others * scale[1], slope * pairs * scale[2]])
 
     start = np.clip(beginning / scale, [1e-9, 0, 0], [np.inf, 1, np.inf])
-    found = least_squares(residuals, start, jac=jacobian, bounds=([1e-9, 0, 0], [np.inf, 1, np.inf]), max_nfev=100)
-    return found.x * scale
+    solution = least_squares(residuals, start, jac=jacobian, bounds=([1e-9, 0, 0], [np.inf, 1, np.inf]), max_nfev=100)
+    return solution.x * scale
