@@ -29,9 +29,9 @@ def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFram
     """Log less wire, s: a column per figure, a row per joined request in their order; null where either lacks it."""
     if log is None:
         return pl.DataFrame(schema=dict.fromkeys((*OF_NGINX, "queue"), pl.Float64()))
-    told = log.select("log_row", "request_time", "connect", "header", "response", "queue")
+    logged = log.select("log_row", "request_time", "connect", "header", "response", "queue")
     joined = timeline.filter(pl.col("log_row").is_not_null()).join(
-        told, on="log_row", suffix="_log", maintain_order="left"
+        logged, on="log_row", suffix="_log", maintain_order="left"
     )
     begun = pl.coalesce("backend_syn", "backend_request_first")
     # What comes from a backend that nginx no longer waited for is in no time of the log.
@@ -45,11 +45,11 @@ def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFram
     ).cast(pl.Float64)
 
 
-def agreement(found: pl.DataFrame) -> tuple[Agreed, ...]:
+def agreement(table: pl.DataFrame) -> tuple[Agreed, ...]:
     """A row per figure of ``differences`` that any request has."""
     rows = []
-    for name in found.columns:
-        values = found[name].drop_nulls()
+    for name in table.columns:
+        values = table[name].drop_nulls()
         if len(values):
             size = values.abs()
             middle = _number(values.median())

@@ -70,11 +70,11 @@ def wire(
     files = [captures] if isinstance(captures, str | os.PathLike) else list(captures)
     on_step(READING if is_kept(walk) else COMPILING)
     with Capture(files) as capture:
-        tracked = track(_announced(capture, on_step), capture.addresses, servers=sorted(ports))
+        tracking = track(_announced(capture, on_step), capture.addresses, servers=sorted(ports))
         counts, names, interfaces = capture.counts, tuple(capture.names), tuple(capture.interfaces)
     on_step("joining")
     return wire_of(
-        tracked, counts, names, interfaces, rows=rows, backends=named, since=since, until=until, tolerance=tolerance
+        tracking, counts, names, interfaces, rows=rows, backends=named, since=since, until=until, tolerance=tolerance
     )
 
 
@@ -87,7 +87,7 @@ def _announced(batches: Iterable[Batch], on_step: Callable[[str], None]) -> Iter
 
 
 def wire_of(
-    tracked: TrackingResult,
+    tracking: TrackingResult,
     counts: Counts,
     names: Sequence[str] = (),
     interfaces: Sequence[str] = (),
@@ -99,31 +99,31 @@ def wire_of(
     tolerance: float = TOLERANCE,
 ) -> WireResult:
     """What tracked connections show; ``rows``: split rows of the log. Other arguments as of ``wire``."""
-    found = timeline(_within(tracked, since, until), rows, backends=backends, tolerance=tolerance)
-    unlike = differences(found.frame, found.log)
-    agreed = agreement(unlike)
-    frame = _with_handshakes(found.frame)
-    first, last = found.connections.select(pl.col("first").min(), pl.col("last").max()).row(0)
+    timelines = timeline(_within(tracking, since, until), rows, backends=backends, tolerance=tolerance)
+    log_less_wire = differences(timelines.frame, timelines.log)
+    agreed = agreement(log_less_wire)
+    frame = _with_handshakes(timelines.frame)
+    first, last = timelines.connections.select(pl.col("first").min(), pl.col("last").max()).row(0)
     result = WireResult(
         names=tuple(names),
         interfaces=tuple(interfaces),
         counts=counts,
         window=None if first is None else (first, last),
-        connections=found.connections,
-        exchanges=found.exchanges,
-        timeline=found.frame,
-        unparsed=dict(tracked.unparsed),
+        connections=timelines.connections,
+        exchanges=timelines.exchanges,
+        timeline=timelines.frame,
+        unparsed=dict(tracking.unparsed),
         figures=_figures(frame),
         sizes={name: frame[name].count() for name in FIGURES},
         negative={name: int((frame[name] < -RESOLUTION * (name in BY_NGINX)).sum()) for name in FIGURES},
-        steps=syn_steps(found.connections),
-        servers=servers(found.connections),
-        ends=ends(found.connections),
-        joined=found.joined,
+        steps=syn_steps(timelines.connections),
+        servers=servers(timelines.connections),
+        ends=ends(timelines.connections),
+        joined=timelines.joined,
         agreement=agreed,
-        differences=unlike,
-        split=_split(frame, found),
-        checks=(wire_check(agreed, found.joined),) if rows is not None else (),
+        differences=log_less_wire,
+        split=_split(frame, timelines),
+        checks=(wire_check(agreed, timelines.joined),) if rows is not None else (),
         log_given=rows is not None,
     )
     result.findings.extend(findings(result))
@@ -146,22 +146,22 @@ def checked_backend(name: str) -> str:
 
 def _ports(rows: pl.LazyFrame) -> set[int]:
     """Ports of the upstreams a log names: whoever has them is the server, also where its SYN is not in the capture."""
-    asked = rows.select(pl.col("upstream").cast(pl.String).unique()).collect(engine="streaming").to_series()
-    ports = asked.drop_nulls().str.extract(r":(\d{1,5})$").drop_nulls()
+    upstreams = rows.select(pl.col("upstream").cast(pl.String).unique()).collect(engine="streaming").to_series()
+    ports = upstreams.drop_nulls().str.extract(r":(\d{1,5})$").drop_nulls()
     return {int(port) for port in ports.to_list() if 0 < int(port) < 65_536}
 
 
-def _within(tracked: TrackingResult, since: datetime | None, until: datetime | None) -> TrackingResult:
+def _within(tracking: TrackingResult, since: datetime | None, until: datetime | None) -> TrackingResult:
     """The connections that began in [since, until), and the exchanges on them."""
-    connections = tracked.connections
+    connections = tracking.connections
     for bound, later in ((since, True), (until, False)):
         if bound is not None:
             edge = pl.lit(bound, connections.schema["first"])
             connections = connections.filter(pl.col("first") >= edge if later else pl.col("first") < edge)
-    if connections is tracked.connections:
-        return tracked
-    exchanges = tracked.exchanges.join(connections.select("connection"), on="connection", how="semi")
-    return replace(tracked, connections=connections, exchanges=exchanges)
+    if connections is tracking.connections:
+        return tracking
+    exchanges = tracking.exchanges.join(connections.select("connection"), on="connection", how="semi")
+    return replace(tracking, connections=connections, exchanges=exchanges)
 
 
 def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
@@ -184,13 +184,13 @@ def _figures(frame: pl.DataFrame) -> dict[str, Summary]:
     return {name: summary for name, summary in summaries(frame.lazy(), tuple(FIGURES)).items() if frame[name].count()}
 
 
-def _split(frame: pl.DataFrame, found: Timelines) -> dict[str, float | None] | None:
+def _split(frame: pl.DataFrame, timelines: Timelines) -> dict[str, float | None] | None:
     """Means of the parts of connect + queue, over the joined requests that have all of them, s."""
-    if found.log is None:
+    if timelines.log is None:
         return None
-    told = found.log.select("log_row", pl.col("queueing_delay").cast(pl.Float64))
+    logged = timelines.log.select("log_row", pl.col("queueing_delay").cast(pl.Float64))
     parts = ("queueing_delay", "syn_dropped", "handshake", "accept_wait")
-    rows = frame.join(told, on="log_row").drop_nulls(parts)
+    rows = frame.join(logged, on="log_row").drop_nulls(parts)
     if not len(rows):
         return None
     means = rows.select(pl.col(*parts, "syn_queue").mean()).row(0, named=True)

@@ -66,10 +66,10 @@ def _by_wire(frame: pl.DataFrame) -> pl.Series:
         app=app,
     ).with_columns(pl.col("time").cast(INSTANT))  # fmt: skip
     offsets = clock_offsets(facts)
-    found = with_clock_offset(facts, offsets).select(
+    offsets_applied = with_clock_offset(facts, offsets).select(
         pl.col("app") * 1_000 - nanoseconds(pl.col("clock_offset").fill_null(0.0))
     )
-    return found.collect().to_series().alias("_by_wire")
+    return offsets_applied.collect().to_series().alias("_by_wire")
 
 
 def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:

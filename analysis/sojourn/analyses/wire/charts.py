@@ -37,38 +37,38 @@ LINES: dict[str, dict[str, tuple[str, str, list[int]]]] = {
 ANSWERED, NEVER = "answered", "never answered"
 
 
-def waits_chart(found: WireResult) -> alt.VConcatChart:
+def waits_chart(result: WireResult) -> alt.VConcatChart:
     """Share of connections that waited no longer than a time, in each queue before the app; backends, then the proxy.
 
     Between "at least" and "at most" the area is shaded: the wait for accept() is somewhere in it.
     """
-    tables = {side: table for side in LINES if len(table := wait_table(found, side))}
+    tables = {side: table for side in LINES if len(table := wait_table(result, side))}
     # One axis for both: what matters on one side and not on the other is seen at once.
     last = max((float(table["ms"].max() or 0.0) for table in tables.values()), default=0.0)  # type: ignore[arg-type]
     last = 1.15 * max(last, 10 * SHORTEST)
-    charts = (_waits(found, side, table, last) for side, table in tables.items())
+    charts = (_waits(result, side, table, last) for side, table in tables.items())
     return alt.vconcat(*charts).resolve_scale(color="independent", strokeDash="independent")
 
 
-def wait_table(found: WireResult, side: str) -> pl.DataFrame:
+def wait_table(result: WireResult, side: str) -> pl.DataFrame:
     """Columns queue, ms, share, requests: at most ``POINTS`` exact points of each distribution, the tail the finer.
 
     A queue that nothing waited in is left out.
     """
     tables = [
-        _distribution(found.timeline[column].drop_nulls().to_numpy() * 1e3).with_columns(queue=pl.lit(name))
+        _distribution(result.timeline[column].drop_nulls().to_numpy() * 1e3).with_columns(queue=pl.lit(name))
         for column, (name, _, _) in LINES[side].items()
-        if column in found.timeline.columns
-        and (found.timeline[column] > 0).any()
-        and not (column in BOUNDS and _wait_is_known(found))
+        if column in result.timeline.columns
+        and (result.timeline[column] > 0).any()
+        and not (column in BOUNDS and _wait_is_known(result))
     ]
     schema = {"ms": pl.Float64, "share": pl.Float64, "requests": pl.Int64, "queue": pl.String}
     return pl.concat(tables) if tables else pl.DataFrame(schema=schema)
 
 
-def _wait_is_known(found: WireResult) -> bool:
+def _wait_is_known(result: WireResult) -> bool:
     """Whether the bounds of the wait for accept() would only be in its way."""
-    known, bounded = found.timeline["accept_wait"].count(), found.timeline["accept_wait_upper"].count()
+    known, bounded = result.timeline["accept_wait"].count(), result.timeline["accept_wait_upper"].count()
     return known > 0 and known >= MOST * bounded
 
 
@@ -87,7 +87,7 @@ def _distribution(values: np.ndarray[Any, np.dtype[np.float64]]) -> pl.DataFrame
     return table.with_columns(requests=pl.lit(n, pl.Int64))
 
 
-def _waits(found: WireResult, side: str, table: pl.DataFrame, last: float) -> alt.LayerChart:
+def _waits(result: WireResult, side: str, table: pl.DataFrame, last: float) -> alt.LayerChart:
     shown = [line for line in LINES[side].values() if line[0] in set(table["queue"])]
     names, colours, dashes = (list(part) for part in zip(*shown, strict=True))
     scale = alt.Scale(type="log", domain=[SHORTEST, last], nice=False)
@@ -131,19 +131,19 @@ def _waits(found: WireResult, side: str, table: pl.DataFrame, last: float) -> al
         )
     )
     band = (
-        alt.Chart(alt.InlineData(values=band_table(found, side).to_dicts()))
+        alt.Chart(alt.InlineData(values=band_table(result, side).to_dicts()))
         .mark_rect(color=QUEUEING, opacity=0.12, clip=True)
         .encode(x=alt.X("lower:Q", scale=scale), x2="upper:Q", y=alt.Y("share:Q"), y2="until:Q")
     )
     return (band + lines).properties(width=WIDTH, height=HEIGHT if side == "backend" else HEIGHT // 2)
 
 
-def band_table(found: WireResult, side: str) -> pl.DataFrame:
+def band_table(result: WireResult, side: str) -> pl.DataFrame:
     """Columns share, until, lower, upper (ms): between which the wait of that part of the requests is."""
     schema = {"share": pl.Float64, "until": pl.Float64, "lower": pl.Float64, "upper": pl.Float64}
-    if side != "backend" or _wait_is_known(found):
+    if side != "backend" or _wait_is_known(result):
         return pl.DataFrame(schema=schema)
-    both = found.timeline.select(BOUNDS).drop_nulls()
+    both = result.timeline.select(BOUNDS).drop_nulls()
     if both.is_empty():
         return pl.DataFrame(schema=schema)
     cuts = np.linspace(0, 1, 41)
@@ -157,9 +157,9 @@ def band_table(found: WireResult, side: str) -> pl.DataFrame:
     )
 
 
-def steps_chart(found: WireResult) -> alt.Chart:
+def steps_chart(result: WireResult) -> alt.Chart:
     """Connections by how long after their first SYN the last one was sent, of those whose SYN was sent again."""
-    table = step_table(found)
+    table = step_table(result)
     domain = [ANSWERED, NEVER]
     return (
         alt.Chart(alt.InlineData(values=table.to_dicts()))
@@ -179,13 +179,13 @@ def steps_chart(found: WireResult) -> alt.Chart:
     )
 
 
-def step_table(found: WireResult) -> pl.DataFrame:
+def step_table(result: WireResult) -> pl.DataFrame:
     """Columns step ("+1 s"), what (answered or never answered), connections; both sides of the proxy together."""
     schema = {"step": pl.String, "what": pl.String, "connections": pl.Int64}
-    if "step" not in found.steps.columns:
+    if "step" not in result.steps.columns:
         return pl.DataFrame(schema=schema)
     return (
-        found.steps.group_by("step", "answered")
+        result.steps.group_by("step", "answered")
         .agg(pl.col("connections").sum().cast(pl.Int64))
         .sort("step", "answered", descending=[False, True])
         .select(
@@ -196,9 +196,9 @@ def step_table(found: WireResult) -> pl.DataFrame:
     )
 
 
-def agreement_chart(found: WireResult) -> alt.LayerChart:
+def agreement_chart(result: WireResult) -> alt.LayerChart:
     """Log less wire, of each figure: median, half of the requests, and 98 % of them; the band is nginx's resolution."""
-    table = agreement_table(found)
+    table = agreement_table(result)
     names = table["figure"].to_list()
     reach = max(2.0, *(abs(float(table[column].abs().max() or 0)) for column in ("p1", "p99")))  # type: ignore[arg-type]
     # One request a second off must not make a line of all the others.
@@ -225,11 +225,11 @@ def agreement_chart(found: WireResult) -> alt.LayerChart:
     return (band + whisker + box + middle).properties(width=WIDTH, height=30 + 30 * len(names))
 
 
-def agreement_table(found: WireResult) -> pl.DataFrame:
+def agreement_table(result: WireResult) -> pl.DataFrame:
     """Columns figure, requests, p1, p25, p50, p75, p99 (ms): log less wire."""
     rows = []
-    for name in found.differences.columns:
-        values = found.differences[name].drop_nulls() * 1e3
+    for name in result.differences.columns:
+        values = result.differences[name].drop_nulls() * 1e3
         if len(values):
             cuts = {f"p{q}": round(float(np.quantile(values.to_numpy(), q / 100)), 4) for q in (1, 25, 50, 75, 99)}
             rows.append({"figure": name.replace("_", " "), "requests": len(values), **cuts})

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from sojourn.analyses.wire.charts_packet_spans import Span, backend_spans, latest_start, nginx_had_accepted, proxy_spans
-from sojourn.analyses.wire.charts_packet_steps import NOWHERE, Row, Step, answered_steps, asked_steps, backend_steps
+from sojourn.analyses.wire.charts_packet_steps import NOWHERE, Row, Step, backend_steps, request_steps, response_steps
 from sojourn.analyses.wire.frames import CONNECTIONS, TIMELINE
 from sojourn.model.formatting import printable
 
@@ -36,12 +36,12 @@ def sequence_of(
     ``connections`` and ``exchanges`` (CONNECTIONS, EXCHANGES) tell of repeated SYNs and of resets; without them a SYN
     that was repeated is seen, and how often is not.
     """
-    told = _in_ns(timeline[row : row + 1], TIMELINE)
-    client = _connection(told["client_exchange"], connections, exchanges)
-    backend = _connection(told["backend_exchange"], connections, exchanges)
-    steps = [*asked_steps(told, client), *backend_steps(told, backend), *answered_steps(told, client)]
-    spans = [*proxy_spans(told, client), *backend_spans(told, backend)]
-    for key, bound in (("latest_start", latest_start(told)), ("nginx_start", nginx_had_accepted(told))):
+    request = _in_ns(timeline[row : row + 1], TIMELINE)
+    client = _connection(request["client_exchange"], connections, exchanges)
+    backend = _connection(request["backend_exchange"], connections, exchanges)
+    steps = [*request_steps(request, client), *backend_steps(request, backend), *response_steps(request, client)]
+    spans = [*proxy_spans(request, client), *backend_spans(request, backend)]
+    for key, bound in (("latest_start", latest_start(request)), ("nginx_start", nginx_had_accepted(request))):
         if bound is not None:
             steps.append(Step(key, bound, NOWHERE))
     # Packets of one instant keep the order they are listed in, which is that of cause and effect.
@@ -52,9 +52,9 @@ def sequence_of(
     return Sequence(
         steps=since,
         spans=tuple(span for span in spans if {span.begin, span.end} <= keys),
-        title=_title(told),
-        client=printable(told["client"] or "", 60),
-        backend=printable(told["backend"] or "", 60),
+        title=_title(request),
+        client=printable(request["client"] or "", 60),
+        backend=printable(request["backend"] or "", 60),
     )
 
 
@@ -78,11 +78,11 @@ def _connection(
     return {} if mine.is_empty() else {**_in_ns(mine, CONNECTIONS), "number": found["number"][0]}
 
 
-def _title(told: Row) -> str:
-    if told["method"] is None and told["path"] is None:
+def _title(request: Row) -> str:
+    if request["method"] is None and request["path"] is None:
         head = "a request whose head is not to be seen"
     else:
-        head = f"{printable(told['method'] or '', 12)} {printable(told['path'] or '', 60)}".strip()
-    head += f" → {told['status']}" if told["status"] is not None else " → no answer"
-    attempts = told["attempts"] or 0
+        head = f"{printable(request['method'] or '', 12)} {printable(request['path'] or '', 60)}".strip()
+    head += f" → {request['status']}" if request["status"] is not None else " → no answer"
+    attempts = request["attempts"] or 0
     return head + (f", the last of {attempts} attempts" if attempts > 1 else "")

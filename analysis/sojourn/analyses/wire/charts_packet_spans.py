@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sojourn.analyses.wire.bounds import NGINX_RESOLUTION
-from sojourn.analyses.wire.charts_packet_steps import BACKEND, CLIENT, Row, client_taken, unanswered
+from sojourn.analyses.wire.charts_packet_steps import BACKEND, CLIENT, Row, client_instant, unanswered
 
 KINDS = ("dropped", "syn_queue", "accept_queue", "accept_queue_at_most", "waiting", "proxy", "service")
 
@@ -33,34 +33,34 @@ class Span:
     column: int = 0
 
 
-def proxy_spans(told: Row, connection: Row) -> list[Span]:
+def proxy_spans(request: Row, connection: Row) -> list[Span]:
     """The proxy's queues; ``connection``: that of the client's side, may be empty."""
     spans = []
-    syn, answered = told["client_syn"], client_taken(told, connection, "syn_answered")
-    established, taken = told["client_established"], client_taken(told, connection, "ack_taken")
+    syn, answered = request["client_syn"], client_instant(request, connection, "syn_answered")
+    established, ack_taken = request["client_established"], client_instant(request, connection, "ack_taken")
     if syn is not None and answered is not None and answered > syn:
         spans.append(_dropped(CLIENT, answered - syn, connection, at_proxy=True))
-    if answered is not None and taken is not None:
-        spans.append(_syn_queue(CLIENT, told, answered, taken, connection))
-    begins = "backend_syn" if told["backend_syn"] is not None else "backend_request_first"
-    passed_on = told[begins]
+    if answered is not None and ack_taken is not None:
+        spans.append(_syn_queue(CLIENT, request, answered, ack_taken, connection))
+    begins = "backend_syn" if request["backend_syn"] is not None else "backend_request_first"
+    passed_on = request[begins]
     if passed_on is None:
         return spans
     end = f"{BACKEND}_{begins.removeprefix('backend_')}"
     if established is not None:
         # nginx must have accepted by the time it reads the request, or speaks to the backend; how long before, no
         # packet says.
-        bound = nginx_had_accepted(told)
+        bound = nginx_had_accepted(request)
         length = (passed_on if bound is None else bound) - established
         label = f"accept queue\nat most {ms(length)} ms"
         end = end if bound is None else "nginx_start"
-        column = int(taken is not None and taken > established)
+        column = int(ack_taken is not None and ack_taken > established)
         spans.append(Span("accept_queue_at_most", True, f"{CLIENT}_established", end, label, length, column))
-    elif told["request_last"] is not None:
-        asked = told["request_last"]
-        begin = f"{CLIENT}_request_last" if asked > told["request_first"] else f"{CLIENT}_request_first"
-        label = f"in the proxy\n{ms(passed_on - asked)} ms"
-        spans.append(Span("proxy", True, begin, end, label, passed_on - asked))
+    elif request["request_last"] is not None:
+        request_end = request["request_last"]
+        begin = f"{CLIENT}_request_last" if request_end > request["request_first"] else f"{CLIENT}_request_first"
+        label = f"in the proxy\n{ms(passed_on - request_end)} ms"
+        spans.append(Span("proxy", True, begin, end, label, passed_on - request_end))
     return spans
 
 
@@ -71,53 +71,53 @@ def _dropped(where: str, length: int, connection: Row, *, at_proxy: bool) -> Spa
     return Span("dropped", at_proxy, f"{where}_syn", f"{where}_syn_answered", label, length)
 
 
-def _syn_queue(where: str, told: Row, answered: int, taken: int, connection: Row) -> Span:
-    syn, established = told[f"{where}_syn"], told[f"{where}_established"]
+def _syn_queue(where: str, request: Row, answered: int, ack_taken: int, connection: Row) -> Span:
+    syn, established = request[f"{where}_syn"], request[f"{where}_established"]
     begin = f"{where}_syn_answered" if answered > syn else f"{where}_syn"
-    label = f"SYN queue\n{ms(taken - answered)} ms"
+    label = f"SYN queue\n{ms(ack_taken - answered)} ms"
     end = f"{where}_established"
-    if established is not None and taken > established:
+    if established is not None and ack_taken > established:
         end = f"{where}_ack_taken"
         repeats = connection.get("acks_dropped")
         label += f", {repeats} × SYN-ACK again" if repeats else ", final ACK not taken"
-    return Span("syn_queue", where == CLIENT, begin, end, label, taken - answered)
+    return Span("syn_queue", where == CLIENT, begin, end, label, ack_taken - answered)
 
 
-def backend_spans(told: Row, connection: Row) -> list[Span]:
+def backend_spans(request: Row, connection: Row) -> list[Span]:
     """The backend's queues and the service time; ``connection``: that of the backend's side, may be empty."""
     spans = []
-    syn, answered, taken = told["backend_syn"], told["backend_syn_answered"], told["backend_ack_taken"]
-    established, started, ended = told["backend_established"], told["app_start"], told["app_end"]
+    syn, answered, ack_taken = request["backend_syn"], request["backend_syn_answered"], request["backend_ack_taken"]
+    established, started, ended = request["backend_established"], request["app_start"], request["app_end"]
     if syn is not None and answered is not None and answered > syn:
         spans.append(_dropped(BACKEND, answered - syn, connection, at_proxy=False))
-    if answered is not None and taken is not None and established is not None:
-        spans.append(_syn_queue(BACKEND, told, answered, taken, connection))
-    spans += _wait_spans(told, established, taken)
+    if answered is not None and ack_taken is not None and established is not None:
+        spans.append(_syn_queue(BACKEND, request, answered, ack_taken, connection))
+    spans += _wait_spans(request, established, ack_taken)
     if started is not None and ended is not None:
         label = f"service time\n{ms(ended - started)} ms"
         spans.append(Span("service", False, "app_start", "app_end", label, ended - started))
     return spans
 
 
-def _wait_spans(told: Row, established: int | None, taken: int | None) -> list[Span]:
+def _wait_spans(request: Row, established: int | None, ack_taken: int | None) -> list[Span]:
     """The accept queue of the backend; on a connection that was there before, the wait for the app."""
-    started, asked = told["app_start"], told["backend_request_last"]
+    started, request_end = request["app_start"], request["backend_request_last"]
     if established is None:
-        if started is None or asked is None:
+        if started is None or request_end is None:
             return []
-        begin = "backend_request_last" if asked > told["backend_request_first"] else "backend_request_first"
-        label = f"waiting for the app\n{ms(started - asked)} ms"
-        return [Span("waiting", False, begin, "app_start", label, started - asked)]
-    column = int(taken is not None and taken > established)
+        begin = "backend_request_last" if request_end > request["backend_request_first"] else "backend_request_first"
+        label = f"waiting for the app\n{ms(started - request_end)} ms"
+        return [Span("waiting", False, begin, "app_start", label, started - request_end)]
+    column = int(ack_taken is not None and ack_taken > established)
     if started is not None:
         wait = started - established
         label = f"accept queue\n{ms(wait)} ms"
         return [Span("accept_queue", False, "backend_established", "app_start", label, wait, column)]
-    bound = latest_start(told)
+    bound = latest_start(request)
     if bound is None:
         return []
-    wait, lower = bound - established, round((told["accept_wait_lower"] or 0.0) * 1e9)
-    answered = told["backend_response_first"]
+    wait, lower = bound - established, round((request["accept_wait_lower"] or 0.0) * 1e9)
+    answered = request["backend_response_first"]
     # Where nobody tells the service time, none could be taken off.
     whole = ",\nservice time included" if answered is not None and answered <= bound else ""
     label = f"accept queue\n{ms(lower)} … {ms(wait)} ms{whole}"
@@ -130,20 +130,24 @@ def _wait_spans(told: Row, established: int | None, taken: int | None) -> list[S
     return spans
 
 
-def nginx_had_accepted(told: Row) -> int | None:
+def nginx_had_accepted(request: Row) -> int | None:
     """The end of the ms in which nginx had read the first byte; None where the backend heard of the request sooner."""
-    start, passed_on = told.get("nginx_start"), told["backend_syn"] or told["backend_request_first"]
-    if start is None or told["client_established"] is None:
+    start, passed_on = request.get("nginx_start"), request["backend_syn"] or request["backend_request_first"]
+    if start is None or request["client_established"] is None:
         return None
     bound = int(start) + NGINX_RESOLUTION // timedelta(microseconds=1) * 1_000
-    return bound if told["client_established"] < bound and (passed_on is None or bound < passed_on) else None
+    return bound if request["client_established"] < bound and (passed_on is None or bound < passed_on) else None
 
 
-def latest_start(told: Row) -> int | None:
+def latest_start(request: Row) -> int | None:
     """The latest the app can have started, where its own start is not known."""
-    if told["app_start"] is not None or told["backend_established"] is None or told["accept_wait_upper"] is None:
+    if (
+        request["app_start"] is not None
+        or request["backend_established"] is None
+        or request["accept_wait_upper"] is None
+    ):
         return None
-    return int(told["backend_established"] + max(round(told["accept_wait_upper"] * 1e9), 0))
+    return int(request["backend_established"] + max(round(request["accept_wait_upper"] * 1e9), 0))
 
 
 def ms(ns: int) -> str:

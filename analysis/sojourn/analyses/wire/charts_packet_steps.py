@@ -38,51 +38,51 @@ class Step:
     lost: bool = False
 
 
-def _request(told: Row) -> str:
-    return printable(f"{told['method'] or ''} {told['path'] or ''}".strip(), REQUEST) or "request (head not seen)"
+def _request(request: Row) -> str:
+    return printable(f"{request['method'] or ''} {request['path'] or ''}".strip(), REQUEST) or "request (head not seen)"
 
 
-def asked_steps(told: Row, connection: Row) -> list[Step]:
+def request_steps(request: Row, connection: Row) -> list[Step]:
     """Handshake and request of the client's side."""
     steps = _handshake(
         CLIENT,
         {
-            "syn": told["client_syn"],
-            "syn_answered": client_taken(told, connection, "syn_answered"),
-            "syn_ack": told["client_syn_ack"],
-            "established": told["client_established"],
-            "ack_taken": client_taken(told, connection, "ack_taken"),
+            "syn": request["client_syn"],
+            "syn_answered": client_instant(request, connection, "syn_answered"),
+            "syn_ack": request["client_syn_ack"],
+            "established": request["client_established"],
+            "ack_taken": client_instant(request, connection, "ack_taken"),
         },
         connection,
     )
-    first, last = told["request_first"], told["request_last"]
-    return steps + _bytes(CLIENT, "request", first, last, _request(told), to_server=True)
+    first, last = request["request_first"], request["request_last"]
+    return steps + _bytes(CLIENT, "request", first, last, _request(request), to_server=True)
 
 
-def answered_steps(told: Row, connection: Row) -> list[Step]:
+def response_steps(request: Row, connection: Row) -> list[Step]:
     """Answer of the client's side, and a reset."""
-    first, last = told["response_first"], told["response_last"]
-    steps = _bytes(CLIENT, "response", first, last, _answer(told), to_server=False)
+    first, last = request["response_first"], request["response_last"]
+    steps = _bytes(CLIENT, "response", first, last, _answer(request), to_server=False)
     return steps + _reset(CLIENT, connection)
 
 
-def backend_steps(told: Row, connection: Row) -> list[Step]:
+def backend_steps(request: Row, connection: Row) -> list[Step]:
     """Everything between proxy and backend, and what the app tells of itself."""
     names = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
-    steps = _handshake(BACKEND, {name: told[f"backend_{name}"] for name in names}, connection)
-    first, last = told["backend_request_first"], told["backend_request_last"]
-    steps += _bytes(BACKEND, "request", first, last, _request(told), to_server=True)
-    if told["app_start"] is not None:
-        steps.append(Step("app_start", told["app_start"], APP, "the app starts"))
-    if told["app_end"] is not None:
-        steps.append(Step("app_end", told["app_end"], APP, "the app is done"))
-    first, last = told["backend_response_first"], told["backend_response_last"]
-    steps += _bytes(BACKEND, "response", first, last, _answer(told), to_server=False)
+    steps = _handshake(BACKEND, {name: request[f"backend_{name}"] for name in names}, connection)
+    first, last = request["backend_request_first"], request["backend_request_last"]
+    steps += _bytes(BACKEND, "request", first, last, _request(request), to_server=True)
+    if request["app_start"] is not None:
+        steps.append(Step("app_start", request["app_start"], APP, "the app starts"))
+    if request["app_end"] is not None:
+        steps.append(Step("app_end", request["app_end"], APP, "the app is done"))
+    first, last = request["backend_response_first"], request["backend_response_last"]
+    steps += _bytes(BACKEND, "response", first, last, _answer(request), to_server=False)
     return steps + _reset(BACKEND, connection)
 
 
-def _answer(told: Row) -> str:
-    return "answer" if told["status"] is None else f"answer {told['status']}"
+def _answer(request: Row) -> str:
+    return "answer" if request["status"] is None else f"answer {request['status']}"
 
 
 def _handshake(where: str, at: Mapping[str, int | None], connection: Row) -> list[Step]:
@@ -99,9 +99,9 @@ def _handshake(where: str, at: Mapping[str, int | None], connection: Row) -> lis
         steps.append(Step(f"{where}_syn_ack", at["syn_ack"], where, "SYN-ACK", to_server=False))
     if at["established"] is not None:
         steps.append(Step(f"{where}_established", at["established"], where, "ACK"))
-    taken = at["ack_taken"]
-    if taken is not None and at["established"] is not None and taken > at["established"]:
-        steps.append(Step(f"{where}_ack_taken", taken, where, "ACK or data, taken at last"))
+    ack_taken = at["ack_taken"]
+    if ack_taken is not None and at["established"] is not None and ack_taken > at["established"]:
+        steps.append(Step(f"{where}_ack_taken", ack_taken, where, "ACK or data, taken at last"))
     return steps
 
 
@@ -134,10 +134,10 @@ def _ordinal(n: int) -> str:
     return f"{n}{ending}"
 
 
-def client_taken(told: Row, connection: Row, name: str) -> int | None:
+def client_instant(request: Row, connection: Row, name: str) -> int | None:
     """An instant of the client's handshake: of the row, else of its connection, else what it is where all went well."""
-    if told["client_syn"] is None:
+    if request["client_syn"] is None:
         return None
     simple = {"syn_answered": "client_syn", "ack_taken": "client_established"}[name]
-    known = (told.get(f"client_{name}"), connection.get(name), told[simple])
+    known = (request.get(f"client_{name}"), connection.get(name), request[simple])
     return next((int(value) for value in known if value is not None), None)

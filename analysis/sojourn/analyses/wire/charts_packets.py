@@ -247,7 +247,7 @@ def _short(address: str) -> str:
     return address if len(address) <= ADDRESS else "…" + address[1 - ADDRESS :]
 
 
-def telling_rows(timeline: pl.DataFrame) -> list[tuple[int, str]]:
+def example_rows(timeline: pl.DataFrame) -> list[tuple[int, str]]:
     """The request that waited longest to reach the app and the one in the middle: row of ``timeline``, and what it is.
 
     Of those with both sides of the proxy that opened their connection to the backend; where there are none, of those

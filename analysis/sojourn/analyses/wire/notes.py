@@ -29,9 +29,9 @@ UNPARSED = {
 }  # fmt: skip
 
 
-def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
+def failures_of(result: WireResult, *, audited: bool = False) -> Iterator[str]:
     """What makes the rest doubtful; ``audited``: without the checks that failed, which are told elsewhere."""
-    counts = found.counts
+    counts = result.counts
     for name, reason in list(counts.damaged.items())[:NAMED]:
         yield f"{printable(name, 80)}: {printable(reason, 200)}; what comes after is not in any figure"
     if len(counts.damaged) > NAMED:
@@ -45,27 +45,27 @@ def failures_of(found: WireResult, *, audited: bool = False) -> Iterator[str]:
             f"The capturing side lost {counted(counts.dropped, 'packet')} ({share}): {MISSING}. A "
             "larger buffer (tcpdump -B) or a smaller snaplen loses fewer"
         )
-    failed = [check for check in found.checks if check.verdict == FAIL]
+    failed = [check for check in result.checks if check.verdict == FAIL]
     yield from (check.sentence for check in failed if not audited)
-    share_joined = found.joined.share
-    if not failed and found.joined.log and share_joined is not None and share_joined < FEW:
+    share_joined = result.joined.share
+    if not failed and result.joined.log and share_joined is not None and share_joined < FEW:
         yield (
-            f"{found.joined.requests:,} of {counted(found.joined.log, 'record')} of the log ({percent(share_joined)}) "
-            "were found on the wire" + (f": {ranked(found.joined.unjoined)}" if found.joined.unjoined else "")
+            f"{result.joined.requests:,} of {counted(result.joined.log, 'record')} of the log ({percent(share_joined)}) "
+            "were found on the wire" + (f": {ranked(result.joined.unjoined)}" if result.joined.unjoined else "")
         )
 
 
-def notes_of(found: WireResult) -> list[str]:
+def notes_of(result: WireResult) -> list[str]:
     """What was found, the gravest first, then what to know of the figures; nothing twice."""
-    return list(dict.fromkeys([*found.findings, *_notes(found), *found.notes]))
+    return list(dict.fromkeys([*result.findings, *_notes(result), *result.notes]))
 
 
-def _notes(found: WireResult) -> Iterator[str]:
-    connections, counts = found.connections, found.counts
+def _notes(result: WireResult) -> Iterator[str]:
+    connections, counts = result.connections, result.counts
     if connections.is_empty():
         return
-    yield from (check.sentence for check in found.checks if check.verdict == PASS)
-    if found.sizes.get("accept_wait_upper") and not found.sizes.get("accept_wait"):
+    yield from (check.sentence for check in result.checks if check.verdict == PASS)
+    if result.sizes.get("accept_wait_upper") and not result.sizes.get("accept_wait"):
         yield (
             "accept() leaves no packet; the app's own start does, in the log (--log) or in the X-Queueing-Delay it "
             "answers, and makes of the bounds the wait itself."
@@ -74,7 +74,7 @@ def _notes(found: WireResult) -> Iterator[str]:
     if tls:
         speak = counted(tls, "connection speaks", "connections speak")
         yield f"{speak} TLS: handshakes and times are seen; methods, paths and request ids are not."
-    other = {reason: count for reason, count in found.unparsed.items() if reason != "tls" and count}
+    other = {reason: count for reason, count in result.unparsed.items() if reason != "tls" and count}
     if other:
         texts = ", ".join(
             counted(count, *UNPARSED[reason]) if reason in UNPARSED else f"{count:,} {printable(reason)}"
@@ -84,9 +84,9 @@ def _notes(found: WireResult) -> Iterator[str]:
     if counts.cut and other.get("head_cut"):
         cut = counted(counts.cut, "packet was", "packets were")
         yield f"{cut} cut short by the capture: a larger snaplen keeps whole heads."
-    if found.duplicates:
+    if result.duplicates:
         yield (
-            f"{counted(found.duplicates, 'packet is a duplicate', 'packets are duplicates')} of one before (several "
+            f"{counted(result.duplicates, 'packet is a duplicate', 'packets are duplicates')} of one before (several "
             "interfaces, a mirror port, files joined): each packet counts once, and no duplicate is a retransmission."
         )
     if counts.tunnels:
@@ -108,7 +108,7 @@ def _notes(found: WireResult) -> Iterator[str]:
             f"{counted(windows, 'segment')} announced a window of 0: a receiver did not read, which is no queue before "
             "accept()."
         )
-    below = {name: count for name, count in found.negative.items() if count}
+    below = {name: count for name, count in result.negative.items() if count}
     if below:
         yield f"Some figures are below 0, which clocks that differ make; none was changed: {ranked(below)}."
 

@@ -6,9 +6,9 @@ from sojourn.analyses.wire.result import WireResult
 from sojourn.model.formatting import counted, duration, percent, printable
 
 
-def packets_reading(found: WireResult, row: int, remark: str) -> str:
+def packets_reading(result: WireResult, row: int, remark: str) -> str:
     """How long the request of a row of the timeline waited before the app, and took in all."""
-    request = found.timeline.row(row, named=True)
+    request = result.timeline.row(row, named=True)
     named = " ".join(printable(request[name], 60) for name in ("method", "path") if request[name])
     parts = []
     if request["syn_dropped"]:
@@ -24,37 +24,37 @@ def packets_reading(found: WireResult, row: int, remark: str) -> str:
     return f"{named or 'A request'}, {remark}: {told}."
 
 
-def waits_reading(found: WireResult) -> str:
+def waits_reading(result: WireResult) -> str:
     """The p99 of the wait for accept() at the backends, or its bounds."""
-    known, upper = (_p99(found, name) for name in ("accept_wait", "accept_wait_upper"))
+    known, upper = (_p99(result, name) for name in ("accept_wait", "accept_wait_upper"))
     if known is not None:
         text = (
             f"One request in a hundred waited {duration(known)} or longer between the handshake and the app's start "
-            f"(of {found.sizes.get('accept_wait', 0):,})"
+            f"(of {result.sizes.get('accept_wait', 0):,})"
         )
     elif upper is not None:
-        lower = _p99(found, "accept_wait_lower") or 0.0
+        lower = _p99(result, "accept_wait_lower") or 0.0
         text = f"The p99 of the wait for accept() is between {duration(lower)} and {duration(upper)}"
     else:
         text = "0 requests tell of the backends' accept queue"
-    proxy = _p99(found, "proxy_accept_wait_upper")
+    proxy = _p99(result, "proxy_accept_wait_upper")
     return f"{text}; at the proxy it is at most {duration(proxy)}." if proxy is not None else f"{text}."
 
 
-def steps_reading(found: WireResult) -> str:
+def steps_reading(result: WireResult) -> str:
     """How many connections had to ask again, and how many never got an answer."""
-    again = int(found.steps["connections"].sum() or 0)
-    never = int(found.steps.filter(~found.steps["answered"])["connections"].sum() or 0)
-    last = found.steps["step"].max()
+    again = int(result.steps["connections"].sum() or 0)
+    never = int(result.steps.filter(~result.steps["answered"])["connections"].sum() or 0)
+    last = result.steps["step"].max()
     text = f"{counted(again, 'connection')} had to send a SYN again"
     if isinstance(last, int | float):
         text += f", the last of them {last:g} s after the first"
     return f"{text}; {never:,} of them ({percent(never / again)}) never got an answer." if never else f"{text}."
 
 
-def agreement_reading(found: WireResult) -> str:
+def agreement_reading(result: WireResult) -> str:
     """The figure in which log and packets differ most."""
-    told = [agreed for agreed in found.agreement if agreed.requests and agreed.median is not None]
+    told = [agreed for agreed in result.agreement if agreed.requests and agreed.median is not None]
     if not told:
         return "0 figures are in both the log and the packets."
     worst = max(told, key=lambda agreed: abs(agreed.median or 0.0))
@@ -66,6 +66,6 @@ def agreement_reading(found: WireResult) -> str:
     )
 
 
-def _p99(found: WireResult, name: str) -> float | None:
-    summary = found.figures.get(name)
+def _p99(result: WireResult, name: str) -> float | None:
+    summary = result.figures.get(name)
     return None if summary is None else summary["p99"]

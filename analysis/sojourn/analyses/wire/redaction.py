@@ -27,8 +27,8 @@ def as_logged(exchanges: pl.DataFrame, log: pl.DataFrame) -> pl.DataFrame:
     """
     if not log["uri"].str.contains(r"[?#]").any():
         exchanges = exchanges.with_columns(without_query(pl.col("path")).alias("path"))
-    told = log["remote_addr"].drop_nulls().unique().to_list()
-    if told and all(network_of(address) == address for address in told):
+    addresses = log["remote_addr"].drop_nulls().unique().to_list()
+    if addresses and all(network_of(address) == address for address in addresses):
         seen = exchanges["client"].drop_nulls().unique().to_list()
         networks = {address: network_of(address) for address in seen}
         exchanges = exchanges.with_columns(pl.col("client").cast(pl.String).replace(networks))

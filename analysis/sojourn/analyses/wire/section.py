@@ -49,25 +49,25 @@ ENDS = {
 
 
 @lay_out.register(WireResult)
-def wire_section(found: WireResult, *, audited: bool = False) -> Section:
+def wire_section(result: WireResult, *, audited: bool = False) -> Section:
     """The section of ``pcap``; ``audited``: an audit on the same page tells of checks that failed."""
     return Section(
         key="wire",
         title="What the packets show",
-        sentence=sentence(found),
+        sentence=sentence(result),
         measures=MEASURES,
-        failures=tuple(failures_of(found, audited=audited)),
-        tables=tuple(table for table in _tables(found) if table.rows),
-        pictures=tuple(_pictures(found)),
-        notes=tuple(notes_of(found)),
+        failures=tuple(failures_of(result, audited=audited)),
+        tables=tuple(table for table in _tables(result) if table.rows),
+        pictures=tuple(_pictures(result)),
+        notes=tuple(notes_of(result)),
     )
 
 
-def sentence(found: WireResult) -> str:
+def sentence(result: WireResult) -> str:
     """The finding in one sentence."""
-    connections = found.connections
+    connections = result.connections
     if connections.is_empty():
-        return f"There is no TCP connection in {_packets(found)}{_content(found)}."
+        return f"There is no TCP connection in {_packets(result)}{_content(result)}."
     opened = connections.filter(pl.col("syn").is_not_null())
     repeated = int((opened["syn_retransmissions"] > 0).sum())
     if opened.is_empty():
@@ -76,21 +76,21 @@ def sentence(found: WireResult) -> str:
         text = f"{counted(len(opened), 'connection')} asked for, "
         text += f"{repeated:,} of them ({percent(repeated / len(opened))})" if repeated else "none of them"
         text += " by a SYN that had to be sent again"
-    lost = sum(found.ends.get(end, 0) for end in ("refused", "unanswered"))
+    lost = sum(result.ends.get(end, 0) for end in ("refused", "unanswered"))
     if lost:
         text += f", {lost:,} refused or never answered"
-    return f"{text}; {_accept_queue(found)}."
+    return f"{text}; {_accept_queue(result)}."
 
 
-def _accept_queue(found: WireResult) -> str:
-    known, upper = _figure(found, "accept_wait"), _figure(found, "accept_wait_upper")
+def _accept_queue(result: WireResult) -> str:
+    known, upper = _figure(result, "accept_wait"), _figure(result, "accept_wait_upper")
     if known is not None:
         return (
             f"in the backends' accept queue requests waited {milliseconds(known['p50'])} ms (p50), "
             f"{milliseconds(known['p99'])} ms (p99), up to the app's own start"
         )
     if upper is not None:
-        lower = _figure(found, "accept_wait_lower")
+        lower = _figure(result, "accept_wait_lower")
         return (
             "how long they waited in the backends' accept queue no packet says: between "
             f"{milliseconds(lower['p99'] if lower else 0.0)} and {milliseconds(upper['p99'])} ms at p99"
@@ -98,43 +98,43 @@ def _accept_queue(found: WireResult) -> str:
     return "nothing tells of the backends' accept queue, for no request opened a connection to a backend"
 
 
-def _figure(found: WireResult, name: str) -> Summary | None:
-    summary = found.figures.get(name)
+def _figure(result: WireResult, name: str) -> Summary | None:
+    summary = result.figures.get(name)
     return summary if summary is not None and summary["p99"] is not None else None
 
 
-def _packets(found: WireResult) -> str:
-    return f"the {counted(found.counts.packets, 'packet')}" if found.counts.packets else "an empty capture"
+def _packets(result: WireResult) -> str:
+    return f"the {counted(result.counts.packets, 'packet')}" if result.counts.packets else "an empty capture"
 
 
-def _content(found: WireResult) -> str:
+def _content(result: WireResult) -> str:
     """What the packets are where none of them is of TCP, and which tunnels they came through."""
-    counts = found.counts
+    counts = result.counts
     content = ranked(counts.other)
     if not counts.tunnels:
         return f": {content}" if content else ""
     return f": {ranked(counts.tunnels)} through tunnels; inside: {content or 'no packet that could be decoded'}"
 
 
-def _tables(found: WireResult) -> list[Table]:
-    return [_queues(found), _steps(found), _servers(found), _ends(found), _agreement(found)]
+def _tables(result: WireResult) -> list[Table]:
+    return [_queues(result), _steps(result), _servers(result), _ends(result), _agreement(result)]
 
 
-def _queues(found: WireResult) -> Table:
+def _queues(result: WireResult) -> Table:
     rows = []
     for name, (queue, usual, events) in QUEUES.items():
-        summary = _figure(found, name)
+        summary = _figure(result, name)
         if summary is not None:
-            kind = _kind_of_dropped(found, summary, SIDE_OF_DROPPED[name]) if name in SIDE_OF_DROPPED else usual
+            kind = _kind_of_dropped(result, summary, SIDE_OF_DROPPED[name]) if name in SIDE_OF_DROPPED else usual
             figures = (milliseconds(None if kind == UNKNOWN else summary[figure]) for figure in ("p50", "p99", "max"))
-            rows.append((queue, kind, events, f"{found.sizes.get(name, 0):,}", *figures))
+            rows.append((queue, kind, events, f"{result.sizes.get(name, 0):,}", *figures))
     headings = ("queue", "is", "from → to", "n", "p50", "p99", "max")
     return Table(headings, tuple(rows), "The queues before accept(), ms", text_columns=3)
 
 
-def _kind_of_dropped(found: WireResult, summary: Summary, side: pl.Expr) -> str:
+def _kind_of_dropped(result: WireResult, summary: Summary, side: pl.Expr) -> str:
     """Return what the time until the answered SYN is: of dropped SYNs only where the capture stands at the server."""
-    repeated = found.servers.filter(side, pl.col("syn_retransmissions") > 0)
+    repeated = result.servers.filter(side, pl.col("syn_retransmissions") > 0)
     if repeated.is_empty():
         return KNOWN
     if not summary["max"]:  # the repeated SYNs are of other connections, or their answers were lost
@@ -142,8 +142,8 @@ def _kind_of_dropped(found: WireResult, summary: Summary, side: pl.Expr) -> str:
     return KNOWN if repeated.select(AT_SERVER.all()).item() else AT_MOST
 
 
-def _steps(found: WireResult) -> Table:
-    if "step" not in found.steps.columns:
+def _steps(result: WireResult) -> Table:
+    if "step" not in result.steps.columns:
         return Table((), ())
     rows = tuple(
         (
@@ -153,7 +153,7 @@ def _steps(found: WireResult) -> Table:
             f"{row['connections']:,}",
             f"{row['retransmissions']:,}",
         )
-        for row in found.steps.iter_rows(named=True)
+        for row in result.steps.iter_rows(named=True)
     )
     headings = ("last SYN", "to", "and then", "connections", "repeats")
     return Table(
@@ -161,8 +161,8 @@ def _steps(found: WireResult) -> Table:
     )
 
 
-def _servers(found: WireResult) -> Table:
-    if "server" not in found.servers.columns:
+def _servers(result: WireResult) -> Table:
+    if "server" not in result.servers.columns:
         return Table((), ())
     columns = {
         "connections": "connections",
@@ -175,7 +175,7 @@ def _servers(found: WireResult) -> Table:
         "zero_windows": "window 0",
     }
     # Columns that are 0 everywhere would only be in the way of the others.
-    shown = [name for name in columns if name == "connections" or bool(found.servers[name].sum())]
+    shown = [name for name in columns if name == "connections" or bool(result.servers[name].sum())]
     rows = tuple(
         (
             row["server"],
@@ -183,10 +183,10 @@ def _servers(found: WireResult) -> Table:
             *(f"{row[name]:,}" for name in shown),
             milliseconds(row["handshake_p99"]),
         )
-        for row in found.servers.head(SERVERS).iter_rows(named=True)
+        for row in result.servers.head(SERVERS).iter_rows(named=True)
     )
     headings = ("server", "is", *(columns[name] for name in shown), "p99")
-    more = max(len(found.servers) - SERVERS, 0)
+    more = max(len(result.servers) - SERVERS, 0)
     return Table(headings, rows, "Who was connected to; p99 of the handshake, ms", text_columns=2, more=more)
 
 
@@ -194,8 +194,8 @@ def _side(leg: str) -> str:
     return {"client": "proxy", "backend": "backend"}.get(leg, "not known")
 
 
-def _ends(found: WireResult) -> Table:
-    ends: Mapping[str, int] = {name: count for name, count in found.ends.items() if count}
+def _ends(result: WireResult) -> Table:
+    ends: Mapping[str, int] = {name: count for name, count in result.ends.items() if count}
     total = sum(ends.values())
     rows = tuple(
         (ENDS.get(name, name), f"{count:,}", percent(count / total))
@@ -204,7 +204,7 @@ def _ends(found: WireResult) -> Table:
     return Table(("connections", "", "share"), rows, "How connections ended")
 
 
-def _agreement(found: WireResult) -> Table:
+def _agreement(result: WireResult) -> Table:
     rows = tuple(
         (
             agreed.figure,
@@ -214,7 +214,7 @@ def _agreement(found: WireResult) -> Table:
             milliseconds(agreed.max),
             f"{agreed.beyond:,}",
         )
-        for agreed in found.agreement
+        for agreed in result.agreement
         if agreed.requests
     )
     headings = ("figure", "requests", "median", "p99", "max", "beyond")
@@ -225,16 +225,16 @@ def _agreement(found: WireResult) -> Table:
     )
 
 
-def _pictures(found: WireResult) -> list[Picture]:
-    if found.connections.is_empty():
+def _pictures(result: WireResult) -> list[Picture]:
+    if result.connections.is_empty():
         return []
     from sojourn.analyses.wire import charts  # noqa: PLC0415 - drawn for pages only
-    from sojourn.analyses.wire.charts_packets import packet_sequence, telling_rows  # noqa: PLC0415
+    from sojourn.analyses.wire.charts_packets import example_rows, packet_sequence  # noqa: PLC0415
 
     pictures = []
-    for number, (row, remark) in enumerate(telling_rows(found.timeline)):
+    for number, (row, remark) in enumerate(example_rows(result.timeline)):
         drawn = functools.partial(
-            packet_sequence, found.timeline, row, found.connections, found.exchanges, remark=remark
+            packet_sequence, result.timeline, row, result.connections, result.exchanges, remark=remark
         )
         pictures.append(
             Picture(
@@ -243,40 +243,40 @@ def _pictures(found: WireResult) -> list[Picture]:
                 "Time goes down, not to scale: the times are written, in ms since the first packet. Orange is time in "
                 "a queue, pale where it is the most it can have been; blue is the app's own work.",
                 drawn,
-                packets_reading(found, row, remark),
+                packets_reading(result, row, remark),
             )
         )
-    if any(len(charts.wait_table(found, side)) for side in charts.LINES):
+    if any(len(charts.wait_table(result, side)) for side in charts.LINES):
         pictures.append(
             Picture(
                 "wire-waits",
                 "How long before accept()",
                 "The share of requests that waited no longer than a time, in each queue; what is below 0.01 ms, 0 "
                 "included, stands at the left edge, and where only bounds are known the wait is in the shaded area.",
-                functools.partial(charts.waits_chart, found),
-                waits_reading(found),
+                functools.partial(charts.waits_chart, result),
+                waits_reading(result),
             )
         )
-    if len(charts.step_table(found)):
+    if len(charts.step_table(result)):
         pictures.append(
             Picture(
                 "wire-steps",
                 "SYNs that were sent again",
                 "Connections by how long after the first SYN their last one was sent; response times have modes at "
                 "the same places.",
-                functools.partial(charts.steps_chart, found),
-                steps_reading(found),
+                functools.partial(charts.steps_chart, result),
+                steps_reading(result),
             )
         )
-    if len(charts.agreement_table(found)):
+    if len(charts.agreement_table(result)):
         pictures.append(
             Picture(
                 "wire-agreement",
                 "The log against the wire",
                 "The log's figure less that of the packets: the median, the middle half and 98 % of the requests; the "
                 "grey band is what nginx's whole milliseconds explain.",
-                functools.partial(charts.agreement_chart, found),
-                agreement_reading(found),
+                functools.partial(charts.agreement_chart, result),
+                agreement_reading(result),
             )
         )
     return pictures

@@ -29,12 +29,12 @@ def stamp_us(column: str) -> pl.Expr:
     parts = pl.col(column).str.strip_chars(" \t").str.extract_groups(r"^(?:t=)?([1-9][0-9]*)(?:\.([0-9]+))?$")
     whole, fraction = parts.struct.field("1"), parts.struct.field("2").fill_null("")
     digits, more = whole.str.len_bytes(), fraction.str.len_bytes()
-    found = pl.lit(None, pl.Int64)
+    stamp = pl.lit(None, pl.Int64)
     for size, (most, places) in UNITS.items():
         if places >= 0:
             text = pl.concat_str(whole, fraction.str.slice(0, places).str.pad_end(places, "0"))
         else:
             text = whole.str.slice(0, size + places)
         fits = (digits == size) & (more <= most)
-        found = pl.when(fits).then(text.cast(pl.Int64, strict=False)).otherwise(found)
-    return found
+        stamp = pl.when(fits).then(text.cast(pl.Int64, strict=False)).otherwise(stamp)
+    return stamp

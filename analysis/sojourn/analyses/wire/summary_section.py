@@ -18,26 +18,26 @@ PARTS = {
 MEASURES = "From nginx's first SYN to the backend to the app's own start, or to its bounds where that is not known."
 
 
-def split_wire_section(found: WireResult) -> Section:
+def split_wire_section(result: WireResult) -> Section:
     """A short table for below the split's; ``sojourn pcap`` says more."""
-    joined = found.joined
+    joined = result.joined
     if not joined.requests:
         why = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in joined.unjoined.items())
         sentence = "On the wire: no request of the log was found in the capture" + (f" ({why})." if why else ".")
-        return Section("wire", "On the wire", sentence, notes=tuple(found.notes))
+        return Section("wire", "On the wire", sentence, notes=tuple(result.notes))
     sentence = f"On the wire: {joined.requests:,} of {counted(joined.log or 0, 'request')} ({percent(joined.share)})"
-    if found.split is not None:
-        total = found.split["queueing_delay"]
+    if result.split is not None:
+        total = result.split["queueing_delay"]
         sentence += f", whose mean queueing delay of {milliseconds(total)} ms is made of"
         named = {"syn_dropped": "dropped SYNs", "handshake": "handshake", "accept_wait": "waiting to be accepted"}
-        sentence += " " + ", ".join(f"{words} {milliseconds(found.split[key])}" for key, words in named.items())
-    known = "accept_wait" in found.figures
+        sentence += " " + ", ".join(f"{words} {milliseconds(result.split[key])}" for key, words in named.items())
+    known = "accept_wait" in result.figures
     rows = []
     for name, words in PARTS.items():
-        summary = found.figures.get(name)
+        summary = result.figures.get(name)
         if summary is None or (known and name.startswith("accept_wait_")):
             continue
         cells = (milliseconds(summary[figure]) for figure in ("mean", "p50", "p90", "p99", "max"))
-        rows.append((words, f"{found.sizes[name]:,}", *cells))
+        rows.append((words, f"{result.sizes[name]:,}", *cells))
     table = Table(("connect + queue, ms", "requests", "mean", "p50", "p90", "p99", "max"), tuple(rows))
-    return Section("wire", "On the wire", sentence + ".", MEASURES, tables=(table,), notes=tuple(found.findings))
+    return Section("wire", "On the wire", sentence + ".", MEASURES, tables=(table,), notes=tuple(result.findings))

@@ -64,7 +64,7 @@ def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection
     listened[[port for port in servers if 0 <= port < 1 << 16]] = True
     tables, flows = new_tables(), new_flows(listened, secrets.randbits(64))
     for batch in batches:
-        tables, flows = _taken(tables, flows, batch)
+        tables, flows = _with_batch(tables, flows, batch)
     tables = tables._replace(texts=grown(tables.texts, int(tables.counts[N_TEXTS] + tables.counts[N_HEADS])))
     give_up_heads(tables)
     connections = connections_frame(tables, addresses)
@@ -72,7 +72,7 @@ def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection
     return TrackingResult(connections, exchanges, unparsed_counts(tables, connections, exchanges))
 
 
-def _taken(tables: Tables, flows: Flows, batch: Batch) -> tuple[Tables, Flows]:
+def _with_batch(tables: Tables, flows: Flows, batch: Batch) -> tuple[Tables, Flows]:
     """What is remembered, with all segments of a batch."""
     columns = [read_only(getattr(batch, name)) for name in COLUMNS]
     at = 0

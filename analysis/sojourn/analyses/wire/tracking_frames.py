@@ -43,35 +43,40 @@ def _of_side(sides: Array, which: Array, name: str) -> Array:
 def connections_frame(tables: Tables, addresses: list[str]) -> pl.DataFrame:
     """One row per connection, of schema CONNECTIONS."""
     count = int(tables.counts[N_CONNECTIONS])
-    one = tables.connections[:count]
+    records = tables.connections[:count]
     sides = tables.sides[: 2 * count]
-    low_port, high_port = one["low"] & 0xFFFF, one["high"] & 0xFFFF
+    low_port, high_port = records["low"] & 0xFFFF, records["high"] & 0xFFFF
     # Nothing tells who the client is: servers have the lower ports.
-    client = np.where(one["client"] == ABSENT, np.where(low_port < high_port, 1, 0), one["client"]).astype(np.int64)
-    ends = (np.where(client == 0, one["low"], one["high"]), np.where(client == 0, one["high"], one["low"]))
+    client = np.where(records["client"] == ABSENT, np.where(low_port < high_port, 1, 0), records["client"]).astype(
+        np.int64
+    )
+    ends = (
+        np.where(client == 0, records["low"], records["high"]),
+        np.where(client == 0, records["high"], records["low"]),
+    )
     names = pl.Series(addresses, dtype=pl.String)
     columns: dict[str, Any] = {"connection": np.arange(count)}
     for role, end in zip(("client", "server"), ends, strict=True):
         columns[role] = names.gather(end >> 16)
         columns[f"{role}_port"] = end & 0xFFFF
     for name in ("first", "last", "syn", "syn_ack", "established", "ack_taken", "reset", "tls_ready"):
-        columns[name] = _instants(one[name])
-    columns["syn_answered"] = _instants(np.where(one["syn_ack"] == NONE, NONE, one["syn_answered"]))
-    columns["tls_client_hello"] = _instants(one["client_hello"])
-    columns["tls_server_hello"] = _instants(one["server_hello"])
-    columns["syn_retransmissions"] = np.maximum(one["syns"] - 1, 0)
-    columns["syn_ack_retransmissions"] = np.maximum(one["syn_acks"] - 1, 0)
+        columns[name] = _instants(records[name])
+    columns["syn_answered"] = _instants(np.where(records["syn_ack"] == NONE, NONE, records["syn_answered"]))
+    columns["tls_client_hello"] = _instants(records["client_hello"])
+    columns["tls_server_hello"] = _instants(records["server_hello"])
+    columns["syn_retransmissions"] = np.maximum(records["syns"] - 1, 0)
+    columns["syn_ack_retransmissions"] = np.maximum(records["syn_acks"] - 1, 0)
     for name in ("acks_dropped", "acks_doubtful", "copies", "packets"):
-        columns[name] = one[name]
+        columns[name] = records[name]
     for role, which in (("client", client), ("server", 1 - client)):
         for name in ("retransmissions", "zero_windows", "bytes"):
             columns[f"{role}_{name}"] = _of_side(sides, which, name)
         for name in ("data", "fin"):
             columns[f"{role}_{name}"] = _instants(_of_side(sides, which, name))
-    columns["exchanges"] = np.where(one["tls_http2"] == 1, 0, one["exchanges"])
+    columns["exchanges"] = np.where(records["tls_http2"] == 1, 0, records["exchanges"])
     columns["gaps"] = _gaps(tables, sides).reshape(-1, 2).sum(axis=1)
-    columns["end"] = pl.Series(_ends(one, sides, client), dtype=pl.Enum(ENDS))
-    columns["protocol"] = pl.Series(_protocols(one, sides), dtype=pl.Enum(PROTOCOLS))
+    columns["end"] = pl.Series(_ends(records, sides, client), dtype=pl.Enum(ENDS))
+    columns["protocol"] = pl.Series(_protocols(records, sides), dtype=pl.Enum(PROTOCOLS))
     return pl.DataFrame({name: pl.Series(columns[name]).cast(kind) for name, kind in CONNECTIONS.items()})
 
 
@@ -87,17 +92,17 @@ def _gaps(tables: Tables, sides: Array) -> Array:
     return found + ((sides["begun"] == 1) & (beyond > 1))
 
 
-def _ends(one: Array, sides: Array, client: Array) -> Array:
+def _ends(records: Array, sides: Array, client: Array) -> Array:
     """Per connection, how it ends."""
     fins = sides["fin"].reshape(-1, 2)
     both_fin = (fins != NONE).all(axis=1)
-    reset = one["reset"] != NONE
+    reset = records["reset"] != NONE
     of_server = _of_side(sides, 1 - client, "packets")
-    early = (one["syn"] != NONE) & (one["syn_ack"] == NONE)
-    by_client = one["reset_by"] == client
+    early = (records["syn"] != NONE) & (records["syn_ack"] == NONE)
+    by_client = records["reset_by"] == client
     kinds = [
         reset & early & ~by_client & (_of_side(sides, 1 - client, "begun") == 0),
-        both_fin & (~reset | (fins.max(axis=1) <= one["reset"])),
+        both_fin & (~reset | (fins.max(axis=1) <= records["reset"])),
         reset & by_client,
         reset,
         early & (of_server == 0),
@@ -105,29 +110,29 @@ def _ends(one: Array, sides: Array, client: Array) -> Array:
     return np.select(kinds, ["refused", "fin", "reset_by_client", "reset_by_server", "unanswered"], "open")
 
 
-def _protocols(one: Array, sides: Array) -> Array:
+def _protocols(records: Array, sides: Array) -> Array:
     """Per connection, what is protocol on it."""
     data = (sides["data"].reshape(-1, 2) != NONE).any(axis=1)
-    protocol = one["protocol"]
+    protocol = records["protocol"]
     kinds = [protocol == HTTP, protocol == HTTP2, protocol == TLS, data]
     return np.select(kinds, ["http", "http2", "tls", "other"], "none")
 
 
 def exchanges_frame(tables: Tables) -> pl.DataFrame:
     """One row per exchange, of schema EXCHANGES."""
-    one = tables.exchanges[: int(tables.counts[N_EXCHANGES])]
-    turns = tables.connections["tls_http2"][one["connection"]] == 1
+    records = tables.exchanges[: int(tables.counts[N_EXCHANGES])]
+    turns = tables.connections["tls_http2"][records["connection"]] == 1
     if turns.any():
-        one = one[~turns]
-    columns: dict[str, Any] = {"exchange": np.arange(len(one))}
+        records = records[~turns]
+    columns: dict[str, Any] = {"exchange": np.arange(len(records))}
     for name in ("connection", "number", "request_bytes", "response_bytes", "retransmissions"):
-        columns[name] = np.ascontiguousarray(one[name])
+        columns[name] = np.ascontiguousarray(records[name])
     for name in ("request_first", "request_last", "response_first", "response_last"):
-        columns[name] = _instants(one[name])
-    status = pl.Series(np.ascontiguousarray(one["status"]))
+        columns[name] = _instants(records[name])
+    status = pl.Series(np.ascontiguousarray(records["status"]))
     columns["status"] = status.set(status == 0, None)
     for k, name in enumerate(TEXTS):
-        columns[name] = _texts(tables, one["text"][:, k], one["text_length"][:, k])
+        columns[name] = _texts(tables, records["text"][:, k], records["text_length"][:, k])
     for name in ("queueing_delay", "service_time"):
         columns[name] = columns[name].cast(pl.Float64, strict=False)
     return pl.DataFrame({name: pl.Series(columns[name]).cast(kind) for name, kind in EXCHANGES.items()})
@@ -150,16 +155,16 @@ def _texts(tables: Tables, starts: Array, lengths: Array) -> pl.Series:
 
 def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, int]:
     """Payload that gave no exchanges, or less than it holds, by reason."""
-    one = tables.connections[: len(connections)]
+    records = tables.connections[: len(connections)]
     other = connections.get_column("protocol").to_numpy() == "other"
-    http = one["protocol"][exchanges.get_column("connection").to_numpy()] == HTTP
+    http = records["protocol"][exchanges.get_column("connection").to_numpy()] == HTTP
     cut = exchanges.get_column("path").is_null().to_numpy() & http
     found = {
-        "http2": (one["protocol"] == HTTP2).sum(),
-        "tls": ((one["protocol"] == TLS) & (one["tls_http2"] == 0)).sum(),
-        "tls_http2": one["tls_http2"].sum(),
-        "not_http": (other & (one["kept"] == 1)).sum(),
-        "not_captured": (other & (one["kept"] == 0)).sum(),
+        "http2": (records["protocol"] == HTTP2).sum(),
+        "tls": ((records["protocol"] == TLS) & (records["tls_http2"] == 0)).sum(),
+        "tls_http2": records["tls_http2"].sum(),
+        "not_http": (other & (records["kept"] == 1)).sum(),
+        "not_captured": (other & (records["kept"] == 0)).sum(),
         "upgraded": tables.counts[UPGRADED],
         "head_cut": cut.sum(),
         "answer_without_request": tables.counts[ANSWER_ALONE],

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from sojourn.analyses.wire.charts_packet_request import Sequence, sequence_of
 from sojourn.analyses.wire.charts_packet_spans import Span
-from sojourn.analyses.wire.charts_packets import packet_sequence, telling_rows
+from sojourn.analyses.wire.charts_packets import packet_sequence, example_rows
 from sojourn.present.pictures import drawn
 from sojourn.present.section import Picture
 from timeline_builder import Made
@@ -191,17 +191,17 @@ def test_the_longest_and_the_median_request_are_shown() -> None:
         produced.request(wait=wait)
     produced.request(dropped=1, wait=0.1)
     produced.request(wait=5_000, client_leg=False)
-    (longest, output), (middle, other) = telling_rows(produced.frames()[0])
+    (longest, output), (middle, other) = example_rows(produced.frames()[0])
     assert (longest, middle) == (5, 4)  # the SYN counts, and a request seen on one side alone does not
     assert output == "the longest queue before the app of 6 requests"
     assert other == "the median queue before the app of 6 requests, for comparison"
 
 
 def test_what_there_is_is_shown_where_no_request_has_all() -> None:
-    assert telling_rows(Made().frames()[0]) == []
-    assert telling_rows(one(client_leg=False).frames()[0]) == [(0, "the longest queue before the app of 1 request")]
-    assert telling_rows(one(kept=True).frames()[0])[0][1].startswith("the longest wait for the backend")
-    assert telling_rows(one(backend_leg=False).frames()[0])[0][1].startswith("the longest wait for an answer")
+    assert example_rows(Made().frames()[0]) == []
+    assert example_rows(one(client_leg=False).frames()[0]) == [(0, "the longest queue before the app of 1 request")]
+    assert example_rows(one(kept=True).frames()[0])[0][1].startswith("the longest wait for the backend")
+    assert example_rows(one(backend_leg=False).frames()[0])[0][1].startswith("the longest wait for an answer")
 
 
 def test_a_request_without_an_answer_or_a_head_is_drawn() -> None:

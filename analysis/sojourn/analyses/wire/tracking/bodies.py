@@ -1,4 +1,4 @@
-"""Where the body of an HTTP/1 message ends (RFC 9112, section 6)."""
+"""Find the end of an HTTP/1 message body (RFC 9112, section 6)."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from sojourn.analyses.wire.tracking.states import ABSENT, CHUNKED, HEAD, OPEN
 from sojourn.model.compilation import compiled_part
 
 SIZE, SIZE_REST, DATA, TRAILER, TRAILER_REST = range(5)
-"""Parts of a body in chunks (``chunk_part``): a chunk's size, the rest of that line, the chunk with its line end, the
-beginning of a line of the trailer, the rest of it."""
+"""Parts of a chunked body (``chunk_part``): a chunk's size, the rest of that line, the chunk with its line end, the start
+of a trailer line, the rest of it."""
 
 
 @compiled_part
 def take_octet(side, octet):
-    """One byte of a body in chunks that is not of a chunk itself; whether the body ends with it."""
+    """Process one framing byte of a chunked body; return whether the body ends with it."""
     part = side.chunk_part
     if part == SIZE:
         digit = ABSENT
@@ -39,7 +39,7 @@ def take_octet(side, octet):
 
 @compiled_part
 def chunked_bytes(side, octets, at, seen, size):
-    """How many of ``size`` bytes belong to a body in chunks (RFC 9112, section 7.1); ABSENT: too few were captured."""
+    """Return how many of ``size`` bytes belong to a chunked body (RFC 9112, 7.1); ABSENT: too few were captured."""
     i = 0
     while i < size:
         if side.chunk_part == DATA:
@@ -60,14 +60,14 @@ def chunked_bytes(side, octets, at, seen, size):
 
 @compiled_part
 def body_bytes(side, octets, at, seen, size, position):
-    """How many of ``size`` bytes from ``position`` on belong to the body, of known end, that is coming in."""
+    """Return how many of ``size`` bytes from ``position`` on belong to the current body, which has a known end."""
     if side.mode == CHUNKED:
-        taken = chunked_bytes(side, octets, at, seen, size)
-        if taken == ABSENT:
+        consumed = chunked_bytes(side, octets, at, seen, size)
+        if consumed == ABSENT:
             side.mode = OPEN
             return size
-        return taken
-    taken = min(size, side.end - position)
-    if position + taken >= side.end:
+        return consumed
+    consumed = min(size, side.end - position)
+    if position + consumed >= side.end:
         side.mode = HEAD
-    return max(taken, 0)
+    return max(consumed, 0)

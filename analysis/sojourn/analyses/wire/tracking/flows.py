@@ -1,4 +1,4 @@
-"""Which connection a segment belongs to."""
+"""Find the connection of a segment."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sojourn.model.compilation import compiled, compiled_part
 
 @compiled_part
 def place(low, high, salt):
-    """A number that spreads flows over the slots (the finaliser of SplitMix64, Steele et al. 2014, on both ends)."""
+    """Hash both endpoints of a flow to a slot (the finaliser of SplitMix64, Steele et al. 2014)."""
     mixed = np.uint64(low) * np.uint64(0x9E3779B97F4A7C15) ^ salt
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9) ^ np.uint64(high)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -21,12 +21,12 @@ def place(low, high, salt):
 
 @compiled_part
 def slot_of(tables, flows, low, high):
-    """The slot of a flow, or the empty one it would have."""
+    """Return the slot of a flow, or the empty slot where it would be stored."""
     last = len(flows.slots) - 1
     at = place(low, high, flows.salt[0]) & last
     while flows.slots[at] != ABSENT:
-        one = tables.connections[flows.slots[at]]
-        if one.low == low and one.high == high:
+        connection = tables.connections[flows.slots[at]]
+        if connection.low == low and connection.high == high:
             break
         at = (at + 1) & last
     return at
@@ -34,38 +34,38 @@ def slot_of(tables, flows, low, high):
 
 @compiled
 def refill(tables, flows, old):
-    """Put every flow of the old slots into the new, empty ones of ``flows``."""
-    for found in old:
-        if found != ABSENT:
-            one = tables.connections[found]
-            flows.slots[slot_of(tables, flows, one.low, one.high)] = found
+    """Copy every flow of the old slots into the new, empty slots of ``flows``."""
+    for number in old:
+        if number != ABSENT:
+            connection = tables.connections[number]
+            flows.slots[slot_of(tables, flows, connection.low, connection.high)] = number
 
 
 @compiled_part
 def new_connection(tables, flows, low, high, slot, time):
-    """The number of a new connection of that flow; an earlier one of it gets no segments any more."""
+    """Add a connection to a flow and return its number; an earlier connection of the flow gets no more segments."""
     number = tables.counts[N_CONNECTIONS]
     tables.counts[N_CONNECTIONS] += 1
     flows.slots[slot] = number
-    one = tables.connections[number]
-    one.low, one.high = low, high
-    one.client, one.protocol, one.reset_by = ABSENT, UNDECIDED, ABSENT
-    one.first = one.last = time
-    one.syn = one.syn_answered = one.syn_last = one.syn_ack = one.syn_ack_last = NONE
-    one.established = one.ack_taken = one.reset = NONE
-    one.client_hello = one.server_hello = one.tls_ready = NONE
-    one.last_request = one.last_answered = one.first_request = ABSENT
+    connection = tables.connections[number]
+    connection.low, connection.high = low, high
+    connection.client, connection.protocol, connection.reset_by = ABSENT, UNDECIDED, ABSENT
+    connection.first = connection.last = time
+    connection.syn = connection.syn_answered = connection.syn_last = connection.syn_ack = connection.syn_ack_last = NONE
+    connection.established = connection.ack_taken = connection.reset = NONE
+    connection.client_hello = connection.server_hello = connection.tls_ready = NONE
+    connection.last_request = connection.last_answered = connection.first_request = ABSENT
     for side in (tables.sides[2 * number], tables.sides[2 * number + 1]):
         side.isn, side.fin, side.data, side.hole = ABSENT, NONE, NONE, ABSENT
     low_serves, high_serves = flows.servers[low & 0xFFFF], flows.servers[high & 0xFFFF]
     if low_serves != high_serves:
-        one.client = 1 if low_serves else 0
+        connection.client = 1 if low_serves else 0
     return number
 
 
 @compiled
 def compact_heads(tables, to):
-    """Copy the heads that are not complete into ``to``, without what lies between them; returns the bytes used."""
+    """Copy the incomplete heads into ``to`` without gaps; return the number of bytes used."""
     used = 0
     for row in range(2 * tables.counts[N_CONNECTIONS]):
         side = tables.sides[row]

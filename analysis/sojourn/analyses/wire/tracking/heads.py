@@ -1,6 +1,6 @@
-"""Heads of HTTP/1 messages (RFC 9112): the request line, the status, and the few fields that matter here.
+"""Parse heads of HTTP/1 messages (RFC 9112): the request line, the status, and selected fields.
 
-A head may be cut: a line counts only if its end is there. Values are kept as bytes, without the blanks around them.
+A head may be cut: a line counts only if its end was captured. Values are stored as bytes without surrounding blanks.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
@@ -28,16 +28,16 @@ VALUE_LIMIT = 8 << 10
 TOKEN_LIMIT = 32
 
 
-def table(words: tuple[bytes, ...]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The words as rows of bytes, and their lengths."""
-    lengths = np.array([len(word) for word in words])
-    rows = np.zeros((len(words), lengths.max()), np.uint8)
-    for row, word in zip(rows, words, strict=True):
-        row[: len(word)] = np.frombuffer(word, np.uint8)
+def table(tokens: tuple[bytes, ...]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the tokens as rows of bytes, shape (tokens, longest), and their lengths."""
+    lengths = np.array([len(token) for token in tokens])
+    rows = np.zeros((len(tokens), lengths.max()), np.uint8)
+    for row, token in zip(rows, tokens, strict=True):
+        row[: len(token)] = np.frombuffer(token, np.uint8)
     return rows, lengths
 
 
-# In the order of TEXTS from ``host`` on; then those that say where the body ends.
+# In the order of TEXTS from ``host`` on; then the fields that determine the end of the body.
 FIELDS, FIELD_LENGTHS = table(
     (
         b"host",
@@ -64,12 +64,12 @@ SPACE, TAB, CR, LF, COLON, SLASH, STAR = 32, 9, 13, 10, 58, 47, 42
 
 
 @compiled_part
-def begins_with(octets, start, stop, words, lengths):
-    """Which of the words stands at ``start``, or is begun there and cut off by ``stop``; ABSENT: none."""
+def begins_with(octets, start, stop, tokens, lengths):
+    """Return the index of the token at ``start``, possibly cut off by ``stop``; ABSENT: none of them."""
     for k in range(len(lengths)):
         size = min(lengths[k], stop - start)
         i = 0
-        while i < size and octets[start + i] == words[k, i]:
+        while i < size and octets[start + i] == tokens[k, i]:
             i += 1
         if i == size and size > 0:
             return k
@@ -78,7 +78,7 @@ def begins_with(octets, start, stop, words, lengths):
 
 @compiled_part
 def is_request_start(octets, start, stop):
-    """Whether a request may begin here: a word of letters, a blank, and what a target begins with (RFC 9112, 3.2)."""
+    """Return whether a request may begin here: letters, a blank, and the start of a target (RFC 9112, 3.2)."""
     if begins_with(octets, start, stop, METHODS, METHOD_LENGTHS) != ABSENT:
         return True
     i = start
@@ -95,14 +95,14 @@ def is_request_start(octets, start, stop):
 
 @compiled_part
 def is_known_request(octets, start, stop):
-    """Whether a usual method and its blank stand here: where a body may be as well, a word alone proves nothing."""
+    """Return whether a usual method and a blank stand here; for bytes that may belong to a body, too."""
     which = begins_with(octets, start, stop, METHODS, METHOD_LENGTHS)
     return which != ABSENT and stop - start >= METHOD_LENGTHS[which]
 
 
 @compiled_part
 def is_other_protocol(octets, start, stop):
-    """Whether a line like a request's names another protocol than HTTP: in its version or, cut off, in its target."""
+    """Return whether a request line names a protocol other than HTTP: in its version or, if cut, its target."""
     end = line_end(octets, start, stop)
     at = start
     while at < end and octets[at] != SPACE:
@@ -123,13 +123,13 @@ def is_other_protocol(octets, start, stop):
 
 @compiled_part
 def is_answer_start(octets, start, stop):
-    """Whether an answer may begin here."""
+    """Return whether an answer may begin here."""
     return begins_with(octets, start, stop, ANSWERS, ANSWER_LENGTHS) != ABSENT
 
 
 @compiled_part
 def head_end(octets, start, stop):
-    """Where the bytes after a head's empty line begin; ABSENT: it is not there."""
+    """Return the offset after a head's empty line; ABSENT: there is no empty line."""
     i = start
     while i < stop:
         if octets[i] == LF:
@@ -143,7 +143,7 @@ def head_end(octets, start, stop):
 
 @compiled_part
 def line_end(octets, start, stop):
-    """Where the next LF is, or ``stop``."""
+    """Return the offset of the next LF, or ``stop``."""
     i = start
     while i < stop and octets[i] != LF:
         i += 1
@@ -152,14 +152,14 @@ def line_end(octets, start, stop):
 
 @compiled_part
 def copy(to, at, octets, start, size):
-    """Copy ``size`` bytes from ``start`` on into ``to`` from ``at`` on."""
+    """Copy ``size`` bytes of ``octets`` from ``start`` to ``to`` at ``at``."""
     for i in range(size):
         to[at + i] = octets[start + i]
 
 
 @compiled_part
 def keep(tables, number, which, octets, start, stop):
-    """Keep the bytes as a value of an exchange, unless it has that value."""
+    """Store the bytes as value ``which`` of an exchange, unless it already has that value."""
     exchange = tables.exchanges[number]
     if exchange.text[which] != ABSENT:
         return
@@ -177,7 +177,7 @@ def keep(tables, number, which, octets, start, stop):
 
 @compiled_part
 def field_at(octets, start, stop):
-    """Which of FIELDS the line names, and where its value begins; ABSENT: none of them."""
+    """Return which of FIELDS the line names (ABSENT: none of them), and the offset of its value."""
     colon = start
     while colon < stop and octets[colon] != COLON:
         colon += 1
@@ -201,33 +201,33 @@ def _lower(octet):
 
 
 @compiled_part
-def length_given(octets, start, stop):
-    """The number in a Content-Length; ABSENT: it is none."""
+def content_length(octets, start, stop):
+    """Return the value of a Content-Length; ABSENT: it is not a number."""
     while start < stop and (octets[start] == SPACE or octets[start] == TAB):
         start += 1
-    found = ABSENT
-    while start < stop and 48 <= octets[start] <= 57 and found < 1 << 58:
-        found = max(found, 0) * 10 + octets[start] - 48
+    length = ABSENT
+    while start < stop and 48 <= octets[start] <= 57 and length < 1 << 58:
+        length = max(length, 0) * 10 + octets[start] - 48
         start += 1
-    return found
+    return length
 
 
 @compiled_part
 def read_fields(tables, number, octets, start, stop, answer):
-    """Keep the values of a head's fields for an exchange (ABSENT: for none).
+    """Store the values of a head's fields for exchange ``number`` (ABSENT: store nothing).
 
     Returns:
-        The length given for the body (ABSENT: none), and whether it comes in chunks.
+        The body's Content-Length (ABSENT: none), and whether the body is chunked.
     """
     length, chunked = ABSENT, False
     while start < stop:
         end = line_end(octets, start, stop)
         if end == stop:
-            break  # cut off: part of a value would be a wrong one
+            break  # cut off: part of a value would be wrong
         which, value = field_at(octets, start, end)
         if which == LENGTH_FIELD:
             if length == ABSENT:
-                length = length_given(octets, value, end)
+                length = content_length(octets, value, end)
         elif which == CODING_FIELD:
             last = end
             while last > value and octets[last - 1] <= SPACE:
@@ -247,7 +247,7 @@ def read_fields(tables, number, octets, start, stop, answer):
 
 @compiled_part
 def read_request_line(tables, number, octets, start, stop):
-    """Keep what a request's first line says; returns where the line after it begins."""
+    """Store the method and the target of a request line; return the offset of the next line."""
     end = line_end(octets, start, stop)
     blank = start
     while blank < end and octets[blank] != SPACE:
@@ -258,7 +258,7 @@ def read_request_line(tables, number, octets, start, stop):
     kind = begins_with(octets, start, blank + 1, METHODS, METHOD_LENGTHS)
     tables.exchanges[number].kind = HEAD_LIKE if kind == 2 else CONNECT_LIKE if kind == 7 else GET_LIKE
     target_end = end
-    if end == stop:  # the line is cut: the target is whole if something comes after it
+    if end == stop:  # the line is cut: the target is complete if something follows it
         target_end = blank + 1
         while target_end < end and octets[target_end] != SPACE:
             target_end += 1
@@ -267,7 +267,7 @@ def read_request_line(tables, number, octets, start, stop):
     else:
         while target_end > blank + 1 and octets[target_end - 1] != SPACE:
             target_end -= 1
-        # "GET /" is HTTP/0.9; a blank in a target is wrong, and happens.
+        # "GET /" is HTTP/0.9; a blank in a target is invalid but occurs.
         target_end = target_end - 1 if target_end > blank + 1 and (octets[target_end] | 32) == 104 else end
     keep(tables, number, PATH, octets, blank + 1, target_end)
     return end + 1
@@ -275,7 +275,7 @@ def read_request_line(tables, number, octets, start, stop):
 
 @compiled_part
 def status_of(octets, start, stop):
-    """The status of an answer's head; 0: it is not there."""
+    """Return the status of an answer's head; 0: there is none."""
     if stop - start < 12 or octets[start + 8] != SPACE:
         return 0
     first = start + 9
@@ -293,7 +293,7 @@ def status_of(octets, start, stop):
 
 @compiled
 def gather(texts, starts, sizes, to):
-    """Copy stretches of ``texts`` into ``to``, one after the other."""
+    """Copy parts of ``texts``, given by ``starts`` and ``sizes``, into ``to``, one after the other."""
     at = 0
     for i in range(len(starts)):
         copy(to, at, texts, starts[i], sizes[i])

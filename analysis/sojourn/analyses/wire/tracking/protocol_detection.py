@@ -1,4 +1,4 @@
-"""What is spoken on a connection, told by the first bytes of either side, and who reads the payload then."""
+"""Detect a connection's protocol from the first bytes of either side, and dispatch its payload."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ RELAYED_LIMIT = 107
 
 @compiled_part
 def is_at_start(side, position):
-    """Whether a position is that of a direction's first byte."""
+    """Return whether a position is that of a direction's first byte."""
     return side.isn != ABSENT and position == BASE + side.isn + 1
 
 
 @compiled_part
-def relayed(octets, start, stop):
-    """Length of the header with which a balancer names its own client first (PROXY protocol, 1 and 2); 0: none."""
+def proxy_protocol_length(octets, start, stop):
+    """Return the length of a PROXY protocol header (versions 1 and 2); 0: there is none."""
     if begins_with(octets, start, stop, RELAYED, RELAYED_LENGTHS) == 0 and stop - start > RELAYED_LENGTHS[0]:
         end = line_end(octets, start, min(stop, start + RELAYED_LIMIT))
         return end + 1 - start if end < stop and octets[end] == LF else 0
@@ -54,58 +54,58 @@ def relayed(octets, start, stop):
 
 @compiled_part
 def decide(tables, number, d, octets, start, stop, at_start):
-    """Settle what is spoken, and who the client is if that is not known, as far as these bytes tell."""
-    one = tables.connections[number]
+    """Set the protocol, and the client where it is unknown, as far as these bytes show."""
+    connection = tables.connections[number]
     while start < stop and (octets[start] == CR or octets[start] == LF):
         start += 1
     if start == stop:
         return
     client, server = d, 1 - d
-    if one.client != server:
+    if connection.client != server:
         if begins_with(octets, start, stop, PREFACE, PREFACE_LENGTHS) != ABSENT and stop - start >= 4:
-            one.protocol, one.client = HTTP2, client
+            connection.protocol, connection.client = HTTP2, client
         elif is_known_request(octets, start, stop) or (at_start and is_request_start(octets, start, stop)):
-            one.protocol, one.client = OTHER if is_other_protocol(octets, start, stop) else HTTP, client
+            connection.protocol, connection.client = OTHER if is_other_protocol(octets, start, stop) else HTTP, client
         elif is_hello(octets, start, stop, CLIENT_HELLO) or (at_start and is_hello_cut(octets, start, stop)):
-            one.protocol, one.client = TLS, client
-    if one.protocol == UNDECIDED and one.client != client:
+            connection.protocol, connection.client = TLS, client
+    if connection.protocol == UNDECIDED and connection.client != client:
         if is_answer_start(octets, start, stop) and stop - start >= 5:
-            one.protocol, one.client = HTTP, server
+            connection.protocol, connection.client = HTTP, server
         elif is_hello(octets, start, stop, SERVER_HELLO):
-            one.protocol, one.client = TLS, server
-    if one.protocol == UNDECIDED:
-        if is_record_start(octets, start, stop) and one.client != ABSENT and octets[start + 1] == 3:
-            one.protocol = TLS
+            connection.protocol, connection.client = TLS, server
+    if connection.protocol == UNDECIDED:
+        if is_record_start(octets, start, stop) and connection.client != ABSENT and octets[start + 1] == 3:
+            connection.protocol = TLS
         elif at_start:
-            one.protocol = OTHER
+            connection.protocol = OTHER
 
 
 @compiled_part
 def take_payload(tables, number, d, time, buffer, at, kept, size, position):
-    """New payload of side ``d``: ``size`` bytes from ``position`` on, of which ``kept`` are in ``buffer``."""
-    one = tables.connections[number]
+    """Process new payload of side ``d``: ``size`` bytes from ``position`` on, ``kept`` of them in ``buffer``."""
+    connection = tables.connections[number]
     if kept > 0:
-        one.kept = 1
-        if one.protocol == UNDECIDED:
+        connection.kept = 1
+        if connection.protocol == UNDECIDED:
             at_start = is_at_start(tables.sides[2 * number + d], position)
-            before = relayed(buffer, at, at + kept) if at_start and one.client == d else 0
+            before = proxy_protocol_length(buffer, at, at + kept) if at_start and connection.client == d else 0
             if before > 0:
                 at, kept, size, position = at + before, kept - before, size - before, position + before
                 if kept <= 0:
                     return
             decide(tables, number, d, buffer, at, at + kept, at_start)
-    if one.protocol == HTTP:
-        if d == one.client:
+    if connection.protocol == HTTP:
+        if d == connection.client:
             take_request(tables, number, d, time, buffer, at, kept, size, position)
         else:
             take_answer(tables, number, d, time, buffer, at, kept, size, position)
-    elif one.protocol == TLS:
+    elif connection.protocol == TLS:
         take_records(tables, number, d, time, buffer, at, kept, size)
 
 
 @compiled_part
 def miss_payload(tables, number, d, time, start, stop):
-    """The payload of side ``d`` from ``start`` up to ``stop`` is missing, while there is some after it."""
+    """Skip the missing payload of side ``d`` from ``start`` to ``stop``; payload after it was captured."""
     protocol = tables.connections[number].protocol
     if protocol == HTTP:
         skip(tables, number, d, time, start, stop)
@@ -115,12 +115,12 @@ def miss_payload(tables, number, d, time, start, stop):
 
 @compiled_part
 def fill_payload(tables, number, d, time, buffer, at, kept, size, position, missing):
-    """Payload of side ``d`` that was missing; ``missing``: the first position that is missing still (ABSENT: none)."""
-    one = tables.connections[number]
+    """Process late payload of side ``d``; ``missing``: the first position that is still missing (ABSENT: none)."""
+    connection = tables.connections[number]
     side = tables.sides[2 * number + d]
-    if one.protocol == UNDECIDED and kept > 0:
+    if connection.protocol == UNDECIDED and kept > 0:
         decide(tables, number, d, buffer, at, at + kept, is_at_start(side, position))
-        if one.protocol == HTTP and d == one.client:  # the first packet of the first request
+        if connection.protocol == HTTP and d == connection.client:  # the first packet of the first request
             skip(tables, number, d, side.data, position, side.next)
-    if one.protocol == HTTP:
+    if connection.protocol == HTTP:
         fill(tables, number, d, time, buffer, at, kept, size, position, missing)

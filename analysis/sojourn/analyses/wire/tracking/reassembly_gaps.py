@@ -1,4 +1,4 @@
-"""Payload that is not in the capture, or not yet: packets are lost, and come out of order."""
+"""Track missing payload: packets that are lost or arrive out of order."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
@@ -7,12 +7,12 @@ from sojourn.analyses.wire.tracking.states import ABSENT, FREE_HOLE, N_HOLES
 from sojourn.model.compilation import compiled_part
 
 LIMIT = 64
-"""Holes that one direction keeps open; of more, the rest is given up."""
+"""Holes that one direction keeps open; further holes are counted and not tracked."""
 
 
 @compiled_part
 def open_hole(tables, row, start, end):
-    """Payload from ``start`` up to ``end`` is missing in a direction; there is nothing after it yet."""
+    """Record that a direction lacks the payload from ``start`` to ``end``, with no payload after it yet."""
     side = tables.sides[row]
     held = 0
     at = side.hole
@@ -27,7 +27,7 @@ def open_hole(tables, row, start, end):
 
 @compiled_part
 def _link(tables, row, after, start, end):
-    """Another hole, after one of the direction's or (ABSENT) before all of them."""
+    """Insert a hole after another hole of the direction, or (ABSENT) before all of them."""
     at = tables.counts[FREE_HOLE]
     if at != ABSENT:
         tables.counts[FREE_HOLE] = tables.holes[at].next
@@ -46,7 +46,7 @@ def _link(tables, row, after, start, end):
 
 @compiled_part
 def close_holes(tables, row, start, end):
-    """How many bytes from ``start`` up to ``end`` were missing; they are no more."""
+    """Remove the holes between ``start`` and ``end``; return how many bytes they had."""
     filled = 0
     before = ABSENT
     at = tables.sides[row].hole
@@ -79,11 +79,11 @@ def close_holes(tables, row, start, end):
 
 @compiled_part
 def first_missing(tables, row):
-    """The first position that is missing in a direction; ABSENT: none."""
-    found = ABSENT
+    """Return the first missing position of a direction; ABSENT: none is missing."""
+    first = ABSENT
     at = tables.sides[row].hole
     while at != ABSENT:
-        if found == ABSENT or tables.holes[at].start < found:
-            found = tables.holes[at].start
+        if first == ABSENT or tables.holes[at].start < first:
+            first = tables.holes[at].start
         at = tables.holes[at].next
-    return found
+    return first

@@ -1,4 +1,4 @@
-"""A segment, and what it changes: the handshake, the payload, the end of a connection (RFC 9293)."""
+"""Apply a segment to its connection: the handshake, the payload, the end (RFC 9293)."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
@@ -11,161 +11,165 @@ from sojourn.model.compilation import compiled_part
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 BASE = 1 << 32
 FAR = 1 << 26
-"""Bytes beyond any window: payload as far from what was expected is of another connection."""
+"""Bytes beyond any window: payload this far from the expected position belongs to another connection."""
 
 COPY_TIME, COPY_TIME_UNNUMBERED = 1_000_000, 200_000
-"""ns between copies of one packet; less where the packet has no number of its own to tell it from a repetition."""
+"""ns between copies of one packet; less where the packet has no IP id, which distinguishes it from a retransmission."""
 
 COPY_TIME_SYN = 100_000_000
-"""The same for SYN and SYN-ACK: no timer sends one again that soon (RFC 6298 begins at a second)."""
+"""The same for SYN and SYN-ACK, whose retransmission timer starts at one second (RFC 6298)."""
 
 TIMER = 200_000_000
-"""ns after which a repeated SYN-ACK is one of the server's timer; sooner, something else made it."""
+"""ns after which the server's timer caused a repeated SYN-ACK; an earlier one has another cause."""
 
 MARGIN = 10_000_000
-"""ns by which a packet must have been there before the timer, for the timer not to have crossed it."""
+"""ns by which a packet must precede the timer to rule out that they crossed."""
 
 
 @compiled_part
 def position_of(near, seq):
-    """The position of a sequence number, that which is nearest to position ``near``."""
+    """Return the position of a sequence number that is nearest to position ``near``."""
     ahead = (seq - near) & 0xFFFFFFFF
     return near + (ahead if ahead < 1 << 31 else ahead - BASE)
 
 
 @compiled_part
 def is_copy(flows, row, packets, time, numbers, rest, ip_id):
-    """Whether this packet is among the last ones of its direction: captured on several interfaces."""
+    """Return whether this packet is a copy of a recent packet of its direction (captured on several interfaces)."""
     limit = COPY_TIME_SYN if rest & SYN else COPY_TIME if ip_id != 0 else COPY_TIME_UNNUMBERED
     for k in range(min(packets, SEEN)):
-        one = flows.seen[row, k]
-        if one.numbers == numbers and one.rest == rest and one.ip_id == ip_id and abs(time - one.time) <= limit:
+        entry = flows.seen[row, k]
+        if entry.numbers == numbers and entry.rest == rest and entry.ip_id == ip_id and abs(time - entry.time) <= limit:
             return True
     return False
 
 
 @compiled_part
 def remember(tables, flows, row, time, numbers, rest, ip_id):
-    """Keep a packet to know its copies by."""
+    """Store a packet to detect its copies."""
     side = tables.sides[row]
-    one = flows.seen[row, side.seen_at]
-    one.time, one.numbers, one.rest, one.ip_id = time, numbers, rest, ip_id
+    entry = flows.seen[row, side.seen_at]
+    entry.time, entry.numbers, entry.rest, entry.ip_id = time, numbers, rest, ip_id
     side.seen_at = (side.seen_at + 1) % SEEN
 
 
 @compiled_part
-def is_answer_of_another(one, me, other, seq, ack):
-    """Whether a SYN-ACK belongs to a new connection."""
-    if me.isn == seq:
+def is_answer_of_another(connection, sender, other, seq, ack):
+    """Return whether a SYN-ACK belongs to a new connection."""
+    if sender.isn == seq:
         return False
-    # A server that sends SYN cookies answers a repeated SYN with another number; a SYN may bring payload.
+    # With SYN cookies a server answers a repeated SYN with another sequence number; a SYN may carry payload.
     answers = other.isn != ABSENT and BASE + other.isn < position_of(other.next, ack) <= other.next
-    return not answers and (one.ended == 1 or me.begun == 1 or other.isn != ABSENT)
+    return not answers and (connection.ended == 1 or sender.begun == 1 or other.isn != ABSENT)
 
 
 @compiled_part
-def is_syn_of_another(one, me, other, seq):
-    """Whether a SYN belongs to a new connection."""
-    if me.isn == seq:  # asked again, even after a reset: some systems do not take that for an answer
-        return one.ended == 1 and one.reset == NONE
-    at_once = one.syn != NONE and one.syn_ack == NONE and not me.begun  # both sides ask
-    return one.ended == 1 or me.isn != ABSENT or (not at_once and (me.begun == 1 or other.begun == 1))
+def is_syn_of_another(connection, sender, other, seq):
+    """Return whether a SYN belongs to a new connection."""
+    if sender.isn == seq:  # repeated, even after a reset: some systems retry then
+        return connection.ended == 1 and connection.reset == NONE
+    at_once = connection.syn != NONE and connection.syn_ack == NONE and not sender.begun  # simultaneous open
+    return connection.ended == 1 or sender.isn != ABSENT or (not at_once and (sender.begun == 1 or other.begun == 1))
 
 
 @compiled_part
 def is_another(tables, number, d, seq, ack, flags, length):
-    """Whether a segment of the flow belongs to a new connection: the pair of address and port is used again."""
-    one = tables.connections[number]
-    me, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
+    """Return whether a segment belongs to a new connection that reuses the pair of address and port."""
+    connection = tables.connections[number]
+    sender, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
     if flags & SYN:
-        return is_answer_of_another(one, me, other, seq, ack) if flags & ACK else is_syn_of_another(one, me, other, seq)
-    if one.ended and length > 0 and me.begun and not flags & RST:
-        ahead = position_of(me.next, seq) - me.next
-        return ahead < -FAR or ahead > FAR or (me.fin != NONE and ahead > 0)
+        return (
+            is_answer_of_another(connection, sender, other, seq, ack)
+            if flags & ACK
+            else is_syn_of_another(connection, sender, other, seq)
+        )
+    if connection.ended and length > 0 and sender.begun and not flags & RST:
+        ahead = position_of(sender.next, seq) - sender.next
+        return ahead < -FAR or ahead > FAR or (sender.fin != NONE and ahead > 0)
     return False
 
 
 @compiled_part
 def take_syn(tables, number, d, time, seq, length):
-    """A SYN: the client asks."""
-    one = tables.connections[number]
+    """Process the client's SYN."""
+    connection = tables.connections[number]
     side = tables.sides[2 * number + d]
     if side.isn != seq:
         side.isn, side.begun, side.next = seq, 1, BASE + seq + 1
-    if one.syn != NONE and one.client != d:  # the other side has asked first
+    if connection.syn != NONE and connection.client != d:  # simultaneous open: the other side was first
         return
-    if one.reset != NONE:
-        one.reset, one.reset_by, one.ended = NONE, ABSENT, 0
-    one.client = d
-    one.syns += 1
-    one.syn_last = time
+    if connection.reset != NONE:
+        connection.reset, connection.reset_by, connection.ended = NONE, ABSENT, 0
+    connection.client = d
+    connection.syns += 1
+    connection.syn_last = time
     if length > 0:
-        one.syn_data = 1
-    if one.syn == NONE:
-        one.syn = time
-        one.syn_answered = time
-    elif one.syn_ack == NONE:
-        one.syn_answered = time
+        connection.syn_data = 1
+    if connection.syn == NONE:
+        connection.syn = time
+        connection.syn_answered = time
+    elif connection.syn_ack == NONE:
+        connection.syn_answered = time
 
 
 @compiled_part
-def proves_dropped_ack(one, client, time):
-    """Whether a SYN-ACK repeated after the client's ACK means that the server, where this is captured, dropped it.
+def proves_dropped_ack(connection, client, time):
+    """Return whether a SYN-ACK repeated after the client's ACK proves that the capturing server dropped that ACK.
 
-    It is one of the server's timer, and the ACK and a request were there well before: a bare ACK may be left aside on
-    purpose (TCP_DEFER_ACCEPT). No SYN was repeated that it may answer, and none brought payload (TCP Fast Open).
+    The server's timer caused it, and the ACK and a request had arrived well before: a server may ignore a bare ACK on
+    purpose (TCP_DEFER_ACCEPT). It does not answer a repeated SYN, and no SYN carried payload (TCP Fast Open).
     """
     return (
-        time - one.syn_ack_last >= TIMER
-        and time - one.established >= MARGIN
+        time - connection.syn_ack_last >= TIMER
+        and time - connection.established >= MARGIN
         and client.data != NONE
         and time - client.data >= MARGIN
-        and one.syn_last <= one.established
-        and not one.syn_data
+        and connection.syn_last <= connection.established
+        and not connection.syn_data
     )
 
 
 @compiled_part
 def take_syn_ack(tables, number, d, time, seq, ack):
-    """A SYN-ACK: the server has the connection in its SYN queue; another: it may not have taken the ACK."""
-    one = tables.connections[number]
+    """Process a SYN-ACK: the connection is in the SYN queue; a repeated one may mean that the ACK was dropped."""
+    connection = tables.connections[number]
     side, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
-    if one.syn != NONE and one.client == d:  # both sides have asked
+    if connection.syn != NONE and connection.client == d:  # simultaneous open
         return
-    one.client = 1 - d
-    one.syn_acks += 1
-    if one.syn_ack == NONE:
-        one.syn_ack = time
-    if one.established != NONE and not side.spoke:  # one that has spoken had taken the ACK: this one comes late
-        if proves_dropped_ack(one, other, time):
-            one.acks_dropped += 1
-            one.ack_taken = NONE
+    connection.client = 1 - d
+    connection.syn_acks += 1
+    if connection.syn_ack == NONE:
+        connection.syn_ack = time
+    if connection.established != NONE and not side.spoke:  # a server that sent data has the ACK: this SYN-ACK is late
+        if proves_dropped_ack(connection, other, time):
+            connection.acks_dropped += 1
+            connection.ack_taken = NONE
         else:
-            one.acks_doubtful += 1
-    one.syn_ack_last = time
+            connection.acks_doubtful += 1
+    connection.syn_ack_last = time
     if side.isn != seq:
         side.isn, side.begun, side.next = seq, 1, BASE + seq + 1
-    if not other.begun:  # its SYN is not in the capture, or comes later in it
+    if not other.begun:  # its SYN is missing or comes later
         other.isn, other.begun = (ack - 1) & 0xFFFFFFFF, 1
         other.next = BASE + other.isn + 1
 
 
 @compiled_part
-def take_ack(one, other, d, time, ack):
-    """An acknowledgement."""
-    if d == one.client and one.syn_ack != NONE:
-        if one.established == NONE:
-            one.established = time
-        if one.ack_taken == NONE:
-            one.ack_taken = time
+def take_ack(connection, other, d, time, ack):
+    """Process an acknowledgement."""
+    if d == connection.client and connection.syn_ack != NONE:
+        if connection.established == NONE:
+            connection.established = time
+        if connection.ack_taken == NONE:
+            connection.ack_taken = time
     if other.begun:
         other.acknowledged = max(other.acknowledged, position_of(other.next, ack))
 
 
 @compiled_part
 def take_data(tables, number, d, time, seq, buffer, at, kept, length):
-    """Payload: new, missing until now, or repeated."""
-    one = tables.connections[number]
+    """Process payload: new, late, or repeated."""
+    connection = tables.connections[number]
     row = 2 * number + d
     side = tables.sides[row]
     if not side.begun:
@@ -188,26 +192,26 @@ def take_data(tables, number, d, time, seq, buffer, at, kept, length):
         old = length - fresh
         take_payload(tables, number, d, time, buffer, at + old, max(kept - old, 0), fresh, side.next)
         side.next = end
-    elif filled == 0 and not (length == 1 and end == side.next):  # that one asks whether the other side is alive
+    elif filled == 0 and not (length == 1 and end == side.next):  # a keep-alive probe
         side.retransmissions += 1
-        if one.last_request != ABSENT:
-            tables.exchanges[one.last_request].retransmissions += 1
+        if connection.last_request != ABSENT:
+            tables.exchanges[connection.last_request].retransmissions += 1
 
 
 @compiled_part
 def take_segment(tables, number, d, time, seq, ack, flags, window, length, buffer, at, kept):
-    """One segment of a connection, sent by side ``d``."""
-    one = tables.connections[number]
+    """Process a segment that side ``d`` of a connection sent."""
+    connection = tables.connections[number]
     side, other = tables.sides[2 * number + d], tables.sides[2 * number + 1 - d]
-    one.packets += 1
+    connection.packets += 1
     side.packets += 1
-    one.last = max(one.last, time)
+    connection.last = max(connection.last, time)
     if window == 0 and not flags & (SYN | RST):
         side.zero_windows += 1
     if flags & RST:
-        if one.reset == NONE:
-            one.reset, one.reset_by = time, d
-        one.ended = 1
+        if connection.reset == NONE:
+            connection.reset, connection.reset_by = time, d
+        connection.ended = 1
         return
     if flags & SYN:
         if flags & ACK:
@@ -218,11 +222,11 @@ def take_segment(tables, number, d, time, seq, ack, flags, window, length, buffe
     else:
         side.spoke = 1
     if flags & ACK and not flags & SYN:
-        take_ack(one, other, d, time, ack)
+        take_ack(connection, other, d, time, ack)
     if length > 0:
         take_data(tables, number, d, time, seq, buffer, at, kept, length)
     if flags & FIN:
         if side.fin == NONE:
             side.fin = time
         if other.fin != NONE:
-            one.ended = 1
+            connection.ended = 1

@@ -1,8 +1,8 @@
-"""What is remembered of connections and exchanges while a capture is read: arrays of records that grow.
+"""The state of connections and exchanges while a capture is read, in arrays of records that grow.
 
-A connection has one record, one per direction, and one per exchange: memory goes with these, not with packets. Instants
-are ns, and ``NONE`` where there is none. Positions in a byte stream are counted from 2^32 + the first sequence number
-seen, in 64 bits: sequence numbers wrap at 2^32 (RFC 9293, section 3.4), positions do not.
+A connection has one record, one per direction and one per exchange: memory grows with these, not with packets. Instants
+are in ns, ``NONE`` where unknown; other fields are ``ABSENT``. Positions in a byte stream start at 2^32 + the first
+sequence number, in 64 bits: sequence numbers wrap at 2^32 (RFC 9293, section 3.4), positions do not.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ NONE = -(2**63)
 ABSENT = -1
 
 UNDECIDED, HTTP, HTTP2, TLS, OTHER = range(5)
-"""What is spoken on a connection (``spoken``)."""
+"""The protocol of a connection (``protocol``)."""
 
 HEAD, SIZED, CHUNKED, OPEN, HOLED, OVER = range(6)
-"""What the next byte of an HTTP direction belongs to (``mode``): a head, a body of known end, a body in chunks, a body
-of unknown end, a head of which a packet is missing, or something that is not HTTP any more. Their order is made use
-of: bodies of known end stand together, and so do those states that turns end."""
+"""What the next byte of an HTTP direction belongs to (``mode``): a head, a body of known length, a chunked body, a body
+of unknown end, a head with a missing packet, or another protocol after an upgrade. Comparisons use their order: SIZED to
+CHUNKED are bodies of known end, OPEN to HOLED are the states that a turn ends."""
 
 GET_LIKE, HEAD_LIKE, CONNECT_LIKE = range(3)
-"""What a request's method says of the answer (``kind``): a body by its own head, none, or a tunnel."""
+"""The answer that a request's method implies (``kind``): a body as its head states, no body, or a tunnel."""
 
 SEEN = 4
-"""Segments of a direction that a copy is looked for among."""
+"""The number of recent segments of a direction that a copy is compared with."""
 
 TEXTS = ("method", "path", "host", "request_id", "stamp", "queueing_delay", "service_time", "worker")
 METHOD, PATH, HOST, REQUEST_ID, STAMP, QUEUEING_DELAY, SERVICE_TIME, WORKER = range(8)
-"""Values taken from heads, in the order of the columns of ``text``."""
+"""Values read from heads, in the order of the columns of ``text``."""
 
 CONNECTION = np.dtype(
     [
         ("low", np.int64),  # address * 2^16 + port of the endpoint for which that is less
         ("high", np.int64),
-        ("client", np.int8),  # 0: low, 1: high, ABSENT: not known yet
+        ("client", np.int8),  # 0: low, 1: high, ABSENT: unknown
         ("protocol", np.int8),
-        ("kept", np.int8),  # some byte of payload was captured
+        ("kept", np.int8),  # 1: payload was captured
         ("reset_by", np.int8),
         ("ended", np.int8),
-        ("orphan", np.int8),  # the answer that is coming in belongs to no request in the capture
+        ("orphan", np.int8),  # the current answer belongs to no request in the capture
         ("old_tls", np.int8),  # the client has sent handshake records after its hello: TLS 1.2 or older
-        ("finished", np.int8),  # the client has sent what ends the handshake of TLS 1.3
-        ("offers_http2", np.int8),  # the client's hello of TLS does
-        ("tls_http2", np.int8),  # HTTP/2 is spoken inside of TLS
-        ("syn_data", np.int8),  # a SYN brought payload: TCP Fast Open
+        ("finished", np.int8),  # the client has ended the handshake of TLS 1.3
+        ("offers_http2", np.int8),  # the client's TLS hello does
+        ("tls_http2", np.int8),  # the protocol inside TLS is HTTP/2
+        ("syn_data", np.int8),  # a SYN carried payload: TCP Fast Open
         ("first", np.int64),
         ("last", np.int64),
         ("syn", np.int64),
@@ -77,7 +77,7 @@ CONNECTION = np.dtype(
 SIDE = np.dtype(
     [
         ("begun", np.int8),  # ``next`` is known
-        ("spoke", np.int8),  # it has sent a segment that is neither SYN nor RST
+        ("spoke", np.int8),  # sent a segment that is neither SYN nor RST
         ("mode", np.int8),
         ("isn", np.int64),  # sequence number of the SYN; ABSENT: not seen
         ("next", np.int64),  # position after the last byte seen
@@ -87,26 +87,26 @@ SIDE = np.dtype(
         ("bytes", np.int64),
         ("retransmissions", np.int32),
         ("zero_windows", np.int32),
-        ("gaps", np.int32),  # that were given up
-        ("hole", np.int32),  # the first of its holes; ABSENT: none
+        ("gaps", np.int32),  # holes beyond LIMIT
+        ("hole", np.int32),  # the first hole; ABSENT: none
         ("packets", np.int32),
         ("seen_at", np.int8),
         # HTTP
-        ("head_at", np.int64),  # what is collected of a head, in ``Tables.heads``
+        ("head_at", np.int64),  # start of the incomplete head in ``Tables.heads``
         ("head_length", np.int32),
         ("head_room", np.int32),
         ("end", np.int64),  # SIZED: position after the body; HOLED: of the missing byte
-        ("chunk", np.int64),  # CHUNKED: bytes of the chunk that are to come, or the number read so far
+        ("chunk", np.int64),  # CHUNKED: bytes left of the chunk, or the size read so far
         ("chunk_part", np.int8),
         ("body_at", np.int64),  # position after the last head
         # TLS
-        ("record_left", np.int32),  # bytes of the record that are to come
+        ("record_left", np.int32),  # bytes left of the record
         ("record_length", np.int32),
         ("ticket_length", np.int32),
         ("record_type", np.int8),
-        ("record_have", np.int8),  # bytes of its header that have come
-        ("record_counts", np.int8),  # it is data
-        ("record_lost", np.int8),  # where the next record begins is not known
+        ("record_have", np.int8),  # bytes of its header received
+        ("record_counts", np.int8),  # 1: application data
+        ("record_lost", np.int8),  # 1: the start of the next record is unknown
         ("tickets", np.int8),  # records that may be session tickets
     ]
 )
@@ -125,31 +125,35 @@ EXCHANGE = np.dtype(
         ("retransmissions", np.int32),
         ("status", np.int16),
         ("kind", np.int8),
-        ("text", np.int64, (len(TEXTS),)),  # where its values begin in ``Tables.texts``; ABSENT: none
+        ("text", np.int64, (len(TEXTS),)),  # start of each value in ``Tables.texts``; ABSENT: none
         ("text_length", np.int32, (len(TEXTS),)),
     ]
 )
 
 HOLE = np.dtype([("start", np.int64), ("end", np.int64), ("next", np.int32)])
-"""Payload that is not in the capture so far; the holes of a direction are a list."""
+"""Payload that is missing so far; the holes of a direction form a linked list."""
 
 SEGMENT = np.dtype([("time", np.int64), ("numbers", np.int64), ("rest", np.int64), ("ip_id", np.int32)])
-"""What two copies of one packet have in common."""
+"""The fields that two copies of one packet share."""
 
 N_CONNECTIONS, N_EXCHANGES, N_HOLES, N_HEADS, N_TEXTS, FREE_HOLE, UPGRADED, ANSWER_ALONE = range(8)
-"""Positions in ``Tables.counts``: entries in use of each table, the first hole to use again (ABSENT: none), connections
-that went on as another protocol, and answers to no request in the capture."""
+"""Positions in ``Tables.counts``: entries in use of each table, the first free hole (ABSENT: none), connections upgraded
+to another protocol, and answers without a request in the capture."""
 
 
 class Tables(NamedTuple):
-    """All that is remembered of connections.
+    """The state of all connections.
 
     Attributes:
-        sides: 2 per connection, of ``low`` and of ``high``.
-        heads: bytes of heads that are not complete.
-        heads_read: the same bytes, as an array that is only read: as what a batch hands out, so that the functions that
-            read either are compiled once.
-        texts: bytes of the values taken from heads.
+        connections: records of CONNECTION.
+        sides: records of SIDE, 2 per connection: of ``low`` and of ``high``.
+        exchanges: records of EXCHANGE.
+        holes: records of HOLE.
+        heads: bytes of incomplete heads.
+        heads_read: a read-only view of ``heads``; a batch's buffer is read-only, too, so the functions that read both
+            are compiled once.
+        texts: bytes of the values read from heads.
+        counts: integers at the positions ``N_CONNECTIONS`` to ``ANSWER_ALONE``.
     """
 
     connections: npt.NDArray[Any]
@@ -163,13 +167,13 @@ class Tables(NamedTuple):
 
 
 class Flows(NamedTuple):
-    """How the connection of a segment is found.
+    """The index from flows to connections.
 
     Attributes:
         slots: connection of a flow, by open addressing (linear probing); its length is a power of two.
-        salt: mixed into the place of a flow, so that no capture can be made whose flows meet in one place.
-        seen: (2 per connection, SEEN) of SEGMENT.
-        servers: whether a port is known to be listened on.
+        salt: mixed into the hash of a flow, so that a crafted capture cannot force collisions.
+        seen: shape (2 per connection, SEEN), records of SEGMENT.
+        servers: shape (65536,), whether a port is known to be a server's.
     """
 
     slots: npt.NDArray[np.int32]
@@ -179,7 +183,7 @@ class Flows(NamedTuple):
 
 
 def new_tables() -> Tables:
-    """Tables of nothing."""
+    """Return empty tables."""
     counts = np.zeros(8, np.int64)
     counts[FREE_HOLE] = ABSENT
     heads = np.zeros(1 << 20, np.uint8)
@@ -196,20 +200,20 @@ def new_tables() -> Tables:
 
 
 def new_flows(servers: npt.NDArray[np.bool_], salt: int) -> Flows:
-    """No flows."""
+    """Return an empty index; ``servers``: shape (65536,), whether a port is a server's."""
     slots = np.full(1 << 10, ABSENT, np.int32)
     return Flows(slots, np.array([salt], np.uint64), np.zeros((2 << 8, SEEN), SEGMENT), servers)
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same array, not to be written to."""
+    """Return a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def grown(table: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
-    """A table of half as many entries more than needed that begins like this one; itself if it is long enough."""
+    """Return a table with at least ``need`` entries: the same, or a copy half as long again as needed."""
     if need <= len(table):
         return table
     larger = np.zeros((need + need // 2, *table.shape[1:]), table.dtype)

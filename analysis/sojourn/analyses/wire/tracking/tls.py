@@ -1,14 +1,15 @@
-"""TLS on a connection: its records tell the handshake from data, and nothing more (RFC 8446, section 5.1).
+"""Follow TLS records, which separate the handshake from application data (RFC 8446, section 5.1).
 
-A turn begins with the client's first record of data after the server's, and ends with the server's last before that.
+A turn begins with the client's first data record after the server's data, and ends with the server's last data record
+before the next turn.
 
-HTTP/2 inside of TLS has no turns that are requests. It is known by the client's answer to the server's settings, a
-frame of 9 bytes in a record of its own, where the client's hello offers HTTP/2.
+The turns of HTTP/2 over TLS are not requests. The client's acknowledgement of the server's settings, a frame of 9 bytes
+in a record of its own, identifies HTTP/2 where the client's hello offers it.
 
-In TLS 1.3 what ends the handshake, alerts and session tickets look like data. The client's first such record is what
-ends its handshake (a client that shows a certificate sends up to three: its first turn then begins too early). Records
-of the length of an alert are alerts. Two short records of one length before all other of the server's are tickets; a
-single one is not told from an answer, which then seems to begin too early, on the first turn only.
+In TLS 1.3 the end of the handshake, alerts and session tickets look like data. The client's first such record ends its
+handshake (a client with a certificate sends up to three: its first turn then begins too early). Records with the length
+of an alert count as alerts. Two short records of equal length before all other records of the server count as tickets; a
+single ticket looks like an answer: the first answer then begins too early.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
@@ -17,10 +18,10 @@ from __future__ import annotations
 from sojourn.analyses.wire.tracking.heads import begins_with, table
 from sojourn.analyses.wire.tracking.states import ABSENT, NONE
 from sojourn.analyses.wire.tracking.turns import (
-    awaited,
     begin_answer,
     begin_exchange,
     is_answered,
+    next_unanswered,
     note_answer,
     note_request,
 )
@@ -31,16 +32,16 @@ CLIENT_HELLO, SERVER_HELLO = 1, 2
 RECORD_LIMIT = (1 << 14) + 2048
 HEADER = 5
 ALERT_LENGTH = 19
-"""Of an alert in TLS 1.3: 2 bytes, the type within, and a tag of 16."""
+"""An alert in TLS 1.3: 2 bytes, the inner type, and a tag of 16 bytes."""
 TICKET_LIMIT = 600
 SETTINGS_TAKEN = (25, 26, 33)
-"""Lengths of a record with 9 bytes: TLS 1.2 with ChaCha20, TLS 1.3, TLS 1.2 with AES-GCM (RFC 7905, 8446, 5288)."""
+"""Lengths of a record of 9 bytes: TLS 1.2 with ChaCha20, TLS 1.3, TLS 1.2 with AES-GCM (RFC 7905, 8446, 5288)."""
 OFFER, OFFER_LENGTHS = table((b"\x02h2",))
 
 
 @compiled_part
 def is_record_start(octets, start, stop):
-    """Whether a record may begin here."""
+    """Return whether a record may begin here."""
     if stop - start < HEADER:
         return False
     length = octets[start + 3] * 256 + octets[start + 4]
@@ -51,7 +52,7 @@ def is_record_start(octets, start, stop):
 
 @compiled_part
 def is_hello(octets, start, stop, which):
-    """Whether a hello of that kind begins here."""
+    """Return whether a hello of kind ``which`` begins here."""
     return (
         is_record_start(octets, start, stop)
         and octets[start] == HANDSHAKE
@@ -62,7 +63,7 @@ def is_hello(octets, start, stop, which):
 
 @compiled_part
 def is_hello_cut(octets, start, stop):
-    """Whether less than a record's header stands here, and it may be that of a hello."""
+    """Return whether the bytes are an incomplete record header that may belong to a hello."""
     return (
         0 < stop - start <= HEADER
         and octets[start] == HANDSHAKE
@@ -73,7 +74,7 @@ def is_hello_cut(octets, start, stop):
 
 @compiled_part
 def offers_http2(octets, start, stop):
-    """Whether HTTP/2 is among the names of protocols in a hello (ALPN, RFC 7301)."""
+    """Return whether a hello offers HTTP/2 (ALPN, RFC 7301)."""
     for at in range(start, stop - 2):
         if begins_with(octets, at, at + 3, OFFER, OFFER_LENGTHS) != ABSENT:
             return 1
@@ -82,52 +83,61 @@ def offers_http2(octets, start, stop):
 
 @compiled_part
 def begin_record(tables, number, d, time, first):
-    """The header of a record has come: whether it is data, and what it says of the handshake.
+    """Process a record header: note the handshake's state, and whether the record is data.
 
     Args:
-        tables, number, d, time: as everywhere.
-        first: the record's first byte; ABSENT: it was not captured in one piece with the header.
+        tables: the tables.
+        number: the connection.
+        d: the sending side.
+        time: ns.
+        first: the record's first byte; ABSENT: it was not captured with the header.
     """
-    one = tables.connections[number]
+    connection = tables.connections[number]
     side = tables.sides[2 * number + d]
-    asks = d == one.client
+    from_client = d == connection.client
     side.record_counts = 0
     if side.record_type == HANDSHAKE:
-        note_hello(one, asks, time, first)
+        note_hello(connection, from_client, time, first)
     elif side.record_type != DATA or side.record_length == ALERT_LENGTH:
         return
-    elif asks and one.server_hello != NONE and one.tls_ready == NONE and not one.old_tls and not one.finished:
-        one.finished = 1
-    elif asks:
-        if one.offers_http2 and side.record_length in SETTINGS_TAKEN:
-            one.tls_http2 = 1
-        if one.tls_ready == NONE:
-            one.tls_ready = time
-        if is_answered(tables, one):
+    elif (
+        from_client
+        and connection.server_hello != NONE
+        and connection.tls_ready == NONE
+        and not connection.old_tls
+        and not connection.finished
+    ):
+        connection.finished = 1
+    elif from_client:
+        if connection.offers_http2 and side.record_length in SETTINGS_TAKEN:
+            connection.tls_http2 = 1
+        if connection.tls_ready == NONE:
+            connection.tls_ready = time
+        if is_answered(tables, connection):
             begin_exchange(tables, number, time)
         side.record_counts = 1
-    elif one.server_hello == NONE or (not is_ticket(tables, one, side) and one.tls_ready != NONE):
-        if awaited(tables, one) != ABSENT:
-            begin_answer(tables, one)
+    elif connection.server_hello == NONE or (not is_ticket(tables, connection, side) and connection.tls_ready != NONE):
+        if next_unanswered(tables, connection) != ABSENT:
+            begin_answer(tables, connection)
         side.record_counts = 1
 
 
 @compiled_part
-def note_hello(one, asks, time, first):
-    """The first byte of a handshake record."""
-    if not asks:
-        if one.server_hello == NONE and (first == SERVER_HELLO or one.client_hello != NONE):
-            one.server_hello = time
-    elif one.client_hello == NONE and (first == CLIENT_HELLO or one.server_hello == NONE):
-        one.client_hello = time
+def note_hello(connection, from_client, time, first):
+    """Note the kind of a handshake record by its first byte."""
+    if not from_client:
+        if connection.server_hello == NONE and (first == SERVER_HELLO or connection.client_hello != NONE):
+            connection.server_hello = time
+    elif connection.client_hello == NONE and (first == CLIENT_HELLO or connection.server_hello == NONE):
+        connection.client_hello = time
     elif first != CLIENT_HELLO:  # TLS 1.3 may ask for another hello
-        one.old_tls = 1
+        connection.old_tls = 1
 
 
 @compiled_part
-def is_ticket(tables, one, side):
-    """Whether a record of the server's is the second of one length, and short: it and the first seem to be tickets."""
-    if not one.finished or side.tickets > 1 or one.exchanges > 1:
+def is_ticket(tables, connection, side):
+    """Return whether a server record is short and as long as the one before: both count as session tickets."""
+    if not connection.finished or side.tickets > 1 or connection.exchanges > 1:
         return False
     side.tickets += 1
     if side.tickets == 1:
@@ -135,32 +145,32 @@ def is_ticket(tables, one, side):
         return False
     if side.record_length != side.ticket_length or side.record_length > TICKET_LIMIT:
         return False
-    if one.last_answered != ABSENT:
-        exchange = tables.exchanges[one.last_answered]
+    if connection.last_answered != ABSENT:
+        exchange = tables.exchanges[connection.last_answered]
         exchange.response_first = exchange.response_last = NONE
         exchange.response_bytes = 0
     return True
 
 
 @compiled_part
-def note(tables, one, asks, time, size):
-    """Bytes of data."""
-    if asks:
-        note_request(tables, one, time, size)
+def note(tables, connection, from_client, time, size):
+    """Add bytes of data to the current request or answer."""
+    if from_client:
+        note_request(tables, connection, time, size)
     else:
-        note_answer(tables, one, time, size)
+        note_answer(tables, connection, time, size)
 
 
 @compiled_part
 def take_records(tables, number, d, time, octets, at, kept, size):
-    """New bytes of side ``d``: ``size``, of which ``kept`` stand in ``octets`` from ``at`` on."""
-    one = tables.connections[number]
+    """Process ``size`` new bytes of side ``d``; ``kept`` of them are in ``octets`` from ``at`` on."""
+    connection = tables.connections[number]
     side = tables.sides[2 * number + d]
-    asks = d == one.client
+    from_client = d == connection.client
     if side.record_lost and is_record_start(octets, at, at + kept):
         side.record_lost, side.record_left, side.record_have = 0, 0, 0
-    if asks and one.server_hello == NONE and not one.offers_http2:
-        one.offers_http2 = offers_http2(octets, at, at + kept)
+    if from_client and connection.server_hello == NONE and not connection.offers_http2:
+        connection.offers_http2 = offers_http2(octets, at, at + kept)
     done = 0
     while done < size and not side.record_lost:
         if side.record_left > 0:
@@ -168,7 +178,7 @@ def take_records(tables, number, d, time, octets, at, kept, size):
             side.record_left -= step
             done += step
             if side.record_counts:
-                note(tables, one, asks, time, step)
+                note(tables, connection, from_client, time, step)
             continue
         if done >= kept:
             side.record_lost = 1
@@ -188,14 +198,14 @@ def take_records(tables, number, d, time, octets, at, kept, size):
             side.record_have, side.record_left = 0, side.record_length
             begin_record(tables, number, d, time, octets[at + done] if done < kept else ABSENT)
             if side.record_counts:
-                note(tables, one, asks, time, HEADER)
-    if side.record_lost and one.tls_ready != NONE and done < size:
-        note(tables, one, asks, time, size - done)
+                note(tables, connection, from_client, time, HEADER)
+    if side.record_lost and connection.tls_ready != NONE and done < size:
+        note(tables, connection, from_client, time, size - done)
 
 
 @compiled_part
 def skip_records(side, size):
-    """So many bytes of a direction are missing."""
+    """Skip ``size`` missing bytes of a direction."""
     if size <= side.record_left:
         side.record_left -= size
     else:

@@ -1,4 +1,4 @@
-"""A batch of segments, one after the other."""
+"""Process a batch of segments in order."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sojourn.model.compilation import compiled, compiled_part
 
 @compiled_part
 def has_room(tables, flows, kept):
-    """Whether a segment with that much payload can need no more than the tables have left."""
+    """Return whether the tables have room for a segment with ``kept`` bytes of captured payload."""
     used = tables.counts
     return (
         used[N_CONNECTIONS] + 1 <= len(tables.connections)
@@ -46,7 +46,7 @@ def walk(
     buffer,
     at,
 ):
-    """Take the segments from ``at`` on; returns the first that was not taken, for the tables had no room for it."""
+    """Process the segments from ``at`` on; return the index of the first for which the tables had no room."""
     for i in range(at, len(time)):
         if not has_room(tables, flows, np.int64(kept[i])):
             return i
