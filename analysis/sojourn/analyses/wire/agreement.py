@@ -1,4 +1,4 @@
-"""The log held against the wire: of each joined request, what nginx wrote less what the packets show.
+"""Compare the log with the wire: for each joined request, nginx's figure minus that of the packets.
 
     request_time            last byte of the answer - first byte of the request, on the client's side
     upstream_connect_time   final ACK - first SYN, to the backend
@@ -21,12 +21,12 @@ from sojourn.model.checks import FAIL, PASS, UNKNOWN, Check
 from sojourn.model.formatting import counted, milliseconds, percent
 
 RESOLUTION = 0.002  # s: nginx's millisecond, and one more
-SHARE = 0.9  # of the log's records within the capture that must have been found
+SHARE = 0.9  # share of the log's records within the capture that must be joined
 OF_NGINX = ("request_time", "upstream_connect_time", "upstream_header_time", "upstream_response_time")
 
 
 def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFrame:
-    """Log less wire, s: a column per figure, a row per joined request in their order; null where either lacks it."""
+    """Return log minus wire, s: a column per figure, a row per joined request in order; null where either is unknown."""
     if log is None:
         return pl.DataFrame(schema=dict.fromkeys((*OF_NGINX, "queue"), pl.Float64()))
     logged = log.select("log_row", "request_time", "connect", "header", "response", "queue")
@@ -34,7 +34,7 @@ def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFram
         logged, on="log_row", suffix="_log", maintain_order="left"
     )
     begun = pl.coalesce("backend_syn", "backend_request_first")
-    # What comes from a backend that nginx no longer waited for is in no time of the log.
+    # The log has no time of an answer that came after nginx had stopped waiting for the backend.
     answered = pl.when(pl.col("header").is_not_null()).then(pl.col("response"))
     return joined.select(
         request_time=pl.col("request_time") - seconds_on_wire("request_first", "response_last"),
@@ -46,7 +46,7 @@ def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFram
 
 
 def agreement(table: pl.DataFrame) -> tuple[Agreed, ...]:
-    """A row per figure of ``differences`` that any request has."""
+    """Return an entry per figure of ``differences`` that at least one request has."""
     rows = []
     for name in table.columns:
         values = table[name].drop_nulls()
@@ -64,18 +64,18 @@ def agreement(table: pl.DataFrame) -> tuple[Agreed, ...]:
 
 
 def wire_check(agreed: tuple[Agreed, ...], joined: Joined) -> Check:
-    """The audit's check: what nginx wrote agrees with the packets, and they show the requests it wrote of."""
+    """Return the audit's check that the log agrees with the packets, and that they contain its requests."""
     of_nginx = [row for row in agreed if row.figure in OF_NGINX and row.p99 is not None]
     if not joined.log:
-        return Check("wire", None, RESOLUTION, UNKNOWN, "no request of the log fell within the capture")
+        return Check("wire", None, RESOLUTION, UNKNOWN, "no request of the log is within the capture's time")
     share = joined.share or 0.0
     missing = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in joined.unjoined.items())
     if share < SHARE:
         logged = counted(joined.log, "request")
-        sentence = f"only {percent(share)} of the log's {logged} can be seen in the capture ({missing})"
+        sentence = f"only {percent(share)} of the log's {logged} are in the capture ({missing})"
         return Check("wire", share, SHARE, FAIL, sentence)
     if not of_nginx:
-        return Check("wire", None, RESOLUTION, UNKNOWN, "the capture shows no time that the log has, too")
+        return Check("wire", None, RESOLUTION, UNKNOWN, "log and capture have no figure in common")
     worst = max(of_nginx, key=lambda row: row.p99 or 0.0)
     text = f"{worst.figure} by {milliseconds(worst.p99)} ms at p99"
     if (worst.p99 or 0.0) <= RESOLUTION + 1e-9:

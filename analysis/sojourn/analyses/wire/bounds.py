@@ -1,15 +1,15 @@
-"""What the packets of a request mean for its queues: what is known, and between which bounds the rest lies.
+"""Derive a request's queues from its packets: known waits, and bounds of the wait for accept().
 
-accept() leaves no trace on the wire: the kernel finishes the handshake for the app, and the request's bytes are
-acknowledged while nobody reads them. What is known of the wait for accept(), from the handshake's end at the client:
+accept() leaves no trace on the wire: the kernel completes the handshake for the app, and acknowledges the request before
+the app reads it. The wait for accept(), from the end of the handshake at the client, is:
 
-    at least   0; or, where repeated SYN-ACKs captured at the server prove that it dropped an ACK, until the final ACK
-               that it took: before that the connection was not in the accept queue at all
-    at most    until the first byte of the answer, less the time the app worked on it, where somebody tells that
-    itself     until the app's own start, where the app tells that: it holds what the server does between accept() and
+    at least   0; or, where repeated SYN-ACKs captured at the server prove that it dropped an ACK, the time to the final
+               ACK that it accepted: before that the connection was not in the accept queue
+    at most    the time to the first byte of the answer, minus the service time where it is known
+    exactly    the time to the app's own start, where it is known; it includes the server's work between accept() and
                the app (reading the request, finding a thread)
 
-Nothing is clamped: what comes out negative is clocks, and is counted.
+Values are not clamped: negative ones result from clocks, and are counted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from sojourn.clocks.offsets import clock_offsets
 from sojourn.model.frame import INSTANT
 
 NGINX_RESOLUTION = timedelta(milliseconds=1)
-"""What nginx's instants are truncated to."""
+"""The unit to which nginx truncates its times."""
 
 
 def with_app_instants(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
-    """Adds ``app_start``, ``app_end`` by the capturing machine's clock, and ``_service`` (s).
+    """Add ``app_start`` and ``app_end`` by the capturing machine's clock, and ``_service`` (s).
 
-    From the log where it knows: nginx's stamp and the app's delay, less the clocks' offset as the split found it. Else
-    from the wire itself: the stamp in the request and the delay in its answer, less an offset found likewise from what
-    the packets allow. ``ahead``: the capturing machine's clock less nginx's, s.
+    The log has priority: nginx's stamp plus the app's delay, minus the split's clock offset. Otherwise the wire: the
+    stamp in the request plus the delay in its answer, minus an offset estimated in the same way from the packets.
+
+    Args:
+        frame: joined requests, with columns of the log (``log_…``) and of the packets.
+        ahead: the capturing machine's clock minus nginx's, s.
     """
     since = pl.col("log_app_start") - pl.col("log_clock_offset").fill_null(0.0) + ahead
     by_log = pl.col("log_proxy_start_ns") + nanoseconds(since.cast(pl.Float64))
@@ -49,13 +52,13 @@ def with_app_instants(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
 
 
 def _by_wire(frame: pl.DataFrame) -> pl.Series:
-    """The app's start (ns) as stamp and delay on the wire tell it, by the capturing machine's clock."""
+    """Return the app's start (ns) by the capturing machine's clock, from stamp and delay on the wire."""
     app = pl.col("stamp_us") + nanoseconds(pl.col("queueing_delay")) // 1_000
     reached = pl.coalesce("backend_established", "backend_request_last").dt.epoch("us")
     needed = frame["_by_log"].is_null() & frame["backend"].is_not_null()
     if not needed.any():
         return pl.Series("_by_wire", [None], dtype=pl.Int64).new_from_index(0, len(frame))
-    # The wire in place of nginx: what reaches the backend is the stamp, what leaves it the header received.
+    # The wire in place of nginx: packets to the backend give the stamp, packets from it the header time.
     host = pl.col("proxy").str.replace(r":\d+$", "")
     facts = frame.lazy().select(
         proxy=host, upstream="backend", proxy_start=reached.cast(INSTANT), app_start=(app - reached) / 1e6,
@@ -66,14 +69,14 @@ def _by_wire(frame: pl.DataFrame) -> pl.Series:
         app=app,
     ).with_columns(pl.col("time").cast(INSTANT))  # fmt: skip
     offsets = clock_offsets(facts)
-    offsets_applied = with_clock_offset(facts, offsets).select(
+    starts = with_clock_offset(facts, offsets).select(
         pl.col("app") * 1_000 - nanoseconds(pl.col("clock_offset").fill_null(0.0))
     )
-    return offsets_applied.collect().to_series().alias("_by_wire")
+    return starts.collect().to_series().alias("_by_wire")
 
 
 def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
-    """Adds TIMELINE's last columns and those of PROXY_COLUMNS. ``ahead``: as for ``with_app_instants``."""
+    """Add TIMELINE's durations and the columns of PROXY_COLUMNS; arguments as of ``with_app_instants``."""
     began = pl.col("log_start_ns") + round(ahead * 1e9)
     upper = seconds_on_wire("backend_established", "backend_response_first") - pl.col("_service").fill_null(0.0)
     taken = seconds_on_wire("backend_established", "backend_ack_taken")
@@ -83,7 +86,7 @@ def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
     frame = frame.with_columns(_accepted=pl.min_horizontal(pl.col("nginx_start") + NGINX_RESOLUTION, passed_on))
     return frame.with_columns(
         syn_dropped=seconds_on_wire("backend_syn", "backend_syn_answered"),
-        # From elsewhere than the server the same packets are a round trip.
+        # Captured elsewhere than at the server the same packets show a round trip.
         syn_queue=pl.when("backend_at_server").then(seconds_on_wire("backend_syn_answered", "backend_ack_taken")),
         accept_wait_lower=pl.when(pl.col("backend_established").is_not_null()).then(taken.fill_null(0.0)),
         accept_wait_upper=upper,

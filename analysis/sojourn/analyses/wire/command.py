@@ -1,7 +1,7 @@
-"""``sojourn pcap``: what do the packets say of the queues before accept()?
+"""``sojourn pcap``: what do packets show about the queues before accept()?
 
 Measures, on each side of the proxy, from a connection's first SYN to the SYN that was answered and to the final ACK
-that was taken; and from there to the app's own start, or bounds of that wait where nobody tells the start.
+that was accepted; and from there to the app's own start, or bounds of that wait where the start is unknown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Captures = Annotated[
 Backends = Annotated[
     list[str] | None,
     typer.Option(
-        "--backend", metavar="ADDR:PORT", help="A backend, where neither log nor stamps name it; or a port. Repeatable."
+        "--backend", metavar="ADDR:PORT", help="A backend that neither log nor stamps name; or a port. Repeatable."
     ),
 ]
 
@@ -37,13 +37,15 @@ def pcap(
     captures: Captures,
     log: Annotated[
         list[str] | None,
-        typer.Option("--log", metavar="SOURCE", help="The log of the same requests; a run folder brings its own."),
+        typer.Option("--log", metavar="SOURCE", help="The log of the same requests; a run folder contains its own."),
     ] = None,
     spans: Spans = None,
     backends: Backends = None,
     kernel: Annotated[
         list[str] | None,
-        typer.Option("--kernel", metavar="FILE", help="Samples of the kernel of the same time; likewise."),
+        typer.Option(
+            "--kernel", metavar="FILE", help="Kernel samples of the same time; a run folder contains its own."
+        ),
     ] = None,
     since: Annotated[
         str | None,
@@ -51,20 +53,22 @@ def pcap(
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="T", help="Only connections that began before T.")] = None,
     tolerance: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How far nginx's instants may be off those on the wire.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Largest difference between nginx's times and the wire's.")
     ] = 0.005,
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Requests in the JSON, in the order of time.")] = 100,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Largest number of requests in the JSON, by time.")
+    ] = 100,
     html: Annotated[Path | None, typer.Option(metavar="F", help="Write a report, one file, no network needed.")] = None,
-    parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request on the wire.")] = None,
+    parquet: Annotated[Path | None, typer.Option(metavar="F", help="Write every request to a Parquet file.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what packets say of the queues before accept().
+    """Show the queues before accept() from captured packets.
 
-    From a connection's first SYN to the final ACK that was taken; from there to the app's own start, or its bounds.
+    From a connection's first SYN to the final ACK that was accepted; from there to the app's own start, or bounds of it.
     """
     begin, end = instant(since), instant(until)
-    from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - Polars takes its time to load
+    from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - Polars is slow to load
     from sojourn.analyses.wire.run import wire  # noqa: PLC0415
     from sojourn.present.display import section_of  # noqa: PLC0415
 
@@ -79,7 +83,7 @@ def pcap(
         if samples:
             from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415
 
-            say("reading samples of the kernel")
+            say("reading kernel samples")
             result = dataclasses.replace(result, kernel=kernel_queues(samples))
             sections.append(section_of(result.kernel))
         if parquet is not None:
@@ -98,5 +102,5 @@ def pcap(
 
 
 def _of_folders(captures: list[str], name: str) -> list[str] | None:
-    """The folders of runs among the captures that hold that file, too."""
+    """Return the run folders among the captures that contain a file ``name``; None if there are none."""
     return [folder for folder in captures if os.path.exists(os.path.join(folder, name))] or None

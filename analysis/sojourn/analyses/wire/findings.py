@@ -1,4 +1,4 @@
-"""What a capture's figures mean, in sentences, and what to know of how they were made."""
+"""Explain a capture's figures in sentences, and note how they were measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MILLISECOND = 1e-3
 
 
 def findings(result: WireResult) -> list[str]:
-    """What a reader should act on, the gravest first."""
+    """Return the findings that call for action, the most severe first."""
     sentences = []
     for leg, server in (("backend", "backends"), ("client", "the proxy"), ("unknown", "a server")):
         sentences += _of_leg(result, leg, server)
@@ -26,13 +26,13 @@ def findings(result: WireResult) -> list[str]:
     elif wait is None and upper is not None:
         sentences.append(
             f"The wait for accept() was {milliseconds(upper['p50'])} ms at most in the median, "
-            f"{milliseconds(upper['p99'])} ms at p99; packets alone cannot say how much of that it was."
+            f"{milliseconds(upper['p99'])} ms at p99; packets alone do not show how much of that it was."
         )
     unread = result.figures.get("proxy_unread")
     if unread is not None and unread["p99"] is not None and unread["p99"] > 10 * MILLISECOND:
         sentences.append(
-            f"Requests lay unread at nginx for {milliseconds(unread['p99'])} ms at p99: in its accept queue, or its "
-            "workers were busy with others."
+            f"Requests waited unread at nginx for {milliseconds(unread['p99'])} ms at p99: in its accept queue, or "
+            "because its workers were busy."
         )
     return sentences
 
@@ -47,7 +47,7 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
     if repeated:
         steps = result.steps.filter(pl.col("leg") == leg, pl.col("answered"))
         when = ", ".join(f"+{row['step']:g} s: {row['connections']:,}" for row in steps.head(6).iter_rows(named=True))
-        sentence = f"{counted(repeated, 'SYN')} to {server} had to be sent again: {_why_again(result, leg, at_server)}"
+        sentence = f"{counted(repeated, 'SYN')} to {server} were repeated: {_why_again(result, leg, at_server)}"
         sentences.append(sentence + (f" (answered at {when})." if when else "."))
     if unanswered:
         sentences.append(f"{counted(unanswered, 'connection')} to {server} never got an answer.")
@@ -55,15 +55,15 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
     if dropped:
         sentences.append(
             f"On {counted(dropped, 'occasion')} a final ACK to {server} was dropped: the accept queue was full when "
-            "the handshake ended, and the client took itself for connected."
+            "the handshake ended, while the client considered itself connected."
         )
     doubtful = int(table["acks_doubtful"].sum())
     if doubtful:
-        way = "" if at_server else ", for the capture does not stand at the server"
+        way = "" if at_server else ", because the capture is not from the server"
         sentences.append(
-            f"On {counted(doubtful, 'occasion')} a SYN-ACK of {server} came again after the client's ACK. Possible: the "
-            f"ACK was lost on its way{way}; it was dropped because the accept queue was full; the server leaves an ACK "
-            "without a request aside (TCP_DEFER_ACCEPT); TCP Fast Open; packets captured twice or out of order."
+            f"On {counted(doubtful, 'occasion')} a SYN-ACK of {server} was repeated after the client's ACK. Causes may be: the "
+            f"ACK was lost on its way{way}; the accept queue was full and dropped it; the server ignores an "
+            "ACK without a request (TCP_DEFER_ACCEPT); TCP Fast Open; packets captured twice or out of order."
         )
     again = result.exchanges.filter(pl.col("leg") == leg, pl.col("number") == 1, pl.col("retransmissions") > 0)
     again = again.join(
@@ -73,13 +73,12 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
     )
     if len(again):
         sentences.append(
-            f"{counted(len(again), 'first request')} to {server} had to be sent again: lost on the way, or "
-            "the final ACK before was dropped for a full accept queue (a server that uses SYN cookies cannot repeat "
-            "its SYN-ACK)."
+            f"{counted(len(again), 'first request')} to {server} were repeated: lost on the way, or a full accept "
+            "queue dropped the final ACK before them (a server with SYN cookies cannot repeat its SYN-ACK)."
         )
     refused, reset = int(table["refused"].sum()), int(table["reset_by_server"].sum())
     if refused:
-        sentences.append(f"{counted(refused, 'connection')} to {server} met a reset: nobody listened.")
+        sentences.append(f"{counted(refused, 'connection')} to {server} got a reset: no socket listened on the port.")
     if reset:
         sentences.append(
             f"{counted(reset, 'connection')} ended in a reset by {server}: an app that crashed or was "
@@ -89,38 +88,38 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
 
 
 def _why_again(result: WireResult, leg: str, at_server: bool) -> str:
-    """Why SYNs of a leg were repeated, as far as the place of the capture allows to say."""
+    """Return why SYNs of a leg were repeated, as far as the capture's vantage point shows it."""
     again = result.connections.filter(pl.col("leg") == leg, pl.col("syn_retransmissions") > 0)
     if at_server and not (again["syn_answered"] == again["syn"]).any():
-        return "nothing took the one before"
-    return "a full queue dropped the one before, or it or its answer was lost on the way"
+        return "the server did not answer the one before"
+    return "a full queue dropped the one before, or the network lost it or its answer"
 
 
 def notes(result: WireResult) -> list[str]:
-    """What the figures of joined requests and of backends rest on."""
+    """Return notes on the figures of joined requests and of backends."""
     sentences = []
     legs = set(result.connections["leg"].cast(pl.String).unique().to_list())
     if len(result.connections) and "backend" not in legs:
         sentences.append(
-            "Nothing tells which addresses are backends (no log, no stamp): name them with --backend ADDR:PORT. The "
-            "figures are those of whoever was connected to."
+            "The backends' addresses are unknown (no log, no stamp): name them with --backend ADDR:PORT. The figures "
+            "are those of all servers in the capture."
             if not result.log_given
             else "No backend that the log names is in the capture."
         )
     joined = result.joined
     if joined.without_service and "accept_wait_upper" in result.figures:
         sentences.append(
-            f"For {counted(joined.without_service, 'request')} nobody tells a service time: the upper bound holds it."
+            f"The service time of {counted(joined.without_service, 'request')} is unknown: the upper bound includes it."
         )
     if joined.unjoined:
-        reasons = ", ".join(f"{why.replace('_', ' ')} {count:,}" for why, count in joined.unjoined.items())
+        reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in joined.unjoined.items())
         sentences.append(
             f"{percent(1 - (joined.share or 0.0))} of the {counted(joined.log or 0, 'record')} within the capture's "
             f"time could not be joined: {reasons}."
         )
     if joined.clock_offset is not None and abs(joined.clock_offset) > ONE_CLOCK:
         sentences.append(
-            f"The capturing machine's clock is {formatted(joined.clock_offset * 1000, '+,.1f')} ms from nginx's; "
-            "instants of the log were moved by that."
+            f"The capturing machine's clock is {formatted(joined.clock_offset * 1000, '+,.1f')} ms from nginx's; the "
+            "log's times are corrected by that."
         )
     return sentences

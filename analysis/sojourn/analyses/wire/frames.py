@@ -7,23 +7,23 @@ import polars as pl
 WIRE_INSTANT = pl.Datetime("ns", "UTC")
 
 PROTOCOLS = ("http", "http2", "tls", "other", "none")
-"""What is spoken on a connection, told by its first bytes; none: no payload was seen."""
+"""The protocol of a connection, detected from its first bytes; none: no payload was captured."""
 
 ENDS = ("open", "fin", "reset_by_client", "reset_by_server", "refused", "unanswered")
 """How a connection ends within the capture. refused: a reset in answer to the SYN; unanswered: no answer to any SYN."""
 
 CONNECTIONS: dict[str, pl.DataType] = {
     "connection": pl.Int64(),  # from 0, in the order of their first packet
-    "client": pl.String(),  # address of who sent the SYN; without one in the capture, whoever is not the server
+    "client": pl.String(),  # address that sent the SYN; without a SYN in the capture, the one that is not the server's
     "client_port": pl.Int32(),
     "server": pl.String(),
     "server_port": pl.Int32(),
     "first": WIRE_INSTANT,  # first and last packet
     "last": WIRE_INSTANT,
-    "syn": WIRE_INSTANT,  # the first SYN; null: the capture began later
+    "syn": WIRE_INSTANT,  # the first SYN; null: before the capture
     "syn_answered": WIRE_INSTANT,  # the last SYN before the first SYN-ACK: those before it were dropped
     "syn_ack": WIRE_INSTANT,  # the first SYN-ACK
-    "established": WIRE_INSTANT,  # the first ACK after it: for the client the handshake is over
+    "established": WIRE_INSTANT,  # the first ACK after it: the handshake ends for the client
     "ack_taken": WIRE_INSTANT,  # the client's packet after the last SYN-ACK of acks_dropped; else = established
     "syn_retransmissions": pl.Int32(),
     "syn_ack_retransmissions": pl.Int32(),
@@ -37,8 +37,8 @@ CONNECTIONS: dict[str, pl.DataType] = {
     "server_zero_windows": pl.Int32(),
     "client_bytes": pl.Int64(),  # payload, each byte once
     "server_bytes": pl.Int64(),
-    "gaps": pl.Int32(),  # stretches of payload that are not in the capture
-    "copies": pl.Int32(),  # packets that are in the capture more than once; they count nowhere else
+    "gaps": pl.Int32(),  # parts of the payload that are not in the capture
+    "copies": pl.Int32(),  # duplicates of packets; no other column counts them
     "packets": pl.Int32(),
     "client_data": WIRE_INSTANT,  # first payload of either side
     "server_data": WIRE_INSTANT,
@@ -52,7 +52,7 @@ CONNECTIONS: dict[str, pl.DataType] = {
     "tls_ready": WIRE_INSTANT,  # the client's first record of application data
     "exchanges": pl.Int32(),
 }
-"""One row per TCP connection; a pair of address and port that is used again is another connection."""
+"""One row per TCP connection; a reused pair of address and port is another connection."""
 
 EXCHANGES: dict[str, pl.DataType] = {
     "exchange": pl.Int64(),
@@ -65,7 +65,7 @@ EXCHANGES: dict[str, pl.DataType] = {
     "request_bytes": pl.Int64(),
     "response_bytes": pl.Int64(),
     "retransmissions": pl.Int32(),  # of either side, from the request's first byte to the next request
-    "method": pl.String(),  # null where the head is not to be seen (TLS, not captured)
+    "method": pl.String(),  # null: the head is not visible (TLS, not captured)
     "path": pl.String(),  # as sent, with its query
     "host": pl.String(),
     "status": pl.Int16(),
@@ -76,7 +76,7 @@ EXCHANGES: dict[str, pl.DataType] = {
     "worker": pl.String(),  # X-Worker of the answer
 }
 """One row per request on a connection that speaks HTTP/1, or per turn of client and server on one that speaks TLS
-(a request that waits for 100 Continue makes two turns; HTTP/2 inside of TLS has none)."""
+(a request that waits for 100 Continue makes two turns; HTTP/2 over TLS has none)."""
 
 LEGS = ("client", "backend", "unknown")
 """Which side of the proxy a connection is on."""
@@ -86,7 +86,7 @@ VANTAGES = ("server", "client", "both", "unknown")
 
 TIMELINE: dict[str, pl.DataType] = {
     "request_id": pl.String(),
-    "joined_by": pl.Enum(("request_id", "tuple", "none")),  # how the log's record was found; none: it was not
+    "joined_by": pl.Enum(("request_id", "tuple", "none")),  # how the log's record was matched; none: not matched
     "log_row": pl.Int64(),  # position in the log's rows; null: not joined
     "client_exchange": pl.Int64(),  # in EXCHANGES; null: that side is not in the capture, or it is ambiguous
     "backend_exchange": pl.Int64(),  # of the last attempt
@@ -116,22 +116,22 @@ TIMELINE: dict[str, pl.DataType] = {
     "app_end": WIRE_INSTANT,  # app_start + service time
     "backend_response_first": WIRE_INSTANT,
     "backend_response_last": WIRE_INSTANT,
-    # What it means, s. Null where the request is not the first of its connection to the backend.
-    "syn_dropped": pl.Float64(),  # backend_syn_answered - backend_syn: SYNs that no queue took
+    # Durations, s. Null where the request is not the first of its connection to the backend.
+    "syn_dropped": pl.Float64(),  # backend_syn_answered - backend_syn: unanswered SYNs
     "syn_queue": pl.Float64(),  # backend_ack_taken - backend_syn_answered, captured at the backend: in its SYN queue
-    "accept_wait_lower": pl.Float64(),  # what retransmission proves: 0, or ack_taken - established
+    "accept_wait_lower": pl.Float64(),  # proved by retransmission: 0, or ack_taken - established
     "accept_wait_upper": pl.Float64(),  # first byte of the answer - established - service time
-    "accept_wait": pl.Float64(),  # app_start - established; holds what the server does between accept() and the app
+    "accept_wait": pl.Float64(),  # app_start - established; includes the server's work between accept() and the app
 }
-"""One row per request seen, with what both sides of the proxy and the log say of it."""
+"""One row per request, with the data of both sides of the proxy and of the log."""
 
 
 def seconds_on_wire(earlier: str | pl.Expr, later: str | pl.Expr) -> pl.Expr:
-    """``later - earlier`` of two instants (names of columns, or expressions), in seconds."""
+    """Return ``later - earlier`` of two instants (names of columns, or expressions), in seconds."""
     ends = [pl.col(end) if isinstance(end, str) else end for end in (earlier, later)]
     return (ends[1] - ends[0]).dt.total_nanoseconds() / 1e9
 
 
 def empty(schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """A frame of that schema without rows."""
+    """Return an empty frame of a schema."""
     return pl.DataFrame(schema=schema)

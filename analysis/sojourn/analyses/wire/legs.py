@@ -1,9 +1,8 @@
-"""Which side of the proxy each connection is on: told per address that is connected to, by who asks and what is asked.
+"""Assign each connection to a side of the proxy, per server address.
 
-An address is a backend's where the log names it among its upstreams, where the user says so, or, where neither names
-any that is in the capture, where most requests to it carry the stamp (X-Request-Start) that a proxy puts on them. The
-hosts that connect to backends are proxies: what speaks HTTP or TLS there is the clients' side. On the loopback every
-host has one address, and ports are all there is to go by.
+An address is a backend's if the log's upstreams or the user name it; if they name none in the capture, an address is a
+backend's if most requests to it carry the stamp (X-Request-Start) of a proxy. Hosts that connect to backends are proxies:
+HTTP or TLS connections to them are the clients' side. On the loopback all hosts share one address, and only ports count.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ import polars as pl
 from sojourn.analyses.wire.frames import LEGS
 
 LEG = pl.Enum(LEGS)
-STAMPED = 0.5  # share of the requests to an address: a few clients may send a stamp of their own
+STAMPED = 0.5  # share of an address's requests: a few clients may send their own stamp
 
 
 def address_and_port(address: str, port: str) -> pl.Expr:
-    """``10.0.0.1:80`` or ``[::1]:80`` of two columns; null where there is no address."""
+    """Return ``10.0.0.1:80`` or ``[::1]:80`` of two columns; null where there is no address."""
     name = pl.col(address)
     host = pl.when(name.str.contains(":", literal=True)).then(pl.format("[{}]", name)).otherwise(name)
     return pl.format("{}:{}", host, pl.col(port))
 
 
 def upstreams(rows: pl.DataFrame) -> set[str]:
-    """Addresses that nginx asked, of the ``upstream_addr`` lists of a log."""
+    """Return the upstream addresses of a log, from its ``upstream_addr`` lists."""
     lists = rows["upstream_addr"].drop_nulls().unique().to_list()
     return {
         name for text in lists for name in text.replace(" : ", ", ").split(", ") if name and name != "-"
@@ -37,14 +36,15 @@ def upstreams(rows: pl.DataFrame) -> set[str]:
 def with_legs(
     connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str], *, log: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Connections and exchanges with ``leg`` and ``endpoint`` (address:port that was connected to).
+    """Add ``leg`` and ``endpoint`` (the server's address:port) to connections and exchanges.
 
     Args:
-        connections, exchanges: columns of CONNECTIONS and EXCHANGES.
+        connections: columns of CONNECTIONS.
+        exchanges: columns of EXCHANGES.
         named: backends, as address:port, or :port for any address.
-        log: a log is given: what is no backend may be the clients' side, whatever its address.
+        log: whether there is a log: an address that is no backend may then be the clients' side on any host.
     """
-    # An address and a port as one number: a million texts are slow to group by.
+    # An address and a port as one number: grouping by a million texts is slow.
     number = pl.col("server").cast(pl.Categorical).to_physical().cast(pl.Int64) * 65_536 + pl.col("server_port")
     connections = connections.with_columns(_at=number)
     ends = _ends(connections, exchanges, named)
@@ -83,7 +83,7 @@ def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[
 
 
 def of_connections(exchanges: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
-    """``exchanges`` with the other columns of ``connections``, by ``connection``; every one of them is there."""
+    """Return ``exchanges`` with the columns of ``connections``, by ``connection``, which all exist there."""
     numbers = connections["connection"].to_numpy()
     places = np.zeros(int(numbers.max()) + 1 if len(numbers) else 0, np.uint32)
     places[numbers] = np.arange(len(numbers), dtype=np.uint32)

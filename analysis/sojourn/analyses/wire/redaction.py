@@ -1,4 +1,4 @@
-"""Requests on the wire as the log has them: nginx writes URIs without their query, and the network of an address."""
+"""Redact requests on the wire as the log is redacted: URIs without their query, addresses as their network."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ QUERY = r"(?s)[?#].*"
 
 
 def without_query(path: pl.Expr) -> pl.Expr:
-    """``/login?token=x`` as ``/login``."""
+    """Return a path without its query and fragment: ``/login?token=x`` as ``/login``."""
     return path.str.replace(QUERY, "")
 
 
 def shown_path(path: pl.Expr) -> pl.Expr:
-    """A path as results show it: without its query, unless ``SOJOURN_REDACT`` is ``off``."""
+    """Return a path for display: without its query, unless ``SOJOURN_REDACT`` is ``off``."""
     return without_query(path) if redacting() else path
 
 
 def as_logged(exchanges: pl.DataFrame, log: pl.DataFrame) -> pl.DataFrame:
-    """Exchanges with ``path`` and ``client`` (an address) as ``log`` (``uri``, ``remote_addr``) writes them.
+    """Return exchanges with ``path`` and ``client`` (an address) in the form of the log's ``uri`` and ``remote_addr``.
 
-    Paths lose their query where no record has one, and addresses all but the network where every record's is one. A log
-    that keeps both is compared by both, which tells more requests apart.
+    Paths lose their query if no record has one; addresses become networks if every record has a network. A log that
+    contains both is compared by both, which distinguishes more requests.
     """
     if not log["uri"].str.contains(r"[?#]").any():
         exchanges = exchanges.with_columns(without_query(pl.col("path")).alias("path"))

@@ -1,4 +1,4 @@
-"""Captures in, what they show of the queues before accept() out."""
+"""Read captures and measure the queues before accept()."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wire(
     tolerance: float = 0.005,
     on_step: Callable[[str], None] | None = None,
 ) -> WireResult:
-    """What packets show of the queues before accept(), and whether the log agrees: ``sojourn pcap``.
+    """Measure the queues before accept() in packets, and compare the log with them: ``sojourn pcap``.
 
     >>> result = sojourn.wire("docs/examples/wire.pcap.gz", log="docs/examples/wire.jsonl.gz")
     >>> result.joined.requests
@@ -31,15 +31,16 @@ def wire(
 
     Args:
         captures: pcap or pcapng files (plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
-        log: the same requests, as nginx logged them.
-        spans: the app's spans of them.
-        backends: ``address:port`` (or ``:port``) of backends, besides those that the log names.
-        since, until: only connections that began in [since, until).
-        tolerance: s by which nginx's instants may be off those on the wire.
+        log: nginx's log of the same requests.
+        spans: the app's spans of the same requests.
+        backends: ``address:port`` (or ``:port``) of backends, in addition to those in the log.
+        since: only connections that began then or later.
+        until: only connections that began before then.
+        tolerance: largest difference between nginx's times and those on the wire, s.
         on_step: called with the name of each step before it begins.
 
     Raises:
-        SojournError: a capture cannot be read, or a backend is no address with a port.
+        SojournError: a capture cannot be read, or a backend is not an address with a port.
     """
     from sojourn.analyses.wire.analysis import wire as wire_of_captures  # noqa: PLC0415 - compiled when it is loaded
 

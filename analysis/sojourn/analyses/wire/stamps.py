@@ -1,6 +1,6 @@
-"""What headers and logs say of time, as numbers: whatever they say, nothing overflows and nothing raises.
+"""Convert times in headers and logs to numbers; no value overflows or raises.
 
-A stamp's (X-Request-Start) unit goes by its magnitude, strictly, as the middleware reads it.
+The magnitude of a stamp (X-Request-Start) determines its unit, as strictly as in the middleware.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import polars as pl
 # Digits of the whole part -> (most digits of the fraction, decimal places to microseconds): s, ms, us, ns.
 UNITS = {10: (9, 6), 13: (6, 3), 16: (0, 0), 19: (0, -3)}
 
-LONGEST = 1e9  # s: what lasts longer is no duration
+LONGEST = 1e9  # s: a longer value is no duration
 
 
 def nanoseconds(seconds: pl.Expr) -> pl.Expr:
-    """Whole nanoseconds of seconds; null where they are no duration."""
+    """Return seconds as whole nanoseconds; null where they are no duration."""
     sound = seconds.is_finite() & (seconds.abs() < LONGEST)
     return (pl.when(sound).then(seconds) * 1e9).round().cast(pl.Int64)
 
 
 def duration(column: str) -> pl.Expr:
-    """Seconds as they are; null where they are no duration (infinite, no number, longer than ``LONGEST``)."""
+    """Return a column of seconds, null where it is no duration (infinite, NaN, longer than ``LONGEST``)."""
     return pl.when(pl.col(column).is_finite() & (pl.col(column).abs() < LONGEST)).then(column)
 
 
 def stamp_us(column: str) -> pl.Expr:
-    """Microseconds since 1970, floored; null where it is no stamp (a list, no number, a unit nobody uses)."""
+    """Return stamps as microseconds since 1970, floored; null where invalid (a list, no number, an unknown unit)."""
     parts = pl.col(column).str.strip_chars(" \t").str.extract_groups(r"^(?:t=)?([1-9][0-9]*)(?:\.([0-9]+))?$")
     whole, fraction = parts.struct.field("1"), parts.struct.field("2").fill_null("")
     digits, more = whole.str.len_bytes(), fraction.str.len_bytes()

@@ -1,4 +1,4 @@
-"""Connections counted: by address, by how they end, and by when a repeated SYN was answered."""
+"""Count connections by server, by their end, and by when a repeated SYN was answered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 from sojourn.analyses.wire.frames import seconds_on_wire
 from sojourn.analyses.wire.vantage import AT_SERVER
 
-STEP = 0.15  # s: a repeat comes so near to its whole second
+STEP = 0.15  # s: largest distance of a repeated SYN from its whole second
 SERVERS = {
     "server": pl.String(),
     "leg": pl.String(),
@@ -29,14 +29,14 @@ SERVERS = {
 STEPS = {
     "leg": pl.String(),
     "step": pl.Float64(),  # s after the first SYN
-    "answered": pl.Boolean(),  # at this step; False: the last try, which was not
+    "answered": pl.Boolean(),  # at this step; False: the last SYN, unanswered
     "connections": pl.UInt32(),
     "retransmissions": pl.Int64(),
 }
 
 
 def servers(connections: pl.DataFrame) -> pl.DataFrame:
-    """One row per address that was connected to, columns of ``SERVERS``, the busiest first."""
+    """Return one row per server address, columns of ``SERVERS``, the busiest first."""
     shaken = seconds_on_wire("syn", "established")
     ends = ("refused", "unanswered", "reset_by_client", "reset_by_server")
     return (
@@ -59,16 +59,16 @@ def servers(connections: pl.DataFrame) -> pl.DataFrame:
 
 
 def ends(connections: pl.DataFrame) -> dict[str, int]:
-    """How connections ended within the capture -> how many."""
+    """Return how connections ended within the capture -> count."""
     counted = connections.group_by(pl.col("end").cast(pl.String)).len().sort("len", "end", descending=[True, False])
     return {str(end): int(count) for end, count in counted.iter_rows()}
 
 
 def syn_steps(connections: pl.DataFrame) -> pl.DataFrame:
-    """When SYNs that had to be repeated were answered, or were last tried: columns of ``STEPS``.
+    """Return when repeated SYNs were answered, or last sent: columns of ``STEPS``.
 
-    A step is a whole second where it is near one; the kernel's timer runs a little late. Which steps there are depends
-    on the kernel: 1, 3, 7, 15 s; from Linux 6.5 on by default 1, 2, 3, 4, 5, 7, 11 s (tcp_syn_linear_timeouts).
+    A step near a whole second counts as that second; the kernel's timer runs a little late. The steps depend on the
+    kernel: 1, 3, 7, 15 s; since Linux 6.5 by default 1, 2, 3, 4, 5, 7, 11 s (tcp_syn_linear_timeouts).
     """
     last = pl.coalesce("syn_answered", pl.when(pl.col("syn_ack").is_null()).then("last"))
     delay = seconds_on_wire("syn", last)

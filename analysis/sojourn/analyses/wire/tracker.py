@@ -1,7 +1,7 @@
-"""TCP segments into connections, and the exchanges on them.
+"""Track TCP segments as connections and exchanges.
 
-Segments are taken one by one in the order of the capture; what is remembered is per connection and per exchange, so a
-capture of any length can be read whose connections and exchanges fit in memory (about 0.7 kB and 0.3 kB each).
+Segments are processed one by one in the order of the capture. State is kept per connection and per exchange (about
+0.7 kB and 0.3 kB each), so memory does not limit the number of packets.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ COLUMNS = (
     "kept",
     "buffer",
 )
-"""Of a batch, in the order in which ``walk`` takes them."""
+"""Columns of a batch, in the order of the parameters of ``walk``."""
 
 
 def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection[int] = ()) -> TrackingResult:
-    """Connections and exchanges of a capture.
+    """Return the connections and exchanges of a capture.
 
     Args:
         batches: segments in the order of time.
-        addresses: what ``Batch.source`` and ``Batch.target`` point to; it may grow while the batches are read.
-        servers: ports that are listened on; they tell the client of a connection whose SYN is not in the capture.
+        addresses: the texts that ``Batch.source`` and ``Batch.target`` index; it may grow while batches are read.
+        servers: ports of servers; they determine the client of a connection whose SYN is not in the capture.
     """
     listened = np.zeros(1 << 16, np.bool_)
     listened[[port for port in servers if 0 <= port < 1 << 16]] = True
@@ -73,7 +73,7 @@ def track(batches: Iterable[Batch], addresses: list[str], *, servers: Collection
 
 
 def _with_batch(tables: Tables, flows: Flows, batch: Batch) -> tuple[Tables, Flows]:
-    """What is remembered, with all segments of a batch."""
+    """Return the state after all segments of a batch."""
     columns = [read_only(getattr(batch, name)) for name in COLUMNS]
     at = 0
     while (at := walk(tables, flows, *columns, at)) < len(batch):
@@ -82,7 +82,7 @@ def _with_batch(tables: Tables, flows: Flows, batch: Batch) -> tuple[Tables, Flo
 
 
 def _with_room(tables: Tables, flows: Flows, kept: int) -> tuple[Tables, Flows]:
-    """The same with room for a segment of which ``kept`` bytes of payload are to be read, and for many more."""
+    """Return the state with room for a segment with ``kept`` captured bytes of payload, and for many more."""
     used = tables.counts
     connections = int(used[N_CONNECTIONS]) + 1
     tables = tables._replace(

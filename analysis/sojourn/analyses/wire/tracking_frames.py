@@ -1,4 +1,4 @@
-"""The frames of connections and exchanges, from the tables of what was remembered."""
+"""Build the frames of connections and exchanges from the tracking tables."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ Array = npt.NDArray[Any]
 
 
 def _instants(values: Array) -> pl.Series:
-    """ns into instants, NONE into null."""
+    """Convert ns to instants, NONE to null."""
     series = pl.Series(np.ascontiguousarray(values))
     return series.set(series == NONE, None).cast(WIRE_INSTANT)
 
 
 def _of_side(sides: Array, which: Array, name: str) -> Array:
-    """A field of one side per connection."""
+    """Return a field of one side per connection; ``which``: 0 or 1 per connection."""
     return sides[name][2 * np.arange(len(which)) + which]
 
 
 def connections_frame(tables: Tables, addresses: list[str]) -> pl.DataFrame:
-    """One row per connection, of schema CONNECTIONS."""
+    """Return one row per connection, of schema CONNECTIONS; ``addresses``: texts by number."""
     count = int(tables.counts[N_CONNECTIONS])
     records = tables.connections[:count]
     sides = tables.sides[: 2 * count]
     low_port, high_port = records["low"] & 0xFFFF, records["high"] & 0xFFFF
-    # Nothing tells who the client is: servers have the lower ports.
+    # Where the client is unknown, the server has the lower port.
     client = np.where(records["client"] == ABSENT, np.where(low_port < high_port, 1, 0), records["client"]).astype(
         np.int64
     )
@@ -81,19 +81,19 @@ def connections_frame(tables: Tables, addresses: list[str]) -> pl.DataFrame:
 
 
 def _gaps(tables: Tables, sides: Array) -> Array:
-    """Per side, the stretches of payload that are not in the capture."""
-    found = sides["gaps"].astype(np.int64)
+    """Return per side how many parts of the payload are not in the capture."""
+    gaps = sides["gaps"].astype(np.int64)
     at = sides["hole"].copy()
     while (held := at != ABSENT).any():
-        found += held
+        gaps += held
         at[held] = tables.holes["next"][at[held]]
-    # A FIN takes a number of its own, and may itself not be in the capture.
+    # A FIN has a sequence number of its own, and may be missing, too.
     beyond = sides["acknowledged"] - sides["next"]
-    return found + ((sides["begun"] == 1) & (beyond > 1))
+    return gaps + ((sides["begun"] == 1) & (beyond > 1))
 
 
 def _ends(records: Array, sides: Array, client: Array) -> Array:
-    """Per connection, how it ends."""
+    """Return per connection how it ends, one of ENDS."""
     fins = sides["fin"].reshape(-1, 2)
     both_fin = (fins != NONE).all(axis=1)
     reset = records["reset"] != NONE
@@ -119,7 +119,7 @@ def _protocols(records: Array, sides: Array) -> Array:
 
 
 def exchanges_frame(tables: Tables) -> pl.DataFrame:
-    """One row per exchange, of schema EXCHANGES."""
+    """Return one row per exchange, of schema EXCHANGES."""
     records = tables.exchanges[: int(tables.counts[N_EXCHANGES])]
     turns = tables.connections["tls_http2"][records["connection"]] == 1
     if turns.any():
@@ -139,7 +139,7 @@ def exchanges_frame(tables: Tables) -> pl.DataFrame:
 
 
 def _texts(tables: Tables, starts: Array, lengths: Array) -> pl.Series:
-    """Values of heads; null where there is none. What is not UTF-8 is replaced by U+FFFD, as in logs."""
+    """Return values of heads, null where there is none; invalid UTF-8 becomes U+FFFD, as in logs."""
     there = starts != ABSENT
     sizes = np.where(there, lengths, 0).astype(np.int64)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -149,17 +149,19 @@ def _texts(tables: Tables, starts: Array, lengths: Array) -> pl.Series:
     raw = pl.Series(pl.from_arrow(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(starts), buffers)))
     try:
         return raw.cast(pl.String)
-    except pl.exceptions.ComputeError:  # somewhere it is no UTF-8
-        return pl.Series([None if word is None else word.decode("utf-8", "replace") for word in raw], dtype=pl.String)
+    except pl.exceptions.ComputeError:  # a value is not UTF-8
+        return pl.Series(
+            [None if value is None else value.decode("utf-8", "replace") for value in raw], dtype=pl.String
+        )
 
 
 def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.DataFrame) -> dict[str, int]:
-    """Payload that gave no exchanges, or less than it holds, by reason."""
+    """Return reason -> count of payload that gave no exchanges, or incomplete ones (``TrackingResult.unparsed``)."""
     records = tables.connections[: len(connections)]
     other = connections.get_column("protocol").to_numpy() == "other"
     http = records["protocol"][exchanges.get_column("connection").to_numpy()] == HTTP
     cut = exchanges.get_column("path").is_null().to_numpy() & http
-    found = {
+    counts = {
         "http2": (records["protocol"] == HTTP2).sum(),
         "tls": ((records["protocol"] == TLS) & (records["tls_http2"] == 0)).sum(),
         "tls_http2": records["tls_http2"].sum(),
@@ -169,4 +171,4 @@ def unparsed_counts(tables: Tables, connections: pl.DataFrame, exchanges: pl.Dat
         "head_cut": cut.sum(),
         "answer_without_request": tables.counts[ANSWER_ALONE],
     }
-    return {reason: int(count) for reason, count in found.items() if count}
+    return {reason: int(count) for reason, count in counts.items() if count}

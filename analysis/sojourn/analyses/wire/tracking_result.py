@@ -1,4 +1,4 @@
-"""What a capture says of connections, before anything is joined."""
+"""Connections and exchanges of a capture, before they are joined."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class TrackingResult:
     Attributes:
         connections: columns of ``CONNECTIONS``.
         exchanges: columns of ``EXCHANGES``.
-        unparsed: payload that gave no exchanges, or less than it holds, by reason: connections that speak ``http2``,
-            ``tls`` (turns without heads), ``tls_http2`` (HTTP/2 inside of TLS: no turns), something else
-            (``not_http``), or of whose payload no byte was kept (``not_captured``); exchanges whose request line is not
-            all there (``head_cut``); answers whose request is not in the capture (``answer_without_request``);
-            connections that went on as another protocol (``upgraded``). Reasons that do not occur are left out.
+        unparsed: reason -> count of payload that gave no exchanges, or incomplete ones: connections with ``http2``,
+            ``tls`` (turns without heads), ``tls_http2`` (HTTP/2 over TLS: no turns), another protocol (``not_http``) or
+            without captured payload (``not_captured``); exchanges with an incomplete request line (``head_cut``);
+            answers without a request in the capture (``answer_without_request``); connections upgraded to another
+            protocol (``upgraded``). Reasons that do not occur are left out.
     """
 
     connections: pl.DataFrame

@@ -1,8 +1,8 @@
-"""Where a capture stands, per address that is connected to: at the server, at the client, or on the way between.
+"""Determine per server address where the capture was taken: at the server, at the client, or between them.
 
-A machine answers a SYN, and a SYN-ACK, within some tens of microseconds; a longer time is the way to the other machine
-and back. At the server the SYN-ACK follows the SYN at once and the ACK comes a round trip later; at the client it is
-the other way round. On the loopback, and between two programs of one address, the capture stands at both ends.
+A machine answers a SYN, and a SYN-ACK, within some tens of microseconds; a longer time includes the round trip to the
+other machine. At the server the SYN-ACK follows the SYN at once and the ACK comes a round trip later; at the client the
+reverse is true. On the loopback, and between two programs with one address, the capture is at both ends.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import polars as pl
 from sojourn.analyses.wire.frames import VANTAGES, seconds_on_wire
 
 VANTAGE = pl.Enum(VANTAGES)
-APART = 4.0  # times longer is the round trip than the answer of the machine that captures
-AT_ONCE = 1e-3  # s: the longest median in which a machine answers a packet that it sees itself
+APART = 4.0  # the round trip takes this many times longer than the answer of the capturing machine
+AT_ONCE = 1e-3  # s: the longest median time in which the capturing machine answers a packet
 
 AT_SERVER = pl.col("vantage").cast(pl.String).is_in(["server", "both"])
-"""Whether the capture stands where the connection's queues are."""
+"""Whether the capture was taken where the connection's queues are."""
 
 
 def with_vantage(connections: pl.DataFrame) -> pl.DataFrame:
-    """Add ``vantage``; where it is not the server's, no repeated SYN-ACK proves that the server dropped an ACK.
+    """Add ``vantage``; only at the server does a repeated SYN-ACK prove that the server dropped an ACK.
 
     Args:
         connections: columns of CONNECTIONS, and ``endpoint``.
@@ -51,7 +51,7 @@ def with_vantage(connections: pl.DataFrame) -> pl.DataFrame:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is one of the machine itself; False for what is no address."""
+    """Return whether a text is a loopback address; False if it is not an address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

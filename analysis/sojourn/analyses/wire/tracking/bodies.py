@@ -8,8 +8,8 @@ from sojourn.analyses.wire.tracking.states import ABSENT, CHUNKED, HEAD, OPEN
 from sojourn.model.compilation import compiled_part
 
 SIZE, SIZE_REST, DATA, TRAILER, TRAILER_REST = range(5)
-"""Parts of a chunked body (``chunk_part``): a chunk's size, the rest of that line, the chunk with its line end, the start
-of a trailer line, the rest of it."""
+"""Parts of a chunked body (``chunk_part``): a chunk's size, the rest of that line, the chunk with its line end, the
+start of a trailer line, the rest of it."""
 
 
 @compiled_part

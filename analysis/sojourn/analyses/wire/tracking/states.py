@@ -19,8 +19,8 @@ UNDECIDED, HTTP, HTTP2, TLS, OTHER = range(5)
 """The protocol of a connection (``protocol``)."""
 
 HEAD, SIZED, CHUNKED, OPEN, HOLED, OVER = range(6)
-"""What the next byte of an HTTP direction belongs to (``mode``): a head, a body of known length, a chunked body, a body
-of unknown end, a head with a missing packet, or another protocol after an upgrade. Comparisons use their order: SIZED to
+"""What the next byte of an HTTP direction belongs to (``mode``): a head, a body of known length, a chunked body, a
+body of unknown end, a head with a missing packet, or another protocol. Comparisons use their order: SIZED to
 CHUNKED are bodies of known end, OPEN to HOLED are the states that a turn ends."""
 
 GET_LIKE, HEAD_LIKE, CONNECT_LIKE = range(3)
@@ -137,8 +137,8 @@ SEGMENT = np.dtype([("time", np.int64), ("numbers", np.int64), ("rest", np.int64
 """The fields that two copies of one packet share."""
 
 N_CONNECTIONS, N_EXCHANGES, N_HOLES, N_HEADS, N_TEXTS, FREE_HOLE, UPGRADED, ANSWER_ALONE = range(8)
-"""Positions in ``Tables.counts``: entries in use of each table, the first free hole (ABSENT: none), connections upgraded
-to another protocol, and answers without a request in the capture."""
+"""Positions in ``Tables.counts``: entries in use of each table, the first free hole (ABSENT: none), connections
+upgraded to another protocol, and answers without a request in the capture."""
 
 
 class Tables(NamedTuple):

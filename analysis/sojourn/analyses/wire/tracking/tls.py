@@ -8,8 +8,8 @@ in a record of its own, identifies HTTP/2 where the client's hello offers it.
 
 In TLS 1.3 the end of the handshake, alerts and session tickets look like data. The client's first such record ends its
 handshake (a client with a certificate sends up to three: its first turn then begins too early). Records with the length
-of an alert count as alerts. Two short records of equal length before all other records of the server count as tickets; a
-single ticket looks like an answer: the first answer then begins too early.
+of an alert count as alerts. Two short records of equal length before all other records of the server count as tickets;
+a single ticket looks like an answer: the first answer then begins too early.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
