@@ -26,7 +26,7 @@ OF_NGINX = ("request_time", "upstream_connect_time", "upstream_header_time", "up
 
 
 def differences(timeline: pl.DataFrame, log: pl.DataFrame | None) -> pl.DataFrame:
-    """Return log minus wire, s: a column per figure, a row per joined request in order; null where either is unknown."""
+    """Return log minus wire, s: a column per figure, a row per joined request in order; null where one is unknown."""
     if log is None:
         return pl.DataFrame(schema=dict.fromkeys((*OF_NGINX, "queue"), pl.Float64()))
     logged = log.select("log_row", "request_time", "connect", "header", "response", "queue")

@@ -1,10 +1,10 @@
-"""What a capture shows: connections, requests across the proxy, the queues before accept(), and whether the log agrees.
+"""Analyse a capture: connections, requests across the proxy, the queues before accept(), and agreement with the log.
 
     client ──SYN──▶ proxy's SYN queue ──ACK──▶ proxy's accept queue ──accept()──▶ nginx
     nginx  ──SYN──▶ backend's SYN queue ──ACK──▶ backend's accept queue ──accept()──▶ app
 
-Of the four queues packets show the first of each side, SYNs that none took, and bounds of the second;
-``sojourn.analyses.wire.bounds`` says which, and why.
+Packets show the SYN queue of each side, unanswered SYNs, and bounds of the accept queue;
+``sojourn.analyses.wire.bounds`` defines them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sojourn.model.statistics import summaries
 from sojourn.readers.capture.batch import Batch, Counts
 from sojourn.readers.inputs import Source
 
-# Figures that end at an instant of nginx's clock, which shows whole milliseconds, truncated.
+# Figures that end at a time of nginx's clock, which is truncated to whole milliseconds.
 BY_NGINX = ("proxy_unread",)
 READING, COMPILING = "reading packets", "compiling the packet reader (once, about 15 s)"
 
@@ -45,18 +45,19 @@ def wire(
     tolerance: float = TOLERANCE,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> WireResult:
-    """Read captures and tell what they show.
+    """Read captures and analyse them.
 
     Args:
         captures: files (pcap, pcapng; plain, gzip, zstd), globs, folders of ring files, run folders, ``-``.
         rows: the log of the same requests with their components, read with ``READ``.
-        backends: address:port (or :port, of any address) of backends, besides those that the log names.
-        since, until: keep connections that began in [since, until).
-        tolerance: s by which nginx's instants may be off those on the wire.
-        on_step: told what is being done.
+        backends: address:port (or :port, of any address) of backends, in addition to those in the log.
+        since: keep connections that began then or later.
+        until: keep connections that began before then.
+        tolerance: largest difference between nginx's times and those on the wire, s.
+        on_step: called with the name of each step before it begins.
 
     Raises:
-        SojournError: a capture cannot be read at all, or a backend is no address with a port.
+        SojournError: a capture cannot be read at all, or a backend is not an address with a port.
     """
     from sojourn.analyses.wire.tracker import track  # noqa: PLC0415
     from sojourn.analyses.wire.tracking.walk import walk  # noqa: PLC0415
@@ -79,7 +80,7 @@ def wire(
 
 
 def _announced(batches: Iterable[Batch], on_step: Callable[[str], None]) -> Iterator[Batch]:
-    """The batches; once the first of them was taken, the code is compiled."""
+    """Yield the batches; the code is compiled once the first batch was processed."""
     for number, batch in enumerate(batches):
         if number == 1:
             on_step(READING)
@@ -98,7 +99,7 @@ def wire_of(
     until: datetime | None = None,
     tolerance: float = TOLERANCE,
 ) -> WireResult:
-    """What tracked connections show; ``rows``: split rows of the log. Other arguments as of ``wire``."""
+    """Analyse tracked connections; ``rows``: split rows of the log. Other arguments as of ``wire``."""
     timelines = timeline(_within(tracking, since, until), rows, backends=backends, tolerance=tolerance)
     log_less_wire = differences(timelines.frame, timelines.log)
     agreed = agreement(log_less_wire)
@@ -132,10 +133,10 @@ def wire_of(
 
 
 def checked_backend(name: str) -> str:
-    """A backend as address:port or :port; a bare port is one, too.
+    """Return a backend as address:port or :port; ``name`` may be a bare port.
 
     Raises:
-        SojournError: it is neither.
+        SojournError: ``name`` is none of them.
     """
     host, _, port = name.rpartition(":")
     sound = port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65_536
@@ -145,14 +146,14 @@ def checked_backend(name: str) -> str:
 
 
 def _ports(rows: pl.LazyFrame) -> set[int]:
-    """Ports of the upstreams a log names: whoever has them is the server, also where its SYN is not in the capture."""
+    """Return the ports of a log's upstreams: they identify the server where the SYN is not in the capture."""
     upstreams = rows.select(pl.col("upstream").cast(pl.String).unique()).collect(engine="streaming").to_series()
     ports = upstreams.drop_nulls().str.extract(r":(\d{1,5})$").drop_nulls()
     return {int(port) for port in ports.to_list() if 0 < int(port) < 65_536}
 
 
 def _within(tracking: TrackingResult, since: datetime | None, until: datetime | None) -> TrackingResult:
-    """The connections that began in [since, until), and the exchanges on them."""
+    """Return the connections that began in [since, until), and the exchanges on them."""
     connections = tracking.connections
     for bound, later in ((since, True), (until, False)):
         if bound is not None:
@@ -165,7 +166,7 @@ def _within(tracking: TrackingResult, since: datetime | None, until: datetime | 
 
 
 def _with_handshakes(frame: pl.DataFrame) -> pl.DataFrame:
-    # At the server a SYN queue is unknown where no ACK was taken; elsewhere the ACK taken is the client's first.
+    # At the server a SYN queue is unknown where no ACK was accepted; elsewhere ack_taken is the client's first ACK.
     elsewhere = {
         side: pl.col(f"{prefix}syn_queue").is_null() & pl.col(f"{side}_ack_taken").is_not_null()
         for side, prefix in (("backend", ""), ("client", "proxy_"))
@@ -185,7 +186,7 @@ def _figures(frame: pl.DataFrame) -> dict[str, Summary]:
 
 
 def _split(frame: pl.DataFrame, timelines: Timelines) -> dict[str, float | None] | None:
-    """Means of the parts of connect + queue, over the joined requests that have all of them, s."""
+    """Return the means (s) of the parts of connect + queue over the joined requests that have all of them."""
     if timelines.log is None:
         return None
     logged = timelines.log.select("log_row", pl.col("queueing_delay").cast(pl.Float64))
@@ -194,6 +195,6 @@ def _split(frame: pl.DataFrame, timelines: Timelines) -> dict[str, float | None]
     if not len(rows):
         return None
     means = rows.select(pl.col(*parts, "syn_queue").mean()).row(0, named=True)
-    # The handshake of the SYN that was answered: what came before it is syn_dropped.
+    # The handshake from the answered SYN on: the time before it is syn_dropped.
     means["handshake"] -= means["syn_dropped"]
     return {"requests": len(rows), **means}

@@ -1,7 +1,7 @@
 """Derive a request's queues from its packets: known waits, and bounds of the wait for accept().
 
-accept() leaves no trace on the wire: the kernel completes the handshake for the app, and acknowledges the request before
-the app reads it. The wait for accept(), from the end of the handshake at the client, is:
+accept() leaves no trace on the wire: the kernel completes the handshake for the app, and acknowledges the request
+before the app reads it. The wait for accept(), from the end of the handshake at the client, is:
 
     at least   0; or, where repeated SYN-ACKs captured at the server prove that it dropped an ACK, the time to the final
                ACK that it accepted: before that the connection was not in the accept queue

@@ -1,4 +1,4 @@
-"""Charts of a capture: where the time before the app went, when SYNs were repeated, and the log against the wire."""
+"""Charts of a capture: the time before the app, repeated SYNs, and the log against the wire."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, RESPONSE, SERVICE
 
 BOUNDS = ("accept_wait_lower", "accept_wait_upper")
-MOST = 0.9  # share of the requests whose wait is known, of those that have bounds of it
+MOST = 0.9  # least share of requests with a known wait among those with bounds, to hide the bounds
 POINTS = 150  # of a line
-SHORTEST = 0.01  # ms; what is shorter, 0 included, is drawn here: an axis of logarithms has no place for it
+SHORTEST = 0.01  # ms; shorter waits, including 0, are drawn here: a logarithmic axis has no 0
 BEFORE_ACCEPT = "#E69F00"  # with the two of the palette and grey, of Okabe and Ito
 DASHED, DOTTED, SOLID = [6, 4], [2, 2], [1, 0]
 WAIT, AT_MOST, AT_LEAST = "accept queue", "accept queue, at most", "accept queue, at least"
-# Column of the timeline -> what it is called, its colour, its dash.
+# Column of the timeline -> its name, colour and dash.
 LINES: dict[str, dict[str, tuple[str, str, list[int]]]] = {
     "backend": {
         "syn_dropped": ("SYN dropped", BEFORE_ACCEPT, SOLID),
@@ -38,12 +38,12 @@ ANSWERED, NEVER = "answered", "never answered"
 
 
 def waits_chart(result: WireResult) -> alt.VConcatChart:
-    """Share of connections that waited no longer than a time, in each queue before the app; backends, then the proxy.
+    """Draw the share of connections that waited no longer than a time, per queue; backends, then the proxy.
 
-    Between "at least" and "at most" the area is shaded: the wait for accept() is somewhere in it.
+    The area between "at least" and "at most" is shaded: the wait for accept() is in it.
     """
     tables = {side: table for side in LINES if len(table := wait_table(result, side))}
-    # One axis for both: what matters on one side and not on the other is seen at once.
+    # One axis for both sides makes them comparable.
     last = max((float(table["ms"].max() or 0.0) for table in tables.values()), default=0.0)  # type: ignore[arg-type]
     last = 1.15 * max(last, 10 * SHORTEST)
     charts = (_waits(result, side, table, last) for side, table in tables.items())
@@ -51,9 +51,9 @@ def waits_chart(result: WireResult) -> alt.VConcatChart:
 
 
 def wait_table(result: WireResult, side: str) -> pl.DataFrame:
-    """Columns queue, ms, share, requests: at most ``POINTS`` exact points of each distribution, the tail the finer.
+    """Return columns queue, ms, share, requests: at most ``POINTS`` exact points per distribution, denser in the tail.
 
-    A queue that nothing waited in is left out.
+    A queue without waits is left out.
     """
     tables = [
         _distribution(result.timeline[column].drop_nulls().to_numpy() * 1e3).with_columns(queue=pl.lit(name))
@@ -67,7 +67,7 @@ def wait_table(result: WireResult, side: str) -> pl.DataFrame:
 
 
 def _wait_is_known(result: WireResult) -> bool:
-    """Whether the bounds of the wait for accept() would only be in its way."""
+    """Return whether enough waits for accept() are known to hide their bounds."""
     known, bounded = result.timeline["accept_wait"].count(), result.timeline["accept_wait_upper"].count()
     return known > 0 and known >= MOST * bounded
 
@@ -77,12 +77,12 @@ def _distribution(values: np.ndarray[Any, np.dtype[np.float64]]) -> pl.DataFrame
     at = np.arange(n)
     if n > POINTS:
         even = np.linspace(0, n - 1, POINTS // 2)
-        # As many again towards the end, where a few long waits are.
+        # As many points again in the tail, with its few long waits.
         tail = n - np.geomspace(1, n, POINTS // 2)
         at = np.unique(np.concatenate([even, tail]).astype(np.int64))
     table = pl.DataFrame({"ms": ordered[at], "share": (at + 1) / n})
     shown = pl.col("ms").clip(lower_bound=SHORTEST).round_sig_figs(5)
-    # Several values at the left edge are one point: the last of them is how many they are.
+    # Values at the left edge become one point; the last one has their share.
     table = table.with_columns(shown, pl.col("share").round_sig_figs(6)).group_by("ms", maintain_order=True).last()
     return table.with_columns(requests=pl.lit(n, pl.Int64))
 
@@ -103,7 +103,7 @@ def _waits(result: WireResult, side: str, table: pl.DataFrame, last: float) -> a
         scale=alt.Scale(domain=[0, 1]),
         axis=alt.Axis(format="%", tickCount=5),
     )
-    # Every line runs from the bottom of its first value to the right edge, or one that is all zeros is not to be seen.
+    # Every line runs from 0 at its first value to the right edge; otherwise a line of zeros would be invisible.
     ends = [
         row
         for name in names
@@ -139,7 +139,7 @@ def _waits(result: WireResult, side: str, table: pl.DataFrame, last: float) -> a
 
 
 def band_table(result: WireResult, side: str) -> pl.DataFrame:
-    """Columns share, until, lower, upper (ms): between which the wait of that part of the requests is."""
+    """Return columns share, until, lower, upper (ms): the bounds of the wait of that part of the requests."""
     schema = {"share": pl.Float64, "until": pl.Float64, "lower": pl.Float64, "upper": pl.Float64}
     if side != "backend" or _wait_is_known(result):
         return pl.DataFrame(schema=schema)
@@ -180,7 +180,7 @@ def steps_chart(result: WireResult) -> alt.Chart:
 
 
 def step_table(result: WireResult) -> pl.DataFrame:
-    """Columns step ("+1 s"), what (answered or never answered), connections; both sides of the proxy together."""
+    """Return columns step ("+1 s"), what (answered or never answered), connections; of both sides together."""
     schema = {"step": pl.String, "what": pl.String, "connections": pl.Int64}
     if "step" not in result.steps.columns:
         return pl.DataFrame(schema=schema)
@@ -197,14 +197,14 @@ def step_table(result: WireResult) -> pl.DataFrame:
 
 
 def agreement_chart(result: WireResult) -> alt.LayerChart:
-    """Log less wire, of each figure: median, half of the requests, and 98 % of them; the band is nginx's resolution."""
+    """Draw log minus wire per figure: median, middle half and 98 % of the requests; the band is nginx's resolution."""
     table = agreement_table(result)
     names = table["figure"].to_list()
     reach = max(2.0, *(abs(float(table[column].abs().max() or 0)) for column in ("p1", "p99")))  # type: ignore[arg-type]
-    # One request a second off must not make a line of all the others.
+    # One request that is a second off must not compress all the others to a line.
     scale = alt.Scale(type="symlog", constant=1, domain=[-1.2 * reach, 1.2 * reach], nice=False)
     axis = alt.Axis(format=",~f", values=_ticks(reach))
-    x = alt.X("p1:Q", title="log less wire (ms)", scale=scale, axis=axis)
+    x = alt.X("p1:Q", title="log minus wire (ms)", scale=scale, axis=axis)
     y = alt.Y("figure:N", title=None, sort=names)
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
         y=y,
@@ -217,7 +217,7 @@ def agreement_chart(result: WireResult) -> alt.LayerChart:
     band = (
         alt.Chart(alt.InlineData(values=[{"from": -1, "to": 1}]))
         .mark_rect(color=OTHER, opacity=0.2)
-        .encode(x=alt.X("from:Q", scale=scale, axis=axis, title="log less wire (ms)"), x2="to:Q")
+        .encode(x=alt.X("from:Q", scale=scale, axis=axis, title="log minus wire (ms)"), x2="to:Q")
     )
     whisker = base.mark_rule(color=SERVICE, strokeWidth=1.5).encode(x=x, x2="p99:Q")
     box = base.mark_bar(color=SERVICE, height=12).encode(x=alt.X("p25:Q"), x2="p75:Q")
@@ -226,7 +226,7 @@ def agreement_chart(result: WireResult) -> alt.LayerChart:
 
 
 def agreement_table(result: WireResult) -> pl.DataFrame:
-    """Columns figure, requests, p1, p25, p50, p75, p99 (ms): log less wire."""
+    """Return columns figure, requests, p1, p25, p50, p75, p99 (ms): log minus wire."""
     rows = []
     for name in result.differences.columns:
         values = result.differences[name].drop_nulls() * 1e3

@@ -1,4 +1,4 @@
-"""What the packet sequence chart shows of one request: its packets in their order, and the queues between them."""
+"""The content of the packet sequence chart: one request's packets in order, and the queues between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sojourn.model.formatting import printable
 
 @dataclass(frozen=True)
 class Sequence:
-    """Steps from the first to the last, the spans between them, and what the request is called."""
+    """The steps of a request in order, the spans between them, and its title."""
 
     steps: tuple[Step, ...]
     spans: tuple[Span, ...]
@@ -31,10 +31,13 @@ def sequence_of(
     connections: pl.DataFrame | None = None,
     exchanges: pl.DataFrame | None = None,
 ) -> Sequence:
-    """The steps and spans of a row of ``timeline`` (TIMELINE).
+    """Return the steps and spans of a request.
 
-    ``connections`` and ``exchanges`` (CONNECTIONS, EXCHANGES) tell of repeated SYNs and of resets; without them a SYN
-    that was repeated is seen, and how often is not.
+    Args:
+        timeline: columns of TIMELINE.
+        row: position of the request.
+        connections: columns of CONNECTIONS, for the number of repeated SYNs and for resets; None: unknown.
+        exchanges: columns of EXCHANGES; None: unknown.
     """
     request = _in_ns(timeline[row : row + 1], TIMELINE)
     client = _connection(request["client_exchange"], connections, exchanges)
@@ -44,7 +47,7 @@ def sequence_of(
     for key, bound in (("latest_start", latest_start(request)), ("nginx_start", nginx_had_accepted(request))):
         if bound is not None:
             steps.append(Step(key, bound, NOWHERE))
-    # Packets of one instant keep the order they are listed in, which is that of cause and effect.
+    # Packets with the same time keep the order of the list, from cause to effect.
     steps.sort(key=lambda step: step.at)
     first = steps[0].at if steps else 0
     since = tuple(Step(s.key, s.at - first, s.where, s.label, s.to_server, s.lost) for s in steps)
@@ -59,7 +62,7 @@ def sequence_of(
 
 
 def _in_ns(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> dict[str, Any]:
-    # Python's own instants end at the microsecond, where handshakes on one machine begin.
+    # Python's datetime resolves microseconds; handshakes on one machine need less.
     instants = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
     row = frame.with_columns(pl.col(instants).dt.epoch("ns")).row(0, named=True)
     return {**dict.fromkeys(schema), **row}
@@ -68,19 +71,19 @@ def _in_ns(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> dict[str, 
 def _connection(
     exchange: int | None, connections: pl.DataFrame | None, exchanges: pl.DataFrame | None
 ) -> dict[str, Any]:
-    """The connection of an exchange, with ``number``: which of its requests this is; empty where it is not known."""
+    """Return the connection of an exchange, with the request's ``number`` on it; empty if unknown."""
     if exchange is None or connections is None or exchanges is None:
         return {}
-    found = exchanges.filter(pl.col("exchange") == exchange)
-    if found.is_empty():
+    matches = exchanges.filter(pl.col("exchange") == exchange)
+    if matches.is_empty():
         return {}
-    mine = connections.filter(pl.col("connection") == found["connection"][0])
-    return {} if mine.is_empty() else {**_in_ns(mine, CONNECTIONS), "number": found["number"][0]}
+    rows = connections.filter(pl.col("connection") == matches["connection"][0])
+    return {} if rows.is_empty() else {**_in_ns(rows, CONNECTIONS), "number": matches["number"][0]}
 
 
 def _title(request: Row) -> str:
     if request["method"] is None and request["path"] is None:
-        head = "a request whose head is not to be seen"
+        head = "a request without a visible head"
     else:
         head = f"{printable(request['method'] or '', 12)} {printable(request['path'] or '', 60)}".strip()
     head += f" → {request['status']}" if request["status"] is not None else " → no answer"

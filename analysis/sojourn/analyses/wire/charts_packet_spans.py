@@ -1,4 +1,4 @@
-"""The spans of the packet sequence chart: the queues a request was in, from one of its steps to another."""
+"""Spans of the packet sequence chart: a request's queues, from one step to another."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ KINDS = ("dropped", "syn_queue", "accept_queue", "accept_queue_at_most", "waitin
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time in one place, from one step to another.
+    """A period in one place, from one step to another.
 
     Attributes:
         kind: one of ``KINDS``.
-        at_proxy: whether it is spent in the proxy; else in the backend.
-        begin, end: keys of steps.
+        at_proxy: True: in the proxy; False: in the backend.
+        begin: key of a step.
+        end: key of a step.
         label: the queue's name and its length, ms; three lines at most.
         length: ns.
-        column: 1 for one beside another of the same time.
+        column: 1 if another span covers the same time, to draw them side by side.
     """
 
     kind: str
@@ -34,7 +35,7 @@ class Span:
 
 
 def proxy_spans(request: Row, connection: Row) -> list[Span]:
-    """The proxy's queues; ``connection``: that of the client's side, may be empty."""
+    """Return the proxy's queues; ``connection``: that of the client's side, may be empty."""
     spans = []
     syn, answered = request["client_syn"], client_instant(request, connection, "syn_answered")
     established, ack_taken = request["client_established"], client_instant(request, connection, "ack_taken")
@@ -48,8 +49,8 @@ def proxy_spans(request: Row, connection: Row) -> list[Span]:
         return spans
     end = f"{BACKEND}_{begins.removeprefix('backend_')}"
     if established is not None:
-        # nginx must have accepted by the time it reads the request, or speaks to the backend; how long before, no
-        # packet says.
+        # nginx has accepted before it reads the request or connects to the backend; packets do not show how long
+        # before.
         bound = nginx_had_accepted(request)
         length = (passed_on if bound is None else bound) - established
         label = f"accept queue\nat most {ms(length)} ms"
@@ -79,12 +80,12 @@ def _syn_queue(where: str, request: Row, answered: int, ack_taken: int, connecti
     if established is not None and ack_taken > established:
         end = f"{where}_ack_taken"
         repeats = connection.get("acks_dropped")
-        label += f", {repeats} × SYN-ACK again" if repeats else ", final ACK not taken"
+        label += f", {repeats} × SYN-ACK again" if repeats else ", final ACK not accepted"
     return Span("syn_queue", where == CLIENT, begin, end, label, ack_taken - answered)
 
 
 def backend_spans(request: Row, connection: Row) -> list[Span]:
-    """The backend's queues and the service time; ``connection``: that of the backend's side, may be empty."""
+    """Return the backend's queues and the service time; ``connection``: that of the backend's side, may be empty."""
     spans = []
     syn, answered, ack_taken = request["backend_syn"], request["backend_syn_answered"], request["backend_ack_taken"]
     established, started, ended = request["backend_established"], request["app_start"], request["app_end"]
@@ -100,7 +101,7 @@ def backend_spans(request: Row, connection: Row) -> list[Span]:
 
 
 def _wait_spans(request: Row, established: int | None, ack_taken: int | None) -> list[Span]:
-    """The accept queue of the backend; on a connection that was there before, the wait for the app."""
+    """Return the backend's accept queue; on a kept connection, the wait for the app."""
     started, request_end = request["app_start"], request["backend_request_last"]
     if established is None:
         if started is None or request_end is None:
@@ -118,7 +119,7 @@ def _wait_spans(request: Row, established: int | None, ack_taken: int | None) ->
         return []
     wait, lower = bound - established, round((request["accept_wait_lower"] or 0.0) * 1e9)
     answered = request["backend_response_first"]
-    # Where nobody tells the service time, none could be taken off.
+    # An unknown service time cannot be subtracted.
     whole = ",\nservice time included" if answered is not None and answered <= bound else ""
     label = f"accept queue\n{ms(lower)} … {ms(wait)} ms{whole}"
     spans = [Span("accept_queue_at_most", False, "backend_established", "latest_start", label, wait, column)]
@@ -131,7 +132,7 @@ def _wait_spans(request: Row, established: int | None, ack_taken: int | None) ->
 
 
 def nginx_had_accepted(request: Row) -> int | None:
-    """The end of the ms in which nginx had read the first byte; None where the backend heard of the request sooner."""
+    """Return the end of the ms in which nginx read the first byte; None if it contacted the backend earlier."""
     start, passed_on = request.get("nginx_start"), request["backend_syn"] or request["backend_request_first"]
     if start is None or request["client_established"] is None:
         return None
@@ -140,7 +141,7 @@ def nginx_had_accepted(request: Row) -> int | None:
 
 
 def latest_start(request: Row) -> int | None:
-    """The latest the app can have started, where its own start is not known."""
+    """Return the latest possible start of the app (ns), if its own start is unknown."""
     if (
         request["app_start"] is not None
         or request["backend_established"] is None
@@ -151,7 +152,7 @@ def latest_start(request: Row) -> int | None:
 
 
 def ms(ns: int) -> str:
-    """Nanoseconds as milliseconds, to the µs below 1 ms: 0.052, 4.31, 299.8, 3,012."""
+    """Format nanoseconds as milliseconds, to the µs below 1 ms: 0.052, 4.31, 299.8, 3,012."""
     value = ns / 1e6
     size = abs(value)
     digits = 3 if size < 1 else 2 if size < 10 else 1 if size < 1000 else 0

@@ -1,4 +1,4 @@
-"""The steps of the packet sequence chart: one request's packets, and what is known of the app between them."""
+"""Steps of the packet sequence chart: one request's packets, and the app's start and end between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sojourn.model.formatting import printable
 
 CLIENT, BACKEND, APP, NOWHERE = "client", "backend", "app", "nowhere"
-"""Where a step is seen: between client and proxy, between proxy and backend, within the app, or in no packet at all."""
+"""The place of a step: between client and proxy, between proxy and backend, in the app, or in no packet."""
 
 REQUEST = 25  # characters between two lines
 
@@ -22,12 +22,12 @@ class Step:
     """One arrow or mark.
 
     Attributes:
-        key: what spans call it.
+        key: its name in spans.
         at: ns since the request's first packet.
         where: ``CLIENT``, ``BACKEND``, ``APP`` or ``NOWHERE``.
         to_server: the direction of a packet.
-        label: what is written at it.
-        lost: nothing answered it.
+        label: its text.
+        lost: whether it has no answer.
     """
 
     key: str
@@ -43,7 +43,7 @@ def _request(request: Row) -> str:
 
 
 def request_steps(request: Row, connection: Row) -> list[Step]:
-    """Handshake and request of the client's side."""
+    """Return the handshake and the request of the client's side."""
     steps = _handshake(
         CLIENT,
         {
@@ -60,14 +60,14 @@ def request_steps(request: Row, connection: Row) -> list[Step]:
 
 
 def response_steps(request: Row, connection: Row) -> list[Step]:
-    """Answer of the client's side, and a reset."""
+    """Return the answer of the client's side, and a reset."""
     first, last = request["response_first"], request["response_last"]
     steps = _bytes(CLIENT, "response", first, last, _answer(request), to_server=False)
     return steps + _reset(CLIENT, connection)
 
 
 def backend_steps(request: Row, connection: Row) -> list[Step]:
-    """Everything between proxy and backend, and what the app tells of itself."""
+    """Return the steps between proxy and backend, and the app's own start and end."""
     names = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
     steps = _handshake(BACKEND, {name: request[f"backend_{name}"] for name in names}, connection)
     first, last = request["backend_request_first"], request["backend_request_last"]
@@ -101,7 +101,7 @@ def _handshake(where: str, at: Mapping[str, int | None], connection: Row) -> lis
         steps.append(Step(f"{where}_established", at["established"], where, "ACK"))
     ack_taken = at["ack_taken"]
     if ack_taken is not None and at["established"] is not None and ack_taken > at["established"]:
-        steps.append(Step(f"{where}_ack_taken", ack_taken, where, "ACK or data, taken at last"))
+        steps.append(Step(f"{where}_ack_taken", ack_taken, where, "ACK or data, accepted"))
     return steps
 
 
@@ -117,7 +117,7 @@ def _bytes(where: str, what: str, first: int | None, last: int | None, label: st
 
 
 def _reset(where: str, connection: Row) -> list[Step]:
-    """The reset that ended the connection, where this was its last request."""
+    """Return the reset that ended the connection, if this was its last request."""
     at, end = connection.get("reset"), connection.get("end")
     if at is None or connection["number"] < (connection["exchanges"] or 0):
         return []
@@ -125,7 +125,7 @@ def _reset(where: str, connection: Row) -> list[Step]:
 
 
 def unanswered(connection: Row) -> int | None:
-    """SYNs without an answer before the one that had one; None: not known."""
+    """Return the number of unanswered SYNs before the answered one; None: unknown."""
     return connection.get("syn_retransmissions") or None
 
 
@@ -135,7 +135,7 @@ def _ordinal(n: int) -> str:
 
 
 def client_instant(request: Row, connection: Row, name: str) -> int | None:
-    """An instant of the client's handshake: of the row, else of its connection, else what it is where all went well."""
+    """Return an instant of the client's handshake: of the row, else of its connection, else that of a normal handshake."""
     if request["client_syn"] is None:
         return None
     simple = {"syn_answered": "client_syn", "ack_taken": "client_established"}[name]

@@ -16,7 +16,7 @@ from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
 WIDTH = 800
 ADDRESS = 34
-LINE = "#808080"  # seen on light paper and on dark
+LINE = "#808080"  # visible on light and on dark backgrounds
 # Places from left to right, in pixels of the chart's own width.
 TIMES, CLIENT_AT, PROXY_IN, PROXY_OUT, BACKEND_AT = 64.0, 84.0, 268.0, 424.0, 620.0
 BAR = 12.0
@@ -48,16 +48,17 @@ def packet_sequence(
     exchanges: pl.DataFrame | None = None,
     remark: str = "",
 ) -> alt.VConcatChart:
-    """A row of ``timeline`` (TIMELINE) as arrows between client, proxy and backend; time goes down.
+    """Draw a request as arrows between client, proxy and backend; time goes down.
 
-    Arrows are level, for a capture knows one instant of a packet. What matters may take 0.05 ms or 3 s, so distances
-    grow with the square of the logarithm of the time between two packets, and the time of each is written beside it.
+    Arrows are horizontal because a capture has one time per packet. Relevant times range from 0.05 ms to 3 s, so the
+    distance of two packets grows with the squared logarithm of the time between them; each packet's time is written.
 
     Args:
-        timeline: what was found, as of ``sojourn.analyses.wire.frames.TIMELINE``.
-        row: which request.
-        connections, exchanges: tell how often a SYN was repeated, and of resets.
-        remark: what makes this request worth a look, under its name.
+        timeline: columns of ``sojourn.analyses.wire.frames.TIMELINE``.
+        row: position of the request.
+        connections: columns of CONNECTIONS, for the number of repeated SYNs and for resets.
+        exchanges: columns of EXCHANGES.
+        remark: why this request is shown; the subtitle.
     """
     sequence = sequence_of(timeline, row, connections, exchanges)
     down = _heights(sequence)
@@ -121,12 +122,12 @@ def packet_sequence(
     ]
     title = alt.TitleParams(sequence.title, subtitle=remark, anchor="start", offset=8)
     drawn = alt.LayerChart(layer=layers).properties(width=WIDTH, height=height + HEAD, title=title)
-    # Alone it would be made as wide as the page; its texts have places of their own, so it may only scale as a whole.
+    # A single chart would get the page's width; its texts have fixed places, so it may only scale as a whole.
     return alt.vconcat(drawn)
 
 
 def _heights(sequence: Sequence) -> dict[str, float]:
-    """Key of each step -> pixels from the top."""
+    """Return key of each step -> pixels from the top."""
     down: dict[str, float] = {}
     y, before = 0.0, 0
     for step in sequence.steps:
@@ -155,7 +156,7 @@ def _arrows(
             continue
         left, right = (PROXY_OUT, BACKEND_AT) if step.where == BACKEND else (CLIENT_AT, PROXY_IN)
         if step.lost:
-            # Where it was lost no packet says: it ends before it has arrived.
+            # Packets do not show where it was lost: the arrow ends before its target.
             right -= 0.2 * (right - left)
         begin, end = (left, right) if step.to_server else (right, left)
         shape = CROSS if step.lost else "triangle-right" if step.to_server else "triangle-left"
@@ -204,7 +205,7 @@ def _bar_labels(bars: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {
             # Two bars side by side have their labels under one another.
             "x": (PROXY_IN if bar["where"] == "proxy" else BACKEND_AT) + (2 if beside[bar["where"]] else 1) * BAR + 6,
-            # The first of two lines stands at y.
+            # y is the position of the first of two lines.
             "y": (bar["y"] + bar["until"]) / 2 - 7 * bar["what"].count("\n"),
             "text": bar["what"],
             "align": "left",
@@ -243,15 +244,15 @@ def _lanes(sequence: Sequence) -> list[dict[str, Any]]:
 
 
 def _short(address: str) -> str:
-    """An address that leaves room for the next: its end, where the port is, is kept."""
+    """Return an address cut to ``ADDRESS`` characters; its end, with the port, remains."""
     return address if len(address) <= ADDRESS else "…" + address[1 - ADDRESS :]
 
 
 def example_rows(timeline: pl.DataFrame) -> list[tuple[int, str]]:
-    """The request that waited longest to reach the app and the one in the middle: row of ``timeline``, and what it is.
+    """Return the request that waited longest to reach the app and the median one: row of ``timeline``, remark.
 
-    Of those with both sides of the proxy that opened their connection to the backend; where there are none, of those
-    on an older connection, then of those seen on one side alone. Empty where there is no request.
+    They are selected from requests on both sides of the proxy that opened their connection to the backend; if there are
+    none, from those on a kept connection, then from those on one side only. Empty without requests.
     """
     waited = pl.coalesce("accept_wait", "accept_wait_upper", pl.lit(0.0)) + pl.col("syn_dropped").fill_null(0.0)
     answering = seconds_on_wire("backend_request_first", "backend_response_first")
@@ -266,10 +267,12 @@ def example_rows(timeline: pl.DataFrame) -> list[tuple[int, str]]:
     )
     rows = timeline.with_row_index("row")
     for among, measure, name in choices:
-        found = rows.filter(among).select("row", seconds=measure).drop_nulls().sort("seconds", maintain_order=True)
-        if len(found):
-            of = f"of {counted(len(found), 'request')}"
-            longest, middle = (int(found["row"][place]) for place in (len(found) - 1, (len(found) - 1) // 2))
-            told = [(longest, f"the longest {name} {of}")]
-            return told if middle == longest else [*told, (middle, f"the median {name} {of}, for comparison")]
+        candidates = rows.filter(among).select("row", seconds=measure).drop_nulls().sort("seconds", maintain_order=True)
+        if len(candidates):
+            of = f"of {counted(len(candidates), 'request')}"
+            longest, middle = (
+                int(candidates["row"][place]) for place in (len(candidates) - 1, (len(candidates) - 1) // 2)
+            )
+            examples = [(longest, f"the longest {name} {of}")]
+            return examples if middle == longest else [*examples, (middle, f"the median {name} {of}, for comparison")]
     return []

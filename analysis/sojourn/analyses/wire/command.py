@@ -65,7 +65,7 @@ def pcap(
 ) -> None:
     """Show the queues before accept() from captured packets.
 
-    From a connection's first SYN to the final ACK that was accepted; from there to the app's own start, or bounds of it.
+    From a connection's first SYN to the final ACK that was accepted; from there to the app's own start, or its bounds.
     """
     begin, end = instant(since), instant(until)
     from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - Polars is slow to load

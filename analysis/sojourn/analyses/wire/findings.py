@@ -61,7 +61,7 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
     if doubtful:
         way = "" if at_server else ", because the capture is not from the server"
         sentences.append(
-            f"On {counted(doubtful, 'occasion')} a SYN-ACK of {server} was repeated after the client's ACK. Causes may be: the "
+            f"On {counted(doubtful, 'occasion')} a SYN-ACK of {server} was repeated after the client's ACK. Possible: the "
             f"ACK was lost on its way{way}; the accept queue was full and dropped it; the server ignores an "
             "ACK without a request (TCP_DEFER_ACCEPT); TCP Fast Open; packets captured twice or out of order."
         )

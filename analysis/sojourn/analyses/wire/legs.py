@@ -1,8 +1,9 @@
 """Assign each connection to a side of the proxy, per server address.
 
 An address is a backend's if the log's upstreams or the user name it; if they name none in the capture, an address is a
-backend's if most requests to it carry the stamp (X-Request-Start) of a proxy. Hosts that connect to backends are proxies:
-HTTP or TLS connections to them are the clients' side. On the loopback all hosts share one address, and only ports count.
+backend's if most requests to it carry the stamp (X-Request-Start) of a proxy. Hosts that connect to backends are
+proxies: HTTP or TLS connections to them are the clients' side. On the loopback all hosts share one address, and only
+ports count.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def with_legs(
 
 
 def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
-    """One row per address that was connected to: _at, server, endpoint, speaks, told and stamped (as a backend)."""
+    """Return one row per server address: _at, server, endpoint, speaks, told and stamped (as a backend)."""
     ports = {int(name[1:]) for name in named if name.startswith(":") and name[1:].isdigit()}
     stamps = (
         of_connections(exchanges.select("connection", "stamp", "method"), connections.select("connection", "_at"))

@@ -170,7 +170,7 @@ def _one_to_one(possible: pl.DataFrame) -> pl.DataFrame:
 
 
 def _clearly_best(left: pl.DataFrame, side: str) -> pl.Series:
-    """Return whether a pair is nearer than all others of ``side`` by a margin; the number of matching requests ranks first."""
+    """Return whether a pair is nearer than others of ``side`` by a margin; more matching requests rank first."""
     most = pl.col("pairs") == pl.col("pairs").max().over(side)
     distance, best = pl.col("distance"), pl.col("best")
     beyond = pl.when(distance > best).then(distance)

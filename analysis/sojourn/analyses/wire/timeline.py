@@ -1,4 +1,4 @@
-"""One row per request: what both sides of the proxy and the log say of it."""
+"""Build one row per request from both sides of the proxy and the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sojourn.analyses.wire.vantage import AT_SERVER, with_vantage
 HANDSHAKE = ("syn", "syn_answered", "syn_ack", "established", "ack_taken")
 REQUEST = ("request_first", "request_last", "response_first", "response_last")
 COLUMNS = {**TIMELINE, **PROXY_COLUMNS}
-# What the joins look at.
+# Columns for the joins.
 JOINED = (
     "exchange", "connection", "number", "leg", "endpoint", "client", "complete", "request_id", "method", "path",
     "stamp_us", "begun", "arrived", "request_ended", "answered", "ended",
@@ -33,11 +33,11 @@ class Timelines:
 
     Attributes:
         frame: columns of TIMELINE and of PROXY_COLUMNS, in the order of time.
-        connections, exchanges: as tracked, with ``leg`` and ``endpoint`` (address:port that was connected to);
-            connections with ``vantage``, too.
+        connections: columns of CONNECTIONS, ``leg``, ``endpoint`` (the server's address:port) and ``vantage``.
+        exchanges: columns of EXCHANGES, ``leg`` and ``endpoint``.
         joined: how the log was joined.
-        log: what was needed of the log, ``log_row`` being the position; None without one.
-        backends: addresses of backends, as far as they are known.
+        log: the log's columns for the joins, ``log_row`` being the position; None without a log.
+        backends: known addresses of backends.
     """
 
     frame: pl.DataFrame
@@ -49,26 +49,26 @@ class Timelines:
 
 
 def timeline(
-    tracked: TrackingResult,
+    tracking: TrackingResult,
     rows: pl.LazyFrame | None = None,
     *,
     backends: Collection[str] = (),
     tolerance: float = TOLERANCE,
 ) -> Timelines:
-    """Join what was tracked into requests.
+    """Join connections and exchanges into requests.
 
     Args:
-        tracked: connections and exchanges.
-        rows: split rows (``SplitResult.rows``); canonical rows do, but without the app's start. None: no log.
-        backends: address:port (or :port) of backends, besides those that the log names.
-        tolerance: s by which nginx's instants may be off those on the wire.
+        tracking: connections and exchanges.
+        rows: split rows (``SplitResult.rows``), or canonical rows, which lack the app's start. None: no log.
+        backends: address:port (or :port) of backends, in addition to those in the log.
+        tolerance: largest difference between nginx's times and those on the wire, s.
     """
     log = None if rows is None else log_table(rows)
     named = set(backends) | (upstreams(log) if log is not None else set())
-    connections, exchanges = with_legs(tracked.connections, tracked.exchanges, named, log=log is not None)
+    connections, exchanges = with_legs(tracking.connections, tracking.exchanges, named, log=log is not None)
     connections = with_vantage(connections)
     wire = _wire(connections, exchanges)
-    # Where nothing tells which side an address is on, what it did is shown as a backend's: it was asked, it answered.
+    # An address on an unknown side is shown as a backend: it was connected to and answered.
     lone = not (wire["leg"] == "backend").any() and log is None
     slim = wire.select(JOINED)
     backend = slim.filter((pl.col("leg") == "backend") | ((pl.col("leg") == "unknown") & lone))
@@ -90,14 +90,14 @@ def timeline(
 
 
 def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Exchanges with what their connection tells, and instants as ns for the joins."""
-    told = connections.select(
+    """Return exchanges with their connection's columns, and instants as ns for the joins."""
+    endpoints = connections.select(
         "connection", "client", client_endpoint=address_and_port("client", "client_port"),
         complete=pl.col("syn").is_not_null(), at_server=AT_SERVER, **{name: pl.col(name) for name in HANDSHAKE},
     )  # fmt: skip
     first = pl.col("number") == 1
-    wire = of_connections(exchanges, told).with_columns(
-        # The handshake belongs to the request it was made for.
+    wire = of_connections(exchanges, endpoints).with_columns(
+        # The handshake belongs to the first request of its connection.
         pl.when(first).then(pl.col(name)).alias(name)
         for name in HANDSHAKE
     )
@@ -113,12 +113,12 @@ def _wire(connections: pl.DataFrame, exchanges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _as_client(client: pl.DataFrame) -> pl.DataFrame:
-    """The client's side begins with the request's bytes: nginx knows nothing of what was before."""
+    """Let exchanges of the client's side begin with the request's bytes, as in nginx's log."""
     return client.with_columns(begun="arrived")
 
 
 def _without_log(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float) -> pl.DataFrame:
-    """Columns client_exchange, backend_exchange, attempts, log_row, joined_by."""
+    """Return columns client_exchange, backend_exchange, attempts, log_row, joined_by."""
     last = backend.filter(
         pl.col("request_id").is_null() | (pl.col("begun") == pl.col("begun").max().over("request_id"))
     )
@@ -141,29 +141,29 @@ def _with_log(
     client: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame, connections: pl.DataFrame, tolerance: float
 ) -> tuple[pl.DataFrame, Joined]:
     client, backend = as_logged(client, log), as_logged(backend, log)
-    found = backend_join(backend, log, tolerance)
-    offset = found.clock_offset or 0.0
-    known = found.attempts.filter(pl.col("attempts") == 1).join(
+    at_backend = backend_join(backend, log, tolerance)
+    offset = at_backend.clock_offset or 0.0
+    known = at_backend.attempts.filter(pl.col("attempts") == 1).join(
         backend.select("exchange", "begun", "answered"), on="exchange"
     )
-    here, ambiguous = client_join(
+    at_client, ambiguous = client_join(
         _as_client(client), log, known.select("log_row", "begun", "answered"), offset, tolerance
     )
-    back = found.attempts.rename({"exchange": "backend_exchange", "by": "back_by"})
-    front = here.rename({"exchange": "client_exchange", "by": "front_by"})
+    back = at_backend.attempts.rename({"exchange": "backend_exchange", "by": "back_by"})
+    front = at_client.rename({"exchange": "client_exchange", "by": "front_by"})
     joined = back.join(front, on="log_row", how="full", coalesce=True).with_columns(
         joined_by=pl.when((pl.col("back_by") == "request_id") | (pl.col("front_by") == "request_id"))
         .then(pl.lit("request_id")).otherwise(pl.lit("tuple"))
     )  # fmt: skip
-    done = pl.concat([found.others, found.attempts["exchange"]])
+    done = pl.concat([at_backend.others, at_backend.attempts["exchange"]])
     rest_back = backend.join(done.to_frame(), on="exchange", how="anti")
     rest_front = client.join(front, left_on="exchange", right_on="client_exchange", how="anti")
     rest = _without_log(rest_front, rest_back, tolerance)
     pairs = pl.concat([joined.drop("back_by", "front_by"), rest], how="diagonal_relaxed")
-    unsure = pl.concat([found.ambiguous, ambiguous]).unique()
-    told = _unjoined(log, joined, unsure, client, backend, connections, round(offset * 1e9), round(tolerance * 1e9))
+    unsure = pl.concat([at_backend.ambiguous, ambiguous]).unique()
+    unjoined = _unjoined(log, joined, unsure, client, backend, connections, round(offset * 1e9), round(tolerance * 1e9))
     by = {str(name): int(count) for name, count in joined.group_by("joined_by").len().sort("joined_by").iter_rows()}
-    return pairs, Joined(sum(by.values()) + sum(told.values()), by, told, clock_offset=found.clock_offset)
+    return pairs, Joined(sum(by.values()) + sum(unjoined.values()), by, unjoined, clock_offset=at_backend.clock_offset)
 
 
 def _unjoined(
@@ -176,7 +176,7 @@ def _unjoined(
     offset: int,
     slack: int,
 ) -> dict[str, int]:
-    """Reason -> records within the capture's time that could have been seen, and were not found."""
+    """Return reason -> count of records within the capture's time that could be in it and were not joined."""
     if not len(connections):
         return {}
     first, last = connections.select(pl.col("first").min().dt.epoch("ns"), pl.col("last").max().dt.epoch("ns")).row(0)
@@ -184,16 +184,16 @@ def _unjoined(
     missed = log.filter(within).join(joined, on="log_row", how="anti")
     seen = backend["endpoint"].unique().to_list()
     parts = pl.col("upstream_addr").str.replace_all(" : ", ", ", literal=True).str.split(", ")
-    asked = parts.list.eval(pl.element().is_in(seen)).list.any().fill_null(value=False)
-    # A capture of the backends' side alone shows nothing of what nginx answered by itself, or got over a Unix socket.
-    missed = missed.filter(pl.lit(bool(len(client))) | asked)
+    at_seen = parts.list.eval(pl.element().is_in(seen)).list.any().fill_null(value=False)
+    # A capture of the backends' side alone lacks answers by nginx itself, and those over a Unix socket.
+    missed = missed.filter(pl.lit(bool(len(client))) | at_seen)
     unsure = missed["log_row"].is_in(ambiguous.implode())
-    told = {"ambiguous": int(unsure.sum()), "not_found": int((~unsure).sum())}
-    return {reason: count for reason, count in told.items() if count}
+    counts = {"ambiguous": int(unsure.sum()), "not_found": int((~unsure).sum())}
+    return {reason: count for reason, count in counts.items() if count}
 
 
 def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ahead: float) -> pl.DataFrame:
-    """The columns of TIMELINE and PROXY_COLUMNS, and ``_service``."""
+    """Return the columns of TIMELINE and PROXY_COLUMNS, and ``_service``."""
     needed = ("client_exchange", "backend_exchange", "attempts", "log_row")
     pairs = pairs.with_columns(pl.lit(None, pl.Int64).alias(name) for name in needed if name not in pairs.columns)
     text = ("method", "path", "status", "request_id")
@@ -221,8 +221,8 @@ def _frame(pairs: pl.DataFrame, wire: pl.DataFrame, log: pl.DataFrame | None, ah
     if log is None:
         frame = frame.with_columns(pl.lit(None).alias(f"log_{name}") for name in names)
     else:
-        told = log.select("log_row", **{f"log_{name}": pl.col(name) for name in names})
-        frame = frame.join(told, on="log_row", how="left", maintain_order="left")
+        logged = log.select("log_row", **{f"log_{name}": pl.col(name) for name in names})
+        frame = frame.join(logged, on="log_row", how="left", maintain_order="left")
     frame = frame.with_columns(
         request_id=pl.coalesce("back_request_id", "front_request_id", "log_request_id"),
         method=pl.coalesce("front_method", "log_method", "back_method"),

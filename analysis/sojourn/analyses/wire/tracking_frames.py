@@ -111,7 +111,7 @@ def _ends(records: Array, sides: Array, client: Array) -> Array:
 
 
 def _protocols(records: Array, sides: Array) -> Array:
-    """Per connection, what is protocol on it."""
+    """Return per connection its protocol, one of PROTOCOLS."""
     data = (sides["data"].reshape(-1, 2) != NONE).any(axis=1)
     protocol = records["protocol"]
     kinds = [protocol == HTTP, protocol == HTTP2, protocol == TLS, data]
