@@ -79,16 +79,16 @@ def with_queues(frame: pl.DataFrame, ahead: float) -> pl.DataFrame:
     """Add TIMELINE's durations and the columns of PROXY_COLUMNS; arguments as of ``with_app_instants``."""
     began = pl.col("log_start_ns") + round(ahead * 1e9)
     upper = seconds_on_wire("backend_established", "backend_response_first") - pl.col("_service").fill_null(0.0)
-    taken = seconds_on_wire("backend_established", "backend_ack_taken")
+    accepted = seconds_on_wire("backend_established", "backend_ack_taken")
     frame = frame.with_columns(nginx_start=began.cast(pl.Int64).cast(WIRE_INSTANT))
-    # nginx had accepted by the end of the millisecond in which it began to read, and before it turned to the backend.
+    # nginx accepted before the end of the millisecond in which it began to read, and before it contacted the backend.
     passed_on = pl.coalesce("backend_syn", "backend_request_first")
     frame = frame.with_columns(_accepted=pl.min_horizontal(pl.col("nginx_start") + NGINX_RESOLUTION, passed_on))
     return frame.with_columns(
         syn_dropped=seconds_on_wire("backend_syn", "backend_syn_answered"),
         # Captured elsewhere than at the server the same packets show a round trip.
         syn_queue=pl.when("backend_at_server").then(seconds_on_wire("backend_syn_answered", "backend_ack_taken")),
-        accept_wait_lower=pl.when(pl.col("backend_established").is_not_null()).then(taken.fill_null(0.0)),
+        accept_wait_lower=pl.when(pl.col("backend_established").is_not_null()).then(accepted.fill_null(0.0)),
         accept_wait_upper=upper,
         accept_wait=seconds_on_wire("backend_established", "app_start"),
         proxy_syn_dropped=seconds_on_wire("client_syn", "client_syn_answered"),

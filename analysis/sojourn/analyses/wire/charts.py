@@ -158,7 +158,7 @@ def band_table(result: WireResult, side: str) -> pl.DataFrame:
 
 
 def steps_chart(result: WireResult) -> alt.Chart:
-    """Connections by how long after their first SYN the last one was sent, of those whose SYN was sent again."""
+    """Draw connections with repeated SYNs by the time from the first SYN to the last."""
     table = step_table(result)
     domain = [ANSWERED, NEVER]
     return (

@@ -62,7 +62,7 @@ def sequence_of(
 
 
 def _in_ns(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> dict[str, Any]:
-    # Python's datetime resolves microseconds; handshakes on one machine need less.
+    # Python's datetime resolves microseconds, which is too coarse for handshakes on one machine.
     instants = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
     row = frame.with_columns(pl.col(instants).dt.epoch("ns")).row(0, named=True)
     return {**dict.fromkeys(schema), **row}

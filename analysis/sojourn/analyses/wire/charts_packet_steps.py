@@ -135,7 +135,7 @@ def _ordinal(n: int) -> str:
 
 
 def client_instant(request: Row, connection: Row, name: str) -> int | None:
-    """Return an instant of the client's handshake: of the row, else of its connection, else that of a normal handshake."""
+    """Return an instant of the client's handshake: of the row, else of its connection, else the default."""
     if request["client_syn"] is None:
         return None
     simple = {"syn_answered": "client_syn", "ack_taken": "client_established"}[name]

@@ -61,8 +61,8 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
     if doubtful:
         way = "" if at_server else ", because the capture is not from the server"
         sentences.append(
-            f"On {counted(doubtful, 'occasion')} a SYN-ACK of {server} was repeated after the client's ACK. Possible: the "
-            f"ACK was lost on its way{way}; the accept queue was full and dropped it; the server ignores an "
+            f"On {counted(doubtful, 'occasion')} a SYN-ACK of {server} was repeated after the client's ACK. Possible: "
+            f"the ACK was lost on its way{way}; the accept queue was full and dropped it; the server ignores an "
             "ACK without a request (TCP_DEFER_ACCEPT); TCP Fast Open; packets captured twice or out of order."
         )
     again = result.exchanges.filter(pl.col("leg") == leg, pl.col("number") == 1, pl.col("retransmissions") > 0)

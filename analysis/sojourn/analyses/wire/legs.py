@@ -64,7 +64,7 @@ def with_legs(
 
 
 def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
-    """Return one row per server address: _at, server, endpoint, speaks, told and stamped (as a backend)."""
+    """Return one row per server address: _at, server, endpoint, speaks, configured and stamped (as a backend)."""
     ports = {int(name[1:]) for name in named if name.startswith(":") and name[1:].isdigit()}
     stamps = (
         of_connections(exchanges.select("connection", "stamp", "method"), connections.select("connection", "_at"))

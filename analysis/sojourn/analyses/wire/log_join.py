@@ -1,12 +1,12 @@
-"""Exchanges on the wire and records of nginx's log that are the same requests.
+"""Join exchanges on the wire with nginx's log records of the same requests.
 
-On the backend's side the request id tells, which nginx sends and logs; where it is not to be seen, the stamp with the
-backend's address, then address, method, path and time. On the client's side nothing names a request: nginx's number of
-the connection (``connection``) and of the request on it (``connection_requests``) say which records share a connection,
-and so whole connections are compared, by client, method, path and times. Where the request is known on the backend's
-side already, what happened there bounds what happened here to the microsecond. Behind TLS there are times only.
+On the backend's side the request id, which nginx sends and logs, identifies a request; without it, the stamp with the
+backend's address, then address, method, path and time. The client's side has no such key: nginx's number of the
+connection (``connection``) and of the request on it (``connection_requests``) show which records share a connection, so
+whole connections are compared, by client, method, path and times. If the request is already joined on the backend's
+side, the times there bound those on the client's side to the microsecond. With TLS only times are known.
 
-Two records that fit two requests in both ways are ambiguous and stay unjoined; nothing is guessed.
+Two records that match two requests in both ways are ambiguous and remain unjoined.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import polars as pl
 from sojourn.analyses.wire.pairs import Side, keyed, paired
 from sojourn.analyses.wire.stamps import nanoseconds
 
-TOLERANCE = 0.005  # s: nginx's clock stands still during a turn of its event loop, and shows whole milliseconds
-ONE_CLOCK = 0.005  # s: nearer than this, the capturing machine's clock is taken to be nginx's
-SHARED = 10  # records with one id: where there are more, it names nothing
+TOLERANCE = 0.005  # s: nginx updates its clock once per turn of its event loop, to whole milliseconds
+ONE_CLOCK = 0.005  # s: below this offset, the capturing machine's clock counts as nginx's
+SHARED = 10  # records with one id: an id with more records is ignored
 EXCHANGE_PAIR = {"log_row": pl.Int64(), "exchange": pl.Int64()}
-# Of a log, besides what the split reads.
+# Columns of a log, in addition to those of the split.
 READ = (
     "request_id", "method", "uri", "remote_addr", "connection", "connection_requests", "upstream_addr",
 )  # fmt: skip
@@ -40,8 +40,8 @@ class BackendJoin:
     Attributes:
         attempts: log_row, exchange (the last attempt's), attempts (exchanges), by (request_id or tuple).
         others: exchanges of attempts before the last.
-        ambiguous: positions of records that fit several exchanges, or share their id with another record.
-        clock_offset: the capturing machine's clock less nginx's, s; None: nothing tells.
+        ambiguous: positions of records that match several exchanges, or share their id with another record.
+        clock_offset: the capturing machine's clock minus nginx's, s; None: unknown.
     """
 
     attempts: pl.DataFrame
@@ -51,9 +51,9 @@ class BackendJoin:
 
 
 def log_table(rows: pl.LazyFrame) -> pl.DataFrame:
-    """What the join needs of split rows, ``log_row`` being the position; columns that were not read are null.
+    """Return the columns of split rows for the join, ``log_row`` being the position; missing columns are null.
 
-    Instants are ns since 1970, as ``start_ns`` and so on.
+    Times are in ns since 1970: ``start_ns``, ``time_ns``, ``proxy_start_ns``, ``request_start_ns``.
     """
     names = rows.collect_schema().names()
     missing = [pl.lit(None).alias(name) for name in LOG_COLUMNS if name not in names]
@@ -64,19 +64,19 @@ def log_table(rows: pl.LazyFrame) -> pl.DataFrame:
     return table.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("log_row"),
         pl.coalesce("upstream_addr", pl.col("upstream").cast(pl.String)).alias("upstream_addr"),
-        # On a socket for both versions nginx writes an IPv4 address this way (RFC 4291, section 2.5.5.2).
+        # nginx writes an IPv4 address this way on a dual-stack socket (RFC 4291, section 2.5.5.2).
         pl.col("remote_addr").str.replace(r"^::ffff:(\d+\.\d+\.\d+\.\d+)$", "$1"),
         *((pl.col(name).cast(epoch).dt.epoch("us") * 1_000).alias(f"{name}_ns") for name in instants),
     ).drop(instants)  # fmt: skip
 
 
 def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TOLERANCE) -> BackendJoin:
-    """Join exchanges of backends to records.
+    """Join exchanges of backends with records.
 
     Args:
         backend: exchanges with ``endpoint``, ``begun`` (ns: the connection's SYN where the request is its first, else
             its first byte), ``ended`` (ns, last byte of the answer) and ``stamp_us``.
-        log: as from ``log_table``.
+        log: columns of ``log_table``.
         tolerance: s.
     """
     backend = backend.select(
@@ -84,40 +84,40 @@ def backend_join(backend: pl.DataFrame, log: pl.DataFrame, tolerance: float = TO
     )  # fmt: skip
     by_id, ambiguous = _by_id(backend, log, tolerance)
     offset = capture_offset(by_id, backend, log)
-    found = [_attempts(by_id, backend, log)]
-    others = by_id.join(found[0], on="exchange", how="anti")["exchange"]
+    joined = [_attempts(by_id, backend, log)]
+    others = by_id.join(joined[0], on="exchange", how="anti")["exchange"]
     several = []
-    asked = log.filter(pl.col("attempts").fill_null(1) > 0, pl.col("upstream").is_not_null()).join(
-        found[0], on="log_row", how="anti"
+    records = log.filter(pl.col("attempts").fill_null(1) > 0, pl.col("upstream").is_not_null()).join(
+        joined[0], on="log_row", how="anti"
     )
     left = backend.join(by_id, on="exchange", how="anti")
     shift = round((offset or 0.0) * 1e9)
     spent = nanoseconds(pl.col("retries").fill_null(0.0))
     turned = pl.coalesce("proxy_start_ns", "request_start_ns") + spent + shift
-    asked = asked.with_columns(
+    records = records.with_columns(
         begin=turned, end=turned + nanoseconds(pl.col("response")),
         stamp_us=pl.col("request_start_ns") // 1_000, path="uri", endpoint="upstream",
     )  # fmt: skip
     left = left.with_columns(begin="begun", end="ended")
     for by in (("endpoint", "stamp_us", "method", "path"), ("endpoint", "stamp_us"), ("endpoint", "method", "path")):
-        if len(found) > 1:
-            left = left.join(found[-1], on="exchange", how="anti")
-            asked = asked.join(found[-1], on="log_row", how="anti")
+        if len(joined) > 1:
+            left = left.join(joined[-1], on="exchange", how="anti")
+            records = records.join(joined[-1], on="log_row", how="anti")
         one = left.filter(*(pl.col(name).is_not_null() for name in by))
         if "stamp_us" not in by:
             one = one.filter(pl.col("stamp_us").is_null())
-        two = asked.filter(*(pl.col(name).is_not_null() for name in by))
+        two = records.filter(*(pl.col(name).is_not_null() for name in by))
         pairs, unsure = _pairs(one, two, by, tolerance)
-        found.append(pairs.with_columns(attempts=pl.lit(1, pl.Int32), by=pl.lit("tuple")))
+        joined.append(pairs.with_columns(attempts=pl.lit(1, pl.Int32), by=pl.lit("tuple")))
         several.append(unsure)
-    attempts = pl.concat([part.select("log_row", "exchange", "attempts", "by") for part in found])
+    attempts = pl.concat([part.select("log_row", "exchange", "attempts", "by") for part in joined])
     unsure = pl.concat([ambiguous, *several]).unique()
     unsure = unsure.filter(~unsure.is_in(attempts["log_row"].implode()))
     return BackendJoin(attempts, others, unsure, offset)
 
 
 def _by_id(exchanges: pl.DataFrame, log: pl.DataFrame, tolerance: float) -> tuple[pl.DataFrame, pl.Series]:
-    """(log_row, exchange) of equal request ids, and records whose id is not theirs alone."""
+    """Return (log_row, exchange) of equal request ids, and records that share their id."""
     ids = log.filter(pl.col("request_id").is_not_null(), pl.col("request_id") != "").select(
         "request_id", "log_row", "start_ns", "time_ns"
     )
@@ -132,7 +132,7 @@ def _by_id(exchanges: pl.DataFrame, log: pl.DataFrame, tolerance: float) -> tupl
     several = pl.len().over("exchange") > 1
     shared = pairs.filter(several)
     if len(shared):
-        # An id that came twice (a client's or a balancer's own, kept by nginx) is told apart by time.
+        # Time distinguishes requests with the same id (a client's or a balancer's own, kept by nginx).
         slack = round(tolerance * 1e9)
         within = (pl.col("begun") >= pl.col("start_ns") - slack) & (pl.col("begun") <= pl.col("time_ns") + slack)
         pairs = pairs.filter(~several | within).filter(~several)
@@ -141,15 +141,15 @@ def _by_id(exchanges: pl.DataFrame, log: pl.DataFrame, tolerance: float) -> tupl
 
 
 def _attempts(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> pl.DataFrame:
-    """The last attempt of each record. Subrequests carry its id, too: they go elsewhere than ``upstream_addr`` says."""
-    told = pairs.join(backend.select("exchange", "endpoint", "begun"), on="exchange").join(
+    """Return the last attempt of each record. Subrequests share its id, but are not sent to its ``upstream_addr``."""
+    attempts = pairs.join(backend.select("exchange", "endpoint", "begun"), on="exchange").join(
         log.select("log_row", "upstream_addr"), on="log_row"
     )
-    if told["log_row"].n_unique() == len(told):
-        return told.select("log_row", "exchange", attempts=pl.lit(1, pl.Int32), by=pl.lit("request_id"))
+    if attempts["log_row"].n_unique() == len(attempts):
+        return attempts.select("log_row", "exchange", attempts=pl.lit(1, pl.Int32), by=pl.lit("request_id"))
     named = pl.col("upstream_addr").str.contains(pl.col("endpoint"), literal=True).fill_null(value=False)
     return (
-        told.with_columns(named=named)
+        attempts.with_columns(named=named)
         .filter(pl.col("named") | ~pl.col("named").any().over("log_row"))
         .sort("begun", "exchange")
         .group_by("log_row", maintain_order=True)
@@ -159,19 +159,19 @@ def _attempts(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> 
 
 
 def capture_offset(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame) -> float | None:
-    """The capturing machine's clock less nginx's, s; None where no request with an id tells.
+    """Return the capturing machine's clock minus nginx's, s; None without requests with an id.
 
-    nginx turns to the backend at once when it has stamped, and its clock is truncated: the smallest difference of many
-    lies between the offset and a millisecond above it. A request lies between its ``start`` and its ``time``, which
-    bounds the offset, too; a log whose stamps are something else than stamps is found out by that. Less than
-    ``ONE_CLOCK`` is what a capture on nginx's own machine shows, and 0 is answered.
+    nginx contacts the backend at once after it writes the stamp, and its clock is truncated: the smallest of many
+    differences is between the offset and a millisecond above it. A request lies between its ``start`` and its ``time``,
+    which bounds the offset, too, and detects stamps with another meaning. An offset below ``ONE_CLOCK`` is that of a
+    capture on nginx's own machine; the result is then 0.
     """
-    told = pairs.join(backend.select("exchange", "begun", "answered"), on="exchange").join(
+    joined = pairs.join(backend.select("exchange", "begun", "answered"), on="exchange").join(
         log.select("log_row", "start_ns", "time_ns", "header", "attempts", "proxy_start_ns"), on="log_row"
     )
     ended = pl.when(pl.col("header").is_not_null()).then("answered")
     stamp = pl.when(pl.col("attempts").fill_null(1) == 1).then("proxy_start_ns")
-    least, most, stamped = told.select(
+    least, most, stamped = joined.select(
         least=(pl.max_horizontal("begun", ended) - pl.col("time_ns")).max(),
         most=(pl.col("begun") - pl.col("start_ns")).min(),
         stamped=(pl.col("begun") - stamp).min(),
@@ -189,15 +189,16 @@ def capture_offset(pairs: pl.DataFrame, backend: pl.DataFrame, log: pl.DataFrame
 def client_join(
     client: pl.DataFrame, log: pl.DataFrame, known: pl.DataFrame, offset: float, tolerance: float = TOLERANCE
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Join exchanges of the client's side to records: (log_row, exchange, by), and records that are ambiguous.
+    """Join exchanges of the client's side with records: (log_row, exchange, by), and ambiguous records.
 
     Args:
         client: exchanges with ``client`` (address), ``complete`` (whether the connection's SYN is in the capture) and,
             in ns, ``begun`` (first byte of the request), ``request_ended`` (its last byte), ``answered`` (first byte of
             the answer) and ``ended`` (its last byte).
-        log: as from ``log_table``.
-        known: log_row, begun and answered (ns) of what is joined on the backend's side.
-        offset: the capturing machine's clock less nginx's, s. tolerance: s.
+        log: columns of ``log_table``.
+        known: log_row, begun and answered (ns) of the requests joined on the backend's side.
+        offset: the capturing machine's clock minus nginx's, s.
+        tolerance: s.
     """
     shift = round(offset * 1e9)
     client = client.select(
@@ -218,9 +219,9 @@ def client_join(
         records = records.with_columns(group="connection", number="connection_requests")
         left = left.with_columns(group="connection")
     seen = client["client"].unique().to_list()
-    # nginx was told of another address by a balancer (real_ip_header), or its log keeps none.
+    # A balancer gave nginx another address (real_ip_header), or the log has none.
     hidden = ~pl.col("client").is_in(seen).fill_null(value=False)
-    found, several = [by_id.with_columns(by=pl.lit("request_id"))], [ambiguous]
+    matches, several = [by_id.with_columns(by=pl.lit("request_id"))], [ambiguous]
     passes: tuple[tuple[tuple[str, ...], pl.Expr, pl.Expr], ...] = (
         (("client", "method", "path"), pl.col("method").is_not_null(), pl.lit(value=True)),
         (("client",), pl.col("method").is_null(), pl.lit(value=True)),
@@ -229,20 +230,20 @@ def client_join(
     for by, of_wire, of_log in passes:
         if not len(left) or not len(records):
             break
-        left = left.join(found[-1], on="exchange", how="anti")
-        records = records.join(found[-1], on="log_row", how="anti")
+        left = left.join(matches[-1], on="exchange", how="anti")
+        records = records.join(matches[-1], on="log_row", how="anti")
         pairs, unsure = _pairs(left.filter(of_wire), records.filter(of_log), by, tolerance)
-        found.append(pairs.with_columns(by=pl.lit("tuple")))
+        matches.append(pairs.with_columns(by=pl.lit("tuple")))
         several.append(unsure)
-    joined = pl.concat([part.select("log_row", "exchange", "by") for part in found])
+    joined = pl.concat([part.select("log_row", "exchange", "by") for part in matches])
     unsure = pl.concat(several).unique()
     return joined, unsure.filter(~unsure.is_in(joined["log_row"].implode()))
 
 
 def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float = TOLERANCE) -> pl.DataFrame:
-    """(exchange, backend_exchange) of both sides of the proxy without a log: by request id, else by path and time.
+    """Return (exchange, backend_exchange) of both sides of the proxy without a log: by request id, else by path and time.
 
-    nginx turns to the backend when it has read the request, and to the client when the answer begins.
+    nginx contacts the backend after it has read the request, and answers the client when the backend answers.
     """
     ids = [
         side.filter(pl.col("request_id").is_not_null()).filter(pl.len().over("request_id") == 1)
@@ -255,23 +256,23 @@ def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float = T
     two = backend.join(by_id, left_on="exchange", right_on="backend_exchange", how="anti").with_columns(
         begin="begun", end="answered"
     )
-    found = [by_id]
+    matches = [by_id]
     for by, of_client in ((("method", "path"), pl.col("method").is_not_null()), ((), pl.col("method").is_null())):
         pairs, _ = _pairs(one.filter(of_client), two.rename({"exchange": "log_row"}), by, tolerance)
-        found.append(pairs.rename({"log_row": "backend_exchange"}).select("exchange", "backend_exchange"))
-        two = two.join(found[-1], left_on="exchange", right_on="backend_exchange", how="anti")
-    return pl.concat(found)
+        matches.append(pairs.rename({"log_row": "backend_exchange"}).select("exchange", "backend_exchange"))
+        two = two.join(matches[-1], left_on="exchange", right_on="backend_exchange", how="anti")
+    return pl.concat(matches)
 
 
 def _pairs(
     wire: pl.DataFrame, log: pl.DataFrame, by: tuple[str, ...], tolerance: float
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """(log_row, exchange) of exchanges and records with equal ``by``, and records that fit several."""
+    """Return (log_row, exchange) of exchanges and records with equal ``by``, and records that match several."""
     if not len(wire) or not len(log):
         return pl.DataFrame(schema=EXCHANGE_PAIR), pl.Series("log_row", [], pl.Int64)
     text = [pl.col(name).cast(pl.Int64 if name == "stamp_us" else pl.String) for name in by]
     key = keyed(*text) if by else pl.lit(0, pl.UInt64)
-    # Without connections of nginx's every request is a group of its own, whatever its number.
+    # Without nginx's connection numbers every request is its own group.
     alone = "group" not in wire.columns
     names = ("after", "until") if alone else ("after", "until", "complete")
     sides = []
@@ -283,7 +284,7 @@ def _pairs(
             Side(frame.select(key.alias("key"), "begin", "end", *extra, group=group, number=number.cast(pl.Int64)))
         )
     pairs, unsure = paired(sides[0], sides[1], round(tolerance * 1e9))
-    found = pl.DataFrame(
+    joined = pl.DataFrame(
         {"log_row": log["log_row"].gather(pairs["second"]), "exchange": wire["exchange"].gather(pairs["first"])}
     )
-    return found, log["log_row"].gather(unsure["second"].unique())
+    return joined, log["log_row"].gather(unsure["second"].unique())

@@ -1,4 +1,4 @@
-"""What a capture shows, as an object, as JSON and as Parquet."""
+"""The result of the analysis of a capture, as an object, as JSON and as Parquet."""
 
 from __future__ import annotations
 
@@ -19,45 +19,47 @@ from sojourn.readers.capture.batch import Counts
 
 # Columns of ``WireResult.timeline`` beyond those of ``sojourn.analyses.wire.frames.TIMELINE``: the proxy's own queues.
 PROXY_COLUMNS: dict[str, pl.DataType] = {
-    "nginx_start": WIRE_INSTANT,  # when nginx had read the request's first byte, by the log: it had accepted by then
-    "client_syn_answered": WIRE_INSTANT,  # as those of CONNECTIONS, of the client's side
+    "nginx_start": WIRE_INSTANT,  # when nginx had read the request's first byte, by the log
+    "client_syn_answered": WIRE_INSTANT,  # as in CONNECTIONS, of the client's side
     "client_ack_taken": WIRE_INSTANT,
     "proxy_syn_dropped": pl.Float64(),  # s, client_syn_answered - client_syn
     "proxy_syn_queue": pl.Float64(),  # s, client_ack_taken - client_syn_answered, captured at the proxy
-    # s, from client_established to the end of nginx_start's millisecond, or to the first packet to the backend where
-    # that came sooner; holds what the client took to ask
+    # s, from client_established to the end of nginx_start's millisecond, or to the first packet to the backend if that
+    # is earlier; includes the client's time until its request
     "proxy_accept_wait_upper": pl.Float64(),
-    "proxy_unread": pl.Float64(),  # s, nginx_start - the first byte: the request lay there, accepted or not
+    "proxy_unread": pl.Float64(),  # s, nginx_start - the first byte: the request waited unread, accepted or not
 }
 
-# Figures of ``WireResult.figures``, each from which event to which. All of the backend's side but the proxy_ ones.
+# Figures of ``WireResult.figures``, from event to event; those without proxy_ are of the backend's side.
 FIGURES = {
     "handshake": "first SYN to the client's final ACK",
-    "syn_dropped": "first SYN to the SYN that was answered: no queue took those before it",
-    "syn_queue": "the SYN that was answered to the final ACK that was taken, captured at the backend: in its SYN queue",
-    "round_trip": "the SYN that was answered to the client's ACK, captured elsewhere: a round trip, no queue",
-    "accept_wait_lower": "what repeated SYN-ACKs prove of the wait for accept(), else 0",
-    "accept_wait_upper": "final ACK to the first byte of the answer, less the service time where it is known",
-    "accept_wait": "final ACK to the app's own start: the accept queue, and what the server does before the app",
+    "syn_dropped": "first SYN to the SYN that was answered: those before it were not accepted by a queue",
+    "syn_queue": "the answered SYN to the final ACK that was accepted, captured at the backend: in its SYN queue",
+    "round_trip": "the answered SYN to the client's ACK, captured elsewhere: a round trip, no queue",
+    "accept_wait_lower": "the part of the wait for accept() that repeated SYN-ACKs prove, else 0",
+    "accept_wait_upper": "final ACK to the first byte of the answer, minus the service time where it is known",
+    "accept_wait": "final ACK to the app's own start: the accept queue, and the server's work before the app",
     "proxy_handshake": "first SYN to the final ACK, on the client's side",
     "proxy_syn_dropped": "first SYN to the SYN that was answered, on the client's side",
-    "proxy_syn_queue": "the SYN that was answered to the final ACK that was taken, captured at the proxy: in its queue",
-    "proxy_round_trip": "the SYN that was answered to the client's ACK, captured elsewhere: a round trip, no queue",
-    "proxy_accept_wait_upper": "the client's final ACK to nginx having read the first byte, or turned to the backend",
-    "proxy_unread": "the request's first byte on the wire to nginx reading it",
+    "proxy_syn_queue": "the answered SYN to the final ACK that was accepted, captured at the proxy: in its SYN queue",
+    "proxy_round_trip": "the answered SYN to the client's ACK, captured elsewhere: a round trip, no queue",
+    "proxy_accept_wait_upper": "the client's final ACK to nginx's read of the first byte, or its first packet to the backend",
+    "proxy_unread": "the request's first byte on the wire to nginx's read of it",
 }
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """One figure as the log has it against what the wire shows: log less wire, s.
+    """The difference of one figure between log and wire: log minus wire, s.
 
     Attributes:
-        figure: the log's name of it.
-        requests: joined requests that have both.
-        median: of the difference, signed. p99, max: of its absolute value.
-        beyond: requests that differ by more than nginx's resolution explains.
-        spread: p99 of the absolute difference from the median: without what truncated stamps add to all of them.
+        figure: its name in the log.
+        requests: number of joined requests with both values.
+        median: of the signed difference.
+        p99: of the absolute difference.
+        max: of the absolute difference.
+        beyond: number of requests that differ by more than nginx's resolution explains.
+        spread: p99 of the absolute difference from the median, which excludes the common effect of truncated stamps.
     """
 
     figure: str
@@ -69,7 +71,7 @@ class Agreed:
     spread: float | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """An entry of ``agreement`` in the JSON output."""
+        """Return an entry of ``agreement`` in the JSON output."""
         return {
             "figure": self.figure, "requests": self.requests, "median": self.median, "p99": self.p99, "max": self.max,
             "beyond": self.beyond, "spread": self.spread,
@@ -81,12 +83,12 @@ class Joined:
     """How the log's records and the requests on the wire were joined.
 
     Attributes:
-        log: records of the log within the capture's window; None: no log was given.
-        by: request_id, tuple -> requests on the wire joined to a record.
-        unjoined: reason -> records of the log within the window that were not.
-        both: requests seen on both sides of the proxy.
-        without_service: first requests of a connection whose service time nobody tells: none is subtracted.
-        clock_offset: the capturing machine's clock less nginx's, s; 0 where they are one; None: nothing tells.
+        log: number of records of the log within the capture's window; None: there is no log.
+        by: request_id, tuple -> number of requests on the wire joined with a record.
+        unjoined: reason -> number of records of the log within the window that were not joined.
+        both: number of requests on both sides of the proxy.
+        without_service: number of first requests of a connection without a known service time: none is subtracted.
+        clock_offset: the capturing machine's clock minus nginx's, s; 0 where it is the same clock; None: unknown.
     """
 
     log: int | None = None
@@ -98,16 +100,16 @@ class Joined:
 
     @property
     def requests(self) -> int:
-        """Records that were found on the wire."""
+        """The number of records that were joined."""
         return sum(self.by.values())
 
     @property
     def share(self) -> float | None:
-        """Of the records within the window, those that were found."""
+        """The share of the records within the window that were joined."""
         return self.requests / self.log if self.log else None
 
     def to_dict(self) -> dict[str, object]:
-        """The ``join`` object of the JSON output."""
+        """Return the ``join`` object of the JSON output."""
         return {
             "log": self.log, "joined": self.requests, "share": self.share, "by": self.by, "unjoined": self.unjoined,
             "both_sides": self.both, "without_service_time": self.without_service, "clock_offset": self.clock_offset,
@@ -116,39 +118,40 @@ class Joined:
 
 @dataclass(frozen=True, repr=False)
 class WireResult(Result):
-    """What a capture shows. Durations in seconds.
+    """The result of the analysis of a capture. Durations are in seconds.
 
     Attributes:
-        names, interfaces: what was read, and where it had been captured.
-        counts: what became of the packets.
-        window: first and last packet of a connection; None: there was none.
+        names: the files.
+        interfaces: where they were captured.
+        counts: the numbers of packets by how they were read.
+        window: time of the first and last packet of all connections; None: there is no connection.
         connections: columns of CONNECTIONS, ``leg`` (client, backend or unknown), ``endpoint`` and ``vantage`` (where
             it was captured: server, client, both or unknown).
         exchanges: columns of EXCHANGES, and ``leg``.
         timeline: columns of TIMELINE and of ``PROXY_COLUMNS``.
         unparsed: payload that gave no requests, by reason.
         figures: name of ``FIGURES`` -> mean, p50, p90, p99, p999, max.
-        sizes: name of ``FIGURES`` -> how many values it has.
-        negative: name of ``FIGURES`` -> how many values are below 0 (by more than nginx's resolution, where its clock
-            has a part in them); they are in the figures as they are.
-        steps: leg, step (s after the first SYN, at which the connection was answered or last tried), answered,
-            connections, retransmissions; one row per step, the first first.
-        servers: one row per address that was connected to: server (address:port), leg, vantage,
+        sizes: name of ``FIGURES`` -> number of values.
+        negative: name of ``FIGURES`` -> number of values below 0 (by more than nginx's resolution, where its clock is
+            involved); the figures include them unchanged.
+        steps: leg, step (s from the first SYN to the answered or last one), answered, connections, retransmissions; one
+            row per step, in order of time.
+        servers: one row per server address: server (address:port), leg, vantage,
             connections, syn_retransmissions, syn_ack_retransmissions, acks_dropped, acks_doubtful, refused, unanswered,
             reset_by_client, reset_by_server, zero_windows, retransmissions, handshake_p50, handshake_p99; busiest
             first.
-        ends: how connections ended -> how many.
-        joined: with the log, and of both sides.
+        ends: how connections ended -> count.
+        joined: the join with the log, and of both sides.
         agreement: log against wire; empty without a log.
-        differences: one column per figure of ``agreement``: log less wire, s, of each joined request.
-        split: of joined first requests that have all of them, means (s): queueing_delay (the split's), syn_dropped,
-            handshake (of the SYN that was answered), accept_wait, which make it up, and syn_queue (None: not captured
-            at the backend); and requests, how many. None where there is none.
-        checks: what was held against a threshold.
-        findings: what the figures mean, in sentences, the gravest first.
-        notes: what to know of how they were made.
+        differences: one column per figure of ``agreement``: log minus wire, s, of each joined request.
+        split: means (s) over the joined first requests that have all of them: queueing_delay (the split's) and its
+            parts syn_dropped, handshake (from the answered SYN) and accept_wait; syn_queue (None: not captured at the
+            backend); and requests, their number. None without such requests.
+        checks: comparisons with a threshold.
+        findings: what the figures mean, in sentences, the most severe first.
+        notes: how they were measured.
         log_given: whether there was a log to join.
-        kernel: what the kernel's samples tell, where there are some.
+        kernel: the result of the kernel samples, if there are any.
     """
 
     names: tuple[str, ...]
@@ -177,16 +180,16 @@ class WireResult(Result):
 
     @property
     def syn_retransmissions(self) -> int:
-        """SYNs that were sent again, on either side of the proxy."""
+        """The number of repeated SYNs, on both sides of the proxy."""
         return int(self.connections["syn_retransmissions"].sum() or 0)
 
     @property
     def duplicates(self) -> int:
-        """Packets that are in the capture more than once; each of them counts once in every other figure."""
+        """The number of duplicate packets; other figures count each packet once."""
         return int(self.connections["copies"].sum() or 0)
 
     def to_dict(self, limit: int = 100) -> dict[str, Any]:
-        """The object that ``sojourn pcap --json`` prints, with ``limit`` requests at most, in the order of time."""
+        """Return the object of ``sojourn pcap --json``, with at most ``limit`` requests in order of time."""
         counts = self.counts
         window = None
         if self.window:
@@ -236,7 +239,7 @@ class WireResult(Result):
         }
 
     def to_split(self) -> dict[str, Any]:
-        """The ``wire`` object of ``sojourn split --json``: connect + queue of joined requests, by the packets."""
+        """Return the ``wire`` object of ``sojourn split --json``: connect + queue of joined requests, from packets."""
         whole = self.to_dict(limit=0)
         kept = (
             "packets",
@@ -273,7 +276,7 @@ def _counted(table: pl.DataFrame, column: str) -> dict[str, int]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the timeline with its instants as text: to the microsecond, a capture is that fine."""
+    """Return a row of the timeline with its times as text, to the microsecond."""
     return {
         key: value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value
         for key, value in row.items()

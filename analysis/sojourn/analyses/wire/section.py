@@ -1,4 +1,4 @@
-"""What a capture shows, laid out for people."""
+"""Lay out the result of a capture."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from sojourn.present.section import Picture, Section, Table
 
 MEASURES = (
     "A connection waits in the kernel's SYN queue from its SYN to the final ACK of its handshake, then in the accept "
-    "queue until the server calls accept(), which no packet shows; all by the clock of the machine that captured."
+    "queue until the server calls accept(), which no packet shows. Times are by the capturing machine's clock."
 )
 SERVERS = 50
 KNOWN, AT_MOST, AT_LEAST, ROUND_TRIP, UNKNOWN = "known", "at most", "at least", "round trip", "unknown"
-# Figure -> which queue, what the figure is, from which event to which.
+# Figure -> the queue, the kind of figure, its first and last event.
 QUEUES = {
     "proxy_syn_dropped": ("proxy: SYN dropped", KNOWN, "SYN → last SYN"),
-    "proxy_syn_queue": ("proxy SYN queue", KNOWN, "last SYN → ACK taken"),
+    "proxy_syn_queue": ("proxy SYN queue", KNOWN, "last SYN → ACK accepted"),
     "proxy_round_trip": ("proxy: handshake", ROUND_TRIP, "last SYN → ACK"),
     "proxy_accept_wait_upper": ("proxy accept queue", AT_MOST, "ACK → nginx reads"),
     "syn_dropped": ("backend: SYN dropped", KNOWN, "SYN → last SYN"),
-    "syn_queue": ("backend SYN queue", KNOWN, "last SYN → ACK taken"),
+    "syn_queue": ("backend SYN queue", KNOWN, "last SYN → ACK accepted"),
     "round_trip": ("backend: handshake", ROUND_TRIP, "last SYN → ACK"),
     "accept_wait": ("backend accept queue", KNOWN, "ACK → app starts"),
-    "accept_wait_lower": ("backend accept queue", AT_LEAST, "ACK → ACK taken"),
+    "accept_wait_lower": ("backend accept queue", AT_LEAST, "ACK → ACK accepted"),
     "accept_wait_upper": ("backend accept queue", AT_MOST, "ACK → latest start"),
 }
-# The figures of dropped SYNs -> the servers whose repeated SYNs they are about.
+# Figures of dropped SYNs -> the servers of these SYNs.
 SIDE_OF_DROPPED = {"proxy_syn_dropped": pl.col("leg") == "client", "syn_dropped": pl.col("leg") != "client"}
 ENDS = {
     "open": "still open",
@@ -50,7 +50,7 @@ ENDS = {
 
 @lay_out.register(WireResult)
 def wire_section(result: WireResult, *, audited: bool = False) -> Section:
-    """The section of ``pcap``; ``audited``: an audit on the same page tells of checks that failed."""
+    """Return the section of ``pcap``; ``audited``: an audit on the same page shows the failed checks."""
     return Section(
         key="wire",
         title="What the packets show",
@@ -64,18 +64,18 @@ def wire_section(result: WireResult, *, audited: bool = False) -> Section:
 
 
 def sentence(result: WireResult) -> str:
-    """The finding in one sentence."""
+    """Return the main finding in one sentence."""
     connections = result.connections
     if connections.is_empty():
         return f"There is no TCP connection in {_packets(result)}{_content(result)}."
     opened = connections.filter(pl.col("syn").is_not_null())
     repeated = int((opened["syn_retransmissions"] > 0).sum())
     if opened.is_empty():
-        text = f"{counted(len(connections), 'connection')}, every one of them older than the capture"
+        text = f"{counted(len(connections), 'connection')}, all older than the capture"
     else:
-        text = f"{counted(len(opened), 'connection')} asked for, "
+        text = f"{counted(len(opened), 'connection')} requested, "
         text += f"{repeated:,} of them ({percent(repeated / len(opened))})" if repeated else "none of them"
-        text += " by a SYN that had to be sent again"
+        text += " with a repeated SYN"
     lost = sum(result.ends.get(end, 0) for end in ("refused", "unanswered"))
     if lost:
         text += f", {lost:,} refused or never answered"
@@ -86,16 +86,16 @@ def _accept_queue(result: WireResult) -> str:
     known, upper = _figure(result, "accept_wait"), _figure(result, "accept_wait_upper")
     if known is not None:
         return (
-            f"in the backends' accept queue requests waited {milliseconds(known['p50'])} ms (p50), "
-            f"{milliseconds(known['p99'])} ms (p99), up to the app's own start"
+            f"requests waited {milliseconds(known['p50'])} ms (p50), {milliseconds(known['p99'])} ms (p99) in the "
+            "backends' accept queue, up to the app's own start"
         )
     if upper is not None:
         lower = _figure(result, "accept_wait_lower")
         return (
-            "how long they waited in the backends' accept queue no packet says: between "
+            "packets only bound the wait in the backends' accept queue: between "
             f"{milliseconds(lower['p99'] if lower else 0.0)} and {milliseconds(upper['p99'])} ms at p99"
         )
-    return "nothing tells of the backends' accept queue, for no request opened a connection to a backend"
+    return "the wait in the backends' accept queue is unknown: no request opened a connection to a backend"
 
 
 def _figure(result: WireResult, name: str) -> Summary | None:
@@ -108,7 +108,7 @@ def _packets(result: WireResult) -> str:
 
 
 def _content(result: WireResult) -> str:
-    """What the packets are where none of them is of TCP, and which tunnels they came through."""
+    """Describe the packets of a capture without TCP, and their tunnels."""
     counts = result.counts
     content = ranked(counts.other)
     if not counts.tunnels:
@@ -128,16 +128,16 @@ def _queues(result: WireResult) -> Table:
             kind = _kind_of_dropped(result, summary, SIDE_OF_DROPPED[name]) if name in SIDE_OF_DROPPED else usual
             figures = (milliseconds(None if kind == UNKNOWN else summary[figure]) for figure in ("p50", "p99", "max"))
             rows.append((queue, kind, events, f"{result.sizes.get(name, 0):,}", *figures))
-    headings = ("queue", "is", "from → to", "n", "p50", "p99", "max")
+    headings = ("queue", "kind", "from → to", "n", "p50", "p99", "max")
     return Table(headings, tuple(rows), "The queues before accept(), ms", text_columns=3)
 
 
 def _kind_of_dropped(result: WireResult, summary: Summary, side: pl.Expr) -> str:
-    """Return what the time until the answered SYN is: of dropped SYNs only where the capture stands at the server."""
+    """Return the kind of the time until the answered SYN; only a capture at the server proves dropped SYNs."""
     repeated = result.servers.filter(side, pl.col("syn_retransmissions") > 0)
     if repeated.is_empty():
         return KNOWN
-    if not summary["max"]:  # the repeated SYNs are of other connections, or their answers were lost
+    if not summary["max"]:  # the repeated SYNs belong to other connections, or their answers were lost
         return UNKNOWN
     return KNOWN if repeated.select(AT_SERVER.all()).item() else AT_MOST
 
@@ -155,10 +155,8 @@ def _steps(result: WireResult) -> Table:
         )
         for row in result.steps.iter_rows(named=True)
     )
-    headings = ("last SYN", "to", "and then", "connections", "repeats")
-    return Table(
-        headings, rows, "SYNs that had to be sent again: when the last was, after the first", text_columns=3, shown=12
-    )
+    headings = ("last SYN", "to", "result", "connections", "repeats")
+    return Table(headings, rows, "Repeated SYNs: time from the first to the last", text_columns=3, shown=12)
 
 
 def _servers(result: WireResult) -> Table:
@@ -174,7 +172,7 @@ def _servers(result: WireResult) -> Table:
         "reset_by_server": "reset",
         "zero_windows": "window 0",
     }
-    # Columns that are 0 everywhere would only be in the way of the others.
+    # Columns of zeros are left out.
     shown = [name for name in columns if name == "connections" or bool(result.servers[name].sum())]
     rows = tuple(
         (
@@ -185,13 +183,13 @@ def _servers(result: WireResult) -> Table:
         )
         for row in result.servers.head(SERVERS).iter_rows(named=True)
     )
-    headings = ("server", "is", *(columns[name] for name in shown), "p99")
+    headings = ("server", "role", *(columns[name] for name in shown), "p99")
     more = max(len(result.servers) - SERVERS, 0)
-    return Table(headings, rows, "Who was connected to; p99 of the handshake, ms", text_columns=2, more=more)
+    return Table(headings, rows, "Servers; p99 of the handshake, ms", text_columns=2, more=more)
 
 
 def _side(leg: str) -> str:
-    return {"client": "proxy", "backend": "backend"}.get(leg, "not known")
+    return {"client": "proxy", "backend": "backend"}.get(leg, "unknown")
 
 
 def _ends(result: WireResult) -> Table:
@@ -221,7 +219,7 @@ def _agreement(result: WireResult) -> Table:
     return Table(
         headings,
         rows,
-        "The log less the wire, ms: p99 and max without sign; beyond: what nginx's whole ms do not explain",
+        "Log minus wire, ms: p99 and max are absolute; beyond: more than nginx's resolution explains",
     )
 
 
@@ -239,9 +237,9 @@ def _pictures(result: WireResult) -> list[Picture]:
         pictures.append(
             Picture(
                 f"wire-packets-{number + 1}",
-                "One request, packet by packet" if not number else "The same of a usual request",
-                "Time goes down, not to scale: the times are written, in ms since the first packet. Orange is time in "
-                "a queue, pale where it is the most it can have been; blue is the app's own work.",
+                "One request, packet by packet" if not number else "A median request, packet by packet",
+                "Time goes down, not to scale; labels are in ms since the first packet. Orange is time in a queue, "
+                "pale where it is an upper bound; blue is the service time.",
                 drawn,
                 packets_reading(result, row, remark),
             )
@@ -250,9 +248,9 @@ def _pictures(result: WireResult) -> list[Picture]:
         pictures.append(
             Picture(
                 "wire-waits",
-                "How long before accept()",
-                "The share of requests that waited no longer than a time, in each queue; what is below 0.01 ms, 0 "
-                "included, stands at the left edge, and where only bounds are known the wait is in the shaded area.",
+                "Waits before accept()",
+                "The share of requests that waited no longer than a time, in each queue. Waits below 0.01 ms are at "
+                "the left edge; where only bounds are known, the wait is in the shaded area.",
                 functools.partial(charts.waits_chart, result),
                 waits_reading(result),
             )
@@ -261,9 +259,9 @@ def _pictures(result: WireResult) -> list[Picture]:
         pictures.append(
             Picture(
                 "wire-steps",
-                "SYNs that were sent again",
-                "Connections by how long after the first SYN their last one was sent; response times have modes at "
-                "the same places.",
+                "Repeated SYNs",
+                "Connections by the time from their first to their last SYN; response times have modes at the same "
+                "places.",
                 functools.partial(charts.steps_chart, result),
                 steps_reading(result),
             )
@@ -273,8 +271,8 @@ def _pictures(result: WireResult) -> list[Picture]:
             Picture(
                 "wire-agreement",
                 "The log against the wire",
-                "The log's figure less that of the packets: the median, the middle half and 98 % of the requests; the "
-                "grey band is what nginx's whole milliseconds explain.",
+                "The log's figure minus that of the packets: the median, the middle half and 98 % of the requests; the "
+                "grey band is nginx's resolution of 1 ms.",
                 functools.partial(charts.agreement_chart, result),
                 agreement_reading(result),
             )
@@ -283,6 +281,6 @@ def _pictures(result: WireResult) -> list[Picture]:
 
 
 def report_section(context: ReportContext) -> Section | None:
-    """Return the section of a report."""
+    """Return the section of a report; None without a capture."""
     packets = getattr(context.requests, "wire", None)
     return None if packets is None else wire_section(packets, audited=True)  # the audit has its checks
