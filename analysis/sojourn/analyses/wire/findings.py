@@ -47,7 +47,7 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
     if repeated:
         steps = result.steps.filter(pl.col("leg") == leg, pl.col("answered"))
         when = ", ".join(f"+{row['step']:g} s: {row['connections']:,}" for row in steps.head(6).iter_rows(named=True))
-        sentence = f"{counted(repeated, 'SYN')} to {server} were repeated: {_why_again(result, leg, at_server)}"
+        sentence = f"{counted(repeated, 'SYN')} to {server} had to be repeated: {_why_again(result, leg, at_server)}"
         sentences.append(sentence + (f" (answered at {when})." if when else "."))
     if unanswered:
         sentences.append(f"{counted(unanswered, 'connection')} to {server} never got an answer.")
@@ -59,7 +59,7 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
         )
     doubtful = int(table["acks_doubtful"].sum())
     if doubtful:
-        way = "" if at_server else ", because the capture is not from the server"
+        way = "" if at_server else " (the capture is not from the server)"
         sentences.append(
             f"On {counted(doubtful, 'occasion')} a SYN-ACK of {server} was repeated after the client's ACK. Possible: "
             f"the ACK was lost on its way{way}; the accept queue was full and dropped it; the server ignores an "
@@ -73,8 +73,8 @@ def _of_leg(result: WireResult, leg: str, server: str) -> list[str]:
     )
     if len(again):
         sentences.append(
-            f"{counted(len(again), 'first request')} to {server} were repeated: lost on the way, or a full accept "
-            "queue dropped the final ACK before them (a server with SYN cookies cannot repeat its SYN-ACK)."
+            f"{counted(len(again), 'first request')} to {server} had to be repeated: lost on the way, or a full "
+            "accept queue dropped the final ACK before them (a server with SYN cookies cannot repeat its SYN-ACK)."
         )
     refused, reset = int(table["refused"].sum()), int(table["reset_by_server"].sum())
     if refused:

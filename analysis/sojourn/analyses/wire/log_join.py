@@ -241,7 +241,7 @@ def client_join(
 
 
 def sides_join(client: pl.DataFrame, backend: pl.DataFrame, tolerance: float = TOLERANCE) -> pl.DataFrame:
-    """Return (exchange, backend_exchange) of both sides of the proxy without a log: by request id, else by path and time.
+    """Return (exchange, backend_exchange) of both sides without a log: by request id, else by path and time.
 
     nginx contacts the backend after it has read the request, and answers the client when the backend answers.
     """

@@ -43,7 +43,7 @@ FIGURES = {
     "proxy_syn_dropped": "first SYN to the SYN that was answered, on the client's side",
     "proxy_syn_queue": "the answered SYN to the final ACK that was accepted, captured at the proxy: in its SYN queue",
     "proxy_round_trip": "the answered SYN to the client's ACK, captured elsewhere: a round trip, no queue",
-    "proxy_accept_wait_upper": "the client's final ACK to nginx's read of the first byte, or its first packet to the backend",
+    "proxy_accept_wait_upper": "the client's final ACK to nginx's read of the first byte, or its packet to the backend",
     "proxy_unread": "the request's first byte on the wire to nginx's read of it",
 }
 

@@ -73,7 +73,7 @@ def test_a_request_of_http1_over_tls_is_one_exchange(
 def test_requests_of_http2_over_tls_are_not_counted(version: str, nginx_ports: dict[str, int], tmp_path: Path) -> None:
     record_two_requests(tmp_path / "lo.pcap", nginx_ports["http2"], "--http2", f"--tlsv{version}", "--tls-max", version)
     result = wire(tmp_path / "lo.pcap")
-    spoken = result.connections.filter(pl.col("protocol") == "tls")
-    assert (spoken.height > 0, result.exchanges.height) == (True, 0)
-    assert result.unparsed == {"tls_http2": spoken.height}
-    assert any("HTTP/2 inside of TLS" in note for note in wire_section(result).notes)
+    tls = result.connections.filter(pl.col("protocol") == "tls")
+    assert (tls.height > 0, result.exchanges.height) == (True, 0)
+    assert result.unparsed == {"tls_http2": tls.height}
+    assert any("HTTP/2 over TLS" in note for note in wire_section(result).notes)
