@@ -231,7 +231,7 @@ def _other_kind(context: RunContext, planned: Planned) -> Measured:
 
 
 def experiment_of(kind: str) -> Callable[[Stage], Outcome]:
-    """Return what runs a case of this kind; imported only when it is asked for."""
+    """Return the module that runs a case of this kind; imported on demand."""
     # Late: each brings packages that no other scenario needs.
     match kind:
         case "websocket":

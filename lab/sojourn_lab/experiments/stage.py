@@ -24,7 +24,7 @@ class Stage:
         logs: for what the processes of this case say; its own.
         access_log: where nginx appends, if it takes part.
         interrupts: shield starts and stops with `interrupts.shielded()`.
-        watcher: to be told how far it is.
+        watcher: called with the progress.
     """
 
     scenario: Scenario

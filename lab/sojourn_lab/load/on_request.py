@@ -1,4 +1,4 @@
-"""Load on request: the generator of the scenarios, offered to any URL, for as long as asked and no longer."""
+"""Load on request: the generator of the scenarios, offered to any URL for a given time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How many connections wait in a listening socket's accept queue, a few times a second.
 
-The queue may hold limit + 1 connections. How the kernel is asked: sojourn.host.sock_diag.
+The queue may hold limit + 1 connections. The query of the kernel: sojourn.host.sock_diag.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ListenQueueError(LabError):
 def listen_depths() -> dict[int, Depth]:
     """Return the accept queue of every listening TCP socket over IPv4 in this network namespace, by port.
 
-    Raises ListenQueueError with the reason where the kernel cannot be asked.
+    Raises ListenQueueError with the reason if the kernel cannot be queried.
     """
     try:
         sockets = listening_sockets((socket.AF_INET,))
@@ -53,8 +53,8 @@ class ListenSampler(SamplerThread):
     """A thread that writes the depth of some ports to a file of JSON lines, every `period` seconds.
 
     A line is `{"time": unix s, "socket": name, "port": n, "depth": n, "limit": n}`; where the kernel
-    cannot be asked the file holds one line `{"unavailable": reason}`. With `keep` what is in the file
-    stays; beyond `max_bytes` the file becomes `<name>.1`, in place of an older one, and a new one begins.
+    cannot be queried the file holds one line `{"unavailable": reason}`. With `keep` the content of the
+    file is kept; beyond `max_bytes` the file becomes `<name>.1`, in place of an older one, and a new one begins.
     """
 
     def __init__(

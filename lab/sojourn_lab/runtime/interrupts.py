@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """The run was asked to end by a signal; `exit_code` is the shell's convention for it."""
+    """A signal ended the run; `exit_code` is the shell's convention for it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -31,7 +31,7 @@ class Interrupts:
     def caught(self) -> Iterator[None]:
         """Handle the signals inside the block. Only a main thread may; elsewhere this changes nothing.
 
-        A signal that is ignored stays ignored: that is how nohup keeps a long run alive after a logout.
+        An ignored signal remains ignored: that is how nohup keeps a long run alive after a logout.
         """
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -33,7 +33,7 @@ WITHOUT = {"tcp_syn_linear_timeouts": 0}
 """Sysctls that older kernels do not have, and the value by which those behave (linear timeouts: from Linux 6.5 on)."""
 
 UNANSWERED = "192.0.2.0/24"
-"""Addresses of documentation (RFC 5737), which the namespace routes to where nobody answers."""
+"""Addresses of documentation (RFC 5737), which the namespace routes although no host has them."""
 
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
@@ -119,8 +119,8 @@ def _set(name: str, value: int) -> None:
         return  # `why_sysctls_missing` knows that this kernel behaves by it
     try:
         path.write_text(f"{value}\n")
-        found = int(path.read_text())
+        actual = int(path.read_text())
     except (OSError, ValueError) as error:
         raise LabError(f"{SYSCTLS[name]} could not be set to {value}: {error}") from None
-    if found != value:
-        raise LabError(f"{SYSCTLS[name]} was set to {value} and is {found}")
+    if actual != value:
+        raise LabError(f"{SYSCTLS[name]} was set to {value} and is {actual}")

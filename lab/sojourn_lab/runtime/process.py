@@ -23,12 +23,12 @@ _LOG_LINES_SHOWN = 15
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port nobody listens on at this moment; somebody else may take it before you do, so be ready to retry."""
+    """Return a TCP port without a listener at this moment; another process may bind it first, so be ready to retry."""
     return free_ports(1, host)[0]
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """So many ports as of `free_port`, no two alike: one asked for after another was let go may be the same."""
+    """Return `count` different ports as of `free_port`: repeated calls of it may return the same."""
     with contextlib.ExitStack() as held:
         probes = [held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(count)]
         for probe in probes:
@@ -73,7 +73,7 @@ def group_members(group: int) -> list[int]:
 
 
 class _Guard:
-    """This process's orphan reaper, started with the first process of the lab and told of every group."""
+    """This process's orphan reaper, started with the first process of the lab and notified of every group."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -207,11 +207,11 @@ class Process:
             return None
         if self._popen.returncode is not None:
             return self._popen.returncode
-        # WNOWAIT leaves the zombie in place: as long as it is there nobody else can get this process group id.
+        # WNOWAIT leaves the zombie in place: as long as it exists the process group id is not reused.
         try:
             state = os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            return self._popen.poll()  # somebody else reaped it
+            return self._popen.poll()  # it was reaped elsewhere
         if state is None:
             return None
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status

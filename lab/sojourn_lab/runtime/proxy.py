@@ -1,4 +1,4 @@
-"""What the lab's nginx is told: who is behind it, which requests go where, and how many connections it may hold."""
+"""Configuration of the lab's nginx: its upstreams, the routing of requests, and the limit of its connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BALANCER_LINES: dict[Balancer, str] = {
 
 
 ANSWER_LOG = """
-    # What was answered to whom, to be compared with what the copies were answered.
+    # The response of every request, for comparison with the responses of its copies.
     log_format lab_answers escape=json
         '{{"request_id":"$sojourn_request_id","status":"$status","answer":"$upstream_http_x_lab_answer"}}';
     access_log "{path}" lab_answers;
@@ -28,7 +28,7 @@ ANSWER_LOG = """
 
 @dataclass(frozen=True)
 class Upstreams:
-    """Who is behind nginx just now: addresses (`host:port`).
+    """The current upstreams of nginx: addresses (`host:port`).
 
     Attributes:
         own: the backends. standby: those an action may add. pools: of the routes with a pool of their own.
@@ -75,7 +75,7 @@ def http_text(topology: Topology, upstreams: Upstreams) -> str:
         default $http_x_lab_case;
     }}
 
-    # Nobody's visit is in this log, and the generator's queries are read from it: which attempts are of one request.
+    # This log holds no visits, and the generator's queries are read from it: which attempts are of one request.
     map "" $sojourn_redact {{
         default off;
     }}
@@ -86,8 +86,8 @@ def mirror_map(topology: Topology, upstreams: Upstreams) -> str:
     """Return what decides which requests are copied; nothing where none are."""
     if topology.mirror is None or upstreams.mirror is None:
         return ""
-    told = upstreams.mirror_percent
-    percent = topology.mirror.percent if told is None else told
+    changed = upstreams.mirror_percent
+    percent = topology.mirror.percent if changed is None else changed
     # nginx takes percentages of two digits after the point, and none of 0.
     share = f"{percent:.2f}% 1;" if percent >= 0.005 else ""
     log = "" if upstreams.answers is None else ANSWER_LOG.format(path=upstreams.answers)

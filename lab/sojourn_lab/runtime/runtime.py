@@ -49,7 +49,7 @@ class Runtime(Protocol):
 
     @property
     def kind(self) -> Literal["process", "compose", "external"]:
-        """Processes of this machine, containers, or a URL behind which somebody else's servers are."""
+        """Processes of this machine, containers, or a URL of servers that the lab does not control."""
 
     @property
     def backends(self) -> Sequence[AppServer]:
@@ -95,7 +95,7 @@ def runtime_maker(name: Literal["process", "compose"]) -> RuntimeMaker:
     """Return what makes a runtime of that name."""
     if name == "process":
         return process_runtime
-    from sojourn_lab.runtime.compose import compose_runtime  # noqa: PLC0415 - only where it is asked for
+    from sojourn_lab.runtime.compose import compose_runtime  # noqa: PLC0415 - imported on demand
 
     return compose_runtime
 
@@ -204,7 +204,7 @@ class ProcessRuntime(Lifecycle):
 
     @staticmethod
     def _asks(behind: Mapping[str, str], instance: str) -> dict[str, str]:
-        # All instances of the app are one service to whoever follows a request through the tiers.
+        # All instances of the app are one service in traces through the tiers.
         return {**behind, **service_names("app", instance)} if behind else {}
 
     def _started_pool(self, pool: Pool) -> list[Backend]:

@@ -13,7 +13,7 @@ from sojourn_lab.runtime.proxy import http_text as proxy_text
 from sojourn_lab.scenario.topology import Dependency, Mirror, Topology, changed
 
 TRUSTED = "127.0.0.1 1;\n"
-"""Whose trace and request id this tier's nginx believes: the app in front of it, or the nginx that mirrors to it."""
+"""Peers whose trace and request id this tier's nginx trusts: the app in front, or the mirroring nginx."""
 
 StartServer = Callable[[str, Topology, Mapping[str, str]], Backend]
 
@@ -45,7 +45,7 @@ def mirror_tier(wanted: Mirror, topology: Topology, folder: Path, logs: Path, st
 
 
 def copy_settings(wanted: Mirror) -> dict[str, str]:
-    """Return what app servers that get copies are told, as variables of their environment."""
+    """Return the environment variables of app servers that receive copies."""
     return {"LAB_ANSWERS": "1", "LAB_SLOWDOWN": repr(wanted.slowdown), "LAB_DIFFERS": repr(wanted.differs)}
 
 

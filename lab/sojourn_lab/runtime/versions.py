@@ -68,5 +68,5 @@ def _first_version(command: list[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return UNKNOWN
-    found = re.search(r"\d+(?:\.\d+)+\S*", done.stdout + done.stderr)
-    return found[0] if found else UNKNOWN
+    number = re.search(r"\d+(?:\.\d+)+\S*", done.stdout + done.stderr)
+    return number[0] if number else UNKNOWN

@@ -50,8 +50,8 @@ def run_case(stage: Stage) -> Outcome:
         generator.wait_until(ended, expected + plan.timeout + MARGIN, f"the load of case {stage.name} to end")
         # Events in the channel at the end belong to the window they were sent in: without them the slowest are missing.
         system.drained((settings.channel + settings.consumers * settings.batch) / capacity_of(settings) + MARGIN)
-    found = msgspec.json.decode((stage.logs / "summary.json").read_bytes(), type=Offered)
-    window = found.heartbeats.window
+    offered_load = msgspec.json.decode((stage.logs / "summary.json").read_bytes(), type=Offered)
+    window = offered_load.heartbeats.window
     client_log = stage.logs / "client.jsonl"
     figures = case_figures(
         settings,
@@ -60,14 +60,14 @@ def run_case(stage: Stage) -> Outcome:
         rows_in(system.acknowledged, Acknowledged),
         rows_in(system.samples, Sample),
         [each.id for each in rows_in(system.kept, Kept)],
-        found.heartbeats,
-        found.reads,
+        offered_load.heartbeats,
+        offered_load.reads,
     )
     return Outcome(
         since=window.since,
         until=window.until,
         figures=figures,
-        void=found.heartbeats.void,
+        void=offered_load.heartbeats.void,
         spin_up=system.spin_up,
         tear_down=system.tear_down,
         client_log=client_log,
@@ -75,7 +75,7 @@ def run_case(stage: Stage) -> Outcome:
 
 
 def traffic_of(stage: Stage, settings: Collector) -> Traffic:
-    """Return what the generator is told, but for the address, which is not known yet."""
+    """Return the plan of the generator, without the address, which is not known yet."""
     scenario, case, logs = stage.scenario, stage.case, stage.logs
     plan = Plan(
         case=stage.name,

@@ -113,9 +113,9 @@ async def offered(traffic: Traffic) -> Offered:
     window, lateness = Window(clock.unix(since), clock.unix(until)), ticks.lateness_between(since, until)
 
     def of(route: str, rate: float) -> Summary:
-        told = msgspec.structs.replace(plan, load=PoissonLoad(rate))
+        actual_plan = msgspec.structs.replace(plan, load=PoissonLoad(rate))
         mine = [each for each in records if each.route == route]
-        return summary_of(told, window, records=mine, dropped=[], loop_lag=lateness, cpu=cpu)
+        return summary_of(actual_plan, window, records=mine, dropped=[], loop_lag=lateness, cpu=cpu)
 
     return Offered(of(HEARTBEAT, traffic.rate), of(VIEWERS, rate) if rate else None)
 

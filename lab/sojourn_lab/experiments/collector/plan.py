@@ -1,4 +1,4 @@
-"""What the generator of heartbeats is told, and what it writes back."""
+"""The plan of the generator of heartbeats, and its results."""
 
 from __future__ import annotations
 

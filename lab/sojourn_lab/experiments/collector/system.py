@@ -75,8 +75,8 @@ class System(Lifecycle):
         with listening_socket(BACKLOG) as listener:
             broker = f"{HOST}:{listener.getsockname()[1]}"
             fd = str(listener.fileno())
-            told = ["--fd", fd, "--ack", repr(settings.ack), "--log", str(self.kept)]
-            self.started([sys.executable, program, *told], "broker", pass_fds=[listener.fileno()], env=environment)
+            options = ["--fd", fd, "--ack", repr(settings.ack), "--log", str(self.kept)]
+            self.started([sys.executable, program, *options], "broker", pass_fds=[listener.fileno()], env=environment)
         with listening_socket(BACKLOG) as listener:
             self._port = listener.getsockname()[1]
             command = collector_command(settings, listener.fileno(), broker)
@@ -99,17 +99,17 @@ class System(Lifecycle):
         last: dict[str, int] = {}
 
         def empty() -> bool:
-            found = self._asked("/stats")
-            last.update(found or {})
-            return found is not None and found["held"] == 0
+            stats = self._get_json("/stats")
+            last.update(stats or {})
+            return stats is not None and stats["held"] == 0
 
         self._collector.wait_until(empty, deadline, "the channel to run empty")
         return last
 
     def _ready(self) -> bool:
-        return self._asked("/ready") is not None
+        return self._get_json("/ready") is not None
 
-    def _asked(self, path: str) -> dict[str, Any] | None:
+    def _get_json(self, path: str) -> dict[str, Any] | None:
         connection = http.client.HTTPConnection(HOST, self._port, timeout=2.0)
         try:
             connection.request("GET", path)

@@ -118,7 +118,7 @@ def _offered(
 ) -> float | None:
     """Return when the first backend was added (unix s), None where none was, once all calls have ended.
 
-    To connections that are there already an addition means nothing: where they are balanced, nobody tells them.
+    Existing connections do not use an added backend: balancing is per connection, and they are not notified.
     """
     addresses = upstreams.own if nginx is None else [f"127.0.0.1:{nginx.port}"]
     path = stage.logs / "plan.json"

@@ -40,8 +40,8 @@ OPTIONS = (
 class Channels:
     """The connections of a case. Every call goes over one that is drawn for it."""
 
-    def __init__(self, told: GrpcPlan, clock: Clock, channels: list[grpc.aio.Channel]) -> None:
-        self._plan = told.plan
+    def __init__(self, grpc_plan: GrpcPlan, clock: Clock, channels: list[grpc.aio.Channel]) -> None:
+        self._plan = grpc_plan.plan
         self._clock = clock
         self._channels = channels
         # Bytes both ways: without serializers gRPC takes and gives them as they are.
@@ -97,21 +97,21 @@ async def connected(addresses: list[str]) -> list[grpc.aio.Channel]:
     return channels
 
 
-async def _run(told: GrpcPlan) -> None:
-    channels = await connected(addresses_of_channels(told))
+async def _run(grpc_plan: GrpcPlan) -> None:
+    channels = await connected(addresses_of_channels(grpc_plan))
 
     def asking(_: Plan, clock: Clock) -> Channels:
-        return Channels(told, clock, channels)
+        return Channels(grpc_plan, clock, channels)
 
-    summary = await summary_of_run(told.plan, asking)
-    Path(told.plan.summary).write_bytes(msgspec.json.encode(summary))
+    summary = await summary_of_run(grpc_plan.plan, asking)
+    Path(grpc_plan.plan.summary).write_bytes(msgspec.json.encode(summary))
 
 
 def main(arguments: list[str]) -> int:
-    """Return the exit code: 2 for a plan that cannot be used, 1 where nobody answers, 0 also for a void run."""
+    """Return the exit code: 2 for a plan that cannot be used, 1 if no server answers, 0 also for a void run."""
 
-    def run(told: GrpcPlan) -> None:
-        asyncio.run(_run(told))
+    def run(grpc_plan: GrpcPlan) -> None:
+        asyncio.run(_run(grpc_plan))
 
     return exit_code("grpc client", GrpcPlan, arguments, run)
 

@@ -1,4 +1,4 @@
-"""What a gRPC client process is told: the plan of any generator, and where its calls go."""
+"""The plan of a gRPC client process: the plan of any generator, and the addresses of its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nginx is told where it balances gRPC calls: the same stamps and the same log as for plain requests."""
+"""Configuration of nginx where it balances gRPC calls: the same stamps and the same log as for plain requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sojourn_lab.runtime.proxy import BALANCER_LINES, Upstreams
 from sojourn_lab.scenario.topology import Topology
 
 KEPT = 64
-"""Idle connections to the backends that each worker of nginx keeps: calls share them, whoever made them."""
+"""Idle connections to the backends that each worker of nginx keeps: calls of all clients share them."""
 
 
 def http_text(topology: Topology, upstreams: Upstreams) -> str:

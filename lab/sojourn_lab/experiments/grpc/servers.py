@@ -25,7 +25,7 @@ class Call(msgspec.Struct, frozen=True):
     end: float
 
 
-class _Told(msgspec.Struct):
+class _Ready(msgspec.Struct):
     port: int
 
 
@@ -40,7 +40,7 @@ class GrpcServer:
     def port(self) -> int | None:
         """Return the port it answers on, None before it does."""
         line = self.process.out_path.read_bytes().partition(b"\n")
-        return msgspec.json.decode(line[0], type=_Told).port if line[1] else None
+        return msgspec.json.decode(line[0], type=_Ready).port if line[1] else None
 
     def ready_address(self) -> str:
         """Return host and port once it answers; LabError with its last words if it does not."""

@@ -55,7 +55,7 @@ def measured_store(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
     finally:
         with stage.interrupts.shielded():
             process.stop()
-    found = msgspec.json.decode(Path(plan.result).read_bytes(), type=Inserted)
+    result = msgspec.json.decode(Path(plan.result).read_bytes(), type=Inserted)
     return Outcome(
-        found.since, found.until, found.figures, spin_up=found.since - plan.warmup - found.began, tear_down=0.0
+        result.since, result.until, result.figures, spin_up=result.since - plan.warmup - result.began, tear_down=0.0
     )

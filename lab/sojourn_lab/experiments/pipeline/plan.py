@@ -1,4 +1,4 @@
-"""What the process with the embedded engine is told, and what it writes back."""
+"""The plan of the process with the embedded engine, and its results."""
 
 from __future__ import annotations
 

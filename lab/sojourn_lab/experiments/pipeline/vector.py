@@ -69,7 +69,7 @@ def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
     metrics = _laid_out(work, stage.seed, settings.threads, warmup + duration)
     command = [program, "--threads", str(settings.threads), "--config-dir", str(work / "config")]
     environment = {"PATH": os.environ.get("PATH", ""), "VECTOR_LOG": "info"}
-    # Asked to end in good order it would go on until all it has read is through; nobody needs that.
+    # On a graceful stop it would first process all that it has read, which is not needed.
     process = Process(command, name="vector", folder=stage.logs, env=environment, stop_signal=signal.SIGKILL)
     used: list[tuple[float, float]] = []
     with stage.interrupts.shielded():
@@ -137,18 +137,18 @@ def _laid_out(work: Path, seed: Sequence[int], threads: int, seconds: float) -> 
 
 def counts_in(text: bytes) -> list[Count]:
     """Return what Vector wrote of its program for requests, in the order of time; half a last line is left out."""
-    found: dict[float, dict[str, float]] = {}
+    counters: dict[float, dict[str, float]] = {}
     for line in text.split(b"\n")[:-1]:
         if b'"component_sent_events_total"' not in line:
             continue
-        told = msgspec.json.decode(line)
-        if told["tags"].get("component_id") == "requests":
+        metric = msgspec.json.decode(line)
+        if metric["tags"].get("component_id") == "requests":
             # Nanoseconds are more than Python's own instants hold.
-            instant = datetime.fromisoformat(told["timestamp"][:26].rstrip("Z") + "+00:00").timestamp()
-            found.setdefault(instant, {})[told["tags"].get("output", "")] = told["counter"]["value"]
+            instant = datetime.fromisoformat(metric["timestamp"][:26].rstrip("Z") + "+00:00").timestamp()
+            counters.setdefault(instant, {})[metric["tags"].get("output", "")] = metric["counter"]["value"]
     return [
         Count(instant, outputs.get("_default", 0.0), outputs.get("dropped", 0.0))
-        for instant, outputs in sorted(found.items())
+        for instant, outputs in sorted(counters.items())
     ]
 
 

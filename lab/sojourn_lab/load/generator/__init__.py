@@ -1,1 +1,1 @@
-"""The load generator: its own process, told by a plan, writing what it meant, sent and got."""
+"""The load generator: a process of its own that reads a plan and records intended, sent and received requests."""

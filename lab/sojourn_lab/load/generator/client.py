@@ -113,11 +113,11 @@ class Client:
         await self._session.close()
 
     def _url(self, wanted: Wanted) -> str | URL:
-        """Return what to ask for; a path that the plan tells is asked for to the letter, not quoted again."""
+        """Return the target of the request; a path of the plan is used unchanged, not quoted again."""
         if self._plan.path is None:
             query = wanted.query
             if self._plan.retries is not None:
-                # Who asks again asks for the same thing, and nobody else does: that is how a log tells retries.
+                # A retry repeats the same query, which is unique to its request: a log recognises retries by it.
                 query += f"{'&' if query else '?'}wanted={wanted.number}"
             return f"{self._plan.url}/sleep/{wanted.service_time:.6f}{query}"
         return URL(self._plan.url + self._plan.path, encoded=True)

@@ -118,7 +118,7 @@ async def offer_open(plan: Plan, client: Asks, clock: Clock, start: float, write
 
 
 class Pace:
-    """Turns that are given out to users who share a rate: never two within 1 / `most` seconds; None: no limit."""
+    """Turns that are handed out to users who share a rate: never two within 1 / `most` seconds; None: no limit."""
 
     def __init__(self, most: float | None) -> None:
         self._gap = 0.0 if most is None else 1.0 / most
@@ -126,9 +126,9 @@ class Pace:
 
     def turn(self, wanted: float) -> float:
         """Return the instant of the next turn, `wanted` at the earliest."""
-        given = max(wanted, self._next) if self._gap else wanted
-        self._next = given + self._gap
-        return given
+        start = max(wanted, self._next) if self._gap else wanted
+        self._next = start + self._gap
+        return start
 
 
 async def offer_closed(plan: Plan, client: Asks, clock: Clock, start: float, write: Write) -> Dropped:

@@ -22,7 +22,7 @@ def announce(plan: Plan, since: float) -> None:
     """Say when the measured window begins (unix s), in the file the plan names for it; nothing where it names none."""
     if plan.started is None:
         return
-    # Under another name first: whoever waits for it must not read half a number.
+    # Under another name first: a waiting process must not read half a number.
     half = Path(f"{plan.started}.partial")
     half.write_text(repr(since))
     half.rename(plan.started)

@@ -7,7 +7,7 @@ from sojourn_lab.scenario.load import ClosedLoad
 
 LAG_FLOOR = 0.010
 """Seconds of lag that are always allowed at p99: asyncio's timers fire up to 1 ms late by design, nginx's clock
-moves in steps of 1 ms, and the kernel may hand the processor to somebody else for a few slices of 3 ms. That is
+moves in steps of 1 ms, and the kernel may give the processor to other processes for a few slices of 3 ms. That is
 noise, which passes. A generator that is the bottleneck falls behind further with every request."""
 
 LAG_SHARE = 0.05

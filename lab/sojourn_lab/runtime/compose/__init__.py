@@ -1,6 +1,6 @@
 """The parts of a run in containers: `sojourn lab run NAME --runtime compose`.
 
-The generator stays on this machine and asks the published port of nginx, so the engine's own forwarding is in the
+The generator remains on this machine and requests the published port of nginx, so the engine's own forwarding is in the
 response time the client sees and in none of nginx's. Everything nginx and the apps measure is between containers.
 """
 

@@ -79,17 +79,17 @@ class Containers:
 
     def published(self, service: str, port: int) -> int:
         """Return the port on this machine's loopback at which a service's port is."""
-        told = docker("port", self.name_of(service), f"{port}/tcp")
-        return int(told.splitlines()[0].rpartition(":")[2])
+        output = docker("port", self.name_of(service), f"{port}/tcp")
+        return int(output.splitlines()[0].rpartition(":")[2])
 
     def fallen(self) -> str | None:
         """Return which container ended, how and with what words; None when none did."""
         for service in self._members:
             try:
-                told = docker("inspect", "--format", "{{json .State}}", self.name_of(service))
+                output = docker("inspect", "--format", "{{json .State}}", self.name_of(service))
             except LabError:
                 continue  # it was never made, for which another is to blame
-            state = json.loads(told)
+            state = json.loads(output)
             if state["Status"] in {"exited", "dead"}:
                 how = "beyond its memory limit" if state["OOMKilled"] else f"with exit code {state['ExitCode']}"
                 return f"the container of {service} ended {how}: {self._said_by(service) or 'it said nothing'}"

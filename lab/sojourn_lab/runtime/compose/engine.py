@@ -1,4 +1,4 @@
-"""The Docker engine, asked through its own command, and what of ours is still in it."""
+"""The Docker engine, queried through its own command, and the lab's leftovers in it."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def engine_here() -> Engine:
     except LabError as error:
         raise LabError(f"docker has no compose plugin ({error})") from None
     try:
-        told = json.loads(docker("info", "--format", "{{json .}}"))
+        info = json.loads(docker("info", "--format", "{{json .}}"))
     except (LabError, ValueError) as error:
         raise LabError(f"no Docker engine answers ({error})") from None
-    if not told.get("ServerVersion"):
-        raise LabError(f"no Docker engine answers ({'; '.join(told.get('ServerErrors') or ['it says nothing'])})")
-    rootless = any("rootless" in option for option in told.get("SecurityOptions") or [])
-    return Engine(told["ServerVersion"], compose, max(1, int(told.get("NCPU") or 1)), rootless)
+    if not info.get("ServerVersion"):
+        raise LabError(f"no Docker engine answers ({'; '.join(info.get('ServerErrors') or ['it says nothing'])})")
+    rootless = any("rootless" in option for option in info.get("SecurityOptions") or [])
+    return Engine(info["ServerVersion"], compose, max(1, int(info.get("NCPU") or 1)), rootless)
 
 
 def image_id(image: str) -> str | None:
@@ -109,11 +109,11 @@ def image_id(image: str) -> str | None:
 
 def image_ids(images: Sequence[str]) -> dict[str, str]:
     """Return the ids of images; LabError naming the first that the engine does not have, and what makes it."""
-    found = {image: image_id(image) for image in images}
-    for image, known in found.items():
+    identities = {image: image_id(image) for image in images}
+    for image, known in identities.items():
         if known is None:
             raise LabError(f"the Docker engine has no image {image}: `docker compose build` in a checkout makes it")
-    return {image: known for image, known in found.items() if known is not None}
+    return {image: known for image, known in identities.items() if known is not None}
 
 
 def owner_here() -> str:
@@ -124,10 +124,10 @@ def owner_here() -> str:
 def owner_gone(owner: str) -> bool:
     """Return whether the process that a mark names ran on this host and runs no more."""
     host, _, rest = owner.partition("|")
-    found = re.fullmatch(r"([^|]*)\|(\d+)\|(\d*)", rest)
-    if host != os.uname().nodename or found is None:
+    label = re.fullmatch(r"([^|]*)\|(\d+)\|(\d*)", rest)
+    if host != os.uname().nodename or label is None:
         return False  # another machine's, which may use the same engine
-    return found[1] != _boot() or found[3] != _start_of(int(found[2]))
+    return label[1] != _boot() or label[3] != _start_of(int(label[2]))
 
 
 def _boot() -> str:

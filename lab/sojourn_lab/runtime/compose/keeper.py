@@ -2,7 +2,7 @@
 
 Run as a program (`python keeper.py PROJECT`) with a pipe on its standard input. The lab writes `down` when it has taken
 the project down itself. The pipe closes when the lab dies, however it dies; what the engine then still has of the
-project is removed. An engine's containers are nobody's children: no signal to a process group would reach them.
+project is removed. An engine's containers are not children of the lab: no signal to a process group would reach them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
         return
     deadline = time.monotonic() + DEADLINE_S
     quiet = 0
-    # Twice nothing: the engine may still be making a container that a killed `up` had asked for.
+    # Twice nothing: the engine may still be creating a container for a killed `up`.
     while quiet < 2 and time.monotonic() < deadline:
         quiet = 0 if removed(sys.argv[1]) else quiet + 1
         time.sleep(PAUSE_S)

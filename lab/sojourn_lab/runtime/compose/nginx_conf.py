@@ -21,7 +21,7 @@ DRAIN_S = 4
 
 
 TRUSTED = "0.0.0.0/1 1;\n128.0.0.0/1 1;\n"
-"""Whose trace and request id the nginx of a tier behind believes: only parts of the run can reach it."""
+"""Peers whose trace and request id the nginx of a later tier trusts: only parts of the run can reach it."""
 
 
 def nginx_text(front: Front, parts: Parts, upstreams: Upstreams) -> str:

@@ -37,7 +37,7 @@ class Front:
     """An nginx in a container.
 
     Attributes:
-        name: of its service. topology: what it is told of. upstreams: who is behind it.
+        name: of its service. topology: of its configuration. upstreams: the servers behind it.
         log: the name of its access log. answers: of its log of answers; None: it has none.
     """
 
@@ -50,7 +50,7 @@ class Front:
 
 @dataclass(frozen=True)
 class Parts:
-    """All there is: the nginx that is asked from outside, those of other tiers, and the app servers of all tiers."""
+    """All services: the public nginx, those of other tiers, and the app servers of all tiers."""
 
     main: Front
     behind: list[Front]
@@ -58,7 +58,7 @@ class Parts:
 
     @property
     def fronts(self) -> list[Front]:
-        """Every nginx, the one that is asked from outside first."""
+        """Every nginx, the public one first."""
         return [self.main, *self.behind]
 
     @property
@@ -88,7 +88,7 @@ def parts_of(topology: Topology) -> Parts:
         beside = {"LAB_ANSWERS": "1"}
 
     def named(name: str, own: Topology, slowdown: float = 1.0) -> AppService:
-        # All instances of the app are one service to whoever follows a request through the tiers.
+        # All instances of the app are one service in traces through the tiers.
         service = service_names("app", name) if asks else {}
         slower = {"LAB_SLOWDOWN": repr(slowdown)} if slowdown != 1.0 else {}
         return AppService(name, own, {**slower, **beside, **asks, **service})

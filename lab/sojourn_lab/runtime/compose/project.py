@@ -1,4 +1,4 @@
-"""What Compose is told: a project of nginx, the app servers and the samplers of their accept queues."""
+"""The configuration of Compose: a project of nginx, the app servers and the samplers of their accept queues."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def project_text(place: Place, parts: Parts, *, sampled: bool) -> str:
     if sampled:
         services |= {sampler_name(name): sampler_service(place, name, port) for name, port in parts.ports.items()}
     labels = {OWNER_LABEL: place.owner}
-    # The apps reach nobody but nginx; `edge` is there because a port of an internal network cannot be published.
+    # The apps reach only nginx; `edge` is there because a port of an internal network cannot be published.
     networks = {"web": {"internal": True, "labels": labels}, "edge": {"labels": labels}}
     project = {"name": place.project, "services": services, "networks": networks}
     return json.dumps(without_variables(project), indent=2) + "\n"
@@ -105,7 +105,7 @@ def confined(place: Place, name: str, image: str, *, processors: float, megabyte
 def nginx_service(place: Place, front: Front, parts: Parts) -> dict[str, Any]:
     """Return an nginx: its configuration comes from the run's folder, and it may write its logs there and nothing else.
 
-    The one asked from outside publishes its ports on this machine's loopback; the others nobody but the apps can reach.
+    The public one publishes its ports on this machine's loopback; only the apps can reach the others.
     """
     workers = front.topology.nginx_workers
     # By name: nginx looks its upstreams up once, when it starts.

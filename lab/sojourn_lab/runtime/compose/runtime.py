@@ -40,8 +40,8 @@ NOT_ROOT = 10_001
 
 _VERSIONS = """
 import importlib.metadata, json, platform
-found = {name: importlib.metadata.version(name) for name in ("gunicorn", "sojourn-middleware", "opentelemetry-sdk")}
-print(json.dumps({"python": platform.python_version(), **found}))
+versions = {name: importlib.metadata.version(name) for name in ("gunicorn", "sojourn-middleware", "opentelemetry-sdk")}
+print(json.dumps({"python": platform.python_version(), **versions}))
 """
 
 
@@ -175,8 +175,8 @@ class ComposeRuntime(Lifecycle):
     def _accepting(self) -> set[int]:
         # nginx writes what a worker is doing where its name stands; one that only finishes its requests says so.
         worker = "nginx: worker process"
-        found = self._containers.processes(MAIN).items()
-        return {pid for pid, words in found if words.startswith(worker) and "shutting down" not in words}
+        processes = self._containers.processes(MAIN).items()
+        return {pid for pid, title in processes if title.startswith(worker) and "shutting down" not in title}
 
     def _gather(self) -> None:
         for name in self._parts.logs:
@@ -185,10 +185,10 @@ class ComposeRuntime(Lifecycle):
 
 
 def user_inside(user: int, group: int, *, rootless: bool) -> tuple[int, int]:
-    """Return as whom the containers run, so that what they write belongs to who runs the lab.
+    """Return the user of the containers, so that their files belong to the user of the lab.
 
     Never root on this machine: for root it is a user without a name. With a rootless engine its root is the invoking
-    user, and nobody else.
+    user only.
     """
     if rootless:
         return 0, 0
@@ -196,7 +196,7 @@ def user_inside(user: int, group: int, *, rootless: bool) -> tuple[int, int]:
 
 
 def answers_ready(port: int, name: str) -> bool:
-    """Return whether an app server answers /ready, asked through nginx's second port."""
+    """Return whether an app server answers /ready, requested through nginx's second port."""
     connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
     try:
         connection.request("GET", f"/ready/{name}")

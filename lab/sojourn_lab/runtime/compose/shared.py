@@ -21,11 +21,11 @@ NO_SAMPLERS = "unavailable: the accept queues in containers are read by {}, an i
 
 
 def lay_out(folder: Path, parts: Parts) -> None:
-    """Make the folders below `folder`: the house's files for each nginx, the lab's app and the apps' settings."""
+    """Make the folders below `folder`: the include files for each nginx, the lab's app and the apps' settings."""
     for name in ("app", "log", "spans", *(front.name for front in parts.fronts)):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for front in parts.fronts:
-        lay_out_house(folder / front.name / "sojourn", front)
+        copy_includes(folder / front.name / "sojourn", front)
     for source in resource_file("backend").glob("*.py"):
         shutil.copyfile(source, folder / "app" / source.name)
     for app in parts.apps:
@@ -34,8 +34,8 @@ def lay_out(folder: Path, parts: Parts) -> None:
             (folder / "app" / settings_file(app)).write_text(text)
 
 
-def lay_out_house(folder: Path, front: Front) -> None:
-    """Copy the house's files for one nginx; those of a tier behind believe who asks them."""
+def copy_includes(folder: Path, front: Front) -> None:
+    """Copy the include files for one nginx; those of a later tier trust their clients."""
     folder.mkdir(exist_ok=True)
     for source in resource_file("nginx").iterdir():
         if source.suffix in {".conf", ".js"}:
@@ -61,8 +61,8 @@ def give(folder: Path, user: int, group: int) -> None:
 
 def nginx_version(folder: Path) -> str:
     """Return the version nginx names in its log when it starts; `unknown` where it does not."""
-    found = re.search(r"nginx/(\d\S*)", error_log_text(folder))
-    return found[1] if found else "unknown"
+    version = re.search(r"nginx/(\d\S*)", error_log_text(folder))
+    return version[1] if version else "unknown"
 
 
 def error_log_text(folder: Path) -> str:
