@@ -110,8 +110,8 @@ def test_strange_but_good_syntax() -> None:
         ("server { } }", "nginx.conf:1: an unexpected }"),
         ("\n\n;", "nginx.conf:3: an unexpected ;"),
         ("server { listen }", "an unexpected }"),
-        ('server { "never ends }', "no nginx configuration"),
-        ("\x1b[31m \\", "the file ends within|no nginx configuration"),
+        ('server { "never ends }', "not an nginx configuration"),
+        ("\x1b[31m \\", "the file ends within|not an nginx configuration"),
     ],
 )
 def test_what_is_no_configuration_is_refused_with_its_line(text: str, words: str) -> None:
@@ -131,7 +131,7 @@ def test_files_are_read_here_where_nginx_refuses_them(tmp_path: Path) -> None:
     result = proxied_by(tmp_path / "nginx.conf")
     assert (result.ports, result.backends) == ([8081, 8082], [Endpoint("127.0.0.1", 9000)])
     assert "was not read by nginx itself" in result.notes[0]
-    assert result.notes[1] == f"{tmp_path}/gone.conf is included, but not there."
+    assert result.notes[1] == f"{tmp_path}/gone.conf is included, but does not exist."
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is missing")
@@ -161,7 +161,7 @@ def test_a_circle_of_includes_and_a_missing_file(tmp_path: Path, monkeypatch: py
     with pytest.raises(CaptureError, match=r"none\.conf: cannot be read \(No such file"):
         proxied_by(tmp_path / "none.conf")
     (tmp_path / "empty.conf").write_text("events {}")
-    with pytest.raises(CaptureError, match=r"no port and no backend was found\. .*nginx is not installed here"):
+    with pytest.raises(CaptureError, match=r"empty\.conf: .*nginx is not installed here"):
         proxied_by(tmp_path / "empty.conf")
 
 
