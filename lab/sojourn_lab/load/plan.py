@@ -1,4 +1,4 @@
-"""What a generator is told and what it writes back: the only contract between it and the harness."""
+"""The plan of a generator and its results: the only contract between it and the harness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dropped, counted, and makes the run void. `dependency` is what requests without routes ask of the tier behind.
     `local_ports` bounds the ports the generator may send from, `started` is a file that gets the instant (unix s) at
     which the measured window begins, as soon as that is known.
-    `path` (with its query) is asked for as it is, whatever the service time: the URL is not the lab's app. The users of
+    `path` (with its query) is requested unchanged, whatever the service time: the URL is not the lab's app. The users
+    of
     a closed loop together ask at most `most_a_second` times, and end early after `most_requests`.
     """
 
@@ -98,7 +99,7 @@ class Latency(msgspec.Struct):
 
 
 class Useful(msgspec.Struct):
-    """What came of the requests that somebody wanted, however many attempts each took.
+    """Outcomes of the intended requests, however many attempts each needed.
 
     `wanted` counts them, `served` those that got an answer below 400 in the end, `share` is served of wanted and
     `rate` served per second of the window; `latency`, s, from the first intended instant to the good answer.
@@ -119,7 +120,7 @@ class Summary(msgspec.Struct):
     `offered` is what the schedule intended, `sent` what left in time, `dropped` what the bound on
     requests in flight refused; `requests` counts the rows of client.jsonl, warm-up included.
     `offered` and `sent` count first attempts, `answered`, `failed`, `errors` and `statuses` every attempt; `useful` is
-    what came of it for those who asked.
+    the outcome for the client.
     `schedule_lag` is sent - intended, `loop_lag` how late the event loop came to a timer due
     every ten milliseconds; `cpu` is the share of one core the process used. `void` lists the
     reasons why these figures say more about the generator than about the system under test.

@@ -1,6 +1,6 @@
-"""Connections that somebody begins and never completes: what fills a SYN queue (RFC 4987).
+"""Connections that are begun and never completed: they fill a SYN queue (RFC 4987).
 
-SYNs from addresses where nobody answers, a bounded number of them, and nowhere but inside a network namespace that the
+SYNs from unused addresses, a bounded number of them, and nowhere but inside a network namespace that the
 run made for itself: what is sent there cannot leave it.
 """
 
@@ -25,7 +25,7 @@ _RTA_DST, _RTA_OIF = 1, 4
 class HalfOpen:
     """Begins connections inside one network namespace, the one it is made in; `outside` is the number of the machine's.
 
-    Each has an address and port of its own. LabError when asked for more than `MOST_HALF_OPEN`, or outside it.
+    Each has an address and port of its own. LabError for more than `MOST_HALF_OPEN`, or outside it.
     """
 
     def __init__(self, outside: int) -> None:
@@ -37,15 +37,13 @@ class HalfOpen:
         self.sent = 0
 
     def begin(self, host: str, port: int, count: int) -> None:
-        """Send `count` SYNs to a port; nobody will ever answer the SYN-ACKs."""
+        """Send `count` SYNs to a port; the SYN-ACKs are never answered."""
         self._refuse_outside()
         load_scapy()
         from scapy.layers.inet import IP, TCP  # noqa: PLC0415 - for the few that need it
 
         if self.sent + count > MOST_HALF_OPEN:
-            raise LabError(
-                f"{self.sent + count} half-open connections were asked for; at most {MOST_HALF_OPEN} are made"
-            )
+            raise LabError(f"{self.sent + count} half-open connections exceed the limit of {MOST_HALF_OPEN}")
         with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
             for number in range(self.sent, self.sent + count):
                 source = self._sources[number % len(self._sources)]
@@ -75,7 +73,8 @@ def load_scapy() -> None:
 def _route_to_nowhere(network: str) -> None:
     """Route a network to the loopback: without a route the kernel would drop a SYN from there, and not remember it.
 
-    The loopback delivers what has no local address to nobody, and no reset comes back. LabError if the kernel refuses.
+    Packets to addresses that are not local are dropped on the loopback, and no reset comes back. LabError if the
+    kernel refuses.
     """
     net = ipaddress.ip_network(network)
     attributes = struct.pack("=HH4s", 8, _RTA_DST, net.network_address.packed)
@@ -89,4 +88,4 @@ def _route_to_nowhere(network: str) -> None:
         netlink.send(header + route + attributes)
         (code,) = struct.unpack_from("=i", netlink.recv(4096), 16)
     if code != 0:
-        raise LabError(f"the addresses where nobody answers could not be routed: error {-code} of the kernel")
+        raise LabError(f"the unused addresses could not be routed: error {-code} of the kernel")

@@ -1,4 +1,4 @@
-"""A real nginx for one run: its own folder, its own port, the house's files included unchanged."""
+"""A real nginx for one run: its own folder, its own port, with the project's include files unchanged."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _TEMP_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 def nginx_program() -> Path | None:
     """The nginx executable; sbin is searched too, because it is not on an ordinary user's PATH."""
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin"))
-    found = shutil.which("nginx", path=path)
-    return Path(found) if found else None
+    program = shutil.which("nginx", path=path)
+    return Path(program) if program else None
 
 
 def build_text(program: Path) -> str:
@@ -47,16 +47,16 @@ def build_text(program: Path) -> str:
 
 def nginx_version(program: Path) -> str:
     """The version number, for instance `1.22.1`; empty when nginx does not tell."""
-    found = re.search(r"nginx version: [^/\s]*/(\S+)", build_text(program))
-    return found[1] if found else ""
+    version = re.search(r"nginx version: [^/\s]*/(\S+)", build_text(program))
+    return version[1] if version else ""
 
 
 def js_module_line(build: str) -> str | None:
-    """The load_module line for njs, empty when njs is compiled in; None when the module is nowhere to be found."""
+    """The load_module line for njs, empty when njs is compiled in; None if the module does not exist."""
     if re.search(r"--add-module=\S*njs", build):
         return ""
-    told = re.search(r"--modules-path=('[^']*'|\S+)", build)
-    folders = ([told[1].strip("'")] if told else []) + list(_MODULE_FOLDERS)
+    option = re.search(r"--modules-path=('[^']*'|\S+)", build)
+    folders = ([option[1].strip("'")] if option else []) + list(_MODULE_FOLDERS)
     for folder in folders:
         module = Path(folder, _JS_MODULE)
         if module.is_file():
@@ -76,10 +76,11 @@ class Nginx:
     """nginx with `workers` processes in `<folder>/nginx`, serving `server` on a free loopback port.
 
     `server` is the inside of a server block without its `listen`; `http` is extra text at http level, after the
-    house's include (upstreams, maps, more servers). The log goes to `access_log` in the format `sojourn`. A worker
+    project's include (upstreams, maps, more servers). The log goes to `access_log` in the format `sojourn`. A worker
     holds at most `connections`, those to the apps included.
     `edit` changes nginx.conf in the folder each time it is written, before nginx reads it.
-    `files` replaces the text of house files by name; `trusted.conf` is the one users edit. Requests under way may take
+    `files` replaces the text of include files by name; `trusted.conf` is the one users edit. Requests under way may
+    take
     `drain_s` seconds to finish once it is stopped. With `http2` it speaks HTTP/2 without TLS, and nothing else.
     LabError from `start()` carries the words of `nginx -t`.
     """
@@ -153,7 +154,7 @@ class Nginx:
             try:
                 self._launch(program, deadline_s)
             except LabError as error:
-                # Between picking the port and binding it somebody else was quicker: pick again.
+                # Between picking the port and binding it another process was quicker: pick again.
                 if "Address already in use" not in str(error) or attempt == attempts:
                     raise
             else:
@@ -161,14 +162,14 @@ class Nginx:
         return self
 
     def _lay_out(self) -> None:
-        house = self.folder / "sojourn"
-        for folder in (house, self.folder / "logs", self.folder / "temp", self.access_log.parent):
+        includes = self.folder / "sojourn"
+        for folder in (includes, self.folder / "logs", self.folder / "temp", self.access_log.parent):
             folder.mkdir(parents=True, exist_ok=True)
         for source in resource_file("nginx").iterdir():
             if source.suffix in {".conf", ".js"}:
-                shutil.copyfile(source, house / source.name)
+                shutil.copyfile(source, includes / source.name)
         for name, text in self._files.items():
-            (house / name).write_text(text)
+            (includes / name).write_text(text)
 
     def _write_config(self, program: Path) -> None:
         module = js_module_line(build_text(program)) or ""

@@ -1,4 +1,4 @@
-"""Does a figure that was sampled over time stay where it was?"""
+"""Growth of a figure that is sampled over time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARE = 0.05
 
 @dataclass(frozen=True)
 class Growth:
-    """How a figure went after it had settled, in its own unit.
+    """The course of a figure after it had settled, in its own unit.
 
     Attributes:
         level: the median. most: the largest of all samples.
@@ -34,7 +34,7 @@ class Growth:
 
 
 def growth_of(instants: Sequence[float], values: Sequence[float], allowed: float) -> Growth | None:
-    """Return how ``values`` went after the first third of the time; None for fewer than four samples of the rest.
+    """Return the growth of ``values`` after the first third of the time; None for fewer than four samples of the rest.
 
     Args:
         instants: of the samples, s, ascending.

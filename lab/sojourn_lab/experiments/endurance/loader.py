@@ -23,16 +23,16 @@ def loaded(folder: Path) -> dict[str, int]:
     dsn = f"chdb://{folder / 'store'}"
     counts = {"files": 0, "lines": 0, "refused": 0, "minutes": 0}
     explained = time.monotonic()
-    # An engine that is closed and opened again for every file is another program than one that stays.
+    # The engine stays open: closing and opening it for every file would measure another program.
     init(dsn)
     with connect(dsn) as kept:
         while True:
-            ended = (folder / "end").exists()  # before the look: what came first is there then
+            ended = (folder / "end").exists()  # before listing: files that came first are listed
             for file in sorted(folder.glob("access.jsonl.*"), key=lambda path: int(path.suffix[1:])):
-                found = load(dsn, [str(file)])
+                result = load(dsn, [str(file)])
                 counts["files"] += 1
-                counts["lines"] += found.records.read
-                counts["refused"] += found.records.rejected
+                counts["lines"] += result.records.read
+                counts["refused"] += result.records.rejected
                 file.unlink()
             if ended:
                 break
@@ -46,7 +46,7 @@ def loaded(folder: Path) -> dict[str, int]:
             nothing.touch()
             load(dsn, [str(nothing)], spans=spans)
         for table in ("requests", "spans", "dead_letters"):
-            ((rows,),) = kept.client.query(f"SELECT count() FROM {table} FINAL").result_rows  # noqa: S608 - ours
+            ((rows,),) = kept.client.query(f"SELECT count() FROM {table} FINAL").result_rows  # noqa: S608 - constants
             counts[table] = rows
         ((rolled,),) = kept.client.query("SELECT sum(requests) FROM rollup_minute FINAL").result_rows
         counts["rolled_up"] = rolled

@@ -1,6 +1,6 @@
-"""`python -m sojourn_lab.experiments.endurance.terminal COMMAND…`: run it on a terminal whose picture nobody looks at.
+"""`python -m sojourn_lab.experiments.endurance.terminal COMMAND…`: run it on a pseudo-terminal.
 
-What it draws is read, so that it never waits, and thrown away. SIGTERM goes on to it; the exit code is its own.
+Its output is read, so that it never blocks, and discarded. SIGTERM goes on to it; the exit code is its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(command: list[str]) -> int:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["TERM"] = "xterm-256color"
-        os.execvp(command[0], command)  # noqa: S606 - whoever starts this says what
+        os.execvp(command[0], command)  # noqa: S606 - the caller names the command
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
 
     def passed_on(number: int, _frame: FrameType | None) -> None:

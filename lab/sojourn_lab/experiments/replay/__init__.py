@@ -1,1 +1,1 @@
-"""Somebody's own log as a scenario: its arrivals and service times, anonymised."""
+"""A recorded log as a scenario: its arrivals and service times, anonymised."""

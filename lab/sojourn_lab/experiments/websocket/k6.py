@@ -55,7 +55,7 @@ def why_k6_unavailable() -> str | None:
 def k6_hold(plan: ConnectionPlan, capacity: float) -> float:
     """Return how long after the ramp k6 should hold its connections, s: until the queue is gone, and then `hold`.
 
-    k6 has to be told beforehand. What came beyond the capacity C by the end of a ramp to R in T seconds is
+    k6 needs it beforehand. What came beyond the capacity C by the end of a ramp to R in T seconds is
     (R - C)²·T / (2R), and takes that by C to be served. Half as much again and a second, for good measure.
     """
     beyond = max(0.0, plan.rate - capacity) ** 2 * plan.ramp / (2.0 * plan.rate)
@@ -66,7 +66,7 @@ def k6_command(plan: ConnectionPlan, hold: float, console: Path, summary: Path) 
     """Return what makes k6 do what the plan says, its lines going to `console`."""
     # A virtual user for every connection: k6 does not make any in time while it makes users.
     expected = math.ceil(plan.rate * plan.ramp / 2.0) + 10
-    told = {
+    variables = {
         "URL": plan.url,
         "CASE": plan.case,
         "RATE": repr(plan.rate),
@@ -74,7 +74,7 @@ def k6_command(plan: ConnectionPlan, hold: float, console: Path, summary: Path) 
         "HOLD": repr(hold),
         "CONNECTIONS": str(expected),
     }
-    settings = [part for key, value in told.items() for part in ("-e", f"{key}={value}")]
+    settings = [part for key, value in variables.items() for part in ("-e", f"{key}={value}")]
     return [
         *("k6", "run", "--quiet", "--no-usage-report", "--no-color", "--log-format", "raw"),
         # An empty address: no server of its own, which would want a fixed port.
