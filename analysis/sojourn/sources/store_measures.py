@@ -155,7 +155,7 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _counted(self) -> Row:
-        return self._rows(sql.counted(self._which))[0]
+        return self._query(sql.counted(self._which))[0]
 
     @functools.cached_property
     def _exact(self) -> bool:
@@ -163,7 +163,7 @@ class StoreMeasures(ChartMeasures):
 
     @functools.cached_property
     def _spans(self) -> bool:
-        (row,) = self._rows(sql.spans_counted(self._which))
+        (row,) = self._query(sql.spans_counted(self._which))
         return any(row.values())
 
     @functools.cached_property
@@ -180,7 +180,7 @@ class StoreMeasures(ChartMeasures):
                 parameters = {name: selected[column].to_list() for name, column in names.items()}
             part = "1" if within is None else sql.WITHIN
             statement = sql.statement("clock_bounds", self._which, self._spans, within=part)
-            rows = self._rows(statement, pairs=[], offsets=[], width=width, **parameters)
+            rows = self._query(statement, pairs=[], offsets=[], width=width, **parameters)
             bounds = pl.DataFrame(
                 [{**row, "coarse": bool(row["coarse"])} for row in rows], {**BOUNDS_SCHEMA, "pair": pl.UInt64()}
             )
@@ -211,9 +211,9 @@ class StoreMeasures(ChartMeasures):
         _, lines = self._offsets
         changing = "offsets" not in lines
         statement = sql.statement(name, self._which, self._spans, changing=changing, **(parts or {}))
-        return self._rows(statement, **lines, **parameters)
+        return self._query(statement, **lines, **parameters)
 
-    def _rows(self, statement: str, **parameters: object) -> list[Row]:
+    def _query(self, statement: str, **parameters: object) -> list[Row]:
         with self.session() as store:
             answer = store.client.query(statement, parameters=self._which.named(statement, **parameters))
         return [dict(zip(answer.column_names, map(_known, row), strict=True)) for row in answer.result_rows]
