@@ -36,7 +36,7 @@ ONLY_OF_INTERVALS = ("auto", "auto_min", "auto_count")
 
 
 def model(name: str) -> dict[str, Any]:
-    """A dashboard as Grafana's classic JSON model: every panel and row with an id of its own, counted from 1."""
+    """Return a dashboard as Grafana's classic JSON model: every panel and row with an id of its own, counted from 1."""
     built = DASHBOARDS[name]().build()
     for number, panel in enumerate(built.panels or [], start=1):
         panel.id_val = number

@@ -31,33 +31,33 @@ _Dumper.add_representer(str, _text)
 
 
 def files() -> dict[str, str]:
-    """Path under the folder -> content."""
+    """Return path under the folder -> content."""
     models = {name: model(name) for name in DASHBOARDS}
-    panels = {name: {panel["title"]: panel["id"] for panel in made["panels"]} for name, made in models.items()}
+    panels = {name: {panel["title"]: panel["id"] for panel in board["panels"]} for name, board in models.items()}
     boards = {
-        f"dashboards/{name}.json": json.dumps(made, indent=2, ensure_ascii=False) + "\n"
-        for name, made in models.items()
+        f"dashboards/{name}.json": json.dumps(board, indent=2, ensure_ascii=False) + "\n"
+        for name, board in models.items()
     }
     rules = yaml.dump(provisioning(panels), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
     return boards | {"provisioning/alerting/sojourn.yaml": NOTE + rules}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 1 where ``--check`` finds a file that is not current."""
+    """Write or check the files; return 1 if ``--check`` finds a file that is not current."""
     parser = argparse.ArgumentParser(prog="sojourn_dashboards", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that are not current")
     parser.add_argument("folder", nargs="?", type=Path, default=HOME)
-    given = parser.parse_args(arguments)
-    made = files()
-    stale = [name for name, text in made.items() if not _is(given.folder / name, text)]
+    options = parser.parse_args(arguments)
+    contents = files()
+    stale = [name for name, text in contents.items() if not _is(options.folder / name, text)]
     for name in stale:
-        if given.check:
+        if options.check:
             print(f"not current: {name}", file=sys.stderr)  # noqa: T201 - a command's output
             continue
-        path = given.folder / name
+        path = options.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(made[name], encoding="utf-8")
-    return int(given.check and bool(stale))
+        path.write_text(contents[name], encoding="utf-8")
+    return int(options.check and bool(stale))
 
 
 def _is(path: Path, text: str) -> bool:

@@ -105,7 +105,7 @@ WASTED_WORK = sql(
     minutes=WHOLE_MINUTES,
 )
 
-# Only of services whose capacity somebody noted.
+# Only services with a stored capacity.
 NEAR_CAPACITY = """
 SELECT r.service AS service, r.n / 300 / c.rate AS share
 FROM
@@ -123,7 +123,7 @@ INNER JOIN (SELECT service, rate FROM capacity FINAL WHERE rate > 0) AS c USING 
 class Rule:
     """One alert rule.
 
-    ``seconds``: how far back the query looks. ``above``: the threshold. ``hold``: how long it must stay above.
+    ``seconds``: how far back the query looks. ``above``: the threshold. ``hold``: how long the value must remain above.
     ``panel``: the dashboard and the title of the panel that shows it.
     """
 
@@ -141,7 +141,7 @@ class Rule:
 
 
 RULES = (
-    # No requests, or none over the SLO: nobody waits. Hence no data is well.
+    # No data means no requests, or none over the SLO.
     Rule(
         "sojourn-queueing",
         "Queueing over the SLO",
@@ -169,14 +169,13 @@ RULES = (
         "critical",
         "OK",
         "the queue of {{ .Labels.service }} grew {{ humanize .Values.A.Value }} times in five minutes",
-        "More requests wait than there are workers, and by half more than five minutes before: they arrive faster "
-        "than they "
-        "are answered. Without less load or more workers they will be timed out.",
+        "More requests wait than there are workers, and 50 % more than five minutes before: they arrive faster "
+        "than they are answered. Without less load or more workers they will time out.",
     ),
-    # Nobody gave up, or no span tells of any work that went on.
+    # No data means that no request with a span was given up.
     Rule(
         "sojourn-wasted",
-        "Work for nobody",
+        "Wasted work",
         WASTED_WORK,
         360,
         WASTED,
@@ -184,11 +183,11 @@ RULES = (
         ("explain", "Share of work wasted"),
         "warning",
         "OK",
-        "{{ humanizePercentage .Values.A.Value }} of the work of {{ .Labels.service }} is for clients already gone",
+        "{{ humanizePercentage .Values.A.Value }} of the work of {{ .Labels.service }} is for disconnected clients",
         f"For ten minutes more than {WASTED * 100:.0f} % of the workers' time went to requests that nginx or the "
-        "client had given up on. It is missing to those that still wait, so more of them will be given up on.",
+        "client had given up. Waiting requests lack that time, so more of them will be given up.",
     ),
-    # No capacity was noted: nothing to hold the load against.
+    # No data means that no capacity is stored.
     Rule(
         "sojourn-capacity",
         "Near capacity",
@@ -201,9 +200,9 @@ RULES = (
         "OK",
         "{{ .Labels.service }} is at {{ humanizePercentage .Values.A.Value }} of its capacity",
         f"For five minutes the load was above {FULL * 100:.0f} % of the rate at which the service's objective breaks. "
-        "Queueing grows fast from here, and the loss of an instance would be too much.",
+        "Queueing grows fast from here, and the remaining instances cannot carry the load if one is lost.",
     ),
-    # The sampler is optional, and its silence is no full queue.
+    # The sampler is optional: no data does not mean a full queue.
     Rule(
         "sojourn-listen",
         "Listen queue filling",
@@ -216,11 +215,10 @@ RULES = (
         "OK",
         "the listen queue of {{ .Labels.socket }} on {{ .Labels.machine }} is {{ humanizePercentage .Values.A.Value "
         "}} full",
-        f"For five minutes no sample found the accept queue less than {FILLED * 100:.0f} % full. Where it is full "
-        f"the kernel drops "
-        "handshakes, clients retry after seconds, and no log of the app shows it.",
+        f"For five minutes every sample of the accept queue was at least {FILLED * 100:.0f} % full. When it is full, "
+        "the kernel drops handshakes, clients retry after seconds, and the app's log does not show it.",
     ),
-    # A gap shows when a later line of the file arrives. Where none does, the rule on silence fires.
+    # A gap is detected when a later line of the file arrives. Without one, the rule on silence fires.
     Rule(
         "sojourn-reconciliation",
         "Reconciliation gap",
@@ -232,10 +230,10 @@ RULES = (
         "warning",
         "OK",
         "{{ humanizePercentage .Values.A.Value }} of the lines of {{ .Labels.source }} have not arrived",
-        "Of the lines of the log, more than one in a thousand of the last hours are neither requests nor dead letters "
-        "in the store, though later lines of the file arrived: they are lost.",
+        "More than one in a thousand log lines of the last hours are neither requests nor dead letters in the store, "
+        "although later lines of the file arrived: they are lost.",
     ),
-    # No pair with enough requests: nothing rests on a clock.
+    # No data means no pair with enough requests.
     Rule(
         "sojourn-clock",
         "Clock uncertainty",
@@ -246,12 +244,12 @@ RULES = (
         ("pipeline", "Clock uncertainty by pair"),
         "warning",
         "OK",
-        "the clock of {{ .Labels.upstream }} against {{ .Labels.proxy }} is known to {{ humanizeDuration "
-        ".Values.A.Value }} only",
+        "the clock of {{ .Labels.upstream }} against {{ .Labels.proxy }} is known only to {{ humanizeDuration "
+        ".Values.A.Value }}",
         f"The bounds on the app's clock lie more than {UNCERTAINTY} s from its estimate: queueing delays by the stamp "
         "are no better than that. queueing_by_duration, in the view requests_split, needs no clock.",
     ),
-    # Nothing arrives: the rule on silence speaks.
+    # No data means that no lines arrive: the rule on silence fires.
     Rule(
         "sojourn-dead-letters",
         "Lines refused",
@@ -263,11 +261,10 @@ RULES = (
         "warning",
         "OK",
         "{{ humanizePercentage .Values.A.Value }} of the lines are refused",
-        "In a quarter of an hour more than one line in a thousand was refused. They are kept in dead_letters with "
-        "their reason: "
-        "mostly a log format that differs from the record, or another log that reads as one.",
+        "In 15 minutes more than one line in a thousand was refused. Refused lines are in dead_letters with their "
+        "reason. Usual causes: a log format that differs from the record, or another log in the same path.",
     ),
-    # Nothing within a day, ever or any more: that is for somebody to see, as Grafana's own state for it.
+    # No line within a day: Grafana reports its own state NoData.
     Rule(
         "sojourn-silence",
         "Nothing arrives",
@@ -279,15 +276,14 @@ RULES = (
         "warning",
         "NoData",
         "nothing has arrived for {{ humanizeDuration .Values.A.Value }}",
-        "No line, good or bad, reached the store for ten minutes, while some did within the last day: no traffic, "
-        "no agent, or no "
-        "way to the store.",
+        "No line, valid or refused, reached the store for ten minutes, while some did within the last day: no "
+        "traffic, no agent, or no connection to the store.",
     ),
 )
 
 
 def provisioning(panels: dict[str, dict[str, int]]) -> dict[str, object]:
-    """The file Grafana reads its alert rules from. ``panels``: dashboard -> title -> id."""
+    """Return the content of Grafana's alert rule file. ``panels``: dashboard -> title -> id."""
     rules = [_provisioned(rule, panels) for rule in RULES]
     return {
         "apiVersion": 1,

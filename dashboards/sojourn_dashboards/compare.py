@@ -16,20 +16,20 @@ LENGTH = f"ifNull({number_of('minutes')} * 60, dateDiff('second', $__fromTime, $
 
 
 def _run(letter: str) -> str:
-    """SQL: the rows of one run."""
+    """Return SQL: the rows of one run."""
     start = begin(letter)
     service = f"if({value_of(f'service_{letter}')} = '-', '', {value_of(f'service_{letter}')})"
     return f"service = {service} AND minute >= {start} AND minute < {start} + toIntervalSecond({LENGTH})"
 
 
 def begin(letter: str) -> str:
-    """SQL: the minute in which a run begins."""
+    """Return SQL: the minute in which a run begins."""
     box_ = value_of(f"start_{letter}")
     return f"toStartOfMinute(ifNull(parseDateTimeBestEffortOrNull({box_}, 'UTC'), $__fromTime))"
 
 
 def _both(select: str, *more: str) -> str:
-    """A full join of the two runs on the minutes since their start; ``select`` speaks of a.… and b.…."""
+    """Return SQL: a full join of the two runs on the minutes since their start; ``select`` speaks of a.… and b.…."""
     one = """
         SELECT dateDiff('minute', @begin@, minute) AS minutes, sum(requests) AS n, sum(response_seconds) AS s_response,
             sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service @more@
@@ -101,7 +101,7 @@ NOTHING = "no request in run A nor in run B: choose services, or starts within w
 
 
 def compare() -> Dashboard:
-    """The dashboard with uid ``sojourn-compare``."""
+    """Return the dashboard with uid ``sojourn-compare``."""
     when = "2026-01-31 12:00, or unix seconds, UTC; empty: where the range of the dashboard begins."
     board = dashboard(
         "sojourn-compare",

@@ -18,7 +18,7 @@ QUERY_TYPES = {TIME_SERIES: "timeseries", TABLE: "table", TRACE: "traces"}
 
 
 def source() -> DataSourceRef:
-    """The data source of every panel: uid ``sojourn``."""
+    """Return the data source of every panel: uid ``sojourn``."""
     return DataSourceRef(type_val=PLUGIN, uid=UID)
 
 

@@ -37,7 +37,7 @@ def _seconds(bucket: int) -> str:
 
 
 def heatmap_of(part: str) -> str:
-    """Requests by time and by bucket, a column for each."""
+    """Return SQL: requests by time and by bucket, a column for each."""
     return sql(
         """
         SELECT t, @columns@
@@ -109,7 +109,7 @@ def by_nines(names: dict[str, str], where: str = ROLLUP) -> str:
 
 
 def distributions() -> Dashboard:
-    """The dashboard with uid ``sojourn-distributions``."""
+    """Return the dashboard with uid ``sojourn-distributions``."""
     board = dashboard(
         "sojourn-distributions",
         "Distributions",

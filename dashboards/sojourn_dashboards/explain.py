@@ -1,4 +1,4 @@
-"""Explained: who waited for whom, work for nobody, and how far the load is from what can be borne."""
+"""Explained: which routes caused the waiting, wasted work, and the load against capacity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sojourn_dashboards.explain_queries import (
     SATURATION,
     SHARE_OF_CAPACITY,
     THROUGHPUT_BY_CONCURRENCY,
-    UNTOLD,
+    UNKNOWN_WORK,
     WAIT_BY_UTILISATION,
     WASTED_OVER_TIME,
     WASTED_ROUTES,
@@ -21,23 +21,23 @@ from sojourn_dashboards.filters import box, rollup_variables
 from sojourn_dashboards.frame import dashboard
 from sojourn_dashboards.panels import Shown, against, columns, lines, number, to_requests
 
-NOT_EXPLAINED = "nobody waited in this range, or it is not explained yet: sojourn store explain does it"
-NO_CAPACITY = "no capacity is known: type one above, or note it by sojourn store capacity"
-NOTHING_WASTED = "nobody gave up on a request in this range whose work a span tells of"
-HERE = "/d/sojourn-distributions/distributions?${__url_time_range}&${service:queryparam}"
+NOT_EXPLAINED = "no waiting in this range, or it is not explained yet: run sojourn store explain"
+NO_CAPACITY = "no capacity is known: enter one above, or store it with sojourn store capacity"
+NOTHING_WASTED = "no request with a span was given up in this range"
+DISTRIBUTIONS = "/d/sojourn-distributions/distributions?${__url_time_range}&${service:queryparam}"
 
 
 def explain() -> Dashboard:
-    """The dashboard with uid ``sojourn-explain``."""
+    """Return the dashboard with uid ``sojourn-explain``."""
     capacity = box(
         "capacity",
         "Capacity, requests/s",
-        "What a service bears before its objective breaks, as sojourn capacity finds it. Empty: what the store has.",
+        "Requests/s at which a service's objective breaks, as from sojourn capacity. Empty: the value in the store.",
     )
     board = dashboard(
         "sojourn-explain",
         "Explained",
-        "Who waited for whom, how much work was done for nobody, and how far the load is from the cliff.",
+        "Which routes caused the waiting, how much work was wasted, and how close the load is to capacity.",
         [*rollup_variables(), capacity],
     )
     _blame(board)
@@ -47,14 +47,14 @@ def explain() -> Dashboard:
 
 
 def _blame(board: Dashboard) -> None:
-    board.with_row(Row("Who waited for whom"))
+    board.with_row(Row("Causes of waiting"))
     board.with_panel(
         lines(
             Shown(
-                "Waiting, by who was waited for",
-                "Seconds waited in the interval, by the route that held the workers meanwhile; the ten with most. "
-                "(imbalance): another backend had a free worker. (dispatch): its own had. They add up to the measured "
-                "queueing of the waits that ended in the interval. The route chosen above is the one that waited.",
+                "Waiting by cause",
+                "Seconds waited in the interval, by the route that held the workers; the ten with most. "
+                "(imbalance): another backend had a free worker. (dispatch): its own backend had one. The sum is the "
+                "measured queueing of the waits that ended in the interval. The route filter selects waiting requests.",
                 "s",
                 NOT_EXPLAINED,
                 width=24,
@@ -67,9 +67,9 @@ def _blame(board: Dashboard) -> None:
     board.with_panel(
         columns(
             Shown(
-                "Waited for",
-                "Seconds others waited for each route, its share of all waiting, and its share of the requests: much "
-                "of the one and little of the other is what to take out of the way.",
+                "Culprits",
+                "Seconds of waiting caused by each route, its share of all waiting, and its share of the requests. A "
+                "large share of waiting with a small share of requests is a candidate for workers of its own.",
                 "none",
                 NOT_EXPLAINED,
                 height=9,
@@ -81,8 +81,8 @@ def _blame(board: Dashboard) -> None:
     board.with_panel(
         columns(
             Shown(
-                "Who waited for whom",
-                "Seconds of waiting by the route that waited and the route it waited for, the most first.",
+                "Victims and culprits",
+                "Seconds of waiting by the route that waited and the route that caused it, the most first.",
                 "none",
                 NOT_EXPLAINED,
                 height=9,
@@ -94,13 +94,13 @@ def _blame(board: Dashboard) -> None:
 
 
 def _wasted(board: Dashboard) -> None:
-    board.with_row(Row("Work for nobody"))
+    board.with_row(Row("Wasted work"))
     board.with_panel(
         lines(
             Shown(
                 "Share of work wasted",
-                "Worker time that went to requests nginx (504) or the client (499) had given up on, as a share of all "
-                "worker time, by when they were given up on. Only what a span tells of: see Untold.",
+                "Worker time spent on requests after nginx (504) or the client (499) gave up, as a share of all "
+                "worker time, by the time of giving up. Only requests with a span: see Unknown.",
                 "percentunit",
                 NOTHING_WASTED,
             ),
@@ -111,12 +111,14 @@ def _wasted(board: Dashboard) -> None:
         columns(
             Shown(
                 "Wasted, by route",
-                "Requests that were given up on and worked on all the same, and the worker time that went to them.",
+                "Requests that workers processed after they were given up, and the worker time spent on them.",
                 "none",
                 NOTHING_WASTED,
                 width=9,
                 units={"given up on": "locale", "seconds wasted": "s", "longest": "s"},
-                links={"route": ("Distributions of this route", HERE + "&var-route=${__value.raw:percentencode}")},
+                links={
+                    "route": ("Distributions of this route", DISTRIBUTIONS + "&var-route=${__value.raw:percentencode}")
+                },
             ),
             WASTED_ROUTES,
         )
@@ -124,27 +126,26 @@ def _wasted(board: Dashboard) -> None:
     board.with_panel(
         number(
             Shown(
-                "Untold",
-                "Of the requests given up on, the share of which no span tells what became of their work: it may "
-                "be wasted as well.",
+                "Unknown",
+                "Share of the given-up requests without a span: their work may be wasted as well.",
                 "percentunit",
-                "nobody gave up in this range",
+                "no request was given up in this range",
                 width=3,
                 height=8,
             ),
-            UNTOLD,
+            UNKNOWN_WORK,
         )
     )
 
 
 def _saturation(board: Dashboard) -> None:
-    board.with_row(Row("Load against what can be borne"))
+    board.with_row(Row("Load against capacity"))
     board.with_panel(
         lines(
             Shown(
                 "Throughput against capacity",
-                "Requests that ended per second, of all services chosen, and what those of them bear whose capacity "
-                "is known: the box above, or what sojourn store capacity noted.",
+                "Requests that ended per second, of all chosen services, and their capacity where it is known: the box "
+                "above, or the value from sojourn store capacity.",
                 "reqps",
                 links={"": to_requests()},
             ),
@@ -167,8 +168,8 @@ def _saturation(board: Dashboard) -> None:
         against(
             Shown(
                 "Waiting by utilisation",
-                "Mean queueing delay of the minutes in which so much of a backend's workers was busy, in steps of 5 %: "
-                "how steep the cliff is, and where this system stands on it.",
+                "Mean queueing delay of the minutes with each utilisation of a backend's workers, in steps of 5 %: "
+                "shows how steeply queueing grows, and where this system is on the curve.",
                 "s",
                 units={"utilisation": "percentunit"},
             ),
@@ -180,14 +181,13 @@ def _saturation(board: Dashboard) -> None:
         against(
             Shown(
                 "Throughput by concurrency",
-                "Requests answered per second in the minutes with so many requests in the house: where more of "
-                "them no longer bring more answers, the system is saturated; where it falls, they are in each "
-                "other's way.",
+                "Requests answered per second, by requests in system per minute: where throughput no longer rises with "
+                "concurrency, the system is saturated; where it falls, requests slow each other down.",
                 "reqps",
-                units={"requests in the house": "short"},
+                units={"requests in system": "short"},
             ),
             THROUGHPUT_BY_CONCURRENCY,
-            "requests in the house",
+            "requests in system",
         )
     )
     board.with_panel(
@@ -195,7 +195,7 @@ def _saturation(board: Dashboard) -> None:
             Shown(
                 "Saturation of backends",
                 "Each backend in the minutes it answered, the busiest first: workers seen in a minute, how many of "
-                "them were at work on average, and in the busiest minute.",
+                "them were busy on average, and in the busiest minute.",
                 "none",
                 width=24,
                 height=9,

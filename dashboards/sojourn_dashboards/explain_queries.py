@@ -1,4 +1,4 @@
-"""What the dashboard that explains asks."""
+"""Queries of the dashboard Explained."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from sojourn_dashboards.datasource import sql
 from sojourn_dashboards.filters import chosen, number_of
 from sojourn_dashboards.load import SECONDS, WHOLE
 
-# Whom a wait is laid to: a route, or one of the two accounts that no request is to blame for.
-WHO = "multiIf(account != 'blamed', concat('(', account, ')'), culprit = '', '-', culprit)"
+# The cause of a wait: a route, or one of the two accounts without a route.
+CULPRIT = "multiIf(account != 'blamed', concat('(', account, ')'), culprit = '', '-', culprit)"
 PLACE = f"{chosen('service', 'service')} AND {chosen('upstream', 'upstream')}"
 WAITS = f"$__timeFilter(minute) AND {PLACE} AND {chosen('victim', 'route')}"
 LOAD = f"$__timeFilter(minute) AND {PLACE}"
-# The box, or what is noted in the store; neither: no limit.
+# The box, or the value in the store; without either, no limit.
 BEARS = f"coalesce({number_of('capacity')}, nullIf(c.rate, 0))"
 
 BLAME_OVER_TIME = sql(
@@ -26,7 +26,7 @@ BLAME_OVER_TIME = sql(
     )
     GROUP BY t, culprits ORDER BY t, culprits
     """,
-    who=WHO,
+    who=CULPRIT,
     waits=WAITS,
 )
 
@@ -46,7 +46,7 @@ CULPRITS = sql(
     ) AS r USING (who)
     ORDER BY b.s_waited DESC, b.who LIMIT 200
     """,
-    who=WHO,
+    who=CULPRIT,
     waits=WAITS,
     load=LOAD,
 )
@@ -62,7 +62,7 @@ PAIRS = sql(
     )
     ORDER BY s_waited DESC, name, who LIMIT 200
     """,
-    who=WHO,
+    who=CULPRIT,
     waits=WAITS,
 )
 
@@ -80,7 +80,7 @@ WASTED_OVER_TIME = sql(
     services=chosen("service", "service"),
 )
 
-UNTOLD = sql(
+UNKNOWN_WORK = sql(
     """
     SELECT n_unknown / n_gone AS value
     FROM
@@ -122,14 +122,14 @@ WAIT_BY_UTILISATION = sql(
 
 THROUGHPUT_BY_CONCURRENCY = sql(
     """
-    SELECT exp10(round(log10(present) * 10) / 10) AS "requests in the house", avg(rate) AS "throughput",
+    SELECT exp10(round(log10(present) * 10) / 10) AS "requests in system", avg(rate) AS "throughput",
         max(rate) AS "highest"
     FROM
     (
         SELECT minute, sum(concurrency) AS present, sum(throughput) AS rate
         FROM saturation_minute WHERE @load@ GROUP BY minute
     )
-    WHERE present > 0 GROUP BY "requests in the house" ORDER BY "requests in the house"
+    WHERE present > 0 GROUP BY "requests in system" ORDER BY "requests in system"
     """,
     load=LOAD,
 )

@@ -17,17 +17,17 @@ NOTHING = "-"  # stands for an unknown name: Grafana takes an empty value for Al
 
 
 def value_of(variable: str) -> str:
-    """SQL: the text of a variable with one value."""
+    """Return SQL: the text of a variable with one value."""
     return f"decodeURLComponent('${{{variable}:percentencode}}')"
 
 
 def number_of(variable: str) -> str:
-    """SQL: its number, NULL where it is none; a comparison with that is true of no row."""
+    """Return SQL: its number, or NULL, which no comparison matches."""
     return f"toFloat64OrNull({value_of(variable)})"
 
 
 def chosen(column: str, variable: str) -> str:
-    """SQL: ``column`` is among the values chosen; no condition where all are."""
+    """Return SQL: ``column`` is among the chosen values; no condition where all are chosen."""
     # Within a value = is encoded: a parameter that ends in =- is the name that stands for none.
     values = (
         "arrayMap(p -> if(endsWith(p, '=-'), '', decodeURLComponent(replaceRegexpOne(p, '^var-[a-z_]+=', ''))), "
@@ -37,11 +37,11 @@ def chosen(column: str, variable: str) -> str:
 
 
 def limit(condition: str, variable: str) -> str:
-    """SQL: ``condition``, or none where the box is empty."""
+    """Return SQL: ``condition``, or none where the box is empty."""
     return f"$__conditionalAll({condition}, ${variable})"
 
 
-# What the rollups are asked for: the range of the dashboard, and the names chosen.
+# Filter of rollup queries: the range of the dashboard, and the chosen names.
 ROLLUP = " AND ".join(["$__timeFilter(minute)"] + [chosen(name, name) for name in ("service", "route", "upstream")])
 SLO = f"ifNull({number_of('slo')}, 0.5)"
 
@@ -57,7 +57,7 @@ def names(
     where: str = "1 = 1",
     multi: bool = True,
 ) -> QueryVariable:
-    """A list of the names that occur in the range of the dashboard; unknown ones as ``-``."""
+    """Create a variable that lists the names in the range of the dashboard; unknown ones as ``-``."""
     text = sql(
         """
         SELECT DISTINCT if(toString(@name@) = '', '-', toString(@name@)) AS value
@@ -83,7 +83,7 @@ def names(
 
 
 def box(variable: str, label: str, description: str, default: str = "") -> TextBoxVariable:
-    """A box to type into."""
+    """Create a text box variable."""
     option = VariableOption(selected=True, text=default, value=default)
     return (
         TextBoxVariable(variable)
@@ -96,7 +96,7 @@ def box(variable: str, label: str, description: str, default: str = "") -> TextB
 
 
 def one_of(variable: str, label: str, description: str, values: tuple[str, ...]) -> CustomVariable:
-    """A choice of one among fixed values; the first one unless chosen."""
+    """Create a variable with one of several fixed values; the default is the first."""
     options = [VariableOption(selected=value == values[0], text=value, value=value) for value in values]
     return (
         CustomVariable(variable)
@@ -115,12 +115,10 @@ def rollup_variables() -> list[QueryVariable]:
     return [
         names("service", "Service", "The name nginx gives the service in its log."),
         names("route", "Route", "Template of the path, of the services chosen.", where=services),
-        names(
-            "upstream", "Backend", "Address of the app server that answered; - where none was asked.", where=services
-        ),
+        names("upstream", "Backend", "Address of the app server that answered; - without an upstream.", where=services),
     ]
 
 
 def slo_box() -> TextBoxVariable:
-    """The limit a p99 is held against."""
+    """Create the variable for the p99 limit."""
     return box("slo", "SLO: p99, s", "What 99 % of the responses should stay under, in seconds.", "0.5")

@@ -12,7 +12,7 @@ TAG = "sojourn"
 
 
 def dashboard(uid: str, title: str, description: str, variables: Sequence[Any], *, since: str = "now-3h") -> Dashboard:
-    """An empty dashboard."""
+    """Create an empty dashboard."""
     others = (
         DashboardLink("Sojourn")
         .type(DashboardLinkType.DASHBOARDS)

@@ -1,4 +1,4 @@
-"""Depth, concurrency and utilisation: how many requests are in the house, and how busy the workers are."""
+"""Depth, concurrency and utilisation: requests in system, and how busy the workers are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = (
 )
 
 
-# A worker is told by its number, which another backend may have too: workers are counted by backend.
+# Worker numbers are unique within a backend only: workers are counted by backend.
 def _per_second(selected: str) -> str:
     return sql(
         """
@@ -91,11 +91,11 @@ NO_SAMPLES = "no sample of a listen queue in this range: the sampler may not be 
 
 
 def load() -> Dashboard:
-    """The dashboard with uid ``sojourn-load``."""
+    """Return the dashboard with uid ``sojourn-load``."""
     board = dashboard(
         "sojourn-load",
         "Depth, concurrency, utilisation",
-        "How many requests were in the house at a time, and how much of the workers' time they took.",
+        "Requests in system, and the utilisation of the workers.",
         rollup_variables(),
     )
     board.with_row(Row("Requests"))
@@ -117,9 +117,8 @@ def load() -> Dashboard:
         lines(
             Shown(
                 "Concurrency",
-                "Requests in the house on average, by where they were: seconds of response time per second "
-                "(Little 1961). A request's seconds count where it ended, so an interval should be longer than a "
-                "response.",
+                "Mean requests in system, by state: seconds of response time per second (Little 1961). A request's "
+                "seconds count in the interval in which it ended, so an interval should be longer than a response.",
                 "short",
                 links={"": to_requests()},
             ),
@@ -132,10 +131,8 @@ def load() -> Dashboard:
         lines(
             Shown(
                 "Busy workers",
-                "Workers at work on average, seconds of service time per second, under the number of different "
-                "workers that answered in the interval. Sending the body of an answer keeps a worker busy without "
-                "being "
-                "counted here.",
+                "Mean busy workers (seconds of service time per second), and the number of workers that answered in "
+                "the interval. Time spent sending the body of an answer is not counted.",
                 "short",
             ),
             WORKERS,
@@ -145,8 +142,8 @@ def load() -> Dashboard:
         lines(
             Shown(
                 "Utilisation",
-                "Busy workers over workers seen. Near 1 queueing grows without bound; a worker that answered "
-                "nothing is not seen, which makes this look higher.",
+                "Busy workers over workers seen. Near 1 queueing grows without bound; workers "
+                "without an answer are not counted, which raises this figure.",
                 "percentunit",
             ),
             UTILISATION,
@@ -157,8 +154,8 @@ def load() -> Dashboard:
         lines(
             Shown(
                 "Depth against backlog",
-                "Connections the kernel has completed and the app has not accepted, the highest sample "
-                "of the interval, and where the kernel's limit is.",
+                "Connections that the kernel has completed and the app has not accepted, the highest sample "
+                "of the interval, and the kernel's limit.",
                 "short",
                 NO_SAMPLES,
             ),
@@ -182,7 +179,7 @@ def load() -> Dashboard:
             Shown(
                 "Backends",
                 "Each backend over the whole range, the busiest first: rate, workers that answered, how many of them "
-                "were at work and how many requests waited on average.",
+                "were busy and how many requests waited on average.",
                 "none",
                 width=24,
                 height=9,

@@ -138,7 +138,7 @@ def against(shown: Shown, query: str, x: str, *, log: bool = False) -> trend.Pan
 
 
 def number(shown: Shown, query: str, *, mappings: dict[str, tuple[str, str]] | None = None) -> stat.Panel:
-    """The one value of a query with one row. ``mappings``: value -> (words, colour)."""
+    """Create a panel with the single value of a query. ``mappings``: value -> (words, colour)."""
     panel: stat.Panel = _dressed(stat.Panel(), shown, ClickHouseQuery(query, TABLE))
     panel.graph_mode(BigValueGraphMode.NONE).text_mode(BigValueTextMode.VALUE)
     panel.reduce_options(
@@ -158,7 +158,7 @@ def number(shown: Shown, query: str, *, mappings: dict[str, tuple[str, str]] | N
 
 
 def columns(shown: Shown, query: str) -> table.Panel:
-    """A table."""
+    """Create a table."""
     panel: table.Panel = _dressed(table.Panel(), shown, ClickHouseQuery(query, TABLE))
     return panel.show_header(True).filterable(True).inspect(True)
 
@@ -174,7 +174,7 @@ def bars(shown: Shown, query: str, x: str, *, share: bool = False) -> barchart.P
 
 
 def heat(shown: Shown, query: str, scheme: str) -> heatmap.Panel:
-    """Requests by time and by bucket; each number column is a bucket named by its upper edge in seconds."""
+    """Create a heatmap of requests by time and bucket; number columns are named by the bucket's upper edge, s."""
     panel: heatmap.Panel = _dressed(heatmap.Panel(), shown, ClickHouseQuery(query, TIME_SERIES))
     return (
         panel.interval("1m")

@@ -132,7 +132,7 @@ BUFFER_EVENTS = _buffers("buffer_size_events", "buffer_events")
 
 
 def pipeline() -> Dashboard:
-    """The dashboard with uid ``sojourn-pipeline``."""
+    """Return the dashboard with uid ``sojourn-pipeline``."""
     board = dashboard(
         "sojourn-pipeline",
         "Pipeline health",

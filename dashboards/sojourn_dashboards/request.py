@@ -123,7 +123,7 @@ NO_SPANS = "no span of this request is stored: the app may not export any, or th
 
 
 def request() -> Dashboard:
-    """The dashboard with uid ``sojourn-request``."""
+    """Return the dashboard with uid ``sojourn-request``."""
     board = dashboard(
         "sojourn-request",
         "One request",
@@ -159,8 +159,8 @@ def request() -> Dashboard:
         columns(
             Shown(
                 "Attempts",
-                "The backends nginx asked, in order: seconds from asking to the connection, to the response's header "
-                "and to its end. Status 0: none.",
+                "Backends that nginx tried, in order: seconds to the connection, to the response's header and to its "
+                "end. Status 0: no response.",
                 "s",
                 NO_ROW,
                 height=12,

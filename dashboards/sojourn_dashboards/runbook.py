@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[1] / "runbook.md"
 
 
 def runbook() -> Dashboard:
-    """The dashboard with uid ``sojourn-runbook``: the page ``dashboards/runbook.md``."""
+    """Return the dashboard with uid ``sojourn-runbook``: the page ``dashboards/runbook.md``."""
     board = dashboard("sojourn-runbook", "Runbook", "What each alert means, how to tell, and what to do.", [])
     return board.with_panel(
         words(

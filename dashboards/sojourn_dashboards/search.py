@@ -1,4 +1,4 @@
-"""Single requests, found by what one searches for: names, status, request id, response time, queueing, service time."""
+"""Search for single requests: names, status, request id, response time, queueing, service time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FACETS = " AND ".join(
         limit(f"service_time <= {number_of('max_service')}", "max_service"),
     ]
 )
-# What makes a row itself, as the table is ordered.
+# The key of a row, in the order of the table.
 KEY = "service, route, time, record"
 
-# First which, then what: the columns of ten million rows need not be read to sort them.
-FOUND = sql(
+# Keys first, then columns: sorting does not read all columns of ten million rows.
+MATCHES = sql(
     """
     SELECT time AS "ended", request_id AS "request id", service AS "service", route AS "route", method AS "method",
         status AS "status", upstream AS "backend", attempts AS "attempts", toFloat64(request_time) AS "response time",
@@ -57,11 +57,11 @@ NONE = "no request matches; limits are numbers of seconds, such as 0.3"
 
 
 def search() -> Dashboard:
-    """The dashboard with uid ``sojourn-requests``."""
+    """Return the dashboard with uid ``sojourn-requests``."""
     board = dashboard(
         "sojourn-requests",
         "Requests",
-        "Single requests from nginx's log, found by what they were and how long they took.",
+        "Search for single requests in nginx's log by name, status and duration.",
         [
             *rollup_variables(),
             names("method", "Method", "Request method.", table="requests", time="time"),
@@ -74,12 +74,12 @@ def search() -> Dashboard:
         ],
         since="now-1h",
     )
-    board.with_row(Row("Found"))
+    board.with_row(Row("Matches"))
     board.with_panel(
         number(
             Shown(
-                "Requests found",
-                "How many requests ended in the range and match, each once. Read one by one: keep the range "
+                "Matching requests",
+                "Number of matching requests that ended in the range. Rows are read one by one: keep the range "
                 "short where there are many.",
                 "locale",
                 NONE,
@@ -90,7 +90,7 @@ def search() -> Dashboard:
     )
     board.with_panel(
         lines(
-            Shown("When", "The requests found, by when they ended and by class of status.", "locale", NONE, width=20),
+            Shown("When", "Matching requests by end time and class of status.", "locale", NONE, width=20),
             WHEN,
             bars=True,
         )
@@ -114,7 +114,7 @@ def search() -> Dashboard:
                     "everything else": "s",
                 },
             ),
-            FOUND,
+            MATCHES,
         )
     )
     return board

@@ -7,7 +7,7 @@ HISTOGRAM_ACCURACY = "within a bucket 12 % wide"
 
 
 def merged(part: str) -> str:
-    """SQL: an array of p50, p90, p99 and p99.9 in seconds over the rows of a group; NaN where nothing was measured.
+    """Return SQL: array of p50, p90, p99 and p99.9 in seconds over the rows of a group; NaN where nothing was measured.
 
     The sketches hold microseconds: ClickHouse's are not as accurate as they should be for values below 1.
     """
@@ -15,7 +15,7 @@ def merged(part: str) -> str:
 
 
 def quantile_of(histogram: str, level: float) -> str:
-    """SQL: a quantile in seconds from a histogram (a map of counts), by rank within its bucket; NULL where it is empty.
+    """Return SQL: quantile (s) of a histogram (a map of counts), by rank within its bucket; NULL where empty.
 
     Several times as fast to merge as a sketch.
     """

@@ -49,8 +49,8 @@ TABLE_UNITS = {
 
 
 def verdict() -> Dashboard:
-    """The dashboard with uid ``sojourn-verdict``."""
-    here = "/d/sojourn-distributions/distributions?${__url_time_range}&${service:queryparam}"
+    """Return the dashboard with uid ``sojourn-verdict``."""
+    distributions = "/d/sojourn-distributions/distributions?${__url_time_range}&${service:queryparam}"
     board = dashboard(
         "sojourn-verdict",
         "Is it the queue or the code?",
@@ -144,7 +144,9 @@ def verdict() -> Dashboard:
                 width=24,
                 height=9,
                 units=TABLE_UNITS,
-                links={"route": ("Distributions of this route", here + "&var-route=${__value.raw:percentencode}")},
+                links={
+                    "route": ("Distributions of this route", distributions + "&var-route=${__value.raw:percentencode}")
+                },
             ),
             by("route", "route"),
         )
@@ -153,14 +155,17 @@ def verdict() -> Dashboard:
         columns(
             Shown(
                 "By backend",
-                "Each app server by the address nginx asked, the one with most seconds of queueing first; - is "
-                "for requests that reached none.",
+                "Each app server by its address, the one with most seconds of queueing first; - stands "
+                "for requests that reached no server.",
                 "none",
                 width=24,
                 height=9,
                 units=TABLE_UNITS,
                 links={
-                    "backend": ("Distributions of this backend", here + "&var-upstream=${__value.raw:percentencode}")
+                    "backend": (
+                        "Distributions of this backend",
+                        distributions + "&var-upstream=${__value.raw:percentencode}",
+                    )
                 },
             ),
             by("upstream", "backend"),

@@ -19,12 +19,12 @@ sum(retries_seconds) AS s_retries, sum(unattributed_seconds) + sum(network_secon
 
 
 def summed(*more: str) -> str:
-    """SQL: one row of sums over the range, and ``more``."""
+    """Return SQL: one row of sums over the range, and ``more``."""
     return sql("SELECT @sums@ FROM rollup_minute FINAL WHERE @rollup@", sums=", ".join([SUMS, *more]), rollup=ROLLUP)
 
 
 def one(expression: str, *more: str) -> str:
-    """SQL: one value made of the sums; no row where there is no request."""
+    """Return SQL: one value made of the sums; no row where there is no request."""
     return sql("SELECT @it@ AS value FROM (@sums@) WHERE n > 0", it=expression, sums=summed(*more))
 
 
@@ -118,7 +118,7 @@ TAIL = sql(
 
 
 def by(column: str, label: str) -> str:
-    """SQL: a row for each value of a column, the one with most queueing first."""
+    """Return SQL: a row for each value of a column, the one with most queueing first."""
     parts = ("response", "queueing", "service")
     return sql(
         """

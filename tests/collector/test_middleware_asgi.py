@@ -229,7 +229,7 @@ def test_headers_that_asgi_does_not_allow_are_the_servers_business(asgi: Any, fi
         assert span.attributes["http.response.status_code"] == 200
 
 
-def test_a_task_thrown_away_half_way_is_no_error(asgi: Any, finished: Any) -> None:
+def test_closed_task_is_no_error_of_the_middleware(asgi: Any, finished: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200})
 
@@ -244,6 +244,7 @@ def test_a_task_thrown_away_half_way_is_no_error(asgi: Any, finished: Any) -> No
     copy_context().run(task.send, None)
     task.close()  # outside the context it began in, as the garbage collector does it
     finished()
+    assert [record for record in caplog.records if record.name.startswith("sojourn")] == []
 
 
 def test_failures_of_our_own_never_reach_the_app(asgi: Any, caplog: pytest.LogCaptureFixture) -> None:

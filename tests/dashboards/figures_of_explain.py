@@ -42,7 +42,7 @@ def _same(shown: dict[Any, float], expected: dict[Any, float]) -> None:
         assert shown.get(key, 0.0) == pytest.approx(expected.get(key, 0.0), abs=1e-5), key
 
 
-@checks(("explain", "Waiting, by who was waited for"))
+@checks(("explain", "Waiting by cause"))
 def _over_time(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for values in CHOICES:
         table = _waits(values)
@@ -59,7 +59,7 @@ def _over_time(store: Boards, facts: pl.DataFrame, name: str, title: str) -> Non
         assert sum(shown.values()) > 1
 
 
-@checks(("explain", "Waited for"))
+@checks(("explain", "Culprits"))
 def _culprits(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for values in CHOICES:
         expected = _sums(_waits(values), "who")
@@ -76,7 +76,7 @@ def _culprits(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None
             assert near(row["share of requests"], served / part.height if served else None)
 
 
-@checks(("explain", "Who waited for whom"))
+@checks(("explain", "Victims and culprits"))
 def _pairs(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for values in CHOICES:
         rows = panel_rows(store, name, title, **values)
@@ -122,7 +122,7 @@ def _wasted_routes(store: Boards, facts: pl.DataFrame, name: str, title: str) ->
         assert near(row["longest"], max(spent))
 
 
-@checks(("explain", "Untold"))
+@checks(("explain", "Unknown"))
 def _untold(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     gone = first_run(facts)["status"].is_in([499, 504]).sum()
     assert panel_rows(store, name, title) == [{"value": pytest.approx(1 - len(_gone()) / gone)}]
@@ -164,7 +164,7 @@ def _by_concurrency(store: Boards, facts: pl.DataFrame, name: str, title: str) -
     for present, rate in minutes.values():
         bins[10 ** (round(math.log10(present) * 10) / 10)].append(rate)
     rows = panel_rows(store, name, title)
-    assert [row["requests in the house"] for row in rows] == pytest.approx(sorted(bins))
+    assert [row["requests in system"] for row in rows] == pytest.approx(sorted(bins))
     for row, place in zip(rows, sorted(bins), strict=True):
         assert near(row["throughput"], sum(bins[place]) / len(bins[place]), 1e-6)
         assert near(row["highest"], max(bins[place]), 1e-6)

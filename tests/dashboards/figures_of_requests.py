@@ -29,7 +29,7 @@ def chosen(facts: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
     return first_run(facts).filter(condition)
 
 
-@checks(("requests", "Requests found"))
+@checks(("requests", "Matching requests"))
 def _how_many(store: Boards, facts: pl.DataFrame, name: str, title: str) -> None:
     for values, condition in CHOICES:
         expected = chosen(facts, condition).height

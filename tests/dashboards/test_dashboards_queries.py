@@ -43,7 +43,7 @@ def test_a_panel_has_rows_where_there_is_data(boards_store: Boards, name: str, t
 def test_a_panel_says_nothing_where_there_is_nothing(empty_store: Boards, name: str, title: str, sql: str) -> None:
     """No error, and no NaN or 1970 where "no data" belongs."""
     rows = answer(empty_store, name, sql).rows
-    assert rows == [] or (len(rows) == 1 and rows[0] == {"value": 0} and title == "Requests found")
+    assert rows == [] or (len(rows) == 1 and rows[0] == {"value": 0} and title == "Matching requests")
 
 
 @pytest.mark.parametrize(("name", "title", "sql"), CASES)
@@ -127,7 +127,7 @@ def test_a_hostile_name_selects_its_own_rows_and_no_others(boards_store: Boards,
             boards_store.panel("verdict", "Requests", whole("verdict", route=[route]))
         return
     assert boards_store.panel("verdict", "Requests", whole("verdict", route=[route])).rows == [{"value": window.height}]
-    result = boards_store.panel("requests", "Requests found", whole("requests", route=[route, "/nowhere"]))
+    result = boards_store.panel("requests", "Matching requests", whole("requests", route=[route, "/nowhere"]))
     assert result.rows == [{"value": window.height}]
     assert window.height > 0
 
@@ -137,7 +137,7 @@ def test_typed_text_remains_a_value(boards_store: Boards, text: str) -> None:
     requested = boards_store.panel("request", "Record", whole("request", request_id=text))
     assert requested.rows == []
     for box in ("min_response", "min_queueing", "min_service", "max_service"):
-        result = boards_store.panel("requests", "Requests found", whole("requests", **{box: text}))
+        result = boards_store.panel("requests", "Matching requests", whole("requests", **{box: text}))
         assert result.rows == [{"value": 0}]  # not a number: no request matches, instead of all
 
 
