@@ -25,7 +25,7 @@ from sojourn.command.progress import doing
 from sojourn.model.formatting import counted, duration, percent, printable
 
 if TYPE_CHECKING:
-    from sojourn.host.capture_targets import Wanted
+    from sojourn.host.capture_targets import CaptureTargets
     from sojourn.host.recorder import Recorder
     from sojourn.host.sniffer import ScapyRecorder
     from sojourn.host.tcpdump import Recording
@@ -98,11 +98,11 @@ def capture(
         raise typer.BadParameter("--ring-files and --ring-megabytes go together", param_hint="--ring-files")
     if seconds is not None and not 0 < seconds < 1e7:
         raise typer.BadParameter("a number of seconds above 0", param_hint="--seconds")
-    from sojourn.host.capture_targets import wanted  # noqa: PLC0415
+    from sojourn.host.capture_targets import capture_targets  # noqa: PLC0415
     from sojourn.host.privileges import tcpdump_path, user_for  # noqa: PLC0415
     from sojourn.host.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415
 
-    targets = wanted(nginx, port or [], backend or [])
+    targets = capture_targets(nginx, port or [], backend or [])
     recording = Recording(
         path=out,
         filter=targets.filter_for(interface),
@@ -127,7 +127,7 @@ def capture(
 @dataclass
 class _Task:
     recording: Recording
-    wanted: Wanted
+    wanted: CaptureTargets
     sniffer: Sniffer
     seconds: float | None
     kernel: Path | None
@@ -198,7 +198,7 @@ def _sampled(task: _Task, path: Path) -> Any:
     from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
 
     existing_refused([path], task.force)
-    return KernelSampler(path, task.wanted.listening, asked=task.wanted.backlogs)
+    return KernelSampler(path, task.wanted.listening, backlogs=task.wanted.backlogs)
 
 
 @contextmanager
@@ -258,7 +258,7 @@ def _report(task: _Task, recorder: Recorder | ScapyRecorder, lasted: float, *, a
         _warn("no packet was seen: is the traffic on these ports, on this interface, in this network namespace?")
 
 
-def _of_nginx(targets: Wanted) -> dict[str, Any]:
+def _of_nginx(targets: CaptureTargets) -> dict[str, Any]:
     proxied = targets.proxied.to_dict() if targets.proxied else {"listens": [], "backends": []}
     return {**proxied, "ports": targets.ports, "notes": targets.notes}
 

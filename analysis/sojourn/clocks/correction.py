@@ -33,7 +33,7 @@ class Lines:
 
     @classmethod
     def of(cls, clock: pl.DataFrame) -> Lines:
-        """The lines of a table as from ``clock_offsets``."""
+        """Return the lines of a table as from ``clock_offsets``."""
         table = clock.select(pair=pl.int_range(pl.len()), segment="segments").explode("segment").unnest("segment")
         begin, end = (table[name].dt.epoch("us") for name in ("from", "to"))
         return cls(
@@ -50,14 +50,14 @@ class Lines:
         return len(np.unique(self.pair)) == len(self.pair) and not self.drift.any()
 
     def at(self, pair: Ints, instant: Ints) -> Floats:
-        """Offsets (s) of pairs, by number, at instants (us)."""
+        """Return the offsets (s) of pairs, by number, at instants (us)."""
         low, high = int(self.begin.min()), int(self.begin.max())
         # One number that grows with the pair and, within it, with time.
         width = high - low + 1
         first = np.concatenate([[True], np.diff(self.pair) > 0])
         known = self.pair * width + np.where(first, 0, self.begin - low)
-        found = np.searchsorted(known, pair * width + np.clip(instant - low, 0, width - 1), side="right") - 1
-        return self.offset[found] + self.drift[found] * ((instant - self.middle[found]) / 1e6)
+        segment = np.searchsorted(known, pair * width + np.clip(instant - low, 0, width - 1), side="right") - 1
+        return self.offset[segment] + self.drift[segment] * ((instant - self.middle[segment]) / 1e6)
 
 
 def with_clock_offset(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
@@ -81,40 +81,40 @@ def with_clock_offset(rows: pl.LazyFrame, clock: pl.DataFrame) -> pl.LazyFrame:
         by_app = (parts["app_start"].fill_null(0.0).to_numpy() - lines.at(pair, begun)) * 1e6
         after = parts["after"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         instant = begun + np.round(np.where(np.isnan(after), by_app, after)).astype(np.int64)
-        found = pl.Series(lines.at(pair, instant))
-        return pl.select(pl.when(parts["pair"].is_not_null()).then(found)).to_series()
+        offset = pl.Series(lines.at(pair, instant))
+        return pl.select(pl.when(parts["pair"].is_not_null()).then(offset)).to_series()
 
     table = clock.lazy().select(*PAIR, __pair=pl.int_range(pl.len(), dtype=pl.Int64))
     after = pl.when("answered").then((pl.col("header") - pl.col("app_service")) * 1e6)
-    asked = pl.struct(
+    instants = pl.struct(
         pair="__pair", begun=pl.coalesce("proxy_start", "start").dt.epoch("us"), after=after, app_start="app_start"
     )
     return (
         rows.join(table, on=list(PAIR), how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(clock_offset=asked.map_batches(offsets, return_dtype=pl.Float64, is_elementwise=True))
+        .with_columns(clock_offset=instants.map_batches(offsets, return_dtype=pl.Float64, is_elementwise=True))
         .drop("__pair")
     )
 
 
 def steps(segments: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """When a clock was set, and by how much: ``at`` and ``change`` (s), of the segments of a pair.
+    """Return when a clock was set, and by how much: ``at`` and ``change`` (s), of the segments of a pair.
 
-    Where it only began to run faster or slower the lines meet, and no step is told.
+    Where it only began to run faster or slower the lines meet, and there is no step.
     """
-    found = []
+    changes = []
     for before, after in pairwise(segments):
         change = offset_at(after, after["from"]) - offset_at(before, after["from"])
         if is_step(change, before["uncertainty"], after["uncertainty"]):
-            found.append({"at": after["from"], "change": change})
-    return found
+            changes.append({"at": after["from"], "change": change})
+    return changes
 
 
 def offset_at(segment: dict[str, Any], instant: datetime) -> float:
-    """The offset (s) of a segment's line at an instant."""
+    """Return the offset (s) of a segment's line at an instant."""
     middle = segment["from"] + (segment["to"] - segment["from"]) / 2
     return float(segment["offset"] + segment["drift"] * (instant - middle).total_seconds())
 
 
 def plain_clocks(clock: pl.DataFrame) -> list[dict[str, Any]]:
-    """The ``clock`` list of the JSON output: every pair with its segments and steps, instants as datetimes."""
+    """Return the ``clock`` list of the JSON output: every pair with its segments and steps, instants as datetimes."""
     return [{**row, "steps": steps(row["segments"])} for row in clock.iter_rows(named=True)]

@@ -2,7 +2,7 @@
 
 A window of time says: the offset was at least ``lower`` and at most ``upper``. Of a line with slope d through all of a
 clock's windows, the bounds at instant 0 are max(lower - d x) and min(upper - d x); where the first exceeds the second,
-the windows contradict that slope by the difference. It is a convex function of d, so its least value is found by
+the windows contradict that slope by the difference. It is a convex function of d, so its least value results from
 narrowing an interval. Paxson (1998) takes lower envelopes, Moon, Skelly and Towsley (1999, "Estimation and removal of
 clock skew from network delay measurements", section IV) the line under all points that is nearest to them.
 """
@@ -50,7 +50,7 @@ class Envelopes:
         return Envelopes(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     def followed_by(self, other: Envelopes) -> Envelopes:
-        """These windows and the other's, by time."""
+        """Return these windows and the other's, by time."""
         both = [np.concatenate([getattr(one, n) for one in (self, other)]) for n in self.__dataclass_fields__]
         order = np.argsort(both[0], kind="stable")
         return Envelopes(*(values[order] for values in both))
@@ -61,7 +61,7 @@ class Envelopes:
         return (int(self.earliest[0]) + int(self.latest.max())) // 2
 
     def seconds_from(self, instant: int) -> Floats:
-        """The middle of each window, s after an instant (us)."""
+        """Return the middle of each window, s after an instant (us)."""
         return (self.earliest - instant + (self.latest - self.earliest) / 2) / 1e6
 
     @property
@@ -76,7 +76,7 @@ class Envelopes:
 
     @property
     def tick(self) -> float:
-        """nginx's resolution, s."""
+        """The resolution of nginx, s."""
         return float(self.ticks.max())
 
     def within(self, drift: float, x: Floats) -> tuple[float, float]:
@@ -85,7 +85,7 @@ class Envelopes:
         return float((self.lower - bent).max()), float((self.upper - bent).min())
 
     def gap(self, drift: float, x: Floats) -> float:
-        """The room (s) between the bounds, of which a tick is nginx's."""
+        """Return the room (s) between the bounds, less nginx's tick."""
         lower, upper = self.within(drift, x)
         return upper - lower - self.tick
 
@@ -104,21 +104,21 @@ def line(windows: Envelopes, slack: float) -> bool:
 
 
 def widest(windows: Envelopes, x: Floats) -> float:
-    """The slope (s/s) of the line with the most room between the envelopes."""
+    """Return the slope (s/s) of the line with the most room between the envelopes."""
     return least(lambda d: -windows.gap(d, x))
 
 
 def lowest(windows: Envelopes, x: Floats) -> float:
-    """The slope of the line above all lower bounds that is nearest to them (Moon, Skelly and Towsley 1999).
+    """Return the slope of the line above all lower bounds that is nearest to them (Moon, Skelly and Towsley 1999).
 
-    The way back to nginx has no queue in it: the lower bounds tell a drift where the upper ones do not.
+    The way back to nginx has no queue in it: the lower bounds show a drift where the upper ones do not.
     """
     centred = x - np.average(x)
     return least(lambda d: windows.within(d, centred)[0])
 
 
 def drift_bounds(windows: Envelopes, drift: float, slack: float) -> tuple[float, float] | None:
-    """The least and the greatest slope that the windows allow, around one that they do; None where they allow none."""
+    """Return the least and the greatest slope that the windows allow, around an allowed one; None if it is not."""
     x = windows.seconds_from(windows.middle)
     slack = max(slack, 0.0)
     if windows.contradiction(drift, x) > slack:

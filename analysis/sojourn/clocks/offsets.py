@@ -106,7 +106,7 @@ def clock_offsets(rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def clock_windows(rows: pl.LazyFrame) -> pl.DataFrame:
-    """What the requests of each of ``WINDOWS`` windows allow an offset to be, by pair and time.
+    """Return the bounds that the requests of each of ``WINDOWS`` windows set to an offset, by pair and time.
 
     Columns proxy, upstream, at (UTC, the middle), lower and upper (s), requests.
     """
@@ -174,18 +174,19 @@ def _micros(seconds: pl.Expr) -> pl.Expr:
 
 
 def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
-    """Offset and drift over time of every pair, columns as in ``CLOCK_SCHEMA``, by pair.
+    """Return offset and drift over time of every pair, columns as in ``CLOCK_SCHEMA``, by pair.
 
     Args:
-        ask: tells the bounds; asked once, and twice or three times more where a clock drifted or was set.
-        first, last: between which instants (us since 1970) the requests ended; None where there are none.
+        ask: returns the bounds; called once, and two or three times more where a clock drifted or was set.
+        first: the first end of a request, us since 1970; None without requests.
+        last: the last one.
     """
     if first is None or last is None:
         return pl.DataFrame(schema=CLOCK_SCHEMA)
     width = _width(first, last, WINDOWS)
     timelines = dict(_timelines(ask(width, None)))
     ticks = {pair: windows.tick for pair, windows in timelines.items()}
-    found = {pair: [stretch(windows)] for pair, windows in timelines.items()}
+    segments = {pair: [stretch(windows)] for pair, windows in timelines.items()}
     restless = [pair for pair, windows in timelines.items() if _contradiction(windows) > SLACK]
     if restless:
         fine_width = _width(first, last, FINE_WINDOWS)
@@ -193,10 +194,10 @@ def clocks(ask: Ask, first: int | None, last: int | None) -> pl.DataFrame:
         if fine_width < width:
             timelines |= dict(_timelines(ask(fine_width, _within(everything)), ticks))
         for pair in restless:
-            found[pair] = stretches(timelines[pair])
-        stepped = {pair: found[pair] for pair in restless if len(found[pair]) > 1}
-        found |= _set_apart(ask, timelines, stepped, ticks)
-    return pl.DataFrame([_row(pair, parts) for pair, parts in found.items()], CLOCK_SCHEMA)
+            segments[pair] = stretches(timelines[pair])
+        stepped = {pair: segments[pair] for pair in restless if len(segments[pair]) > 1}
+        segments |= _set_apart(ask, timelines, stepped, ticks)
+    return pl.DataFrame([_row(pair, parts) for pair, parts in segments.items()], CLOCK_SCHEMA)
 
 
 def _width(first: int, last: int, windows: int) -> int:
@@ -207,7 +208,7 @@ Pair = tuple[str | None, str | None]
 
 
 def _timelines(bounds: pl.DataFrame, ticks: Mapping[Pair, float] | None = None) -> Iterator[tuple[Pair, Envelopes]]:
-    """The windows of each pair, by time; ``ticks``: nginx's resolution (s) per pair, where it is known already."""
+    """Yield the windows of each pair, by time; ``ticks``: nginx's resolution (s) per pair, where known already."""
     ordered = bounds.sort(*PAIR, "window", nulls_last=True)
     for part in ordered.partition_by(*PAIR, maintain_order=True):
         pair = part.select(PAIR).row(0)
@@ -261,7 +262,7 @@ def _set_apart(
 def _reassigned(
     windows: Envelopes, parts: list[Stretch], numbers: list[int | None], cells: Envelopes | None
 ) -> list[Stretch]:
-    """The stretches of a pair, anew: cut at instants that its ``cells`` tell.
+    """Return the stretches of a pair, cut again at instants from its ``cells``.
 
     ``numbers``: of the window in which each stretch gives way to the next; None where one only ran on otherwise.
     """
@@ -276,16 +277,16 @@ def _reassigned(
         whole = whole[(whole.latest < begin) | (whole.earliest > end)].followed_by(inside)
     # Two steps may lie in one window.
     edges = [np.iinfo(np.int64).min, *np.maximum.accumulate(cuts).tolist(), np.iinfo(np.int64).max]
-    found = []
+    reassigned = []
     for part, (begin, end) in zip(parts, pairwise(edges), strict=True):
         held = whole[(whole.earliest >= begin) & (whole.earliest < end)]
         fitting = held[part.allows(held)] if len(held) else held
-        found.append(stretch(fitting if len(fitting) and line(fitting, SLACK) else part.windows))
-    return found
+        reassigned.append(stretch(fitting if len(fitting) and line(fitting, SLACK) else part.windows))
+    return reassigned
 
 
 def _row(pair: Pair, parts: list[Stretch]) -> dict[str, Any]:
-    """A pair's row of ``CLOCK_SCHEMA``."""
+    """Return a pair's row of ``CLOCK_SCHEMA``."""
     seconds = np.array([max(int(part.windows.latest.max()) - int(part.windows.earliest[0]), 1) for part in parts])
     weights = seconds / seconds.sum()
     return {

@@ -45,22 +45,22 @@ class Stretch:
     idle: bool
 
     def at(self, windows: Envelopes) -> Floats:
-        """The line in the middle of some windows, s."""
+        """Return the line in the middle of some windows, s."""
         return self.offset + self.drift * windows.seconds_from(self.windows.middle)
 
     def allows(self, windows: Envelopes) -> npt.NDArray[np.bool_]:
-        """Which windows the line fits."""
+        """Return which windows the line fits."""
         slack = 2 * SLACK + abs(self.drift) * windows.breadth
         line_at = self.at(windows)
         return (windows.lower - line_at <= slack) & (line_at - windows.upper <= slack)
 
 
 def stretch(windows: Envelopes) -> Stretch:
-    """The line of windows that one fits.
+    """Return the line of windows that one fits.
 
     The offset is the middle between the bounds, as long as a network could explain their gap. Where it cannot, the
     backend's queue was never empty and the upper bound is far too high, while the way back has no queue; the offset
-    then stays near the lower bound, by half the connect time (one round trip), and the uncertainty is the whole gap.
+    is then near the lower bound, by half the connect time (one round trip), and the uncertainty is the whole gap.
     """
     x = windows.seconds_from(windows.middle)
     round_trip, tick = float(windows.round_trip.min()), windows.tick
@@ -71,9 +71,9 @@ def stretch(windows: Envelopes) -> Stretch:
         allowed = drift_bounds(windows, drift, SLACK)
     if allowed is not None and windows.gap(drift, x) > round_trip + NETWORK_GAP:
         # The upper bounds rise and fall with the queue, the lower ones do not.
-        told = float(np.clip(lowest(windows, x), *allowed))
-        if drift or _nearer(windows, told, x):
-            drift = told
+        slope = float(np.clip(lowest(windows, x), *allowed))
+        if drift or _nearer(windows, slope, x):
+            drift = slope
     lower, upper = windows.within(drift, x)
     likely = lower + tick
     idle = upper - likely <= round_trip + NETWORK_GAP
@@ -92,18 +92,18 @@ def _nearer(windows: Envelopes, drift: float, x: Floats) -> bool:
 
 
 def stretches(windows: Envelopes) -> list[Stretch]:
-    """The stretches of a pair whose windows no single offset fits, in order; one of all windows where they are at odds.
+    """Return the stretches of a pair whose windows no single offset fits; one of all windows where they are at odds.
 
     They are at odds where too many requests fit into no stretch: what is measured is then not what it is taken for.
     """
-    found: list[np.ndarray] = []
+    usable: list[np.ndarray] = []
     for begin, end in _runs(windows):
         run = np.arange(begin, end)
         if windows.requests[run].sum() >= ENOUGH:
-            found.append(run)
+            usable.append(run)
     # What lies between two that one line fits was odd, not a clock that was set and set back at once.
     merged: list[np.ndarray] = []
-    for run in found:
+    for run in usable:
         if merged and line(windows[np.concatenate([merged[-1], run])], SLACK):
             merged[-1] = np.concatenate([merged[-1], run])
         else:
@@ -120,20 +120,20 @@ def _runs(windows: Envelopes) -> list[tuple[int, int]]:
     """Ranges of windows, each as long as a line fits them; windows that contradict themselves are in none."""
     breadth = (windows.latest - windows.earliest) / 1e6
     broken = windows.lower - windows.upper > SLACK + DRIFT_LIMIT * breadth
-    found, begin = [], 0
+    runs, begin = [], 0
     while begin < len(windows):
         if broken[begin]:
             begin += 1
             continue
         stops = np.flatnonzero(broken[begin:])
         end = _longest(windows, begin, begin + int(stops[0]) if len(stops) else len(windows))
-        found.append((begin, end))
+        runs.append((begin, end))
         begin = end
-    return found
+    return runs
 
 
 def _longest(windows: Envelopes, begin: int, stop: int) -> int:
-    """The end of the longest range from ``begin`` that a line fits: doubled until none does, then halved."""
+    """Return the end of the longest range from ``begin`` that a line fits: doubled until none does, then halved."""
     fits, step = begin + 1, 1
     while fits < stop:
         tried = min(begin + 2 * step, stop)
@@ -153,7 +153,7 @@ def _longest(windows: Envelopes, begin: int, stop: int) -> int:
 
 
 def change(before: Stretch, after: Stretch) -> float:
-    """By how much (s) the clock was set between two stretches."""
+    """Return by how much (s) the clock was set between two stretches."""
     between = (int(before.windows.latest.max()) + int(after.windows.earliest[0])) // 2
     ends = [s.offset + s.drift * (between - s.windows.middle) / 1e6 for s in (before, after)]
     return ends[1] - ends[0]
@@ -165,7 +165,7 @@ def is_step(seconds: float, *uncertainties: float) -> bool:
 
 
 def step_window(windows: Envelopes, before: Stretch, after: Stretch) -> int | None:
-    """The number of the window in which the clock was set; None where no window tells, or it only ran otherwise."""
+    """Return the number of the window in which the clock was set; None if no window shows it, or for a mere drift."""
     if not is_step(change(before, after), before.uncertainty, after.uncertainty):
         return None
     # Earlier windows may belong to the stretch after: those in which nothing contradicts it.
@@ -180,7 +180,7 @@ def step_window(windows: Envelopes, before: Stretch, after: Stretch) -> int | No
 
 
 def step_instant(cells: Envelopes, before: Stretch, after: Stretch) -> int:
-    """The instant (us) from which the later stretch holds, from the requests of the window in which it begins."""
+    """Return the instant (us) from which the later stretch holds, from the requests of its first window."""
     if change(before, after) > 0:
         ruled_out = np.flatnonzero(~before.allows(cells))
         return int(cells.earliest[ruled_out[0]]) if len(ruled_out) else int(cells.earliest[0])

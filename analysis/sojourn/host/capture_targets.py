@@ -1,4 +1,4 @@
-"""What a user asked to have recorded, from an nginx configuration, ports and backends."""
+"""The ports and endpoints to record, from an nginx configuration, ports and backends."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _ETHERNET = "1"  # linux/if_arp.h
 
 
 @dataclass
-class Wanted:
-    """Ports and endpoints, and what could not be told from the configuration."""
+class CaptureTargets:
+    """Ports and endpoints to record, and the configuration that they come from."""
 
     ports: list[int] = field(default_factory=list)
     endpoints: list[Endpoint] = field(default_factory=list)
@@ -27,41 +27,46 @@ class Wanted:
 
     @property
     def backlogs(self) -> dict[int, int]:
-        """Port -> the backlog its ``listen`` asks for, where it does."""
+        """Port -> the backlog that its ``listen`` requests, where it does."""
         listens = self.proxied.listens if self.proxied else []
         return {each.port: each.backlog for each in listens if each.backlog is not None}
 
     def filter_for(self, interface: str) -> str:
-        """The filter for packets on this interface."""
+        """Return the filter for packets on this interface."""
         return capture_filter(self.ports, self.endpoints, vlan=may_have_tags(interface))
 
     @property
     def listening(self) -> dict[str, int]:
-        """Name -> port of the sockets of which the kernel is asked; those of backends elsewhere are not there."""
+        """Name -> port of the listening sockets to sample; backends on other machines have none here."""
         ports = sorted({*self.ports, *(each.port for each in self.endpoints)})
         return {f"port {port}": port for port in ports}
 
 
-def wanted(nginx: Path | None, ports: Sequence[int], backends: Sequence[str]) -> Wanted:
-    """What is to be recorded.
+def capture_targets(nginx: Path | None, ports: Sequence[int], backends: Sequence[str]) -> CaptureTargets:
+    """Return what to record.
+
+    Args:
+        nginx: an nginx configuration, if any.
+        ports: ports of the proxy.
+        backends: ``HOST:PORT`` of backends.
 
     Raises:
-        CaptureError: the configuration cannot be read, a backend is not HOST:PORT, or its host is not known.
+        CaptureError: the configuration cannot be read, a backend is not HOST:PORT, or its host is unknown.
     """
-    found = Wanted(list(ports))
+    targets = CaptureTargets(list(ports))
     for each in backends:
-        found.endpoints += endpoints(each)
+        targets.endpoints += endpoints(each)
     if nginx is not None:
-        found.proxied = proxied_by(nginx)
-        found.ports += found.proxied.ports
-        found.endpoints += found.proxied.backends
-    return found
+        targets.proxied = proxied_by(nginx)
+        targets.ports += targets.proxied.ports
+        targets.endpoints += targets.proxied.backends
+    return targets
 
 
 def may_have_tags(interface: str) -> bool:
     """Whether frames on this interface may carry VLAN tags: Ethernet.
 
-    On ``any`` libpcap has no word for tags, and needs none: the kernel has taken them off before the filter looks.
+    On ``any`` libpcap cannot match tags and need not: the kernel removes them before the filter runs.
     """
     try:
         return Path("/sys/class/net", interface, "type").read_text().strip() == _ETHERNET

@@ -1,4 +1,4 @@
-"""Counters and settings (sysctls) of the network namespace that decide what becomes of connections before accept()."""
+"""Counters and settings (sysctls) of the network namespace that affect connections before accept()."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def counters(path: Path = NETSTAT) -> dict[str, int]:
     """Return ``COUNTERS`` since the namespace began; those a kernel does not have are left out.
 
     Raises:
-        KernelUnavailableError: the file is not there or holds no TcpExt.
+        KernelUnavailableError: the file cannot be read or holds no TcpExt.
     """
     try:
         text = path.read_text()
     except OSError as error:
         raise KernelUnavailableError(f"{path}: {error.strerror}") from None
-    found = tcp_ext(text)
-    if not found:
-        raise KernelUnavailableError(f"{path}: there is no TcpExt in it")
-    return {name: found[name] for name in COUNTERS if name in found}
+    values = tcp_ext(text)
+    if not values:
+        raise KernelUnavailableError(f"{path}: no TcpExt counters")
+    return {name: values[name] for name in COUNTERS if name in values}
 
 
 def tcp_ext(text: str) -> dict[str, int]:
@@ -46,12 +46,12 @@ def settings(root: Path = SYSCTLS) -> dict[str, int]:
     Raises:
         KernelUnavailableError: not one of them is there.
     """
-    found = {}
+    values = {}
     for name in SETTINGS:
         try:
-            found[name.rpartition(".")[2]] = int((root / name.replace(".", "/")).read_text())
+            values[name.rpartition(".")[2]] = int((root / name.replace(".", "/")).read_text())
         except (OSError, ValueError):
             continue
-    if not found:
-        raise KernelUnavailableError(f"{root}: there is none of the network's settings in it")
-    return found
+    if not values:
+        raise KernelUnavailableError(f"{root}: no network settings")
+    return values

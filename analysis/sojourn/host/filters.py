@@ -15,7 +15,7 @@ from sojourn.model.formatting import address_and_port
 
 
 class Endpoint(NamedTuple):
-    """An address and a port that somebody listens on."""
+    """An address and a port of a listening server."""
 
     address: str
     port: int
@@ -26,16 +26,16 @@ class Endpoint(NamedTuple):
 
 
 def capture_filter(ports: Iterable[int], endpoints: Iterable[Endpoint] = (), *, vlan: bool = False) -> str:
-    """The filter for TCP of these ports on any address, and of these endpoints.
+    """Return the filter for TCP of these ports on any address, and of these endpoints.
 
     Args:
-        ports: ports of which every packet is wanted.
+        ports: ports of which every packet is recorded.
         endpoints: of these only packets from or to the address. Left out where ``ports`` has the port already.
         vlan: also frames with one VLAN tag. The keyword ``vlan`` shifts every offset that follows it, so the terms are
             repeated behind it, at the end. On the interface ``any`` there is no tag to look at and no need to.
 
     Raises:
-        CaptureError: nothing was asked for, or something that is no port or no address.
+        CaptureError: there is nothing to record, or a port or address is invalid.
     """
     wanted = sorted(set(ports))
     also = sorted({each for each in endpoints if each.port not in wanted}, key=_order)
@@ -57,8 +57,8 @@ def _order(endpoint: Endpoint) -> tuple[int, str, int]:
 
 def _address(text: str) -> str:
     try:
-        found = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         raise CaptureError(f"{text!r} is not an address") from None
-    # A zone (fe80::1%eth0) says which interface, which no packet does.
-    return str(found).partition("%")[0]
+    # A zone (fe80::1%eth0) says which interface, which no packet contains.
+    return str(address).partition("%")[0]

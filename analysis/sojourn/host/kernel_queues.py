@@ -1,4 +1,4 @@
-"""One look at the kernel: sockets, handshakes under way, counters and settings, and raindrops where it is asked."""
+"""One sample of the kernel: sockets, handshakes under way, counters, settings, and raindrops endpoints."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sojourn.host.sample import Listener, Raindrops, Sample
 from sojourn.host.sock_diag import (
     ListeningSocket,
     Local,
-    asked_ss,
     handshakes,
     listening_sockets,
     listening_sockets_of_ss,
+    ss_output,
     syn_recv_counts,
     syn_recv_counts_of_ss,
 )
@@ -23,34 +23,35 @@ from sojourn.model.formatting import address_and_port
 
 
 class KernelProbe:
-    """Looks at the same sockets again and again, and knows them again.
+    """A probe that samples the same sockets repeatedly and recognises each.
 
     Args:
-        ports: name -> port of the sockets to look at; None: all that are listening.
-        asked: port -> backlog that was asked for, where somebody says so.
-        raindrops: addresses of raindrops endpoints; ``budget``: seconds of a look that they may take together.
+        ports: name -> port of the sockets to sample; None: all that are listening.
+        backlogs: port -> requested backlog, where known.
+        raindrops: addresses of raindrops endpoints.
+        budget: seconds of a sample that they may take together.
 
     Raises:
-        SojournError: an address of an endpoint is none.
+        SojournError: the address of an endpoint is invalid.
     """
 
     def __init__(
         self,
         ports: Mapping[str, int] | None = None,
         *,
-        asked: Mapping[int, int] | None = None,
+        backlogs: Mapping[int, int] | None = None,
         raindrops: Sequence[str] = (),
         budget: float = BUDGET,
     ) -> None:
         self._ports = None if ports is None else dict(ports)
-        self._asked = dict(asked or {})
+        self._backlogs = dict(backlogs or {})
         self._budget = budget
         self._askers = {url: Asker(url) for url in raindrops}
         self._numbers: dict[Local, dict[int, int]] = {}
         self._settings: dict[str, int] = {}
 
     def sample(self) -> Sample:
-        """Return what is the case now; what cannot be asked is said in ``unavailable`` and stops nothing else."""
+        """Return a sample. ``unavailable`` names what cannot be read; the rest is sampled all the same."""
         unavailable: dict[str, str] = {}
         now = round(time.time(), 6)
         sockets, handshaking = self._listening(unavailable)
@@ -76,26 +77,26 @@ class KernelProbe:
         )
 
     def forget_settings(self) -> None:
-        """Tell the settings again in the next look."""
+        """Write the settings again in the next sample."""
         self._settings = {}
 
     def _listening(self, unavailable: dict[str, str]) -> tuple[list[ListeningSocket], dict[Local, int] | None]:
-        """Listening sockets, and handshakes under way by what is listened on; None where they cannot be asked."""
+        """Return listening sockets, and handshakes under way by listening address; None where those cannot be read."""
         try:
             sockets = listening_sockets()
         except KernelUnavailableError as error:
             try:
-                sockets = listening_sockets_of_ss(asked_ss("-Htln"))
-                unavailable["netlink"] = f"{error}; ss was asked instead"
+                sockets = listening_sockets_of_ss(ss_output("-Htln"))
+                unavailable["netlink"] = f"{error}; ss was read instead"
             except KernelUnavailableError as second:
                 unavailable["sockets"] = f"{error}; {second}"
                 return [], None
         if self._ports is not None:
-            wanted = set(self._ports.values())
-            sockets = [each for each in sockets if each.port in wanted]
+            ports = set(self._ports.values())
+            sockets = [each for each in sockets if each.port in ports]
         try:
             by_netlink = "netlink" not in unavailable
-            counts = syn_recv_counts() if by_netlink else syn_recv_counts_of_ss(asked_ss("-Htn", "state", "syn-recv"))
+            counts = syn_recv_counts() if by_netlink else syn_recv_counts_of_ss(ss_output("-Htn", "state", "syn-recv"))
         except KernelUnavailableError as error:
             unavailable["syn_recv"] = str(error)
             return sockets, None
@@ -111,7 +112,7 @@ class KernelProbe:
         # Sockets that share address and port are numbered; one keeps its number as long as it is there.
         numbers = {local: _numbered(self._numbers.get(local, {}), cookies) for local, cookies in present.items()}
         self._numbers = numbers
-        # The kernel's numbers of sockets say nothing of their age.
+        # The kernel's numbers of sockets do not order them by age.
         sockets = sorted(sockets, key=lambda each: (each.port, each.address, numbers[each[:2]][each.cookie]))
         return [
             self._listener(name, each, numbers[each.address, each.port][each.cookie], handshaking)
@@ -129,7 +130,7 @@ class KernelProbe:
             depth=each.depth,
             limit=each.limit,
             syn_recv=None if handshaking is None else handshaking[each.address, each.port],
-            asked=self._asked.get(each.port),
+            backlog_requested=self._backlogs.get(each.port),
         )
 
     def _raindrops(self) -> dict[str, Raindrops | str]:
@@ -140,5 +141,5 @@ class KernelProbe:
 def _numbered(before: dict[int, int], cookies: list[int]) -> dict[int, int]:
     kept = {cookie: before[cookie] for cookie in cookies if cookie in before}
     free = (number for number in range(1, len(cookies) + len(kept) + 1) if number not in kept.values())
-    # ss tells no cookies: all are 0, and then the sockets are told apart by nothing.
+    # ss prints no cookies: all are 0, and the sockets cannot be distinguished.
     return kept | {cookie: next(free) for cookie in dict.fromkeys(cookies) if cookie not in kept}

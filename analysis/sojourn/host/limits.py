@@ -20,7 +20,7 @@ _LEAST_FREE_BYTES = 8 << 20
 
 
 def existing_refused(files: Sequence[Path], overwrite: bool) -> None:
-    """Raises CaptureError where the files' folder is missing, or one of them is there and may not be replaced."""
+    """Raise CaptureError where the files' folder is missing, or one of them exists and may not be replaced."""
     folder = files[0].parent
     # os.path: those of Path raise where a folder above may not be entered.
     if not os.path.isdir(folder):
@@ -31,7 +31,7 @@ def existing_refused(files: Sequence[Path], overwrite: bool) -> None:
 
 
 def waited(ended: threading.Event, folder: Path, seconds: float | None, interrupted: Callable[[], bool]) -> str | None:
-    """Waits for the first of these, or until the folder's disk is full: then that, in words."""
+    """Wait for the first of these, or until the folder's disk is full; return that as a sentence."""
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     looked = 0.0
     # A signal's handler may set no Event that this thread waits for, so there is nothing but to ask now and then.
@@ -47,7 +47,7 @@ def waited(ended: threading.Event, folder: Path, seconds: float | None, interrup
 
 
 def no_room(folder: Path) -> str | None:
-    """That the folder's disk is full, in words. tcpdump goes on, and counts on, where it cannot write."""
+    """Return a sentence if the folder's disk is full. tcpdump goes on, and counts on, where it cannot write."""
     free = shutil.disk_usage(folder).free
     if free >= _LEAST_FREE_BYTES:
         return None

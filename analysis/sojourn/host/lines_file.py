@@ -13,7 +13,7 @@ class LinesFile:
 
     Args:
         path: the file; begun anew unless ``keep``.
-        keep: what is in the file stays.
+        keep: what is in the file remains.
         max_bytes: beyond, the file becomes ``<name>.1``, in place of an older one, and a new one begins.
 
     Raises:

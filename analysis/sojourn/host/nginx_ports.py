@@ -1,4 +1,4 @@
-"""What an nginx configuration says about where packets pass: ports it listens on, and addresses of its backends."""
+"""The ports that an nginx configuration listens on, and the addresses of its backends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Resolve = Callable[[str], list[str]]
 
 @dataclass(frozen=True)
 class Listen:
-    """A ``listen``. ``address``: as written, ``*`` for all. ``backlog``: the one asked for, where one is."""
+    """A ``listen``. ``address``: as written, ``*`` for all. ``backlog``: the requested one, if any."""
 
     address: str
     port: int
@@ -47,7 +47,7 @@ class Proxied:
         return sorted({each.port for each in self.listens})
 
     def to_dict(self) -> dict[str, object]:
-        """As ``capture --json`` has it."""
+        """Return the object of ``capture --json``."""
         return {
             "listens": [vars(each) for each in self.listens],
             "backends": [str(each) for each in self.backends],
@@ -55,21 +55,21 @@ class Proxied:
 
 
 def proxied_by(path: Path, resolve: Resolve | None = None) -> Proxied:
-    """Where packets of this configuration pass.
+    """Return the ports and backends of a configuration.
 
     Raises:
         CaptureError: it cannot be read, or has neither a server nor a backend.
     """
-    found, notes = configuration(path)
-    proxied = proxied_of(found, resolve or addresses)
+    root, notes = configuration(path)
+    proxied = proxied_of(root, resolve or addresses)
     proxied.notes[:0] = notes
     if not proxied.listens and not proxied.backends:
-        raise CaptureError(" ".join([f"{path}: no port and no backend was found.", *proxied.notes]))
+        raise CaptureError(" ".join([f"{path}: neither a listen port nor a backend.", *proxied.notes]))
     return proxied
 
 
 def proxied_of(root: Directive, resolve: Resolve) -> Proxied:
-    """Where packets of these directives pass; ``resolve`` gives the addresses of a name."""
+    """Return the ports and backends of directives; ``resolve`` returns the addresses of a name."""
     reading = _Reading(Proxied(), resolve)
     upstreams = list(root.all("upstream"))
     named = {each.args[0] for each in upstreams if each.args}
@@ -87,28 +87,28 @@ def proxied_of(root: Directive, resolve: Resolve) -> Proxied:
 
 
 def addresses(name: str) -> list[str]:
-    """The addresses of a host name, or the address itself; none where it is not known."""
+    """Return the addresses of a host name, or the address itself; none for an unknown name."""
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []
-    return list(dict.fromkeys(str(each[4][0]) for each in found))
+    return list(dict.fromkeys(str(each[4][0]) for each in results))
 
 
 def endpoints(text: str, resolve: Resolve = addresses) -> list[Endpoint]:
-    """The endpoints of ``HOST:PORT``, ``[::1]:8000`` among them: one for each address of the host.
+    """Return the endpoints of ``HOST:PORT`` or ``[::1]:8000``, one for each address of the host.
 
     Raises:
-        CaptureError: it is not of that form, or nobody knows the host.
+        CaptureError: it is not of that form, or the host is unknown.
     """
     match = _HOST.fullmatch(text)
     if match is None or not match[1] or match[2] is None or not 0 < int(match[2]) < 65536:
         raise CaptureError(f"{text!r} is not HOST:PORT")
     host = match[1].strip("[]")
-    found = resolve(host)
-    if not found:
+    resolved = resolve(host)
+    if not resolved:
         raise CaptureError(f"{host}: no address is known for this name")
-    return [Endpoint(address, int(match[2])) for address in found]
+    return [Endpoint(address, int(match[2])) for address in resolved]
 
 
 class _Reading:
@@ -117,7 +117,7 @@ class _Reading:
         self._resolve = resolve
 
     def server(self, server: Directive) -> None:
-        """A server's ports; one without ``listen`` has port 80."""
+        """Add a server's ports; one without ``listen`` has port 80."""
         lines = [each for each in server.block if each.name == "listen" and each.args]
         if not lines:
             self._listen(Listen("*", 80))
@@ -152,12 +152,12 @@ class _Reading:
 
     def _listen(self, listen: Listen) -> None:
         if listen.tls:
-            self._note(f"port {listen.port} is TLS: the handshake of TCP and the timing can be told, no request")
+            self._note(f"port {listen.port} is TLS: the TCP handshake and the timing are visible, requests are not")
         if listen not in self.proxied.listens:
             self.proxied.listens.append(listen)
 
     def passed(self, directive: Directive, upstreams: set[str]) -> None:
-        """What a ``proxy_pass`` and its like name, where it is no upstream."""
+        """Add the target of a ``proxy_pass`` or similar directive, unless it is an upstream."""
         target = directive.args[0]
         scheme, _, rest = target.rpartition("://")
         rest = rest if rest.startswith("unix:") else rest.partition("/")[0]
@@ -170,21 +170,21 @@ class _Reading:
         if scheme in ("https", "grpcs"):
             self._note(f"{directive.name} {target}: TLS to the backend: timing only, no request")
         elif directive.name != "proxy_pass":
-            self._note(f"{directive.name} {target}: not HTTP/1: connections can be told, no request")
+            self._note(f"{directive.name} {target}: not HTTP/1: connections are visible, requests are not")
 
     def backend(self, text: str, port: int, directive: Directive) -> None:
-        """One server behind the proxy."""
+        """Add one server behind the proxy."""
         match = _HOST.fullmatch(text)
         if text.startswith("unix:"):
             self._note(f"{directive.name} {text}: a socket of this machine has no packets")
         elif match is None or not match[1] or not 0 < int(match[2] or port) < 65536:
             self._note(f"{directive.name} {text} ({directive.where}): not understood; give it with --backend")
         else:
-            found = self._resolve(match[1].strip("[]"))
-            if not found:
+            resolved = self._resolve(match[1].strip("[]"))
+            if not resolved:
                 self._note(f"{match[1]} ({directive.where}): no address is known for this name; give it with --backend")
-            made = [Endpoint(address, int(match[2] or port)) for address in found]
-            self.proxied.backends.extend(each for each in made if each not in self.proxied.backends)
+            endpoints = [Endpoint(address, int(match[2] or port)) for address in resolved]
+            self.proxied.backends.extend(each for each in endpoints if each not in self.proxied.backends)
 
     def _note(self, text: str) -> None:
         self.proxied.notes.append(f"{printable(text, 300)}.")

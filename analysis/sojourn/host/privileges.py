@@ -1,6 +1,6 @@
-"""What recording needs, and what of it is missing: the program, the capability, the interface, the folder.
+"""The requirements of a recording: the program, the capability, the interface, the folder.
 
-Linux gives packets to whoever has CAP_NET_RAW (capabilities(7), packet(7)): root, or a program whose file carries it.
+Linux gives packets to processes with CAP_NET_RAW (capabilities(7), packet(7)): root, or a program whose file has it.
 """
 
 from __future__ import annotations
@@ -29,31 +29,32 @@ _NOTHING_GAINED = (
 def missing_for_capture(
     folder: Path, interface: str = "any", *, sniffer: str = "tcpdump", command: Sequence[str] = ("sojourn", "capture")
 ) -> list[str]:
-    """What keeps this process from recording, each with what mends it; empty where nothing does.
+    """Return what keeps this process from recording, each with its remedy; empty if nothing does.
 
     Args:
         folder: where the file is to be written.
+        interface: the network interface to record.
         sniffer: ``tcpdump``, whose file may carry the capability, or ``scapy``, which has those of this process.
         command: what the user typed, for the advice to type it behind sudo.
     """
     if sys.platform != "linux":
         return [f"this is {sys.platform}: packets are recorded on Linux only; run it where nginx runs"]
-    found = [_without_capability(sniffer, command), _without_interface(interface), _without_folder(folder)]
-    return [each for each in found if each]
+    reasons = [_without_capability(sniffer, command), _without_interface(interface), _without_folder(folder)]
+    return [each for each in reasons if each]
 
 
 def tcpdump_path() -> str | None:
-    """Where tcpdump is; also looked for where a user's PATH does not reach."""
+    """Return the path of tcpdump, also from system folders outside a user's PATH."""
     return shutil.which("tcpdump") or shutil.which("tcpdump", path="/usr/sbin:/sbin:/usr/bin:/usr/local/sbin")
 
 
 def interfaces() -> list[str]:
-    """The network interfaces of this namespace, ``any`` first."""
+    """Return the network interfaces of this namespace, ``any`` first."""
     return ["any", *sorted(name for _, name in socket.if_nameindex())]
 
 
 def has_capability(number: int) -> bool:
-    """Whether this process has the capability in effect; never where there is no Linux."""
+    """Return whether this process has the capability in effect; never except on Linux."""
     if sys.platform != "linux":
         return False
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -63,7 +64,7 @@ def has_capability(number: int) -> bool:
 
 
 def file_carries_net_raw(program: str) -> bool:
-    """Whether the program's file gives CAP_NET_RAW to whoever runs it (``setcap cap_net_raw+ep``)."""
+    """Return whether the program's file carries CAP_NET_RAW (``setcap cap_net_raw+ep``)."""
     try:
         value = os.getxattr(program, "security.capability")
     except OSError:
@@ -74,12 +75,12 @@ def file_carries_net_raw(program: str) -> bool:
 
 
 def user_for(folder: Path) -> str | None:
-    """Whom tcpdump is to become once its socket is open; None where it cannot become anybody.
+    """Return the user that tcpdump switches to once its socket is open; None where it cannot switch.
 
-    The first who may write into the folder of: the one who called sudo, the folder's owner, tcpdump's own user. Root
-    where it is nobody else's.
+    The first user with write access to the folder: the caller of sudo, the folder's owner, the user tcpdump; otherwise
+    root.
     """
-    # KILL: to end what is somebody else's by then.
+    # KILL: to end a process that belongs to another user by then.
     if os.geteuid() != 0 or not all(has_capability(each) for each in (KILL, SETGID, SETUID)):
         return None
     candidates = []
@@ -119,13 +120,13 @@ def _may_write(name: str, folder: Path) -> bool:
         return False
 
 
-def _allowed(found: os.stat_result, uid: int, groups: set[int], wanted: int) -> bool:
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid == uid:
+def _allowed(status: os.stat_result, uid: int, groups: set[int], access: int) -> bool:
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid == uid:
         mode >>= 6
-    elif found.st_gid in groups:
+    elif status.st_gid in groups:
         mode >>= 3
-    return mode & wanted == wanted
+    return mode & access == access
 
 
 def _without_capability(sniffer: str, command: Sequence[str]) -> str | None:
@@ -161,6 +162,6 @@ def _without_folder(folder: Path) -> str | None:
 
 
 def check(missing: Sequence[str]) -> None:
-    """Raises CaptureError with all that is missing, if anything is."""
+    """Raise CaptureError with all that is missing, if anything is."""
     if missing:
         raise CaptureError(f"packets cannot be recorded: {'; and '.join(missing)}")

@@ -1,9 +1,9 @@
-"""What raindrops tells of a unicorn: requests in its workers, and the queues of its listeners.
+"""Query raindrops of a unicorn: requests in its workers, and the queues of its listeners.
 
 ``Raindrops::Middleware`` answers a request for ``/_raindrops`` with lines of text. It is answered by a worker, so the
-question waits in the very queue that it asks after: with all workers busy there is no answer until one is free, and the
-figures are those of that moment. Never more than one question is under way at an endpoint: asking again each second
-would fill the queue that is to be measured.
+query waits in the very queue that it measures: with all workers busy there is no answer until one is free, and the
+figures are those of that moment. Never more than one query is under way at an endpoint: one more each second
+would fill the measured queue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sojourn.model.errors import SojournError
 from sojourn.model.formatting import printable
 
 PATH = "/_raindrops"  # raindrops' own default
-PATIENCE = 30.0  # s: after that the endpoint counts as not answering, and is asked again
+PATIENCE = 30.0  # s: then the endpoint counts as not answering, and is queried again
 BUDGET = 0.2  # s of a look: an idle unicorn answers in a millisecond
 LARGEST = 1 << 20  # bytes of an answer
 
@@ -39,7 +39,7 @@ class Endpoint:
         self.url = url
         self.socket: str | None = None
         wrong = (
-            f"{printable(url)}: raindrops is asked at http://HOST:PORT/_raindrops or http://unix:/SOCKET:/_raindrops"
+            f"{printable(url)}: raindrops is queried at http://HOST:PORT/_raindrops or http://unix:/SOCKET:/_raindrops"
         )
         if url.startswith("http://unix:/"):
             self.socket, _, path = url.removeprefix("http://unix:").partition(":")
@@ -89,12 +89,12 @@ def raindrops_of(text: str, seconds: float) -> Raindrops:
     totals: dict[str, int] = {}
     listeners: dict[str, list[int]] = {}
     for line in text.splitlines():
-        if found := _COUNT.fullmatch(line.strip()):
-            totals[found["kind"]] = int(found["count"])
-        elif found := _LISTENER.fullmatch(line.strip()):
-            listeners.setdefault(found["address"], [0, 0])[found["kind"] == "queued"] = int(found["count"])
+        if match := _COUNT.fullmatch(line.strip()):
+            totals[match["kind"]] = int(match["count"])
+        elif match := _LISTENER.fullmatch(line.strip()):
+            listeners.setdefault(match["address"], [0, 0])[match["kind"] == "queued"] = int(match["count"])
     if not totals and not listeners:
-        raise ValueError("what it answered is not raindrops'")
+        raise ValueError("the answer is not from raindrops")
     return Raindrops(
         totals.get("calling"),
         totals.get("writing"),
@@ -104,7 +104,7 @@ def raindrops_of(text: str, seconds: float) -> Raindrops:
 
 
 class Asker:
-    """Asks one endpoint, one question at a time, without holding up who wants to know."""
+    """A client of one endpoint: one query at a time, in the background."""
 
     def __init__(self, url: str) -> None:
         self._endpoint = Endpoint(url)
@@ -113,7 +113,7 @@ class Asker:
         self._since: float | None = None
 
     def sample(self, budget: float = BUDGET) -> Raindrops | str:
-        """Return the answer if it comes within ``budget`` s: to this question, or to one asked before.
+        """Return the answer if it comes within ``budget`` s: to this query or an earlier one.
 
         Otherwise a sentence: that it has not come yet and since when, or why there is none.
         """
@@ -125,7 +125,7 @@ class Asker:
             self._since = None
             return self._answer
         waited = time.monotonic() - self._since
-        return f"no answer for {waited:.1f} s: it waits in the queue it asks after, all workers may be busy"
+        return f"no answer for {waited:.1f} s: the query waits in the measured queue, all workers may be busy"
 
     def _ask(self) -> None:
         try:

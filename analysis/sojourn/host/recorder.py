@@ -1,7 +1,7 @@
 """A recorder of packets: tcpdump, ready when entered, and with everything in the file when left.
 
 What is lost elsewhere and not here: packets before tcpdump has opened its socket (entering waits for "listening on"),
-and those the kernel still holds when tcpdump is told to end (leaving waits until they are written).
+and those the kernel still holds when tcpdump ends (leaving waits until they are written).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Recorder:
         overwrite: files that are there may be replaced.
         immediate: each packet is handed over at once; for short recordings of little, which then end at once, too. The
             kernel's buffer then has room for so few packets as ``snaplen`` goes into it.
-        user: whom tcpdump becomes where it is started by root. None: somebody who may write into the folder
+        user: the user that tcpdump switches to from root. None: one that may write into the folder
             (`sojourn.host.privileges.user_for`).
         start: starts the command with the file descriptor given as its stderr.
         patience: seconds that tcpdump may take to begin.
@@ -103,13 +103,13 @@ class Recorder:
         self._patience = patience
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
-        self._said: list[str] = []
+        self._messages: list[str] = []
         self._listening = threading.Event()
         self._ended = threading.Event()
 
     @classmethod
     def of(cls, recording: Recording, *, overwrite: bool = False) -> Self:
-        """A recorder of what is described already."""
+        """Return the recorder of a described recording."""
         return cls(
             recording.path,
             filter=recording.filter,
@@ -128,8 +128,8 @@ class Recorder:
         existing_refused(self.recording.files(), self._overwrite)
         read, write = os.pipe()
         try:
-            program, *given = self.recording.command()
-            self._process = self._start([*self._prefix, tcpdump_path() or program, *given], write)
+            program, *options = self.recording.command()
+            self._process = self._start([*self._prefix, tcpdump_path() or program, *options], write)
         except BaseException as error:
             os.close(read)
             if isinstance(error, OSError):
@@ -157,7 +157,7 @@ class Recorder:
                 raise
 
     def stop(self) -> Summary:
-        """Ends the recording once everything that was on the wire before is written. May be called again."""
+        """End the recording once everything that was on the wire before is written. May be called again."""
         if self._process is not None and self._process.poll() is None:
             self._wait_until_handed_over()
             self._end()
@@ -166,11 +166,11 @@ class Recorder:
         return self.summary
 
     def stop_now(self) -> None:
-        """Ends the recording without waiting for packets that the kernel still holds."""
+        """End the recording without waiting for packets that the kernel still holds."""
         self._end()
 
     def wait(self, seconds: float | None = None, *, interrupted: Callable[[], bool] = lambda: False) -> bool:
-        """Waits until tcpdump ends by itself, ``seconds`` are over, there is no room left, or ``interrupted`` says so.
+        """Wait until tcpdump ends by itself, ``seconds`` are over, there is no room left, or ``interrupted`` is true.
 
         Returns whether tcpdump has ended. Why it should not have, or that there is no more room, is `trouble`.
         """
@@ -181,7 +181,7 @@ class Recorder:
         return self._ended.is_set()
 
     def files(self) -> list[Path]:
-        """The files written so far, those of a ring in its order."""
+        """Return the files written so far, those of a ring in its order."""
         return [path for path in self.recording.files() if path.exists()]
 
     # ---- its parts
@@ -197,7 +197,7 @@ class Recorder:
                 elif "listening on" in text:
                     self._listening.set()
                 elif text:
-                    self._said.append(text)
+                    self._messages.append(text)
         self._ended.set()
         self._listening.set()
 
@@ -210,7 +210,7 @@ class Recorder:
     def _wait_until_handed_over(self) -> None:
         """Until tcpdump has taken what the kernel had: as many packets as were received, or a block's longest life."""
         time.sleep(_POLL_S)  # what was sent a moment ago may not have been received yet
-        before = self._asked()
+        before = self._counted()
         held = _HELD_IMMEDIATE_S if self.recording.immediate else _HELD_S
         each = 2 if self.recording.interface == "lo" else 1
         deadline = time.monotonic() + held
@@ -219,10 +219,10 @@ class Recorder:
             if now.captured * each + now.dropped >= before.received:
                 return
             time.sleep(_POLL_S)
-            now = self._asked()
+            now = self._counted()
 
-    def _asked(self) -> Summary | None:
-        """What tcpdump counts at this moment; None where it does not tell."""
+    def _counted(self) -> Summary | None:
+        """Return what tcpdump counts at this moment; None without an answer."""
         if self._process is None:
             return None
         old = self.summary
@@ -257,8 +257,10 @@ class Recorder:
 
     def _reason(self) -> str:
         self._ended.wait(_KILL_S)
-        told = [text for text in self._said if not text.startswith(("tcpdump: data link type", "dropped privs"))]
-        reason = re.sub(r"^tcpdump: ", "", " ".join(told[-3:])) if told else "it did not say why"
+        messages = [
+            text for text in self._messages if not text.startswith(("tcpdump: data link type", "dropped privs"))
+        ]
+        reason = re.sub(r"^tcpdump: ", "", " ".join(messages[-3:])) if messages else "without a message"
         if "Permission denied" in reason and self.recording.path.suffix != ".pcap":
             reason += " (AppArmor of Debian and Ubuntu lets it write names that end in .pcap only)"
         return printable(reason, 400)
@@ -278,7 +280,7 @@ def _started(command: Sequence[str], stderr: int) -> subprocess.Popen[bytes]:
 
 
 def _guarded(process: int) -> subprocess.Popen[bytes]:
-    """A program that outlives this one, however it ends, for as long as it takes to end tcpdump."""
+    """Start a program that outlives this one, however it ends, until tcpdump has ended."""
     return subprocess.Popen(
         ["sh", "-c", _GUARD, "sh", str(process)],
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Looking at the kernel for a while: in memory, or into a file until told to stop."""
+"""Sample the kernel for a while: in memory, or into a file until a signal arrives."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _POLL = 0.2  # s: how soon it is seen that the file cannot be written any more
 
 
 @contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
-    """An event that Ctrl-C, SIGTERM and SIGHUP set, where they would have ended the process in the middle.
+def stop_on_signal() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C, SIGTERM and SIGHUP set instead of ending the process.
 
-    A signal that is ignored stays ignored: that is how nohup keeps a recording alive after a logout. Only a main
-    thread may; elsewhere nothing sets the event.
+    An ignored signal remains ignored: so nohup keeps a recording alive after a logout. Only the main thread can handle
+    signals; elsewhere nothing sets the event.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -44,8 +44,8 @@ def told_to_stop() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def looked(probe: KernelProbe, *, seconds: float, period: float, stop: threading.Event) -> list[Sample]:
-    """Look every ``period`` s, at once and at the end of ``seconds`` too; 0: once.
+def sampled(probe: KernelProbe, *, seconds: float, period: float, stop: threading.Event) -> list[Sample]:
+    """Sample every ``period`` s, at once and at the end of ``seconds``; 0: once.
 
     Raises:
         SojournError: this kernel tells neither its sockets nor its counters.
@@ -80,4 +80,4 @@ def recorded(sampler: KernelSampler, path: Path, *, seconds: float | None, stop:
 
 def _refuse_silence(sample: Sample) -> None:
     if {"sockets", "counters"} <= sample.unavailable.keys():
-        raise SojournError(f"this machine's kernel does not tell: {sample.unavailable['sockets']}")
+        raise SojournError(f"this machine's kernel is unreadable: {sample.unavailable['sockets']}")

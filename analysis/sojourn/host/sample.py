@@ -1,18 +1,18 @@
-"""What one look at the kernel tells: a line of ``kernel.jsonl``."""
+"""One sample of the kernel: a line of ``kernel.jsonl``."""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class Listener(msgspec.Struct, frozen=True):
+class Listener(msgspec.Struct, frozen=True, rename={"backlog_requested": "asked"}):  # codespell:ignore asked
     """A socket in LISTEN.
 
     Attributes:
-        name: what the user calls it; address:port by default.
+        name: the user's name for it; address:port by default.
         depth: connections in the accept queue. limit: the backlog in force; the queue holds one more than that.
-        syn_recv: handshakes under way, those in the SYN queue; None: not asked.
-        asked: the backlog that was asked for, where somebody says so.
+        syn_recv: handshakes under way, those in the SYN queue; None: unknown.
+        backlog_requested: the backlog that the server requests; None: unknown.
     """
 
     name: str
@@ -21,11 +21,11 @@ class Listener(msgspec.Struct, frozen=True):
     depth: int
     limit: int
     syn_recv: int | None = None
-    asked: int | None = None
+    backlog_requested: int | None = None
 
 
 class Raindrops(msgspec.Struct, frozen=True):
-    """What raindrops' middleware answers: requests in the app (calling), answers being written, and its listeners.
+    """An answer of raindrops' middleware: requests in the app (calling), answers being written, and its listeners.
 
     ``listeners``: address -> (active, queued) connections. ``seconds``: how long it took to answer.
     """
@@ -37,15 +37,15 @@ class Raindrops(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One look.
+    """One sample.
 
     Attributes:
         time: unix s.
-        sockets: the sockets that were asked for.
+        sockets: the selected sockets.
         counters: of the network namespace, since it began: names of TcpExt in /proc/net/netstat.
         settings: sysctls in force, by their last name (somaxconn); in the first sample and where one has changed.
         raindrops: address of a raindrops endpoint -> what it answered, or why it did not.
-        unavailable: what could not be asked, with the reason.
+        unavailable: what could not be read, with the reason.
     """
 
     time: float
@@ -80,4 +80,4 @@ SETTINGS = (
     "net.ipv4.tcp_synack_retries",
     "net.ipv4.tcp_syn_linear_timeouts",
 )
-"""Sysctls that decide what becomes of a connection before accept(); those a kernel does not have are left out."""
+"""Sysctls that affect a connection before accept(); those a kernel does not have are left out."""

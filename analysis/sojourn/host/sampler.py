@@ -1,4 +1,4 @@
-"""A thread that looks at the kernel about once a second and writes what it sees: kernel.jsonl."""
+"""A thread that samples the kernel about once a second and writes kernel.jsonl."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ PERIOD = 1.0
 class KernelSampler:
     """A thread that writes a ``Sample`` a line to a file of JSON lines, every ``period`` seconds.
 
-    The first is taken before the block begins and the last when it is left, so that the file spans all of it. A look
-    that takes longer than the period delays the next: what was due meanwhile is not made up for, but said in the next
-    sample's ``unavailable["samples"]``. Where the kernel cannot be asked the sample says so, and the sampling goes on.
+    The first is taken before the block begins and the last when it is left, so that the file spans all of it. A sample
+    that takes longer than the period delays the next: those due meanwhile are not taken, and the next sample counts
+    them in ``unavailable["samples"]``. What the kernel refuses is recorded in the sample, and the sampling goes on.
 
     Args:
         path: the file; begun anew unless ``keep``.
-        ports: name -> port of the sockets to look at; None: all that are listening.
+        ports: name -> port of the sockets to sample; None: all that are listening.
         period: seconds between samples.
-        asked: port -> backlog asked for, where somebody says so; recorded with the socket.
+        backlogs: port -> requested backlog, where known; recorded with the socket.
         raindrops: addresses of raindrops endpoints.
-        keep: what is in the file stays.
+        keep: append to the file.
         max_bytes: beyond, the file becomes ``<name>.1``, in place of an older one, and a new one begins.
 
     Raises:
-        SojournError: the file cannot be written (when the block is entered), or an address of an endpoint is none.
+        SojournError: the file cannot be written (when the block is entered), or the address of an endpoint is invalid.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class KernelSampler:
         ports: Mapping[str, int] | None,
         period: float = PERIOD,
         *,
-        asked: Mapping[int, int] | None = None,
+        backlogs: Mapping[int, int] | None = None,
         raindrops: Sequence[str] = (),
         keep: bool = False,
         max_bytes: int | None = None,
     ) -> None:
         self._path = path
         self._period = period
-        self._probe = KernelProbe(ports, asked=asked, raindrops=raindrops, budget=min(BUDGET, period / 2))
+        self._probe = KernelProbe(ports, backlogs=backlogs, raindrops=raindrops, budget=min(BUDGET, period / 2))
         self._keep = keep
         self._max_bytes = max_bytes
         self._end = threading.Event()
@@ -66,7 +66,7 @@ class KernelSampler:
         self.missed = 0
         """Samples that were due and not taken."""
         self.last_seen = time.monotonic()
-        """When one of the sockets was there the last time, in monotonic seconds; the start, before that."""
+        """The last time one of the sockets existed, in monotonic seconds; the start, before that."""
 
     def __enter__(self) -> Self:
         try:
@@ -99,7 +99,7 @@ class KernelSampler:
             self.failed = f"{type(error).__name__}: {error}"
             raise
         finally:
-            with suppress(OSError):  # what could not be written was said
+            with suppress(OSError):  # the failed write is reported already
                 self._out.close()
 
     def _sampled(self, late: int) -> Sample:
@@ -107,8 +107,8 @@ class KernelSampler:
         if sample.sockets:
             self.last_seen = time.monotonic()
         if late:
-            said = f"{late} were due and not taken: the look before took too long, or this process had no processor"
-            sample = msgspec.structs.replace(sample, unavailable={**sample.unavailable, "samples": said})
+            reason = f"{late} were due and not taken: the look before took too long, or this process had no processor"
+            sample = msgspec.structs.replace(sample, unavailable={**sample.unavailable, "samples": reason})
         self.last = sample
         return sample
 

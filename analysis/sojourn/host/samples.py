@@ -1,6 +1,6 @@
 """Samples of the kernel, from files or from memory, as frames.
 
-A line of ``kernel.jsonl`` is a ``Sample``. Lines that are none are refused and counted by reason, never in silence.
+A line of ``kernel.jsonl`` is a ``Sample``. Other lines are refused and counted by reason, never silently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sojourn.readers.inputs import LogInput, Source, opened_inputs
 from sojourn.readers.lines import blocks_of_lines
 
 NAMES = ("kernel.jsonl.1", "kernel.jsonl", "kernel.jsonl.gz", "kernel.jsonl.zst")
-"""What a recording is called in a folder; the older part first."""
+"""File names of a recording in a folder; the older part first."""
 
 REASONS = {
     "empty_line": "a line with nothing in it",
@@ -38,7 +38,7 @@ REJECTS_KEPT = 100
 LINE_LIMIT = 16 << 20  # bytes: some 100,000 sockets
 LATEST = 4_102_444_800.0  # unix s: 2100
 LARGEST = (1 << 63) - 1
-MOST = 1 << 32  # connections: what the kernel has room to say
+MOST = 1 << 32  # connections: the largest number of the kernel
 
 SOCKETS: dict[str, pl.DataType] = {
     "time": INSTANT,
@@ -47,8 +47,8 @@ SOCKETS: dict[str, pl.DataType] = {
     "port": pl.Int32(),
     "depth": pl.Int64(),  # connections in the accept queue
     "limit": pl.Int64(),  # the backlog in force; the queue holds one more
-    "syn_recv": pl.Int64(),  # handshakes under way; null: not asked
-    "asked": pl.Int64(),  # the backlog asked for; null: nobody says so
+    "syn_recv": pl.Int64(),  # handshakes under way; null: unknown
+    "asked": pl.Int64(),  # the requested backlog; null: unknown  # codespell:ignore asked
 }
 COUNTED: dict[str, pl.DataType] = {"time": INSTANT, **dict.fromkeys(COUNTERS, pl.Int64())}
 IN_FORCE: dict[str, pl.DataType] = {"time": INSTANT, "name": pl.String(), "value": pl.Int64()}
@@ -67,13 +67,13 @@ UNAVAILABLE: dict[str, pl.DataType] = {"time": INSTANT, "what": pl.String(), "re
 
 @dataclass(frozen=True)
 class Samples:
-    """What was seen of the kernel, in the order it was seen.
+    """Samples of the kernel, in order.
 
     Attributes:
         sockets, counters, settings, raindrops, unavailable: columns of ``SOCKETS``, ``COUNTED``, ``IN_FORCE`` (rows
-            where a setting is told: first, and when it changed), ``RAINDROPS`` and ``UNAVAILABLE``.
+            with settings: the first sample, and each change), ``RAINDROPS`` and ``UNAVAILABLE``.
         times: of all samples.
-        records: what became of the lines.
+        records: counts of the lines.
         names: of the files.
     """
 
@@ -95,7 +95,7 @@ def read_samples(sources: Sequence[Source], *, ports: Collection[int] | None = N
         ports: keep the sockets of these only; None: all.
 
     Raises:
-        SojournError: a file cannot be opened, or there is no sample in any of them. Bad lines never raise.
+        SojournError: a file cannot be opened, or no file holds a sample. Invalid lines never raise.
     """
     inputs = opened_inputs([path for source in sources for path in _recordings(source)])
     try:
@@ -123,7 +123,14 @@ def samples_of(
     records: Records | None = None,
     names: Sequence[str] = (),
 ) -> Samples:
-    """Samples as frames; ``ports``: keep the sockets of these only."""
+    """Return samples as frames.
+
+    Args:
+        samples: in order of time.
+        ports: keep the sockets of these only; None: all.
+        records: counts of the lines that they were read from.
+        names: of the files.
+    """
     sockets: list[tuple[object, ...]] = []
     counters: list[tuple[object, ...]] = []
     settings: list[tuple[object, ...]] = []
@@ -138,7 +145,7 @@ def samples_of(
         if sample.counters:
             counters.append((time, *(sample.counters.get(name) for name in COUNTERS)))
         settings.extend((time, name, value) for name, value in sample.settings.items())
-        raindrops.extend((time, url, *_answer(found)) for url, found in sample.raindrops.items())
+        raindrops.extend((time, url, *_answer(answer)) for url, answer in sample.raindrops.items())
         unavailable.extend((time, what, reason) for what, reason in sample.unavailable.items())
     return Samples(
         sockets=pl.DataFrame(sockets, schema=SOCKETS, orient="row"),
@@ -153,26 +160,26 @@ def samples_of(
 
 
 def backward_steps(times: pl.Series) -> int:
-    """How often the clock was set back between samples."""
+    """Return how often the clock was set back between samples."""
     return sum(after < before for before, after in pairwise(times))
 
 
-def _answer(found: Raindrops | str) -> tuple[object, ...]:
-    if isinstance(found, str):
-        return None, None, None, None, None, found
-    active = sum(active for active, _ in found.listeners.values()) if found.listeners else None
-    queued = sum(queued for _, queued in found.listeners.values()) if found.listeners else None
-    return found.seconds, found.calling, found.writing, active, queued, None
+def _answer(answer: Raindrops | str) -> tuple[object, ...]:
+    if isinstance(answer, str):
+        return None, None, None, None, None, answer
+    active = sum(active for active, _ in answer.listeners.values()) if answer.listeners else None
+    queued = sum(queued for _, queued in answer.listeners.values()) if answer.listeners else None
+    return answer.seconds, answer.calling, answer.writing, active, queued, None
 
 
 def _recordings(source: Source) -> list[Source]:
     folder = Path(source)
     if not folder.is_dir():
         return [source]
-    found: list[Source] = [folder / name for name in NAMES if (folder / name).is_file()]
-    if not found:
-        raise SojournError(f"{os.fspath(source)}: there is no kernel.jsonl in this folder")
-    return found
+    files: list[Source] = [folder / name for name in NAMES if (folder / name).is_file()]
+    if not files:
+        raise SojournError(f"{os.fspath(source)}: no kernel.jsonl in this folder")
+    return files
 
 
 def _samples_of(log: LogInput, records: Records) -> Iterator[Sample]:
@@ -213,7 +220,7 @@ def _possible(sample: Sample) -> bool:
 
 
 def _listening(each: Listener) -> bool:
-    connections = (each.depth, each.limit, each.syn_recv or 0, each.asked or 0)
+    connections = (each.depth, each.limit, each.syn_recv or 0, each.backlog_requested or 0)
     return 0 <= each.port < 65_536 and all(0 <= number < MOST for number in connections)
 
 

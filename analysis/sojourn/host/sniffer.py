@@ -2,7 +2,7 @@
 
 Every packet passes through Python, which takes some 10 µs of a processor, several times what tcpdump does: for want of
 something better.
-scapy is under the GPL and is loaded only where it is asked for.
+scapy is under the GPL and is loaded only on request.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ScapyRecorder:
         self.stop()
 
     def stop(self) -> Summary:
-        """Ends the recording once the packets the kernel holds are written. May be called again."""
+        """End the recording once the packets the kernel holds are written. May be called again."""
         self._stop.set()
         self._thread.join()
         return self.summary
@@ -118,7 +118,7 @@ class ScapyRecorder:
         return self._ended.is_set()
 
     def files(self) -> list[Path]:
-        """The file, once it is there."""
+        """Return the file, once it exists."""
         return [self.path] if self.path.exists() else []
 
     def _open(self, scapy: Any) -> None:
@@ -160,7 +160,7 @@ class ScapyRecorder:
     def _run(self) -> None:
         try:
             stopping = False
-            # One more turn after the end was asked for takes what is there.
+            # One more turn after the request to end takes the rest.
             while not stopping and self.summary.captured != self._packets:
                 stopping = self._stop.is_set()
                 for each in select.select(self._sockets, [], [], 0 if stopping else _TURN_S)[0]:
@@ -200,7 +200,7 @@ class ScapyRecorder:
 
 
 def _dropped(opened: Any) -> int:
-    """Packets that a socket had no room for since it was last asked; 0 where the kernel does not say."""
+    """Return the packets that a socket dropped since the last call; 0 where the kernel does not count them."""
     with contextlib.suppress(OSError):
         return int(struct.unpack("II", opened.ins.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1])
     return 0

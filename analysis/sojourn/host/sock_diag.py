@@ -1,11 +1,11 @@
-"""Listening sockets and handshakes under way, asked of the kernel over netlink (sock_diag(7)).
+"""Listening sockets and handshakes under way, read from the kernel over netlink (sock_diag(7)).
 
 For a socket in LISTEN the kernel reports the depth of its accept queue as ``idiag_rqueue`` and the limit, the backlog
 after the kernel capped it by somaxconn, as ``idiag_wqueue``. The queue holds limit + 1 connections: a new one is
 refused where the depth is *above* the limit (``sk_acceptq_is_full``). Handshakes under way are dumped one by one, as
-sockets in SYN_RECV with the local address that they were sent to; ``handshakes`` tells which socket they belong to.
+sockets in SYN_RECV with the local address that they were sent to; ``handshakes`` assigns them to listening sockets.
 
-No privileges are needed. What is asked is the network namespace of the calling thread.
+No privileges are needed. The network namespace is that of the calling thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ListeningSocket(NamedTuple):
     """A TCP socket in LISTEN.
 
     ``depth``: connections in its accept queue; ``limit``: the backlog in force (the queue holds one more);
-    ``cookie``: the kernel's number for this very socket, 0 where it is not told.
+    ``cookie``: the kernel's number for this socket, 0 if unknown.
     """
 
     address: str
@@ -67,15 +67,15 @@ def listening_sockets(families: Collection[int] = FAMILIES) -> list[ListeningSoc
     Sockets that share a port (other addresses, SO_REUSEPORT) are each there.
 
     Raises:
-        KernelUnavailableError: netlink cannot be asked, with the reason.
+        KernelUnavailableError: netlink is unavailable, with the reason.
     """
-    found = {}
+    sockets = {}
     for body in _dumped(_TCP_LISTEN, families):
         depth, limit = _QUEUES.unpack_from(body, _QUEUES_AT)
         (cookie,) = _COOKIE.unpack_from(body, _COOKIE_AT)
         # A dump of many sockets comes in parts; one that comes twice is the same.
-        found[cookie] = ListeningSocket(*_local(body), depth, limit, cookie)
-    return sorted(found.values(), key=lambda each: (each.port, each.address, each.cookie))
+        sockets[cookie] = ListeningSocket(*_local(body), depth, limit, cookie)
+    return sorted(sockets.values(), key=lambda each: (each.port, each.address, each.cookie))
 
 
 def syn_recv_counts(families: Collection[int] = FAMILIES) -> dict[Local, int]:
@@ -84,7 +84,7 @@ def syn_recv_counts(families: Collection[int] = FAMILIES) -> dict[Local, int]:
     The kernel walks its whole table of connections for this: it costs more the larger the table is.
 
     Raises:
-        KernelUnavailableError: netlink cannot be asked, with the reason.
+        KernelUnavailableError: netlink is unavailable, with the reason.
     """
     counts: dict[Local, int] = {}
     for body in _dumped(_TCP_SYN_RECV, families):
@@ -96,22 +96,22 @@ def syn_recv_counts(families: Collection[int] = FAMILIES) -> dict[Local, int]:
 def handshakes(sockets: Iterable[ListeningSocket], counts: dict[Local, int]) -> dict[Local, int]:
     """Return the handshakes under way by the address and port *listened on*: a wildcard has those of every address.
 
-    Sockets that share address and port by SO_REUSEPORT share the figure, too: the kernel does not tell them apart.
+    Sockets that share address and port by SO_REUSEPORT share the figure, too: the kernel does not distinguish them.
     """
-    found = {(each.address, each.port): 0 for each in sockets}
+    under_way = {(each.address, each.port): 0 for each in sockets}
     for (address, port), count in counts.items():
         plain = address.removeprefix(_MAPPED)
         v4 = "." in plain
         wildcards = ("::", "*", "0.0.0.0") if address != plain else ("0.0.0.0", "*", "::") if v4 else ("::", "*")  # noqa: S104
         for candidate in (address, plain, *wildcards):
-            if (candidate, port) in found:
-                found[candidate, port] += count
+            if (candidate, port) in under_way:
+                under_way[candidate, port] += count
                 break
-    return found
+    return under_way
 
 
 def _dumped(state: int, families: Collection[int]) -> Iterator[memoryview]:
-    """What the kernel says of each TCP socket in a state: ``struct inet_diag_msg``."""
+    """Yield ``struct inet_diag_msg`` of each TCP socket in a state."""
     if not sys.platform.startswith("linux"):
         raise KernelUnavailableError(f"accept queues are read over Linux netlink, not on {sys.platform}")
     try:
@@ -139,7 +139,7 @@ def _answered(netlink: socket.socket, sequence: int) -> Iterator[memoryview]:
         while offset + _HEADER.size <= len(answer):
             length, kind, _, number, _ = _HEADER.unpack_from(answer, offset)
             if length < _HEADER.size:
-                raise OSError(errno.EPROTO, "the kernel's answer makes no sense")
+                raise OSError(errno.EPROTO, "the kernel's answer is malformed")
             body = answer[offset + _HEADER.size : offset + length]
             offset += (length + 3) & ~3
             if number != sequence:
@@ -167,18 +167,18 @@ def listening_sockets_of_ss(text: str) -> list[ListeningSocket]:
     """Return what ``ss -Htln`` printed, for where netlink is refused.
 
     Raises:
-        KernelUnavailableError: there are sockets, and none has a limit: ss itself was not told.
+        KernelUnavailableError: no socket has a limit: the kernel refused them to ss, too.
     """
-    found = []
+    sockets = []
     for line in text.splitlines():
         cells = line.split()
         if len(cells) < 4 or cells[0] != "LISTEN" or not all(map(_COUNT.fullmatch, cells[1:3])):
             continue
         if local := _ENDPOINT.fullmatch(cells[3]):
-            found.append(ListeningSocket(local["address"], int(local["port"]), int(cells[1]), int(cells[2])))
-    if found and not any(each.limit for each in found):
-        raise KernelUnavailableError("ss was not told the limits of the queues either")
-    return sorted(found, key=lambda each: (each.port, each.address))
+            sockets.append(ListeningSocket(local["address"], int(local["port"]), int(cells[1]), int(cells[2])))
+    if sockets and not any(each.limit for each in sockets):
+        raise KernelUnavailableError("ss does not print the limits of the queues either")
+    return sorted(sockets, key=lambda each: (each.port, each.address))
 
 
 def syn_recv_counts_of_ss(text: str) -> dict[Local, int]:
@@ -192,11 +192,11 @@ def syn_recv_counts_of_ss(text: str) -> dict[Local, int]:
     return counts
 
 
-def asked_ss(*arguments: str) -> str:
+def ss_output(*arguments: str) -> str:
     """Return what ``ss`` prints.
 
     Raises:
-        KernelUnavailableError: it is not there, failed or took too long.
+        KernelUnavailableError: it is not installed, failed or took too long.
     """
     command = shutil.which("ss") or shutil.which("ss", path="/usr/sbin:/sbin")
     if command is None:
@@ -204,7 +204,7 @@ def asked_ss(*arguments: str) -> str:
     try:
         done = subprocess.run([command, *arguments], capture_output=True, timeout=TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise KernelUnavailableError(f"ss could not be asked: {error}") from None
+        raise KernelUnavailableError(f"ss could not be run: {error}") from None
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         raise KernelUnavailableError(f"ss failed: {reason[0] if reason else f'exit {done.returncode}'}")

@@ -23,7 +23,7 @@ class Ring:
     megabytes: int
 
     def names(self, path: Path) -> list[Path]:
-        """The names tcpdump gives them: a number behind ``path``, of as many digits for each."""
+        """Return the names tcpdump gives them: a number behind ``path``, of as many digits for each."""
         digits = len(str(self.files - 1))
         return [path.with_name(f"{path.name}{number:0{digits}}") for number in range(self.files)]
 
@@ -35,7 +35,7 @@ class Recording:
     Attributes:
         snaplen: bytes kept of each packet; 0: all of them.
         packets: end after so many.
-        user: whom tcpdump becomes once its socket is open (needs root); None: nobody else.
+        user: the user that tcpdump switches to once its socket is open (needs root); None: no switch.
         immediate: each packet is handed over at once, not some of them together after at most a second. It costs a
             turn of the processor per packet.
     """
@@ -50,26 +50,26 @@ class Recording:
     immediate: bool = False
 
     def command(self) -> list[str]:
-        """The command line, which works on a machine without Sojourn, too."""
+        """Return the command line, which works on a machine without Sojourn, too."""
         # -p: what is not addressed to this host is of no use here. -n: no names are looked up. -U: a reader of the file
         # sees whole packets while it grows.
-        given = ["tcpdump", "-p", "-n", "-U", "-i", self.interface, "-s", str(self.snaplen)]
-        given += ["--time-stamp-precision=nano", "-B", str(BUFFER_MEGABYTES * 1024)]
-        given += ["--immediate-mode"] if self.immediate else []
-        given += ["-c", str(self.packets)] if self.packets is not None else []
-        given += ["-C", str(self.ring.megabytes), "-W", str(self.ring.files)] if self.ring else []
-        given += ["-Z", self.user] if self.user is not None else []
+        command = ["tcpdump", "-p", "-n", "-U", "-i", self.interface, "-s", str(self.snaplen)]
+        command += ["--time-stamp-precision=nano", "-B", str(BUFFER_MEGABYTES * 1024)]
+        command += ["--immediate-mode"] if self.immediate else []
+        command += ["-c", str(self.packets)] if self.packets is not None else []
+        command += ["-C", str(self.ring.megabytes), "-W", str(self.ring.files)] if self.ring else []
+        command += ["-Z", self.user] if self.user is not None else []
         # A name that begins with a dash would be taken for an option.
         path = str(self.path) if not str(self.path).startswith("-") else f"./{self.path}"
-        return [*given, "-w", path, self.filter]
+        return [*command, "-w", path, self.filter]
 
     def files(self) -> list[Path]:
-        """The files that will be written, in their order within the ring."""
+        """Return the files that will be written, in their order within the ring."""
         return self.ring.names(self.path) if self.ring else [self.path]
 
 
 def shell_line(command: Sequence[str], seconds: float | None = None) -> str:
-    """The command as one types it, ended after ``seconds``."""
+    """Return the command as text for a shell, ended after ``seconds``."""
     line = shlex.join(command)
     return line if seconds is None else f"timeout --signal=INT {seconds:g} {line}"
 
@@ -102,5 +102,5 @@ _NAMES = {
 
 
 def counts_in(line: str) -> dict[str, int]:
-    """The counts a line of tcpdump's has, by their names in `Summary`; none in any other line."""
+    """Return the counts in a line of tcpdump, by their names in `Summary`; none for any other line."""
     return {_NAMES[name]: int(count) for count, name in _COUNTS.findall(line)}

@@ -54,7 +54,7 @@ def recorded(context: RunContext, topology: Topology, runtime: Runtime) -> Itera
 def _sampled(path: Path, ports: Mapping[str, int], period: float, asked: Mapping[int, int]) -> Iterator[None]:
     from sojourn.host.sampler import KernelSampler  # noqa: PLC0415 - only where it is asked for
 
-    with KernelSampler(path, ports, period, asked=asked, keep=True):
+    with KernelSampler(path, ports, period, backlogs=asked, keep=True):
         yield
 
 

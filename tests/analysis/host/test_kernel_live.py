@@ -31,9 +31,9 @@ from sojourn.host.sample import Raindrops
 from sojourn.host.sampler import KernelSampler
 from sojourn.host.samples import read_samples, samples_of
 from sojourn.host.sock_diag import (
-    asked_ss,
     listening_sockets,
     listening_sockets_of_ss,
+    ss_output,
     syn_recv_counts,
     syn_recv_counts_of_ss,
 )
@@ -123,7 +123,7 @@ def test_a_full_accept_queue_is_seen_and_what_it_turned_away_is_counted(tmp_path
     def filled() -> int:
         set_sysctl("net.core.somaxconn", 2)
         with listening(backlog=64) as port, ExitStack() as stack:
-            with KernelSampler(path, {"app": port}, 0.02, asked={port: 64}):
+            with KernelSampler(path, {"app": port}, 0.02, backlogs={port: 64}):
                 knock(port, 3, stack)
                 eventually(lambda: listening_sockets()[0].depth == 3, "three connections in the queue")
                 knock(port, 4, stack)
@@ -150,7 +150,7 @@ def test_the_queue_holds_one_more_than_its_limit_whatever_the_family() -> None:
                     stack.enter_context(socket.create_connection((address, port), timeout=5))
                 (result,) = listening_sockets()
                 assert (result.address, result.port, result.depth, result.limit) == (address, port, 3, 2)
-                (same,) = listening_sockets_of_ss(asked_ss("-Htln"))
+                (same,) = listening_sockets_of_ss(ss_output("-Htln"))
                 assert same == result._replace(cookie=0)
 
     if shutil.which("ss") is None:
@@ -211,7 +211,7 @@ def test_unfinished_handshakes_are_counted() -> None:
                 os.write(tun, bytes(syn))
             eventually(lambda: syn_recv_counts() == {(HERE, port): 40}, "forty handshakes under way")
             if shutil.which("ss"):
-                assert syn_recv_counts_of_ss(asked_ss("-Htn", "state", "syn-recv")) == {(HERE, port): 40}
+                assert syn_recv_counts_of_ss(ss_output("-Htn", "state", "syn-recv")) == {(HERE, port): 40}
             stack.enter_context(socket.create_connection((HERE, port), timeout=5))
             (seen,) = KernelProbe().sample().sockets
             assert (seen.name, seen.depth, seen.syn_recv) == (f"0.0.0.0:{port}", 1, 40)

@@ -1,4 +1,4 @@
-"""How the clocks of apps and proxies ran against each other, as a result of its own."""
+"""Offset and drift of the clocks of apps and proxies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClockResult(Result):
         pairs: the same as plain values, with ``steps``: when a clock was set (``at``) and by how much (``change``, s).
         windows: what the requests of short windows allow each offset to be, by pair and time. Columns proxy, upstream,
             at (UTC, the middle), lower, upper (s), requests.
-        silent: pairs of which no request tells anything: proxy, upstream, requests.
+        silent: pairs without a usable request: proxy, upstream, requests.
     """
 
     clock: pl.DataFrame
@@ -32,7 +32,7 @@ class ClockResult(Result):
     silent: list[dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn clock --json`` prints; instants as datetimes."""
+        """Return the object that ``sojourn clock --json`` prints; instants as datetimes."""
         return {"clock": self.pairs, "silent": self.silent}
 
 
@@ -42,8 +42,8 @@ def clock(rows: pl.LazyFrame) -> ClockResult:
     ``rows``: as from ``split_rows`` or ``SplitResult.rows``.
     """
     table = clock_offsets(rows)
-    asked = (
+    proxied = (
         rows.filter(pl.col("proxied")).group_by(*PAIR).agg(requests=pl.len()).collect(engine="streaming").sort(*PAIR)
     )
-    silent = asked.join(table.select(PAIR), on=list(PAIR), how="anti", nulls_equal=True, maintain_order="left")
+    silent = proxied.join(table.select(PAIR), on=list(PAIR), how="anti", nulls_equal=True, maintain_order="left")
     return ClockResult(table, plain_clocks(table), clock_windows(rows), silent.to_dicts())

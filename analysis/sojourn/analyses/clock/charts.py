@@ -16,18 +16,18 @@ HEIGHT = 140
 ROOM = 0.005  # s, above and below the lines: the bounds of a long queue would leave nothing of them to be seen
 
 
-def offsets_over_time(found: ClockResult) -> alt.VConcatChart:
+def offsets_over_time(result: ClockResult) -> alt.VConcatChart:
     """Offset of each clock with its band; those that were set or drift most first, ``CLOCKS`` at most."""
     order = sorted(
-        range(len(found.pairs)), key=lambda n: (-len(found.pairs[n]["steps"]), -abs(found.pairs[n]["drift"]), n)
+        range(len(result.pairs)), key=lambda n: (-len(result.pairs[n]["steps"]), -abs(result.pairs[n]["drift"]), n)
     )
-    return alt.vconcat(*(_clock(found, number) for number in order[:CLOCKS]))
+    return alt.vconcat(*(_clock(result, number) for number in order[:CLOCKS]))
 
 
-def line_table(found: ClockResult, number: int) -> pl.DataFrame:
+def line_table(result: ClockResult, number: int) -> pl.DataFrame:
     """Columns at (text, UTC), offset (ms), segment: both ends of every segment of a clock."""
     rows = []
-    for order, segment in enumerate(found.pairs[number]["segments"]):
+    for order, segment in enumerate(result.pairs[number]["segments"]):
         half = segment["drift"] * (segment["to"] - segment["from"]).total_seconds() / 2
         rows += [
             (segment["from"], (segment["offset"] - half) * 1000, order),
@@ -37,31 +37,31 @@ def line_table(found: ClockResult, number: int) -> pl.DataFrame:
     return table.with_columns(pl.col("at").dt.strftime(TIME), pl.col("offset").round(4))
 
 
-def band_table(found: ClockResult, number: int) -> pl.DataFrame:
+def band_table(result: ClockResult, number: int) -> pl.DataFrame:
     """Columns at (text, UTC), lower, upper (ms), requests: the windows of a clock, cut off where the chart ends."""
-    pair = found.pairs[number]
-    low, high = _room(found, number)
+    pair = result.pairs[number]
+    low, high = _room(result, number)
     mine = pl.col("proxy").eq_missing(pl.lit(pair["proxy"])) & pl.col("upstream").eq_missing(pl.lit(pair["upstream"]))
-    return found.windows.filter(mine).select(
+    return result.windows.filter(mine).select(
         pl.col("at").dt.strftime(TIME),
         *((pl.col(bound) * 1000).clip(low, high).round(3) for bound in ("lower", "upper")),
         "requests",
     )
 
 
-def _room(found: ClockResult, number: int) -> tuple[float, float]:
-    line = line_table(found, number)["offset"]
+def _room(result: ClockResult, number: int) -> tuple[float, float]:
+    line = line_table(result, number)["offset"]
     low, high = float(line.min() or 0.0), float(line.max() or 0.0)  # type: ignore[arg-type]
     room = max(ROOM * 1000, 0.3 * (high - low))
     return low - room, high + room
 
 
-def _clock(found: ClockResult, number: int) -> alt.LayerChart:
-    pair = found.pairs[number]
+def _clock(result: ClockResult, number: int) -> alt.LayerChart:
+    pair = result.pairs[number]
     x = alt.X("at:T", title=None, scale=alt.Scale(type="utc"))
-    scale = alt.Scale(domain=list(_room(found, number)), nice=False)
+    scale = alt.Scale(domain=list(_room(result, number)), nice=False)
     band = (
-        alt.Chart(alt.InlineData(values=band_table(found, number).to_dicts()))
+        alt.Chart(alt.InlineData(values=band_table(result, number).to_dicts()))
         .mark_area(interpolate="step", color=OTHER, opacity=0.4)
         .encode(
             x=x,
@@ -76,7 +76,7 @@ def _clock(found: ClockResult, number: int) -> alt.LayerChart:
         )
     )
     line = (
-        alt.Chart(alt.InlineData(values=line_table(found, number).to_dicts()))
+        alt.Chart(alt.InlineData(values=line_table(result, number).to_dicts()))
         .mark_line(color=SERVICE, strokeWidth=2)
         .encode(x=x, y=alt.Y("offset:Q", scale=scale), detail="segment:N")
     )

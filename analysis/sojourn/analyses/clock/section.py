@@ -1,4 +1,4 @@
-"""The clocks, laid out for people."""
+"""Lay out the clocks."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ NAMED = 5
 
 
 @lay_out.register(ClockResult)
-def clock_section(found: ClockResult) -> Section:
-    """The section of ``clock``."""
+def clock_section(result: ClockResult) -> Section:
+    """Return the section of ``clock``."""
     return Section(
         key="clock",
         title="How the clocks ran",
-        sentence=sentence(found),
+        sentence=sentence(result),
         measures=MEASURES,
-        failures=tuple(_failures(found)),
-        tables=(_offsets(found),) if found.pairs else (),
-        pictures=_pictures(found),
-        notes=tuple(_notes(found)),
+        failures=tuple(_failures(result)),
+        tables=(_offsets(result),) if result.pairs else (),
+        pictures=_pictures(result),
+        notes=tuple(_notes(result)),
     )
 
 
-def sentence(found: ClockResult) -> str:
-    """The finding in one sentence."""
-    if not found.pairs:
-        return "Nothing tells how the clocks ran: no request has both the app's delay and its service time."
-    called = names(found)
-    pairs, idle = found.pairs, [row for row in found.pairs if row["idle"]]
+def sentence(result: ClockResult) -> str:
+    """Return the result in one sentence."""
+    if not result.pairs:
+        return "The clocks are unknown: no request has both the app's delay and its service time."
+    called = names(result)
+    pairs, idle = result.pairs, [row for row in result.pairs if row["idle"]]
     text = f"{len(idle)} of {counted(len(pairs), 'clock')} {'is' if len(idle) == 1 else 'are'} known"
     if idle:
         text += f" to ±{milliseconds(max(row['uncertainty'] for row in idle))} ms or better"
@@ -60,9 +60,9 @@ def sentence(found: ClockResult) -> str:
     return text + "."
 
 
-def names(found: ClockResult) -> dict[Pair, str]:
-    """Pairs as people call them: by the backend alone where there is one proxy."""
-    pairs = [(row["proxy"], row["upstream"]) for row in (*found.pairs, *found.silent)]
+def names(result: ClockResult) -> dict[Pair, str]:
+    """Return the names of pairs in messages: the backend alone where there is one proxy."""
+    pairs = [(row["proxy"], row["upstream"]) for row in (*result.pairs, *result.silent)]
     several = len({proxy for proxy, _ in pairs}) > 1
     return {(proxy, upstream): f"{proxy or '–'} → " * several + (upstream or "–") for proxy, upstream in pairs}
 
@@ -72,13 +72,13 @@ def _key(row: dict[str, Any]) -> Pair:
 
 
 def signed(seconds: float) -> str:
-    """Seconds as milliseconds with their sign."""
+    """Return seconds as milliseconds with their sign."""
     return formatted(seconds * 1000, "+,.1f")
 
 
-def _offsets(found: ClockResult) -> Table:
-    called = names(found)
-    segments = [segment for row in found.pairs for segment in row["segments"]]
+def _offsets(result: ClockResult) -> Table:
+    called = names(result)
+    segments = [segment for row in result.pairs for segment in row["segments"]]
     days = {segment[end].date() for segment in segments for end in ("from", "to")}
     rows = tuple(
         (
@@ -91,7 +91,7 @@ def _offsets(found: ClockResult) -> Table:
             _allowed(segment),
             f"{segment['requests']:,}",
         )
-        for row in found.pairs
+        for row in result.pairs
         for number, segment in enumerate(row["segments"])
     )
     headings = ("clock", "from", "to", "offset", "±", "ppm", "ppm allowed", "requests")
@@ -108,39 +108,40 @@ def _allowed(segment: dict[str, Any]) -> str:
     return f"{formatted(segment['drift_lower'] * 1e6, '+.0f')} … {formatted(segment['drift_upper'] * 1e6, '+.0f')}"
 
 
-def _failures(found: ClockResult) -> list[str]:
-    called = names(found)
+def _failures(result: ClockResult) -> list[str]:
+    called = names(result)
     return [
-        f"what requests say of the clock of {called[_key(row)]} disagrees by {milliseconds(row['contradiction'])} ms, "
-        "and no drift and no step explains it: its delays, or its service times, are not what they seem"
-        for row in found.pairs
+        f"what requests show of the clock of {called[_key(row)]} disagrees by "
+        f"{milliseconds(row['contradiction'])} ms, "
+        "and neither a drift nor a step explains it: its delays or its service times are wrong"
+        for row in result.pairs
         if row["contradiction"] > NETWORK_GAP
     ]
 
 
-def _notes(found: ClockResult) -> list[str]:
-    called = names(found)
+def _notes(result: ClockResult) -> list[str]:
+    called = names(result)
     notes = []
-    busy = [row for row in found.pairs if not row["idle"]]
+    busy = [row for row in result.pairs if not row["idle"]]
     for row in busy[:NAMED]:
         segment = max(row["segments"], key=lambda one: one["upper"] - one["lower"])
         notes.append(
-            f"Too little idle time to tell of {called[_key(row)]}: its queue was never seen empty, so all that is "
-            f"certain is an offset between {signed(segment['lower'])} and {signed(segment['upper'])} ms, "
+            f"Too little idle time for the clock of {called[_key(row)]}: its queue was never seen empty, so only the "
+            f"bounds are certain: an offset between {signed(segment['lower'])} and {signed(segment['upper'])} ms, "
             f"an interval of {milliseconds(segment['upper'] - segment['lower'])} ms. The estimate follows the way "
             "back, which has no queue. A window with an idle minute in it (--since, --until) tells more."
         )
     if len(busy) > NAMED:
-        notes.append(f"So it is with {len(busy) - NAMED} more.")
-    if found.silent:
-        listed = ", ".join(called[_key(row)] for row in found.silent[:NAMED])
-        more = f" and {len(found.silent) - NAMED} more" if len(found.silent) > NAMED else ""
-        notes.append(f"No request tells anything of the clocks of {listed}{more}; their offset is taken as 0.")
+        notes.append(f"The same applies to {len(busy) - NAMED} more.")
+    if result.silent:
+        listed = ", ".join(called[_key(row)] for row in result.silent[:NAMED])
+        more = f" and {len(result.silent) - NAMED} more" if len(result.silent) > NAMED else ""
+        notes.append(f"No request shows the clocks of {listed}{more}; their offset is assumed to be 0.")
     return notes
 
 
-def _pictures(found: ClockResult) -> tuple[Picture, ...]:
-    if not found.pairs:
+def _pictures(result: ClockResult) -> tuple[Picture, ...]:
+    if not result.pairs:
         return ()
     from sojourn.analyses.clock.charts import offsets_over_time  # noqa: PLC0415 - drawn for pages only
 
@@ -149,24 +150,24 @@ def _pictures(found: ClockResult) -> tuple[Picture, ...]:
             "clock-over-time",
             "Offsets over time",
             "The app's clock less nginx's, as a line; the band is what the requests of each short window allow.",
-            lambda: offsets_over_time(found),
-            reading(found),
+            lambda: offsets_over_time(result),
+            reading(result),
         ),
     )
 
 
-def reading(found: ClockResult) -> str:
-    """The clock that was farthest from nginx's, and how many there are."""
-    called = names(found)
+def reading(result: ClockResult) -> str:
+    """Return a sentence on the clock farthest from nginx's, and the number of clocks."""
+    called = names(result)
     farthest = max(
-        ((segment, row) for row in found.pairs for segment in row["segments"]),
+        ((segment, row) for row in result.pairs for segment in row["segments"]),
         key=lambda one: abs(one[0]["offset"]),
     )
     segment, row = farthest
-    steps = sum(len(row["steps"]) for row in found.pairs)
+    steps = sum(len(row["steps"]) for row in result.pairs)
     of = (
-        f"the farthest of {counted(len(found.pairs), 'clock')} from nginx's"
-        if len(found.pairs) > 1
+        f"the farthest of {counted(len(result.pairs), 'clock')} from nginx's"
+        if len(result.pairs) > 1
         else "off nginx's clock"
     )
     times = "once" if steps == 1 else counted(steps, "time")

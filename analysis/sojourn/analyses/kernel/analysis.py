@@ -3,7 +3,7 @@
 The accept queue of a socket with the limit L is full when it holds L + 1 connections. ListenOverflows counts each SYN
 and each final ACK that met a full one; a client that repeats its SYN counts again, so they are packets, not clients.
 ListenDrops includes them; the rest was dropped for another reason. Both are of a whole network namespace: which socket
-it was is told only by the samples that saw it full.
+it was is known only from samples with a full queue.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ GAP = 1.6  # periods between two samples from which on one is missing
 FULL = pl.col("depth") > pl.col("limit")
 
 
-def kernel(samples: Samples, *, asked: Mapping[int, int] | None = None) -> KernelResult:
+def kernel(samples: Samples, *, backlogs: Mapping[int, int] | None = None) -> KernelResult:
     """Explain samples of the kernel.
 
     Args:
         samples: as from ``read_samples`` or ``samples_of``.
-        asked: port -> backlog asked for; goes before what the samples say of it.
+        backlogs: port -> requested backlog; overrides that of the samples.
 
     Raises:
-        SojournError: there is no sample.
+        SojournError: there are no samples.
     """
     if not len(samples.times):
-        raise SojournError("there is no sample of the kernel to explain")
+        raise SojournError("no sample of the kernel to explain")
     times = samples.times
     begin, end = times.min(), times.max()
     steps = [step / SECOND for step in times.diff().drop_nulls().to_list()]
     forward = sorted(step for step in steps if step > 0)
     period = forward[len(forward) // 2] if forward else None
-    sockets = _labelled(samples.sockets, asked or {})
+    sockets = _labelled(samples.sockets, backlogs or {})
     events, resets = _events(samples.counters)
     settings = dict(samples.settings.select("name", "value").iter_rows())
-    told = samples.settings.group_by("name").agg(pl.col("value").n_unique()).filter(pl.col("value") > 1)
-    found = KernelResult(
+    changes = samples.settings.group_by("name").agg(pl.col("value").n_unique()).filter(pl.col("value") > 1)
+    result = KernelResult(
         samples=len(times),
         period=period,
         begin=begin,  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def kernel(samples: Samples, *, asked: Mapping[int, int] | None = None) -> Kerne
         unseen=_unseen(events, sockets),
         resets=resets,
         settings=settings,
-        changed=tuple(sorted(told["name"])),
+        changed=tuple(sorted(changes["name"])),
         raindrops=_raindrops(samples.raindrops),
         unavailable={
             what: (count, reason)
@@ -73,25 +73,25 @@ def kernel(samples: Samples, *, asked: Mapping[int, int] | None = None) -> Kerne
         records=samples.records,
         names=samples.names,
     )
-    return replace(found, findings=findings_of(found))
+    return replace(result, findings=findings_of(result))
 
 
-def _labelled(sockets: pl.DataFrame, asked: Mapping[int, int]) -> pl.DataFrame:
-    """``SOCKETS`` with ``socket``: the name, and the address where several sockets go by one name."""
-    told = pl.DataFrame(
-        {"port": list(asked), "told": list(asked.values())}, schema={"port": pl.Int32, "told": pl.Int64}
+def _labelled(sockets: pl.DataFrame, backlogs: Mapping[int, int]) -> pl.DataFrame:
+    """Return ``SOCKETS`` with ``socket``: the name, and the address where several sockets share a name."""
+    known = pl.DataFrame(
+        {"port": list(backlogs), "backlog": list(backlogs.values())}, schema={"port": pl.Int32, "backlog": pl.Int64}
     )
     several = pl.struct("address", "port").n_unique().over("name") > 1
     shown = pl.when(pl.col("address").str.contains(":", literal=True)).then(pl.format("[{}]", "address"))
     return (
-        sockets.join(told, on="port", how="left", maintain_order="left")
+        sockets.join(known, on="port", how="left", maintain_order="left")
         .with_columns(
             socket=pl.when(several)
             .then(pl.format("{} at {}:{}", "name", shown.otherwise("address"), "port"))
             .otherwise("name"),
-            asked=pl.coalesce("told", "asked"),
+            asked=pl.coalesce("backlog", "asked"),
         )
-        .drop("told")
+        .drop("backlog")
     )
 
 
@@ -120,7 +120,7 @@ def _sockets(sockets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _depths(sockets: pl.DataFrame, times: pl.Series, period: float | None) -> pl.DataFrame:
-    """Depths by sample, or by windows where there are more samples than a chart has room for."""
+    """Return depths by sample, or by windows where there are more samples than a chart has room for."""
     if not len(sockets):
         return pl.DataFrame(schema=DEPTHS)
     columns = [pl.col(name).cast(dtype) for name, dtype in DEPTHS.items()]
@@ -128,16 +128,16 @@ def _depths(sockets: pl.DataFrame, times: pl.Series, period: float | None) -> pl
         plain = sockets.with_columns(begin=pl.col("time")).select(columns)
         after = pl.col("begin").shift(-1).over("socket")
         gap = timedelta(seconds=GAP * (period or 1.0))
-        holes = plain.filter(after - pl.col("begin") > gap).select(
+        gaps = plain.filter(after - pl.col("begin") > gap).select(
             pl.col("begin") + timedelta(seconds=period or 1.0), "socket", *_nothing("depth", "limit", "syn_recv")
         )
-        return pl.concat([plain, holes]).sort("begin", maintain_order=True)
+        return pl.concat([plain, gaps]).sort("begin", maintain_order=True)
     windows, placed = _placed(sockets, "time", times)
     every = pl.DataFrame({"begin": pl.Series(windows.begins, dtype=DEPTHS["begin"])}).join(
         sockets.select(pl.col("socket").unique(maintain_order=True)), how="cross"
     )
-    found = placed.group_by("begin", "socket").agg(pl.col("depth", "limit", "syn_recv").max())
-    return every.join(found, on=["begin", "socket"], how="left").sort("begin", maintain_order=True).select(columns)
+    deepest = placed.group_by("begin", "socket").agg(pl.col("depth", "limit", "syn_recv").max())
+    return every.join(deepest, on=["begin", "socket"], how="left").sort("begin", maintain_order=True).select(columns)
 
 
 def _nothing(*names: str) -> list[pl.Expr]:

@@ -13,8 +13,8 @@ from sojourn.present.chart_parts import TIME
 from sojourn.present.chart_sizes import HEIGHT, WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, RESPONSE
 
-SOCKETS = 4  # panels: the sockets that were full most; those nobody ever waited at are left out
-VISIBLE = 0.05  # of its limit: a queue that was never deeper is drawn without the line that says full
+SOCKETS = 4  # panels: the sockets that were full most; those without waiting connections are left out
+VISIBLE = 0.05  # of its limit: a queue that was never deeper is drawn without the line of its limit
 REFUSED = {
     "accept queue full": QUEUEING,
     "SYN queue full": "#F2BF99",
@@ -22,21 +22,21 @@ REFUSED = {
 }  # the second: a tint of the first
 
 
-def accept_queue(found: KernelResult) -> alt.VConcatChart:
-    """Depth of each socket's accept queue over time and what it holds at most; below, what was turned away.
+def accept_queue(result: KernelResult) -> alt.VConcatChart:
+    """Draw the depth of each socket's accept queue over time and its limit; below, packets turned away.
 
-    Last, handshakes under way, where they were asked for. All panels share one axis of time.
+    Last, handshakes under way, where they are known. All panels share one axis of time.
     """
-    ends = (found.begin, max(found.end, found.begin + timedelta(seconds=1)))
+    ends = (result.begin, max(result.end, result.begin + timedelta(seconds=1)))
     # Not by ``domain``: of a mark from one instant to another, Vega takes the second end's for numbers, and complains.
     first, last = (end.timestamp() * 1000 for end in ends)
     scale = alt.Scale(type="utc", domainMin=first, domainMax=last)
-    used = found.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
-    sockets = (used if len(used) else found.sockets.head(1))["socket"].head(SOCKETS).to_list()
-    panels: list[alt.Chart | alt.LayerChart] = [_depth(found, socket, scale) for socket in sockets]
-    panels.append(_turned_away(found, scale))
+    used = result.sockets.filter((pl.col("deepest") > 0) | (pl.col("syn_recv") > 0))
+    sockets = (used if len(used) else result.sockets.head(1))["socket"].head(SOCKETS).to_list()
+    panels: list[alt.Chart | alt.LayerChart] = [_depth(result, socket, scale) for socket in sockets]
+    panels.append(_turned_away(result, scale))
     if any(used["syn_recv"].head(SOCKETS)):
-        panels.append(_handshakes(found, sockets, scale))
+        panels.append(_handshakes(result, sockets, scale))
     return alt.vconcat(*panels).resolve_scale(color="independent", strokeDash="independent")
 
 
@@ -44,8 +44,8 @@ def _time(scale: alt.Scale) -> alt.X:
     return alt.X("begin:T", title="time (UTC)", scale=scale)
 
 
-def _depth(found: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | alt.LayerChart:
-    rows = found.depths.filter(pl.col("socket") == socket).with_columns(
+def _depth(result: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | alt.LayerChart:
+    rows = result.depths.filter(pl.col("socket") == socket).with_columns(
         pl.col("begin").dt.strftime(TIME), most=pl.col("limit") + 1
     )
     data = alt.InlineData(values=rows.drop("socket", "syn_recv").to_dicts())
@@ -66,8 +66,8 @@ def _depth(found: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | al
             ],
         )
     )
-    said = f"full at {most:,}" + ("" if visible else ", far above this scale")
-    title = _title(f"accept queue of {printable(socket, 60)} ({said})")
+    limit = f"full at {most:,}" + ("" if visible else ", far above this scale")
+    title = _title(f"accept queue of {printable(socket, 60)} ({limit})")
     sized = area.properties(width=WIDTH, height=HEIGHT // 2, title=title)
     if not visible:
         return sized
@@ -75,20 +75,20 @@ def _depth(found: KernelResult, socket: str, scale: alt.Scale) -> alt.Chart | al
     return (sized + line.encode(x=_time(scale), y="most:Q")).properties(width=WIDTH, height=HEIGHT // 2, title=title)
 
 
-def _turned_away(found: KernelResult, scale: alt.Scale) -> alt.Chart:
+def _turned_away(result: KernelResult, scale: alt.Scale) -> alt.Chart:
     """Packets per second that the kernel turned away, by reason."""
     seconds = (pl.col("end") - pl.col("begin")).dt.total_microseconds() / 1e6
     syn = pl.col("syn_drops").fill_null(0)
     rates = [pl.col("overflows") / seconds, syn / seconds, (pl.col("other_drops") - syn) / seconds]
     table = (
-        found.events.filter(seconds > 0)
+        result.events.filter(seconds > 0)
         .select(
             pl.col("begin").dt.strftime(TIME),
             pl.col("end").dt.strftime(TIME),
             *(rate.alias(reason) for rate, reason in zip(rates, REFUSED, strict=True)),
         )
         .unpivot(list(REFUSED), index=["begin", "end"], variable_name="reason", value_name="rate")
-        # Read one after the other, two counters may differ by a packet: a bar below nothing says nothing.
+        # Read one after the other, two counters may differ by a packet: a negative bar is an artefact.
         .filter(pl.col("rate") > 0)
         .with_columns(top=pl.col("rate").cum_sum().over("begin"))
         .with_columns(
@@ -113,9 +113,9 @@ def _turned_away(found: KernelResult, scale: alt.Scale) -> alt.Chart:
     )
 
 
-def _handshakes(found: KernelResult, sockets: list[str], scale: alt.Scale) -> alt.Chart:
+def _handshakes(result: KernelResult, sockets: list[str], scale: alt.Scale) -> alt.Chart:
     shown = pl.col("socket").map_elements(printable, return_dtype=pl.String)
-    table = found.depths.filter(pl.col("socket").is_in(sockets)).select(
+    table = result.depths.filter(pl.col("socket").is_in(sockets)).select(
         pl.col("begin").dt.strftime(TIME), shown, "syn_recv"
     )
     return (

@@ -1,4 +1,4 @@
-"""``sojourn kernel``: what does the kernel say of the queues before accept()?
+"""``sojourn kernel``: show the queues before accept() as the kernel reports them.
 
 Measures the connections that wait for accept(), from the end of the TCP handshake, and the handshakes under way, from
 the SYN to the final ACK; and counts what was turned away meanwhile.
@@ -17,7 +17,7 @@ from sojourn.command.answer import answer
 from sojourn.command.options import AsJson, Quiet
 from sojourn.command.progress import doing
 
-NGINX_BACKLOG = 511  # what nginx asks for where its configuration says nothing, on Linux
+NGINX_BACKLOG = 511  # nginx's default on Linux
 SCRIPT = "accept_latency.bt"
 
 
@@ -34,11 +34,12 @@ def kernel(
         typer.Option("--port", metavar="[NAME=]PORT", help="Only sockets of this port. Repeatable. Default: all."),
     ] = None,
     nginx: Annotated[
-        Path | None, typer.Option("--nginx", metavar="CONF", help="nginx's configuration: which backlogs it asks for.")
+        Path | None,
+        typer.Option("--nginx", metavar="CONF", help="nginx's configuration: the backlogs that it requests."),
     ] = None,
     backlog: Annotated[
         list[str] | None,
-        typer.Option("--backlog", metavar="PORT=N", help="The backlog a server asks for at a port. Repeatable."),
+        typer.Option("--backlog", metavar="PORT=N", help="The backlog that a server requests at a port. Repeatable."),
     ] = None,
     raindrops: Annotated[
         list[str] | None,
@@ -49,10 +50,10 @@ def kernel(
     period: Annotated[float, typer.Option(metavar="S", min=0.05, max=3600, help="Seconds between samples.")] = 1.0,
     seconds: Annotated[
         float | None,
-        typer.Option(metavar="S", min=0.05, help="Look for so long. Default: 1; with --out until told to stop."),
+        typer.Option(metavar="S", min=0.05, help="How long to sample. Default: 1; with --out until Ctrl-C."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="F", help="Record to this file, JSON lines.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="A single look: depths and settings, no rates.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="A single sample: depths and settings, no rates.")] = False,
     html: Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a page with charts, too.")] = None,
     bpftrace: Annotated[
         bool,
@@ -69,21 +70,21 @@ def kernel(
         sys.stdout.write(files("sojourn.host").joinpath(SCRIPT).read_text())
         return
     live = {"--out": out, "--seconds": seconds, "--raindrops": raindrops, "--once": once or None}
-    if recordings and (given := [name for name, value in live.items() if value is not None]):
-        raise typer.BadParameter("is for looking at this machine, not for a recording", param_hint=given[0])
+    if recordings and (names := [name for name, value in live.items() if value is not None]):
+        raise typer.BadParameter("samples this machine: omit it with a recording", param_hint=names[0])
     if once and (out or seconds is not None):
-        raise typer.BadParameter("is a single look: it goes without --out and --seconds", param_hint="--once")
-    ports, asked = _ports(port or []), _asked(backlog or [])
+        raise typer.BadParameter("takes a single sample: omit --out and --seconds", param_hint="--once")
+    ports, backlogs = _ports(port or []), _requested_backlogs(backlog or [])
     if nginx is not None:
-        asked = _asked_by_nginx(nginx) | asked
+        backlogs = _backlogs_of_nginx(nginx) | backlogs
     from sojourn.analyses.kernel.run import kernel_queues  # noqa: PLC0415 - Polars takes its time to load
-    from sojourn.host.recording import told_to_stop  # noqa: PLC0415
+    from sojourn.host.recording import stop_on_signal  # noqa: PLC0415
 
-    options: dict[str, Any] = {"ports": ports, "backlog": asked}
+    options: dict[str, Any] = {"ports": ports, "backlog": backlogs}
     if recordings:
         result = kernel_queues(recordings, **options)
     else:
-        with told_to_stop() as stop, doing(quiet) as say:
+        with stop_on_signal() as stop, doing(quiet) as say:
             result = kernel_queues(
                 raindrops=raindrops or (), period=period, seconds=0.0 if once else seconds, out=out, stop=stop,
                 on_step=say, **options,
@@ -106,14 +107,14 @@ def _ports(texts: list[str]) -> dict[str, int] | None:
     return ports or None
 
 
-def _asked(texts: list[str]) -> dict[int, int]:
-    asked = {}
+def _requested_backlogs(texts: list[str]) -> dict[int, int]:
+    backlogs = {}
     for text in texts:
         port, _, number = text.partition("=")
         if not number.isdecimal() or len(number) > 10 or not int(number) < 1 << 31:
             raise typer.BadParameter(f"{text!r} is not PORT=N", param_hint="--backlog")
-        asked[_number(port, "--backlog", text)] = int(number)
-    return asked
+        backlogs[_number(port, "--backlog", text)] = int(number)
+    return backlogs
 
 
 def _number(port: str, option: str, text: str) -> int:
@@ -122,13 +123,13 @@ def _number(port: str, option: str, text: str) -> int:
     return int(port)
 
 
-def _asked_by_nginx(conf: Path) -> dict[int, int]:
+def _backlogs_of_nginx(conf: Path) -> dict[int, int]:
     from sojourn.host.nginx_ports import proxied_by  # noqa: PLC0415
 
-    asked: dict[int, int] = {}
-    # Backends' names need not be looked up to know what nginx listens on.
+    backlogs: dict[int, int] = {}
+    # Only listen lines matter: names of backends are not resolved.
     for each in proxied_by(conf, resolve=lambda name: [name]).listens:
         # One address and port may be listened on in several server blocks; one of them names the backlog for all.
-        told = each.backlog if each.backlog is not None else asked.get(each.port, NGINX_BACKLOG)
-        asked[each.port] = told
-    return asked
+        backlog = each.backlog if each.backlog is not None else backlogs.get(each.port, NGINX_BACKLOG)
+        backlogs[each.port] = backlog
+    return backlogs

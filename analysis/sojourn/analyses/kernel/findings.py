@@ -1,4 +1,4 @@
-"""What there is to know of the queues before accept(), as sentences, and what mends it."""
+"""Findings about the queues before accept(), as sentences with remedies."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ CURE = (
 STEPS_SHOWN = 6
 
 
-def findings_of(found: KernelResult) -> tuple[Finding, ...]:
-    """Every finding there is, the gravest first."""
+def findings_of(result: KernelResult) -> tuple[Finding, ...]:
+    """Return all findings, gravest first."""
     several = (
-        *_accept_queues(found), *_backlogs(found), *_syn_queue(found), *_settings(found),
+        *_accept_queues(result), *_backlogs(result), *_syn_queue(result), *_settings(result),
     )  # fmt: skip
     return tuple(sorted(several, key=lambda each: WEIGHTS.index(each.weight)))
 
 
 def repeated_syns(linear: int, retries: int) -> list[int]:
-    """When a client that gets no answer repeats its SYN: seconds after the first.
+    """Return when a client without an answer repeats its SYN, in seconds after the first.
 
     The first gap is 1 s (RFC 6298, 2.1) and each one doubles the one before; from Linux 6.5 on only after
     ``tcp_syn_linear_timeouts`` repetitions, which come on top of ``tcp_syn_retries``.
@@ -34,16 +34,16 @@ def repeated_syns(linear: int, retries: int) -> list[int]:
     return list(accumulate(gaps))
 
 
-def _accept_queues(found: KernelResult) -> Iterator[Finding]:
-    full = found.sockets.filter(found.sockets["full"] > 0)
-    overflows = found.overflows
+def _accept_queues(result: KernelResult) -> Iterator[Finding]:
+    full = result.sockets.filter(result.sockets["full"] > 0)
+    overflows = result.overflows
     if overflows:
         sentence = (
             f"The kernel turned away {counted(overflows, 'packet')} because an accept queue was full: SYNs and final "
             "ACKs, each repetition of one client counted again."
         )
         yield Finding("overflowed", "lost", sentence, CURE)
-        yield from _steps(found)
+        yield from _steps(result)
     for row in full.iter_rows(named=True):
         socket = printable(row["socket"], 60)
         sentence = (
@@ -51,29 +51,29 @@ def _accept_queues(found: KernelResult) -> Iterator[Finding]:
             f"{counted(row['samples'], 'sample')} ({percent(row['full_share'])})"
         )
         if overflows == 0:
-            sentence += ", though nobody was turned away between the samples"
+            sentence += ", though no packet was turned away between the samples"
         if overflows and row["open_while_full"]:
             sentence += (
                 f", with up to {counted(row['open_while_full'], 'handshake')} open meanwhile: among them may be "
-                "clients whose final ACK was dropped and who think themselves connected"
+                "clients whose final ACK was dropped and that believe they are connected"
             )
         yield Finding(
             "filled", "lost" if overflows else "risk", f"{sentence}.", "" if overflows else CURE, row["socket"]
         )
-    if overflows and found.unseen:
-        period = "" if found.period is None else f" ({found.period:.2g} s)"
+    if overflows and result.unseen:
+        period = "" if result.period is None else f" ({result.period:.2g} s)"
         yield Finding(
             "missed",
             "note",
-            f"{found.unseen:,} of the {counted(overflows, 'packet')} met a full queue between two samples that saw "
+            f"{result.unseen:,} of the {counted(overflows, 'packet')} met a full queue between two samples that saw "
             f"none: bursts shorter than the period{period}, or a socket that was not watched (the counter is of the "
             "whole network namespace).",
             "Sample more often (--period 0.1), or watch all sockets (no --port).",
         )
 
 
-def _steps(found: KernelResult) -> Iterator[Finding]:
-    linear, retries = found.settings.get("tcp_syn_linear_timeouts"), found.settings.get("tcp_syn_retries")
+def _steps(result: KernelResult) -> Iterator[Finding]:
+    linear, retries = result.settings.get("tcp_syn_linear_timeouts"), result.settings.get("tcp_syn_retries")
     if retries is None:
         return
     steps = repeated_syns(linear or 0, retries)
@@ -81,75 +81,75 @@ def _steps(found: KernelResult) -> Iterator[Finding]:
     yield Finding(
         "steps",
         "note",
-        "A client whose SYN is turned away hears nothing and repeats it; one with this kernel's settings after "
+        "A client whose SYN is turned away gets no answer and repeats it; one with this kernel's settings after "
         f"{shown}{' …' if len(steps) > STEPS_SHOWN else ''} s"
         + (" (tcp_syn_linear_timeouts; kernels before 6.5 after 1, 3, 7 … s)." if linear else ".")
         + " Response times gather at these steps.",
     )
 
 
-def _backlogs(found: KernelResult) -> Iterator[Finding]:
-    somaxconn = found.settings.get("somaxconn")
-    for row in found.sockets.iter_rows(named=True):
-        socket, limit, asked = row["socket"], row["limit"], row["asked"]
-        if asked is not None and limit < asked:
-            sentence = f"{printable(socket, 60)} asked for a backlog of {asked:,} and has {limit:,}"
+def _backlogs(result: KernelResult) -> Iterator[Finding]:
+    somaxconn = result.settings.get("somaxconn")
+    for row in result.sockets.iter_rows(named=True):
+        socket, limit, requested = row["socket"], row["limit"], row["asked"]
+        if requested is not None and limit < requested:
+            sentence = f"{printable(socket, 60)} requested a backlog of {requested:,} and has {limit:,}"
             mend = "Listen again after that: the limit is set when listen() is called, so restart the server."
             if somaxconn is not None and limit == somaxconn:
                 sentence += f": net.core.somaxconn is {somaxconn:,} in this network namespace and cut it."
-                mend = f"sysctl net.core.somaxconn={asked} in the same namespace (a container has its own). {mend}"
-            elif somaxconn is not None and somaxconn >= asked:
+                mend = f"sysctl net.core.somaxconn={requested} in the same namespace (a container has its own). {mend}"
+            elif somaxconn is not None and somaxconn >= requested:
                 sentence += (
-                    f": net.core.somaxconn, now {somaxconn:,}, was lower when it began to listen, or something else "
-                    "was asked for."
+                    f": net.core.somaxconn, now {somaxconn:,}, was lower when it began to listen, or another "
+                    "backlog was requested."
                 )
                 mend = "Restart the server: the limit is set when listen() is called."
             else:
                 sentence += "."
-                mend = f"sysctl net.core.somaxconn={asked}. {mend}"
+                mend = f"sysctl net.core.somaxconn={requested}. {mend}"
             yield Finding("cut", "risk", sentence, mend, socket)
-        elif asked is None and somaxconn is not None and limit == somaxconn:
+        elif requested is None and somaxconn is not None and limit == somaxconn:
             yield Finding(
                 "probably_cut",
                 "note",
-                f"The limit of {printable(socket, 60)} is net.core.somaxconn, {somaxconn:,}: probably more was asked "
-                "for and cut (though some, programs in Go among them, ask for just that).",
-                f"Say what was asked for: --backlog {row['port']}=N, or --nginx CONF.",
+                f"The limit of {printable(socket, 60)} is net.core.somaxconn, {somaxconn:,}: probably more was "
+                "requested and cut (some programs, those in Go among them, request exactly that).",
+                f"Give the requested backlog: --backlog {row['port']}=N, or --nginx CONF.",
                 socket,
             )
 
 
-def _syn_queue(found: KernelResult) -> Iterator[Finding]:
-    others, full = found.other_drops, found.syn_drops
+def _syn_queue(result: KernelResult) -> Iterator[Finding]:
+    others, full = result.other_drops, result.syn_drops
     if others:
         sentence = f"{counted(others, 'packet')} more {_was(others)} dropped, not for a full accept queue"
         mend = ""
         if full:
             sentence += f"; {full:,} of them because a SYN queue was full and no cookies were sent"
             mend = (
-                "net.ipv4.tcp_syncookies=1 keeps a full SYN queue from dropping anybody. The backlog limits the SYN "
+                "net.ipv4.tcp_syncookies=1 keeps a full SYN queue from dropping clients. The backlog limits the SYN "
                 "queue, too; without cookies so does net.ipv4.tcp_max_syn_backlog."
             )
-        elif found.settings.get("tcp_syncookies") == 0:
+        elif result.settings.get("tcp_syncookies") == 0:
             mend = (
                 "Without SYN cookies the last quarter of net.ipv4.tcp_max_syn_backlog is kept for clients that the "
                 "kernel knows: others are dropped. net.ipv4.tcp_syncookies=1, or a larger tcp_max_syn_backlog."
             )
         else:
-            mend = "Memory, routes and security modules can be the reason; the kernel does not count them apart."
+            mend = "Memory, routes and security modules can be the reason; the kernel does not count them separately."
         yield Finding("other_drops", "lost", f"{sentence}.", mend)
     elif full:
         yield Finding("other_drops", "lost", f"{counted(full, 'SYN')} {_was(full)} dropped: a SYN queue was full.")
-    if found.cookies and found.settings.get("tcp_syncookies") != 2:
+    if result.cookies and result.settings.get("tcp_syncookies") != 2:
         yield Finding(
             "cookies",
             "risk",
-            f"A SYN queue was full: {counted(found.cookies, 'handshake')} {_was(found.cookies)} answered by SYN "
-            "cookies. That turns nobody away, but the server keeps nothing of them: a final ACK that is lost, or meets "
-            "a full accept queue, leaves a client that thinks itself connected.",
+            f"A SYN queue was full: {counted(result.cookies, 'handshake')} {_was(result.cookies)} answered by SYN "
+            "cookies. No client is turned away, but the server keeps no state: a final ACK that is lost, or meets a "
+            "full accept queue, leaves a client that believes it is connected.",
             "A longer backlog makes the SYN queue longer, too. Many sources that never answer are an attack.",
         )
-    deferred = found.increases.get("TCPDeferAcceptDrop")
+    deferred = result.increases.get("TCPDeferAcceptDrop")
     if deferred:
         yield Finding(
             "deferred",
@@ -159,30 +159,30 @@ def _syn_queue(found: KernelResult) -> Iterator[Finding]:
         )
 
 
-def _settings(found: KernelResult) -> Iterator[Finding]:
-    if found.settings.get("tcp_abort_on_overflow") == 1:
+def _settings(result: KernelResult) -> Iterator[Finding]:
+    if result.settings.get("tcp_abort_on_overflow") == 1:
         yield Finding(
             "abort_on_overflow",
             "risk",
             "net.ipv4.tcp_abort_on_overflow is 1: a client whose final ACK meets a full accept queue is reset, and "
-            "nginx answers 502 at once. SYNs that meet a full queue are dropped in silence all the same, so most "
-            "clients still wait.",
-            "0, the default, lets a handshake outlast a short burst. 1 is for those who would rather fail than wait.",
+            "nginx answers 502 at once. SYNs that meet a full queue are still dropped silently, so most clients "
+            "wait all the same.",
+            "0, the default, lets a handshake outlast a short burst. With 1 clients fail at once instead of waiting.",
         )
-    cookies = found.settings.get("tcp_syncookies")
+    cookies = result.settings.get("tcp_syncookies")
     if cookies == 0:
         yield Finding(
             "cookies_off",
-            "lost" if found.syn_drops else "note",
-            "SYN cookies are off (net.ipv4.tcp_syncookies is 0): a full SYN queue drops whoever comes.",
+            "lost" if result.syn_drops else "note",
+            "SYN cookies are off (net.ipv4.tcp_syncookies is 0): a full SYN queue drops every new client.",
             "net.ipv4.tcp_syncookies=1, the default.",
         )
     elif cookies == 2:
         yield Finding(
             "cookies_always",
             "note",
-            "SYN cookies are sent to everybody (net.ipv4.tcp_syncookies is 2, meant for tests): handshakes under way "
-            "cannot be seen, for the kernel keeps nothing of them.",
+            "SYN cookies are sent to all clients (net.ipv4.tcp_syncookies is 2, meant for tests): handshakes under way "
+            "are invisible, because the kernel keeps no state of them.",
             "net.ipv4.tcp_syncookies=1, the default.",
         )
 

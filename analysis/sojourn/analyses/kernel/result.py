@@ -1,4 +1,4 @@
-"""What ``kernel`` found."""
+"""The result of ``kernel``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SOCKETS_FOUND: dict[str, pl.DataType] = {
     "limit": pl.Int64(),  # the backlog in force, in the last sample; the queue holds one more
     "full": pl.Int64(),  # samples with the queue full: depth above limit
     "full_share": pl.Float64(),
-    "asked": pl.Int64(),  # backlog asked for; null: not known
-    "syn_recv": pl.Int64(),  # the most handshakes under way; null: not asked
+    "asked": pl.Int64(),  # requested backlog; null: unknown  # codespell:ignore asked
+    "syn_recv": pl.Int64(),  # the most handshakes under way; null: unknown
     "open_while_full": pl.Int64(),  # the most handshakes under way in samples with the queue full
 }
 DEPTHS: dict[str, pl.DataType] = {
@@ -57,7 +57,7 @@ Weight = Literal["lost", "risk", "note"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know, and what mends it.
+    """A finding and its remedy.
 
     Attributes:
         key: what it is: overflowed, filled, missed, cut, probably_cut, other_drops, cookies, abort_on_overflow,
@@ -74,14 +74,14 @@ class Finding:
     socket: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As the JSON has it."""
+        """Return the entry of the JSON output."""
         named = {"key": self.key, "weight": self.weight, "socket": self.socket}
         return {**named, "sentence": self.sentence, "mend": self.mend or None}
 
 
 @dataclass(frozen=True, repr=False)
 class KernelResult(Result):
-    """What samples of the kernel tell of a window.
+    """The queues before accept() in a window of time.
 
     Attributes:
         samples: how many; period: median seconds between them (None: a single one).
@@ -93,7 +93,7 @@ class KernelResult(Result):
         resets: how often counters went back; their increase across that is not known and not counted.
         settings: in force at the end. changed: names of those that changed on the way.
         raindrops: columns of ``RAINDROPS_FOUND``.
-        unavailable: what -> (samples that could not ask, the last reason).
+        unavailable: what -> (samples that could not read it, the last reason).
         missing: samples that were due by the period and are not there. backward: how often the clock was set back.
         findings: the gravest first.
         records: what became of the lines they were read from. names: of the files.
@@ -138,11 +138,11 @@ class KernelResult(Result):
 
     @property
     def cookies(self) -> int | None:
-        """SYN cookies sent: the SYN queue was full, and nobody was refused for it; None: not known."""
+        """SYN cookies sent: the SYN queue was full, and no client was refused for it; None: unknown."""
         return self.increases.get("SyncookiesSent")
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn kernel --json`` prints."""
+        """Return the object that ``sojourn kernel --json`` prints."""
         rate = 1 / self.seconds if self.seconds > 0 else None
         return {
             **({} if self.records is None else {"records": self.records.to_dict()}),

@@ -1,4 +1,4 @@
-"""Samples of the kernel in, recorded or taken here; what they say out."""
+"""Explain samples of the kernel, recorded or taken on this machine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def kernel_queues(
     stop: threading.Event | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> KernelResult:
-    """The queues before accept(), of this machine or of a recording: ``sojourn kernel``.
+    """Return the queues before accept(), of this machine or of a recording: ``sojourn kernel``.
 
     >>> result = sojourn.kernel_queues("docs/examples/kernel.jsonl.gz")
     >>> result.samples
     62
 
     Args:
-        recordings: files, globs, folders that hold a ``kernel.jsonl``. None: look at this machine (Linux).
+        recordings: files, globs, folders that hold a ``kernel.jsonl``. None: sample this machine (Linux).
         ports: name -> port of the sockets wanted; None: all that listen.
         backlog: port -> backlog that the server asks for.
         raindrops: of this machine, addresses of raindrops endpoints.
@@ -41,24 +41,26 @@ def kernel_queues(
         on_step: called with the name of each step before it begins.
 
     Raises:
-        SojournError: a recording cannot be read or written, or this kernel does not tell.
+        SojournError: a recording cannot be read or written, or this kernel is unreadable.
     """
     from sojourn.host.samples import read_samples, samples_of  # noqa: PLC0415 - for a look only
 
     files = listed(recordings)
     if not files:
         from sojourn.host.kernel_queues import KernelProbe  # noqa: PLC0415
-        from sojourn.host.recording import looked, recorded  # noqa: PLC0415
+        from sojourn.host.recording import recorded, sampled  # noqa: PLC0415
         from sojourn.host.sampler import KernelSampler  # noqa: PLC0415
 
-        ended, asked, say = stop or threading.Event(), backlog or {}, on_step or (lambda _: None)
+        ended, backlogs, say = stop or threading.Event(), backlog or {}, on_step or (lambda _: None)
         if out is None:
             say("looking")
-            probe = KernelProbe(ports, asked=asked, raindrops=raindrops)
-            looks = looked(probe, seconds=1.0 if seconds is None else seconds, period=period, stop=ended)
-            return kernel_of_samples(samples_of(looks), asked=backlog)
+            probe = KernelProbe(ports, backlogs=backlogs, raindrops=raindrops)
+            samples = sampled(probe, seconds=1.0 if seconds is None else seconds, period=period, stop=ended)
+            return kernel_of_samples(samples_of(samples), backlogs=backlog)
         say(f"recording to {out}" + ("" if seconds is not None else "; Ctrl-C ends it"))
-        recorded(KernelSampler(out, ports, period, asked=asked, raindrops=raindrops), out, seconds=seconds, stop=ended)
+        recorded(
+            KernelSampler(out, ports, period, backlogs=backlogs, raindrops=raindrops), out, seconds=seconds, stop=ended
+        )
         files = [out]
     samples = read_samples(files, ports=None if ports is None else set(ports.values()))
-    return kernel_of_samples(samples, asked=backlog)
+    return kernel_of_samples(samples, backlogs=backlog)

@@ -1,4 +1,4 @@
-"""The kernel's figures of the queues before accept(), laid out for people."""
+"""Lay out the kernel's figures of the queues before accept()."""
 
 from __future__ import annotations
 
@@ -28,90 +28,90 @@ MEANINGS = {
 
 
 @lay_out.register(KernelResult)
-def kernel_section(found: KernelResult) -> Section:
-    """The section of ``kernel``."""
+def kernel_section(result: KernelResult) -> Section:
+    """Return the section of ``kernel``."""
     return Section(
         key="kernel",
         title="The queues before accept()",
-        sentence=sentence(found),
+        sentence=sentence(result),
         measures=MEASURES,
-        failures=tuple(_failures(found)),
-        tables=tuple(_tables(found)),
-        pictures=_pictures(found),
-        notes=tuple(f"{each.sentence} {each.mend}".rstrip() for each in found.findings),
+        failures=tuple(_failures(result)),
+        tables=tuple(_tables(result)),
+        pictures=_pictures(result),
+        notes=tuple(f"{each.sentence} {each.mend}".rstrip() for each in result.findings),
     )
 
 
-def sentence(found: KernelResult) -> str:
-    """The finding in one sentence."""
-    looked = f"{counted(found.samples, 'sample')} in {duration(found.seconds)}"
-    if not len(found.sockets):
-        text = f"No listening socket was there to look at ({looked})"
-        return text + (f"; the kernel turned away {counted(found.overflows, 'packet')}." if found.overflows else ".")
-    worst = found.sockets.row(0, named=True)
+def sentence(result: KernelResult) -> str:
+    """Return the result in one sentence."""
+    samples = f"{counted(result.samples, 'sample')} in {duration(result.seconds)}"
+    if not len(result.sockets):
+        text = f"No listening socket matched ({samples})"
+        return text + (f"; the kernel turned away {counted(result.overflows, 'packet')}." if result.overflows else ".")
+    worst = result.sockets.row(0, named=True)
     socket, most = printable(worst["socket"], 60), worst["limit"] + 1
     if worst["full"]:
         share = percent(worst["full_share"])
-        text = f"The accept queue of {socket} was full, {counted(most, 'connection')}, in {share} of {looked}"
-        if found.overflows is None:
-            return text + "; what was turned away meanwhile is not known."
-        return text + f", and the kernel turned away {counted(found.overflows, 'packet')} for a full queue."
+        text = f"The accept queue of {socket} was full, {counted(most, 'connection')}, in {share} of {samples}"
+        if result.overflows is None:
+            return text + "; what was turned away meanwhile is unknown."
+        return text + f", and the kernel turned away {counted(result.overflows, 'packet')} for a full queue."
     deepest = f"the deepest, of {socket}, held {worst['deepest']:,} of at most {counted(most, 'connection')}"
-    if found.overflows:
+    if result.overflows:
         return (
-            f"The kernel turned away {counted(found.overflows, 'packet')} for a full accept queue, though no sample "
-            f"saw one full: {deepest} ({looked})."
+            f"The kernel turned away {counted(result.overflows, 'packet')} for a full accept queue, though no sample "
+            f"saw one full: {deepest} ({samples})."
         )
-    known = "" if found.overflows is None else ", and nobody was turned away for one"
-    return f"No accept queue was full: {deepest}{known} ({looked})."
+    known = "" if result.overflows is None else ", and no packet was turned away for one"
+    return f"No accept queue was full: {deepest}{known} ({samples})."
 
 
-def _failures(found: KernelResult) -> list[str]:
+def _failures(result: KernelResult) -> list[str]:
     failures = [
-        f"{what} could not be asked in {count:,} of {counted(found.samples, 'sample')}: {reason}."
-        for what, (count, reason) in found.unavailable.items()
+        f"{what} could not be read in {count:,} of {counted(result.samples, 'sample')}: {reason}."
+        for what, (count, reason) in result.unavailable.items()
         if what not in ("netlink", "samples")
     ]
-    if found.missing:
+    if result.missing:
         failures.append(
-            f"{counted(found.missing, 'sample is', 'samples are')} missing: depths of those moments are not known, "
+            f"{counted(result.missing, 'sample is', 'samples are')} missing: depths of those moments are unknown, "
             "counters have no gap."
         )
-    if found.resets:
+    if result.resets:
         failures.append(
-            f"Counters went back {counted(found.resets, 'time')}: another boot or network namespace, or a 32-bit "
+            f"Counters went back {counted(result.resets, 'time')}: another boot or network namespace, or a 32-bit "
             "counter that began anew. What happened across that is not counted."
         )
-    if found.backward:
-        failures.append(f"The clock was set back {counted(found.backward, 'time')} while this was recorded.")
-    records = found.records
+    if result.backward:
+        failures.append(f"The clock was set back {counted(result.backward, 'time')} while this was recorded.")
+    records = result.records
     if records is not None and records.rejected:
         failures.append(
             f"{records.rejected:,} of {counted(records.read, 'line')} {'was' if records.rejected == 1 else 'were'} "
             f"refused: {tally(records.reasons)}."
         )
-    if "netlink" in found.unavailable:
-        failures.append(f"netlink: {found.unavailable['netlink'][1]}.")
+    if "netlink" in result.unavailable:
+        failures.append(f"netlink: {result.unavailable['netlink'][1]}.")
     return failures
 
 
-def _tables(found: KernelResult) -> list[Table]:
+def _tables(result: KernelResult) -> list[Table]:
     sockets = Table(
-        ("socket", "last", "deepest", "mean", "full at", "full", "asked", "SYN_RECV"),
+        ("socket", "last", "deepest", "mean", "full at", "full", "requested", "SYN_RECV"),
         tuple(
             (
                 row["socket"], f"{row['last']:,}", f"{row['deepest']:,}", f"{row['mean']:,.1f}",
                 f"{row['limit'] + 1:,}", percent(row["full_share"]), _number(row["asked"]), _number(row["syn_recv"]),
             )
-            for row in found.sockets.iter_rows(named=True)
+            for row in result.sockets.iter_rows(named=True)
         ),
         "Accept queues, connections",
     )  # fmt: skip
     counters = Table(
         ("counter", "", "increase", "per s"),
         tuple(
-            (name, MEANINGS[name], f"{increase:,}", _rate(increase, found.seconds))
-            for name, increase in found.increases.items()
+            (name, MEANINGS[name], f"{increase:,}", _rate(increase, result.seconds))
+            for name, increase in result.increases.items()
             if increase or name in ("ListenOverflows", "ListenDrops")
         ),
         "Counted meanwhile",
@@ -121,8 +121,8 @@ def _tables(found: KernelResult) -> list[Table]:
     settings = Table(
         ("setting", "in force"),
         tuple(
-            (name, f"{value:,}" + (" (changed)" if name in found.changed else ""))
-            for name, value in found.settings.items()
+            (name, f"{value:,}" + (" (changed)" if name in result.changed else ""))
+            for name, value in result.settings.items()
         ),
         "Settings",
     )
@@ -133,9 +133,9 @@ def _tables(found: KernelResult) -> list[Table]:
                 row["endpoint"], f"{row['answers']:,}", f"{row['unanswered']:,}", _number(row["calling"]),
                 _number(row["queued"]), milliseconds(row["slowest"]),
             )
-            for row in found.raindrops.iter_rows(named=True)
+            for row in result.raindrops.iter_rows(named=True)
         ),
-        "What unicorn says, the most",
+        "raindrops of unicorn, maxima",
     )  # fmt: skip
     return [table for table in (sockets, counters, settings, raindrops) if table.rows]
 
@@ -148,8 +148,8 @@ def _rate(increase: int, seconds: float) -> str:
     return NOTHING if seconds <= 0 else f"{increase / seconds:,.1f}"
 
 
-def _pictures(found: KernelResult) -> tuple[Picture, ...]:
-    if found.samples < 2:
+def _pictures(result: KernelResult) -> tuple[Picture, ...]:
+    if result.samples < 2:
         return ()
     from sojourn.analyses.kernel.charts_accept_queue import accept_queue  # noqa: PLC0415 - drawn for pages only
 
@@ -159,24 +159,24 @@ def _pictures(found: KernelResult) -> tuple[Picture, ...]:
             "The accept queue over time",
             "Connections that wait for accept(), and how many the queue holds (dashed); below, packets that were "
             "turned away and handshakes under way.",
-            lambda: accept_queue(found),
-            reading(found),
+            lambda: accept_queue(result),
+            reading(result),
         ),
     )
 
 
-def reading(found: KernelResult) -> str:
-    """The deepest queue, when that was, and what was turned away."""
-    if not len(found.sockets):
-        return f"No listening socket was seen in {counted(found.samples, 'sample')}."
-    worst = found.sockets.sort("deepest", descending=True).row(0, named=True)
+def reading(result: KernelResult) -> str:
+    """Return a sentence on the deepest queue, its time, and what was turned away."""
+    if not len(result.sockets):
+        return f"No listening socket was seen in {counted(result.samples, 'sample')}."
+    worst = result.sockets.sort("deepest", descending=True).row(0, named=True)
     socket = printable(worst["socket"], 60)
     text = f"The queue of {socket} was the deepest, {worst['deepest']:,} of at most {worst['limit'] + 1:,}"
     if worst["deepest"] and worst["deepest_at"] is not None:
         text += f", at {worst['deepest_at']:%H:%M:%S} UTC"
-    if found.overflows is None:
-        return f"{text}; what was turned away is not known."
-    drops = found.overflows + (found.other_drops or 0)
+    if result.overflows is None:
+        return f"{text}; what was turned away is unknown."
+    drops = result.overflows + (result.other_drops or 0)
     return (
         f"{text}; {counted(drops, 'packet was', 'packets were')} turned away."
         if drops

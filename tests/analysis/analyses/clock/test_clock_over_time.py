@@ -206,7 +206,7 @@ def test_nothing_to_tell(tmp_path: Path) -> None:
     result = clock(sojourn.split(tmp_path / "a.jsonl").rows)
     assert (result.pairs, result.silent) == ([], [{"proxy": None, "upstream": "a:1", "requests": 1}])
     section = clock_section(result)
-    assert "Nothing tells" in section.sentence
+    assert "clocks are unknown" in section.sentence
     assert "a:1" in section.notes[0]
 
 
