@@ -35,7 +35,7 @@ FROM
 )
 """
 
-_RAW = """FROM requests FINAL
+_RAW = """FROM requests_split
     WHERE time >= toDateTime({begin}) AND time <= toDateTime({end}) AND status != 101"""
 _WAITED, _WORKED = "coalesce(queueing_delay, connect, 0)", "ifNull(service_time, 0)"
 _SUMS = f"""count(), countIf(status BETWEEN 500 AND 599), countIf(status = 504), countIf(status = 499),

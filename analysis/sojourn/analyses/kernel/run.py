@@ -55,8 +55,8 @@ def kernel_queues(
         if out is None:
             say("looking")
             probe = KernelProbe(ports, backlogs=backlogs, raindrops=raindrops)
-            samples = sampled(probe, seconds=1.0 if seconds is None else seconds, period=period, stop=ended)
-            return kernel_of_samples(samples_of(samples), backlogs=backlog)
+            current = sampled(probe, seconds=1.0 if seconds is None else seconds, period=period, stop=ended)
+            return kernel_of_samples(samples_of(current), backlogs=backlog)
         say(f"recording to {out}" + ("" if seconds is not None else "; Ctrl-C ends it"))
         recorded(
             KernelSampler(out, ports, period, backlogs=backlogs, raindrops=raindrops), out, seconds=seconds, stop=ended

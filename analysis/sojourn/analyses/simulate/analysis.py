@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.figures import Summary, summary
+from sojourn.model.formatting import counted
 from sojourn.model.result import Result
 from sojourn.queueing.batch_means import Interval, interval
 from sojourn.queueing.models import Model, model
@@ -180,7 +181,9 @@ def _count(requests: int | None, arrivals: Process) -> int:
 def _notes(service: Process, count: int, mean_wait: Interval | None, offered: float) -> list[str]:
     notes = []
     if service.kind == "trace" and count > len(service.trace):
-        notes.append(f"the trace of services has {len(service.trace):,} values and was repeated from the beginning")
+        notes.append(
+            f"the trace of services has {counted(len(service.trace), 'value')} and was repeated from the beginning"
+        )
     if mean_wait is None:
         notes.append("too few requests for an interval of the mean wait: give at least 1,000")
     elif mean_wait.doubtful and offered < 1:

@@ -12,6 +12,7 @@ import typer
 from sojourn.command.answer import answer
 from sojourn.command.completion import BALANCERS, DISCIPLINES, beginning
 from sojourn.command.options import AsJson
+from sojourn.model.formatting import counted
 
 MOST_WORKERS = 1_000_000
 
@@ -79,7 +80,7 @@ def simulate(
     """
     if workers * backends > MOST_WORKERS:
         raise typer.BadParameter(
-            f"{workers:,} workers × {backends:,} backends are more than {MOST_WORKERS:,} workers",
+            f"{counted(workers, 'worker')} × {counted(backends, 'backend')}: the maximum is {MOST_WORKERS:,} in all",
             param_hint="--workers",
         )
     from sojourn.analyses.simulate.run import simulate as run  # noqa: PLC0415 - numba takes its time to load

@@ -42,7 +42,7 @@ def sentence(result: SimulationResult) -> str:
     """Return the mean wait, compared with theory, in one sentence."""
     mean = result.wait["mean"]
     if mean is None:
-        return f"All {result.counted:,} requests were rejected."
+        return "Every request was rejected."
     text = f"Mean wait {_ms(mean)}"
     if result.mean_wait:
         text += f" ± {_ms(result.mean_wait.half)} (95 %)"
