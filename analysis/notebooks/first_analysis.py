@@ -34,9 +34,9 @@ def _():
 @app.cell
 def _(Path, mo):
     examples = Path(mo.notebook_dir() or ".").parents[1] / "docs" / "examples"
-    asked = mo.cli_args()
-    log = asked.get("log") or examples / "shop.jsonl.gz"
-    spans = asked.get("spans") or ([] if asked.get("log") else examples / "shop-spans.jsonl.gz")
+    arguments = mo.cli_args()
+    log = arguments.get("log") or examples / "shop.jsonl.gz"
+    spans = arguments.get("spans") or ([] if arguments.get("log") else examples / "shop-spans.jsonl.gz")
     return log, spans
 
 

@@ -53,7 +53,7 @@ def _(Path, gzip, json, mo):
 @app.cell(hide_code=True)
 def _(mo, run):
     scenario, versions = run["scenario"], run["versions"]
-    said = "; ".join(run["void_reasons"]) if run["void"] else "the generator kept its schedule, and no part failed"
+    state = "; ".join(run["void_reasons"]) if run["void"] else "the generator kept its schedule, and no part failed"
     mo.md(f"""
     ## {scenario["title"]}
 
@@ -61,7 +61,7 @@ def _(mo, run):
 
     - Ran {run["started"][:19]} UTC with nginx {versions["nginx"]} and Python {versions["python"]} on
       {versions["processors"]} processors.
-    - {"**Void**" if run["void"] else "Valid"}: {said}.
+    - {"**Void**" if run["void"] else "Valid"}: {state}.
     - {sum(each["passed"] for each in run["criteria"])} of {len(run["criteria"])} criteria passed.
     """)
     return

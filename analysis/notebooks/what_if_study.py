@@ -32,9 +32,9 @@ def _():
 @app.cell
 def _(Path, mo, sojourn):
     examples = Path(mo.notebook_dir() or ".").parents[1] / "docs" / "examples"
-    asked = mo.cli_args()
-    log = asked.get("log") or examples / "shop.jsonl.gz"
-    spans = asked.get("spans") or ([] if asked.get("log") else examples / "shop-spans.jsonl.gz")
+    arguments = mo.cli_args()
+    log = arguments.get("log") or examples / "shop.jsonl.gz"
+    spans = arguments.get("spans") or ([] if arguments.get("log") else examples / "shop-spans.jsonl.gz")
     result = sojourn.split(log, spans=spans, columns=("request_id", "remote_addr", "connection"))
     return examples, result
 
@@ -67,25 +67,27 @@ def _(discipline, more_workers, result, sojourn):
         {"balancer": "shared_queue"},
         {"load": "x0.9"},
     ]
-    found = sojourn.whatif(result, variants)
-    found
-    return (found,)
+    replayed = sojourn.whatif(result, variants)
+    replayed
+    return (replayed,)
 
 
 @app.cell
-def _(escape, found, mo):
-    fit = ", ".join(f"{figure} {error:+.1%}" for figure, error in found.error.items())
-    mo.Html(f"<p>{escape(f'Nothing is predicted: {found.refused}.' if found.refused else f'Replayed: {fit}.')}</p>")
+def _(escape, replayed, mo):
+    fit = ", ".join(f"{figure} {error:+.1%}" for figure, error in replayed.error.items())
+    mo.Html(
+        f"<p>{escape(f'Nothing is predicted: {replayed.refused}.' if replayed.refused else f'Replayed: {fit}.')}</p>"
+    )
     return
 
 
 @app.cell
-def _(escape, found, mo):
+def _(escape, replayed, mo):
     # The pictures that the report would have of it.
     mo.vstack(
         [
             mo.vstack([each.chart().configure_legend(orient="top"), mo.Html(f"<p>{escape(each.reading)}</p>")])
-            for each in found.section.pictures
+            for each in replayed.section.pictures
         ]
     )
     return

@@ -69,9 +69,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--fd", type=int, required=True, help="a listening socket, inherited")
     parser.add_argument("--ack", type=float, required=True, help="s from a batch to its acknowledgement")
     parser.add_argument("--log", type=Path, required=True, help="where the batches are kept")
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(run(socket.socket(fileno=told.fd), told.log, told.ack))
+        asyncio.run(run(socket.socket(fileno=options.fd), options.log, options.ack))
 
 
 if __name__ == "__main__":

@@ -123,14 +123,14 @@ class Collector:
         return events
 
     def _bring(self, number: int, events: list[Event], connection: socket.socket) -> None:
-        taken = time.time()
+        received = time.time()
         for _ in events:
             work(self._event_cpu)
         lines = b"".join(json.dumps({"id": each.id, "viewer": each.viewer}).encode() + b"\n" for each in events)
         connection.sendall(LENGTH.pack(len(lines)) + lines)
         if not connection.recv(1):
             raise ConnectionError("it hung up")
-        line = {"consumer": number, "taken": taken, "acknowledged": time.time(), "ids": [each.id for each in events]}
+        line = {"consumer": number, "taken": received, "acknowledged": time.time(), "ids": [each.id for each in events]}
         encoded = json.dumps(line).encode() + b"\n"
         self.recent.add(events)
         with self._lock:
@@ -172,8 +172,8 @@ def application(collector: Collector, consumers: int, broker: str, samples: Path
 
     async def heartbeat(request: web.Request) -> web.Response:
         try:
-            told: Any = json.loads(await request.read())
-            event = Event(str(told["id"]), int(told["viewer"]), time.time())
+            body: Any = json.loads(await request.read())
+            event = Event(str(body["id"]), int(body["viewer"]), time.time())
         except (ValueError, KeyError, TypeError):
             return web.Response(status=400, text="not a heartbeat\n")
         if not collector.offer(event):
@@ -215,12 +215,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--cores", type=int, help="how many the process may use; default: all")
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--samples", type=Path, required=True)
-    told = parser.parse_args(arguments)
-    if told.cores is not None:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: told.cores])
-    collector = Collector(told.channel, told.batch, told.event_cpu, told.log)
-    app = application(collector, told.consumers, told.broker, told.samples)
-    listener = socket.socket(fileno=told.fd)
+    options = parser.parse_args(arguments)
+    if options.cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+    collector = Collector(options.channel, options.batch, options.event_cpu, options.log)
+    app = application(collector, options.consumers, options.broker, options.samples)
+    listener = socket.socket(fileno=options.fd)
     # A loop of its own: the default would be whatever policy is installed.
     web.run_app(app, sock=listener, access_log=None, print=None, shutdown_timeout=1.0, loop=asyncio.new_event_loop())
 

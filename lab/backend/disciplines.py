@@ -180,13 +180,13 @@ class AdaptiveTimeout:
         if self._was_empty:
             self._empty_at = line[0].arrived
         late: list[W] = []
-        found: W | None = None
-        while line and found is None:
+        chosen: W | None = None
+        while line and chosen is None:
             first = line.popleft()
             standing = first.arrived - self._empty_at > self._calm
             if now - first.arrived > (self._busy if standing else self._calm):
                 late.append(first)
             else:
-                found = first
+                chosen = first
         self._was_empty = not line
-        return found, late
+        return chosen, late

@@ -49,7 +49,7 @@ class Sleeper:
     def sleep(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Sleep as long as the request says, then answer; the headers leave with the end of the work."""
         start, began = time.time(), time.monotonic()
-        told = {str(key): _text(value) for key, value in context.invocation_metadata()}
+        metadata = {str(key): _text(value) for key, value in context.invocation_metadata()}
         seconds = _seconds(request)
         if seconds is None:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"not a number of seconds from 0 to {LONGEST:g}")
@@ -57,13 +57,13 @@ class Sleeper:
             time.sleep(seconds * SLOWDOWN)
         service = time.monotonic() - began
         worker = threading.current_thread().name.rpartition("_")[2]
-        stamp = self._stamps.read([[told.get("x-request-start", "")]], int(start * 1e6)).start_us
+        stamp = self._stamps.read([[metadata.get("x-request-start", "")]], int(start * 1e6)).start_us
         headers = [("x-service-time", f"{service:.6f}"), ("x-worker", worker), ("x-route", f"/{SERVICE}/{METHOD}")]
         if stamp is not None:
             headers.append(("x-queueing-delay", f"{start - stamp / 1e6:.6f}"))
         context.send_initial_metadata(tuple(headers))
         if self._log is not None:
-            line = {"id": told.get("x-lab-id"), "case": told.get("x-lab-case"), "worker": worker}
+            line = {"id": metadata.get("x-lab-id"), "case": metadata.get("x-lab-case"), "worker": worker}
             # One write, without a buffer: lines of several threads do not mix.
             self._log.write(json.dumps({**line, "start": start, "end": start + service}).encode() + b"\n")
         return b""
@@ -97,8 +97,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="The lab's app as a gRPC service.")
     parser.add_argument("--workers", type=int, default=1, help="threads that serve calls")
     parser.add_argument("--log", type=Path, help="file that gets a line of JSON for each call")
-    told = parser.parse_args(arguments)
-    server, port = server_of(told.workers, told.log)
+    options = parser.parse_args(arguments)
+    server, port = server_of(options.workers, options.log)
     stopped = threading.Event()
     for which in (signal.SIGTERM, signal.SIGINT):
         signal.signal(which, lambda *_: stopped.set())

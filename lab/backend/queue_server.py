@@ -174,8 +174,8 @@ def refuse(connection: socket.socket, status: str) -> None:
 
 def work(line: Line, app: WSGIApplication, server: tuple[str, int]) -> None:
     """What one worker does: one visit after the other until the line is closed."""
-    while (taken := line.taken()) is not None:
-        visit, turned_away = taken
+    while (item := line.taken()) is not None:
+        visit, turned_away = item
         for each in turned_away:
             refuse(each.connection, "503 Service Unavailable")
         if visit is not None:
@@ -254,13 +254,13 @@ class Acceptor:
             piece = b""
         received += piece
         try:
-            found = head_in(received)
+            heads = head_in(received)
         except BadRequestError as error:
             self._forget(connection)
             refuse(connection, error.status)
             return
-        if found is not None and len(received) >= found[1] + found[2]:
-            head, begin, length = found
+        if heads is not None and len(received) >= heads[1] + heads[2]:
+            head, begin, length = heads
             self._forget(connection)
             body = bytes(received[begin : begin + length])
             visit = Visit(connection, head, body, client, accepted, time.monotonic())
@@ -307,8 +307,8 @@ def run(listener: socket.socket, app: WSGIApplication, line: Line, workers: int)
 def app_named(name: str) -> WSGIApplication:
     """Return the WSGI callable `module:name`."""
     module, _, attribute = name.partition(":")
-    found: Any = getattr(importlib.import_module(module), attribute or "application")
-    app: WSGIApplication = found
+    apps: Any = getattr(importlib.import_module(module), attribute or "application")
+    app: WSGIApplication = apps
     return app
 
 
@@ -332,26 +332,26 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--lifo-threshold", type=int, default=Rules.lifo_threshold)
     parser.add_argument("--calm-timeout", type=float, default=Rules.calm_timeout)
     parser.add_argument("--busy-timeout", type=float, default=Rules.busy_timeout)
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     rules = Rules(
-        timeout=told.timeout,
-        deadline_margin=told.deadline_margin,
-        codel_target=told.codel_target,
-        codel_interval=told.codel_interval,
-        lifo_threshold=told.lifo_threshold,
-        calm_timeout=told.calm_timeout,
-        busy_timeout=told.busy_timeout,
+        timeout=options.timeout,
+        deadline_margin=options.deadline_margin,
+        codel_target=options.codel_target,
+        codel_interval=options.codel_interval,
+        lifo_threshold=options.lifo_threshold,
+        calm_timeout=options.calm_timeout,
+        busy_timeout=options.busy_timeout,
     )
     # A file for each connection; the soft limit is often lower than what is held here.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = HELD + 256 if hard == resource.RLIM_INFINITY else min(HELD + 256, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), hard))
-    line = Line(discipline(told.discipline, rules, Visit), told.capacity, told.last)
-    if told.fd is not None:
-        listener = socket.socket(fileno=told.fd)
+    line = Line(discipline(options.discipline, rules, Visit), options.capacity, options.last)
+    if options.fd is not None:
+        listener = socket.socket(fileno=options.fd)
     else:
-        listener = socket.create_server((told.host, told.port), backlog=told.backlog)
-    run(listener, app_named(told.app), line, told.workers)
+        listener = socket.create_server((options.host, options.port), backlog=options.backlog)
+    run(listener, app_named(options.app), line, options.workers)
 
 
 if __name__ == "__main__":

@@ -69,13 +69,13 @@ def keys_of(flags: int) -> list[bytes]:
 
 def variations_of(user: str, keys: list[bytes]) -> dict[str, int]:
     """Return the flags of which the user gets another variation than the usual one: about one in a hundred."""
-    who = user.encode()
-    found = {}
+    octets = user.encode()
+    variations = {}
     for key in keys:
-        bucket = int.from_bytes(sha256(key + who).digest()[:4]) % 10_000
+        bucket = int.from_bytes(sha256(key + octets).digest()[:4]) % 10_000
         if bucket < ROLLED_OUT:
-            found[key[:-1].decode()] = 1 + bucket % 3
-    return found
+            variations[key[:-1].decode()] = 1 + bucket % 3
+    return variations
 
 
 class App:
@@ -124,10 +124,10 @@ class App:
     def _answer(self, text: str, known: dict[str, Any]) -> str:
         started = time.monotonic()
         try:
-            asked = json.loads(text)
-            if asked["type"] != "data-sync":
-                raise KeyError(asked["type"])
-            user = str(asked["user"])
+            query = json.loads(text)
+            if query["type"] != "data-sync":
+                raise KeyError(query["type"])
+            user = str(query["user"])
         except (ValueError, TypeError, KeyError):
             return json.dumps({"type": "error", "error": 'only {"type": "data-sync", "user": "…"} is understood'})
         variations = variations_of(user, self._keys)

@@ -90,12 +90,12 @@ def plot(
 
     From and to the events that the chart's analysis names; docs/reference/plot.md has a table of the kinds.
     """
-    asked, name = _kind(kind)
+    chosen, name = _kind(kind)
     _checked(out, as_json, theme, of, scale)
-    told = workers_of(workers)
-    if not (by == CONCURRENCY and asked.key == "ridgeline"):
+    counts = workers_of(workers)
+    if not (by == CONCURRENCY and chosen.key == "ridgeline"):
         column_of(by)
-    columns, groups = _columns_and_groups(asked, by)
+    columns, groups = _columns_and_groups(chosen, by)
     result = read_split(
         sources, spans=spans, since=since, until=until, where=where, columns=columns, by=groups, quiet=quiet
     )
@@ -105,19 +105,19 @@ def plot(
 
     with doing(quiet) as say:
         say("drawing")
-        found = picture(result, name, by=by, of=of, workers=told, slo=slo)
+        drawn = picture(result, name, by=by, of=of, workers=counts, slo=slo)
         for path in out or ():
-            save(found, path, theme=theme, width=width, height=height, scale=scale, title=title)
+            save(drawn, path, theme=theme, width=width, height=height, scale=scale, title=title)
     if as_json:
         shown = {
-            "kind": name, "title": found.title, "caption": found.caption, "reading": found.reading,
-            "files": [str(path) for path in out or ()], "data": tables_of(specification(found.chart())),
+            "kind": name, "title": drawn.title, "caption": drawn.caption, "reading": drawn.reading,
+            "files": [str(path) for path in out or ()], "data": tables_of(specification(drawn.chart())),
         }  # fmt: skip
         print_json(shown)
         return
     from rich.console import Console  # noqa: PLC0415
 
-    Console(highlight=False, markup=False, emoji=False).print(found.reading)
+    Console(highlight=False, markup=False, emoji=False).print(drawn.reading)
 
 
 def _kind(kind: str) -> tuple[Kind, str]:

@@ -48,9 +48,9 @@ def save(
     spec = sized(drawing.specification(drawn, theme), width, height, title)
     if isinstance(chart, Picture):
         spec["description"] = drawing.safe(f"{chart.title}. {chart.reading}")
-    made = written(spec)
+    content = written(spec)
     with written_whole(path) as partial:
-        partial.write_bytes(made)
+        partial.write_bytes(content)
 
 
 def writer(path: str | os.PathLike[str], scale: float = 2.0) -> Callable[[dict[str, Any]], bytes]:

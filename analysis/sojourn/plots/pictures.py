@@ -47,22 +47,22 @@ def picture(
 
     if not any_served(result):
         raise SojournError("there is no request to draw" + (" but upgraded connections" if result.requests else ""))
-    asked = KINDS[kind]
-    if asked.section == SPLIT:
-        return _of_split(result, asked, by, of, workers)
-    if asked.section == OWN:
+    kind_chosen = KINDS[kind]
+    if kind_chosen.section == SPLIT:
+        return _of_split(result, kind_chosen, by, of, workers)
+    if kind_chosen.section == OWN:
         from sojourn.analyses.depth.sequence import sequence_picture  # noqa: PLC0415 - scipy takes its time to load
 
         return sequence_picture(result.rows)
-    if asked.by:
+    if kind_chosen.by:
         _checked(result, by)
-    context = ReportContext(result, by if asked.by else "route", workers, slo)
-    section = context.section(question(asked.section))
+    context = ReportContext(result, by if kind_chosen.by else "route", workers, slo)
+    section = context.section(question(kind_chosen.section))
     assert section is not None  # noqa: S101 - every kind is of a question that these requests allow
-    found = next((each for each in section.pictures if each.key == asked.key), None)
-    if found is None:
+    match = next((each for each in section.pictures if each.key == kind_chosen.key), None)
+    if match is None:
         raise SojournError(f"there is nothing to draw as {kind}: {section.sentence}")
-    return found
+    return match
 
 
 def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | Mapping[str, int] | None) -> Picture:

@@ -123,14 +123,14 @@ def _drawable(spec: dict[str, Any]) -> dict[str, Any]:
     return drawn
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
-def _with_texts(value: Any, made: Callable[[str], str]) -> Any:
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
     """A value of JSON with something else made of each text in it."""
     if isinstance(value, str):
-        return made(value)
+        return change(value)
     if isinstance(value, dict):
-        return {key: _with_texts(inner, made) for key, inner in value.items()}
-    return [_with_texts(inner, made) for inner in value] if isinstance(value, list) else value
+        return {key: _with_texts(inner, change) for key, inner in value.items()}
+    return [_with_texts(inner, change) for inner in value] if isinstance(value, list) else value

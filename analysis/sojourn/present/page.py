@@ -110,11 +110,11 @@ class Page:
         """Return the page as text."""
         environment = _environment()
         leads = [] if self.lead is None else [self.lead]
-        taken = {*PLACES, *(section.key for section in (*leads, *self.sections))}
-        opened = told_apart([drawn(each) for each in self.opening], taken)
-        figures = told_apart([drawn(each) for each in self.split.pictures], taken) if self.split is not None else []
+        reserved = {*PLACES, *(section.key for section in (*leads, *self.sections))}
+        opened = told_apart([drawn(each) for each in self.opening], reserved)
+        figures = told_apart([drawn(each) for each in self.split.pictures], reserved) if self.split is not None else []
         pictures: dict[str, list[Drawing]] = {
-            section.key: told_apart([drawn(each) for each in section.pictures], taken)
+            section.key: told_apart([drawn(each) for each in section.pictures], reserved)
             for section in (*leads, *self.sections)
         }
         result = None if self.split is None else self.split.result

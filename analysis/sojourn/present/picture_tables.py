@@ -49,9 +49,9 @@ def figures_of(spec: Spec) -> list[Figures]:
             sets.append((values, dict(fields)))
         else:
             known.update({name: title for name, title in fields.items() if name not in known})
-    made = [table for values, fields in sets if (table := _table(values, fields))]
+    tables = [table for values, fields in sets if (table := _table(values, fields))]
     # A single figure beside others is a line across the chart: the text says what it is.
-    several = [table for table in made if table.total > 1] or made
+    several = [table for table in tables if table.total > 1] or tables
     return several[:TABLES]
 
 

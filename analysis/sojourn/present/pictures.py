@@ -59,7 +59,7 @@ def drawn(picture: Picture) -> Drawing:
     )
 
 
-def told_apart(drawings: Sequence[Drawing], taken: set[str]) -> list[Drawing]:
+def told_apart(drawings: Sequence[Drawing], used: set[str]) -> list[Drawing]:
     """The drawings, those whose key is ``taken`` with a number, and what is inside of each with ids of its own.
 
     A script finds by the key the place that is its chart's, and a reference finds the first id of a name in the page.
@@ -68,10 +68,10 @@ def told_apart(drawings: Sequence[Drawing], taken: set[str]) -> list[Drawing]:
     apart = []
     for each in drawings:
         key, number = each.key, 2
-        while key in taken:
+        while key in used:
             key = f"{each.key}-{number}"
             number += 1
-        taken.add(key)
+        used.add(key)
         apart.append(replace(each, key=key, svg=_with_own_ids(each.svg, key)))
     return apart
 

@@ -77,8 +77,13 @@ def read_app_log(paths: Sequence[str | os.PathLike[str]]) -> tuple[pl.DataFrame,
             for reject in block.rejects:
                 records.reasons[reject.reason] = records.reasons.get(reject.reason, 0) + 1
                 if len(records.rejects) < REJECTS_KEPT:
-                    said = {"source": block.source, "line": reject.line, "reason": reject.reason, "raw": reject.raw}
-                    records.rejects.append(said)
+                    rejection = {
+                        "source": block.source,
+                        "line": reject.line,
+                        "reason": reject.reason,
+                        "raw": reject.raw,
+                    }
+                    records.rejects.append(rejection)
             if block.accepted is not None:
                 frames.append(_spans(pl.DataFrame(block.accepted)))
     finally:

@@ -63,15 +63,15 @@ class Refused(Sequence[Reject]):
 
     def reasons(self) -> dict[str, int]:
         """How many there are of each reason."""
-        found = Counter(reject.reason for reject in self._rest)
+        counts = Counter(reject.reason for reject in self._rest)
         for each in self._table["reason"].value_counts().to_pylist():
-            found[each["values"]] += each["counts"]
+            counts[each["values"]] += each["counts"]
         if len(self._table):
             last = self._table.slice(len(self._table) - 1).to_pylist()[0]
             if last["reason"] == "invalid_json" and self._is_cut_off(last["number"]):
-                found.subtract(["invalid_json"])
-                found["incomplete_line"] += 1
-        return {reason: count for reason, count in found.items() if count}
+                counts.subtract(["invalid_json"])
+                counts["incomplete_line"] += 1
+        return {reason: count for reason, count in counts.items() if count}
 
     def _is_cut_off(self, number: int) -> bool:
         return self._block.open_end and bool(number == self._block.numbers[-1].as_py())

@@ -142,10 +142,10 @@ def _expanded(source: str, spans: list[Path]) -> list[str]:
     if path.exists():
         return [source]
     if glob.has_magic(source):
-        found = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
-        if not found:
+        paths = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
+        if not paths:
             raise SojournError(f"{source}: no file matches")
-        return found
+        return paths
     from sojourn.model.dsn import hidden  # noqa: PLC0415 - it may be a DSN with a slip in it
 
     raise SojournError(f"{hidden(source)}: no such file or folder")
@@ -155,10 +155,10 @@ def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
     """A run's raw log comes before its Parquet: figures are always made anew from what nginx wrote."""
     if folder.name.endswith(".partial"):
         raise SojournError(f"{folder}: this run did not finish (its folder still ends in .partial)")
-    found = [p for p in (folder / "spans.jsonl", folder / "spans.jsonl.gz") if p.is_file()]
+    paths = [p for p in (folder / "spans.jsonl", folder / "spans.jsonl.gz") if p.is_file()]
     for name in ("access.jsonl", "access.jsonl.gz", "access.jsonl.zst", "requests.parquet"):
         if (folder / name).is_file():
-            spans.extend(found)
+            spans.extend(paths)
             return [folder / name]
     raise SojournError(f"{folder}: not a run's folder (it holds neither access.jsonl nor requests.parquet)")
 

@@ -147,11 +147,11 @@ def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[
 def _line_ends(data: Bytes) -> Ends:
     """The position behind every line end of some bytes."""
     # A stretch at a time, so that what is found by the way stays in the processor's cache.
-    found = [
+    ends = [
         (np.flatnonzero(data[begin : begin + STRETCH] == NEWLINE) + (begin + 1)).astype(np.int32)
         for begin in range(0, len(data), STRETCH)
     ]
-    return np.concatenate(found)
+    return np.concatenate(ends)
 
 
 def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> Block:

@@ -68,8 +68,8 @@ def _parsed(
 ) -> ParsedBlock:
     """The block that was begun first, finished."""
     block, position, future = pending.popleft()
-    found = None if future is None else future.result()
-    parsed = parser.parsed(source, block) if found is None else _completed(parser, source, block, *found)
+    parseds = None if future is None else future.result()
+    parsed = parser.parsed(source, block) if parseds is None else _completed(parser, source, block, *parseds)
     if on_progress:
         on_progress(done + position)
     return parsed

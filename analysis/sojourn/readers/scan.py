@@ -88,11 +88,11 @@ def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def
     """Whether ``between[begin:stop]`` stands at ``at`` of a line that goes on until ``end``; never at -1."""
     if at < 0 or at + stop - begin > end:
         return False
-    here, there = np.uint64(at), np.uint64(begin)
+    position, there = np.uint64(at), np.uint64(begin)
     for _ in range(stop - begin):
-        if data[here] != between[there]:
+        if data[position] != between[there]:
             return False
-        here += ONE
+        position += ONE
         there += ONE
     return True
 
@@ -100,10 +100,10 @@ def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def
 @compiled_part
 def _closing_quote(data, at, end):  # type: ignore[no-untyped-def] # numba
     """Where a value ends that begins at ``at``; -1 where it holds an escape or what JSON does not allow."""
-    here, last = np.uint64(at), np.uint64(end)
-    while here < last and not ENDS[data[here]]:
-        here += ONE
-    return np.int64(here) if here < last and data[here] == QUOTE else np.int64(-1)
+    position, last = np.uint64(at), np.uint64(end)
+    while position < last and not ENDS[data[position]]:
+        position += ONE
+    return np.int64(position) if position < last and data[position] == QUOTE else np.int64(-1)
 
 
 @compiled
@@ -119,7 +119,7 @@ def scan(data, lines, between, between_ends, slots, kinds, spans, numbers):  # t
         numbers: filled: slot, line -> whole microseconds (``SECONDS``), the number (``WHOLE``), ``BLANK``, or 0.
     """
     count = len(lines) - 1
-    found = np.zeros(count, np.bool_)
+    sound = np.zeros(count, np.bool_)
     for line in range(count):
         at, end = lines[line], lines[line + 1]
         if end > at and data[end - 1] == LINE_FEED:
@@ -145,8 +145,8 @@ def scan(data, lines, between, between_ends, slots, kinds, spans, numbers):  # t
             if numbers[slot, line] == ODD:
                 at = -1
                 break
-        found[line] = at == end
-    return found
+        sound[line] = at == end
+    return sound
 
 
 @compiled
@@ -173,9 +173,9 @@ def gathered(data, spans, rows, slots, separator):  # type: ignore[no-untyped-de
                 copied[to + ONE] = 48 + (slots[part] >= 0)
                 to += ONE + ONE
             if slots[part] >= 0:
-                here = np.uint64(spans[rows[k], slots[part], 0])
+                position = np.uint64(spans[rows[k], slots[part], 0])
                 for _ in range(spans[rows[k], slots[part], 1] - spans[rows[k], slots[part], 0]):
-                    copied[to] = data[here]
+                    copied[to] = data[position]
                     to += ONE
-                    here += ONE
+                    position += ONE
     return offsets, copied

@@ -139,7 +139,7 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     """
     wanted = keys_needed(columns)
     tried = (Shape.of(line.as_py(), wanted) for line in block.lines[:LINES_TRIED])
-    shape = next((found for found in tried if found is not None), None)
+    shape = next((shape_found for shape_found in tried if shape_found is not None), None)
     if shape is None:
         return None
     _, offsets, data = block.lines.buffers()
@@ -150,9 +150,9 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     every = np.flatnonzero(like)
     sound = _sound(Scanned(shape, bytes_, spans, numbers, every), RECORD in columns)
     like[every[~sound]] = False
-    found = Scanned(shape, bytes_, spans, numbers, every[sound])
-    arrays = [_COLUMNS.get(name, _named)(found, name) for name in columns]
-    numbered = np.from_dlpack(block.numbers)[found.rows]
+    shape_founds = Scanned(shape, bytes_, spans, numbers, every[sound])
+    arrays = [_COLUMNS.get(name, _named)(shape_founds, name) for name in columns]
+    numbered = np.from_dlpack(block.numbers)[shape_founds.rows]
     return pa.table([*arrays, arrow(numbered)], [*columns, "number"]), np.flatnonzero(~like)
 
 
@@ -175,22 +175,24 @@ def _plausible(micros: Ints) -> Bools:
 def _sound(lines: Scanned, with_identity: bool) -> Bools:
     """Which lines are records without a doubt, as in ``sojourn.readers.record``."""
     time, no_time = lines.number("time")
-    taken, not_taken = lines.number("request_time")
+    response, not_taken = lines.number("request_time")
     status, no_status = lines.number("status")
     begin, end = lines.spans[:, lines.shape.slot_of["status"], :][lines.rows].T
-    found = ~(no_time | not_taken | no_status) & _plausible(time) & (taken >= 0)
-    found &= _plausible(time - np.where(not_taken, 0, taken)) & (status >= 100) & (status <= 999) & (end - begin <= 3)
+    sound = ~(no_time | not_taken | no_status) & _plausible(time) & (response >= 0)
+    sound &= (
+        _plausible(time - np.where(not_taken, 0, response)) & (status >= 100) & (status <= 999) & (end - begin <= 3)
+    )
     for key in STARTS:
         value, blank = lines.number(key)
-        found &= blank | _plausible(value)
+        sound &= blank | _plausible(value)
     for key in (*(f"upstream_{name}_time" for name in TIMES), "service_time"):
         value, blank = lines.number(key)
-        found &= blank | ((value >= 0) & (value < LONGEST))
+        sound &= blank | ((value >= 0) & (value < LONGEST))
     delay, no_delay = lines.number("queueing_delay")
-    found &= no_delay | (np.abs(delay) < LONGEST)
+    sound &= no_delay | (np.abs(delay) < LONGEST)
     if with_identity:
-        found &= ~lines.blank("request_id")
-    return np.asarray(found, np.bool_)
+        sound &= ~lines.blank("request_id")
+    return np.asarray(sound, np.bool_)
 
 
 def _instant(micros: Ints, null: Bools) -> pa.Array:

@@ -54,7 +54,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write all analyses of the same requests on one HTML page."""
-    column, told = column_of(by), workers_of(workers)
+    column, counts = column_of(by), workers_of(workers)
     from sojourn.report.build import columns_of, sections_of  # noqa: PLC0415
     from sojourn.report.html import report_page  # noqa: PLC0415
     from sojourn.report.short import in_short  # noqa: PLC0415
@@ -68,7 +68,7 @@ def report(
     earlier = read_split(before, columns=columns, where=where, quiet=quiet) if before else None
     with doing(quiet) as say:
         sections = sections_of(
-            result, sources=sources, spans=spans or (), captures=packets, by=column, workers=told, slo=slo,
+            result, sources=sources, spans=spans or (), captures=packets, by=column, workers=counts, slo=slo,
             before=earlier, on_step=say,
         )  # fmt: skip
         say("drawing")

@@ -17,25 +17,25 @@ from sojourn.present.section import Section
 
 def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
     """The lines; none without a request that was served, or where there is no section to add to the verdict."""
-    found = {section.key: section for section in sections}
-    if not any_served(result) or not found.keys() & {"blame", "whatif", "goodput"}:
+    by_key = {section.key: section for section in sections}
+    if not any_served(result) or not by_key.keys() & {"blame", "whatif", "goodput"}:
         return []
     lines = [
-        _line("What happened", _happened(result), found, "blame"),
-        _line("What it cost", _cost(result), found, "goodput"),
+        _line("What happened", _happened(result), by_key, "blame"),
+        _line("What it cost", _cost(result), by_key, "goodput"),
     ]
-    if found.get("compare") and found["compare"].short:
-        lines.insert(1, _line("What changed", "", found, "compare"))
-    whatif = found.get("whatif")
+    if by_key.get("compare") and by_key["compare"].short:
+        lines.insert(1, _line("What changed", "", by_key, "compare"))
+    whatif = by_key.get("whatif")
     if whatif is not None and whatif.short:
-        lines.append(_line("What would help", "", found, "whatif"))
+        lines.append(_line("What would help", "", by_key, "whatif"))
     elif whatif is not None:
         lines.append(Line("What would help", "Nothing here says so for certain.", (_link(whatif),)))
     return lines
 
 
-def _line(label: str, text: str, found: dict[str, Section], key: str) -> Line:
-    section = found.get(key)
+def _line(label: str, text: str, by_key: dict[str, Section], key: str) -> Line:
+    section = by_key.get(key)
     if section is None or not section.short:
         return Line(label, text)
     return Line(label, f"{text} {section.short}".strip(), (_link(section),), bool(section.failures))

@@ -51,10 +51,10 @@ def recorded(context: RunContext, topology: Topology, runtime: Runtime) -> Itera
 
 
 @contextlib.contextmanager
-def _sampled(path: Path, ports: Mapping[str, int], period: float, asked: Mapping[int, int]) -> Iterator[None]:
+def _sampled(path: Path, ports: Mapping[str, int], period: float, backlogs: Mapping[int, int]) -> Iterator[None]:
     from sojourn.host.sampler import KernelSampler  # noqa: PLC0415 - only where it is asked for
 
-    with KernelSampler(path, ports, period, backlogs=asked, keep=True):
+    with KernelSampler(path, ports, period, backlogs=backlogs, keep=True):
         yield
 
 
@@ -75,5 +75,5 @@ def _captured(path: Path, ports: Mapping[str, int], captures: list[Captured]) ->
     if len(files) == 1:
         # All there ever was: nothing had to make room.
         files = [files[0].rename(path)]
-    told = recorder.summary
-    captures.append(Captured([each.name for each in files], told.captured, told.received, told.dropped))
+    summary = recorder.summary
+    captures.append(Captured([each.name for each in files], summary.captured, summary.received, summary.dropped))

@@ -79,10 +79,10 @@ failures = 1000000
 
 def record_of(line: str, plan: Plan, number: int, now: float) -> ClientRecord | None:
     """Return the request that a line of siege's is about, None for any other line; `now`, unix s, is its end."""
-    found = LINE.search(line)
-    if found is None:
+    match = LINE.search(line)
+    if match is None:
         return None
-    sent = now - float(found[2])
+    sent = now - float(match[2])
     return ClientRecord(
         case=plan.case,
         id=f"{plan.case}-{number}",
@@ -91,8 +91,8 @@ def record_of(line: str, plan: Plan, number: int, now: float) -> ClientRecord | 
         intended=round(sent, 6),
         sent=round(sent, 6),
         done=round(now, 6),
-        status=int(found[1]),
-        bytes=int(found[3]),
+        status=int(match[1]),
+        bytes=int(match[3]),
     )
 
 

@@ -77,17 +77,17 @@ def asked_target(url: str | None, *, limits: Mapping[str, float | None], lab_app
         limits: those that were told, by the names of `Limits`.
         starts: whether the command says what the lab should start.
     """
-    told = {key: value for key, value in limits.items() if value is not None}
+    limited = {key: value for key, value in limits.items() if value is not None}
     if url is None:
-        if told or lab_app:
+        if limited or lab_app:
             raise ScenarioError("--lab-app and the limits --max-… go with --url")
         return None
     if starts:
         raise ScenarioError("--server, --runtime, --capture say what the lab starts; with --url it starts nothing")
     allowed = Limits(
-        rate=told.get("rate", Limits.rate),
-        concurrency=int(told.get("concurrency", Limits.concurrency)),
-        duration=told.get("duration", Limits.duration),
+        rate=limited.get("rate", Limits.rate),
+        concurrency=int(limited.get("concurrency", Limits.concurrency)),
+        duration=limited.get("duration", Limits.duration),
     )
     return target_of(url, allowed, lab_app=lab_app)
 
@@ -224,14 +224,14 @@ def _kept(criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
 
 def _said(target: Target, left_out: Sequence[str]) -> str:
     """Return the paragraph for the report; braces are places for figures there, and none of a URL's are."""
-    asked = "its /sleep/… paths" if target.path is None else "exactly that"
+    requests = "its /sleep/… paths" if target.path is None else "exactly that"
     text = (
-        f"Measured at the clients alone, against {target.shown} ({asked}): what is behind it logged nothing here, so"
+        f"Measured at the clients alone, against {target.shown} ({requests}): what is behind it logged nothing here, so"
         f" there is no split. Limits: {target.limits.rate:g} requests a second, {target.limits.concurrency} users,"
         f" {target.limits.duration:g} s."
     )
-    told = f" Left out, because only nginx and the app could tell: {'; '.join(left_out)}." if left_out else ""
-    return (text + told).replace("{", "(").replace("}", ")")
+    left_outs = f" Left out, because only nginx and the app could tell: {'; '.join(left_out)}." if left_out else ""
+    return (text + left_outs).replace("{", "(").replace("}", ")")
 
 
 class ExternalRuntime(Lifecycle):

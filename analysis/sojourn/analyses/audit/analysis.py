@@ -65,17 +65,17 @@ def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | No
 
 def _ticks(measures: Measures, row: Row) -> dict[str, int | None]:
     """The step (us) of each instant's clock: the largest of ``TICKS`` that all are multiples of, otherwise 1."""
-    found: dict[str, int | None] = {}
+    ticks: dict[str, int | None] = {}
     for name in INSTANTS:
         steps = (tick for tick in TICKS if row[f"{name}/{tick}"])
-        found[name] = next(steps, 1) if row[f"{name}/count"] >= ENOUGH_INSTANTS else None
-    if found["time"] and found["request_start"]:  # nginx has one clock
-        found["time"] = min(found["time"], found["request_start"])
-    for name, tick in found.items():
+        ticks[name] = next(steps, 1) if row[f"{name}/count"] >= ENOUGH_INSTANTS else None
+    if ticks["time"] and ticks["request_start"]:  # nginx has one clock
+        ticks["time"] = min(ticks["time"], ticks["request_start"])
+    for name, tick in ticks.items():
         # Requests that come like clockwork tell nothing of the clock: their instants are alike but for whole periods.
         if tick and tick > TICKS[-1] and measures.phases(name, tick) < ENOUGH_PHASES:
-            found[name] = None
-    return found
+            ticks[name] = None
+    return ticks
 
 
 def _agreement(clock: pl.DataFrame, result: Audit) -> None:
@@ -119,7 +119,7 @@ def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) 
     table = measures.windows(*inner, TREND_WINDOWS)
     if len(table) < TREND_WINDOWS // 2 or table["arrivals"].sum() < 5 * TREND_WINDOWS:
         return
-    found = []
+    trends = []
     for name in ("arrivals", "response time"):
         values = table[name].to_numpy().astype(np.float64)
         if values.max() == values.min():
@@ -128,9 +128,9 @@ def _trend(measures: Measures, inner: tuple[datetime, datetime], result: Audit) 
         result.trend_p = p if result.trend_p is None else min(p, result.trend_p)
         change = slope(table["window"].to_numpy().astype(np.float64), values) * TREND_WINDOWS / abs(values.mean())
         if p < TREND_SIGNIFICANCE and abs(change) > TREND_SIZE:
-            found.append(f"{name} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} (p = {p:.2g})")
-    result.stationary = not found
-    result.trend = "; ".join(found) or "no trend in arrivals or response time"
+            trends.append(f"{name} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} (p = {p:.2g})")
+    result.stationary = not trends
+    result.trend = "; ".join(trends) or "no trend in arrivals or response time"
 
 
 def _utilisation(measures: Measures, first: datetime, result: Audit) -> None:

@@ -257,14 +257,14 @@ def _clock(audit: Audit) -> Check:
 
 
 def _duplicates(audit: Audit) -> Check:
-    found = audit.duplicates
-    if found is None:
+    count = audit.duplicates
+    if count is None:
         sentence = "the store keeps a record once, however often it was delivered"
-    elif found:
+    elif count:
         sentence = (
-            f"{counted(found, 'record was a copy of one before it', 'records were copies of records before them')}; "
+            f"{counted(count, 'record was a copy of one before it', 'records were copies of records before them')}; "
             "each counts once"
         )
     else:
         sentence = "no record was delivered twice"
-    return Check("duplicates", found, None, PASS, sentence)
+    return Check("duplicates", count, None, PASS, sentence)

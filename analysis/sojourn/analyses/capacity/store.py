@@ -36,32 +36,32 @@ def store_load_windows(
         SojournError: also when the store cannot be reached or asked.
     """
     which = sql.chosen(selection or Selection())
-    taken = "upstream IS NOT NULL" if by_instance else "1"
+    condition = "upstream IS NOT NULL" if by_instance else "1"
 
     def statement(name: str, **parts: str) -> str:
         chosen = Template(sql.sql("chosen")).substitute(conditions=which.conditions)
-        return f"WITH chosen AS (\n{chosen}\n)\n{Template(sql.sql(name)).substitute(taken=taken, **parts)}"
+        return f"WITH chosen AS (\n{chosen}\n)\n{Template(sql.sql(name)).substitute(taken=condition, **parts)}"
 
     with connect(dsn) as store, plainly(store, "counting its load by window"):
 
         def asked(text: str, **parameters: object) -> list[dict[str, object]]:
-            found = store.client.query(text, parameters=which.named(text, **parameters))
-            return [dict(zip(found.column_names, row, strict=True)) for row in found.result_rows]
+            answer = store.client.query(text, parameters=which.named(text, **parameters))
+            return [dict(zip(answer.column_names, row, strict=True)) for row in answer.result_rows]
 
         (row,) = asked(statement("extent_of_load"))
         for name in ("first", "last"):
             row[name] = _utc(row[name])
-        found = extent(row)
-        micros = width_of(found, width)
-        exact = found.requests <= exact_rows
+        span = extent(row)
+        micros = width_of(span, width)
+        exact = span.requests <= exact_rows
         quantiles = sql.quantiles("request_time", tuple(QUANTILES.values()), exact=exact, only="arrives")
         raws = []
         for column in instances(by_instance):
             instance = "''" if column is None else f"assumeNotNull({column})"
             text = statement("windows_of_load", instance=instance, quantiles=quantiles)
-            raws.append(_raw(asked(text, begin=sql.micros(found.first), width=micros)))
+            raws.append(_raw(asked(text, begin=sql.micros(span.first), width=micros)))
     cut = f"There are more than {counted(exact_rows, 'request')}: quantiles are cut off after their fourth digit."
-    return finished(raws, found, micros, by_instance=by_instance, notes=() if exact else (cut,))
+    return finished(raws, span, micros, by_instance=by_instance, notes=() if exact else (cut,))
 
 
 def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:

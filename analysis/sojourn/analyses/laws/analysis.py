@@ -97,31 +97,31 @@ class StationLaws:
     @property
     def sentence(self) -> str:
         """Which law to believe, and how near it comes, in one sentence."""
-        found, measured = self.believed, self.station.mean_wait
-        if found is not None and found.mean_wait is not None and self.doubt > UNTOLD:
+        law, measured = self.believed, self.station.mean_wait
+        if law is not None and law.mean_wait is not None and self.doubt > UNTOLD:
             return (
                 f"{self.label}: too little to test a law by: the measured wait of {milliseconds(measured)} ms is known "
-                f"to ±{self.doubt:.0%} only; {NAMES[found.law]} says {milliseconds(found.mean_wait)} ms."
+                f"to ±{self.doubt:.0%} only; {NAMES[law.law]} says {milliseconds(law.mean_wait)} ms."
             )
         as_one = self.station.kind != BACKEND and self.believe != "closed_loop"
-        if as_one and found is not None and found.mean_wait is not None:
+        if as_one and law is not None and law.mean_wait is not None:
             return (
-                f"{self.label}: as one queue they would wait {milliseconds(found.mean_wait)} ms ({NAMES[found.law]}); "
+                f"{self.label}: as one queue they would wait {milliseconds(law.mean_wait)} ms ({NAMES[law.law]}); "
                 f"measured {milliseconds(measured)} ms."
             )
-        if found is None or found.mean_wait is None:
+        if law is None or law.mean_wait is None:
             reason = next(p.reason for p in self.predictions if p.law == "allen_cunneen")
             return f"{self.label}: no law holds here, {reason}."
-        if found.error is None:
-            return f"{self.label}: believe {NAMES[found.law]}."
+        if law.error is None:
+            return f"{self.label}: believe {NAMES[law.law]}."
         doubt = self.doubt
-        if abs(found.error) > doubt + DOUBTFUL:
+        if abs(law.error) > doubt + DOUBTFUL:
             return (
-                f"{self.label}: no law comes near. {NAMES[found.law]}, which applies, is off by "
-                f"{formatted(found.error, '+.0%')}: look for bursts, timeouts or a discipline it does not know."
+                f"{self.label}: no law comes near. {NAMES[law.law]}, which applies, is off by "
+                f"{formatted(law.error, '+.0%')}: look for bursts, timeouts or a discipline it does not know."
             )
         known = f"; the measured wait itself is known to ±{doubt:.0%}" if doubt > DOUBTFUL else ""
-        return f"{self.label}: believe {NAMES[found.law]}, which is off by {formatted(found.error, '+.0%')}{known}."
+        return f"{self.label}: believe {NAMES[law.law]}, which is off by {formatted(law.error, '+.0%')}{known}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -172,29 +172,29 @@ class Laws(Result):
         """What to know."""
         seen = [s.station for s in self.stations]
         backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
-        found = doubt(backends, "every law")
+        sentences = doubt(backends, "every law")
         if any(FROM_CONCURRENCY in s.workers_source for s in seen):
-            found.append(
+            sentences.append(
                 "No worker values were logged: workers are the most requests in service at the same time, which is "
                 "too few where they were never all busy. Give --workers."
             )
         fast = [s for s in seen if s.arrival_rate * TICK * GAPS_OF_TICKS > 1]
         if fast:
-            found.append(
+            sentences.append(
                 f"Arrivals at {printable(fast[0].name or '–', 60)} are less than {GAPS_OF_TICKS} ms apart on average, "
                 "and nginx's clock has steps of 1 ms: c_a² is of rounded times."
             )
         if any(s.kind != BACKEND for s in seen):
-            found.append(
+            sentences.append(
                 "For an upstream the laws take its backends as one queue: what is measured beyond them is the price of "
                 "balancing."
             )
         if any(s.given_up > GIVEN_UP for s in seen):
-            found.append("Some requests were given up on: their waits end early, and the laws do not know of that.")
+            sentences.append("Some requests were given up on: their waits end early, and the laws do not know of that.")
         if any(s.known < 0.99 for s in seen):
             least = min(s.known for s in seen)
-            found.append(f"Service times are known of {least:.0%} of the requests at the least, and taken for all.")
-        return found
+            sentences.append(f"Service times are known of {least:.0%} of the requests at the least, and taken for all.")
+        return sentences
 
     def to_dict(self) -> dict[str, Any]:
         """What ``sojourn laws --json`` prints."""
@@ -208,7 +208,7 @@ class Laws(Result):
         }
 
 
-def laws(found: Visits, audit: Audit | None = None, *, least: int = LEAST) -> Laws:
+def laws(visits: Visits, audit: Audit | None = None, *, least: int = LEAST) -> Laws:
     """The laws beside what was measured, per upstream of several backends and per backend.
 
     Args:
@@ -219,19 +219,19 @@ def laws(found: Visits, audit: Audit | None = None, *, least: int = LEAST) -> La
     Raises:
         SojournError: no station has enough requests whose service time is known.
     """
-    told = stations(found, least=least)
-    if not told:
+    loads = stations(visits, least=least)
+    if not loads:
         raise SojournError(
             f"no backend has {least} requests whose wait and service time are known; laws are about averages"
         )
     stationary = None if audit is None else audit.stationary
     trend = "not tested" if audit is None else audit.trend
     return Laws(
-        tuple(station_laws(station, stationary, trend) for station in told),
+        tuple(station_laws(station, stationary, trend) for station in loads),
         stationary,
         trend,
         tuple(audit.failures()) if audit is not None else (),
-        dict(found.left_out),
+        dict(visits.left_out),
     )
 
 

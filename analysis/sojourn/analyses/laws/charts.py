@@ -18,9 +18,9 @@ HIGHEST = 0.97  # of utilisation: the curves go to infinity
 MEASURED, THEORY, POISSON = "measured, by window", "Allen–Cunneen", "Erlang C"
 
 
-def wait_against_utilisation(found: StationLaws) -> Chart:
+def wait_against_utilisation(stations: StationLaws) -> Chart:
     """Windows of one station, and the curves with its service time, workers and burstiness."""
-    station = found.station
+    station = stations.station
     service, workers = station.mean_service, station.workers
     top = max(HIGHEST, station.utilisation) if station.utilisation < 1 else HIGHEST
     curves = []

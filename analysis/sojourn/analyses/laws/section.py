@@ -16,39 +16,39 @@ PICTURES = 4
 
 
 @lay_out.register(Laws)
-def laws_section(found: Laws) -> Section:
+def laws_section(laws: Laws) -> Section:
     """Which law holds for which upstream and backend, and what each of them says."""
     return Section(
         key="laws",
         title="The laws of queueing beside what was measured",
-        sentence=" ".join(station.sentence for station in found.stations[:2]),
+        sentence=" ".join(station.sentence for station in laws.stations[:2]),
         measures=(
             "Wait: from nginx turning to the backend to the app's start. Service: as long as a worker was held. "
             "Utilisation: λS/c. c_a², c_s²: variance / mean² of the times between arrivals and of the services."
         ),
-        failures=found.failures,
-        tables=(_stations(found), _predictions(found)),
-        pictures=tuple(_picture(station, number) for number, station in enumerate(found.stations[:PICTURES])),
-        notes=tuple(found.notes),
+        failures=laws.failures,
+        tables=(_stations(laws), _predictions(laws)),
+        pictures=tuple(_picture(station, number) for number, station in enumerate(laws.stations[:PICTURES])),
+        notes=tuple(laws.notes),
     )
 
 
-def _stations(found: Laws) -> Table:
+def _stations(result: Laws) -> Table:
     rows = []
-    for laws in found.stations:
+    for laws in result.stations:
         s = laws.station
         rows.append(
             (laws.label, f"{s.arrival_rate:.3g}", milliseconds(s.mean_service), f"{s.workers}", f"{s.utilisation:.2f}",
              f"{s.ca2:.2f}", f"{s.cs2:.2f}", "–" if s.dispersion is None else f"{s.dispersion:.2f}")
         )  # fmt: skip
-    sources = ", ".join(dict.fromkeys(laws.station.workers_source for laws in found.stations))
+    sources = ", ".join(dict.fromkeys(laws.station.workers_source for laws in result.stations))
     headings = ("load", "λ/s", "S ms", "c", "util.", "c_a²", "c_s²", "disp.")
     return Table(headings, tuple(rows), f"disp.: index of dispersion of arrivals. Workers: {sources}")
 
 
-def _predictions(found: Laws) -> Table:
+def _predictions(result: Laws) -> Table:
     rows = []
-    for laws in found.stations:
+    for laws in result.stations:
         s = laws.station
         rows.append((laws.label, "as measured", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
         for prediction in laws.predictions:
@@ -90,10 +90,10 @@ def reading(laws: StationLaws) -> str:
             f", {duration(top['wait'])} in the window with the most offered load ({percent(top['utilisation'])} of "
             "what the workers can do)"
         )
-    found = laws.believed
-    if found is None or found.mean_wait is None:
+    law = laws.believed
+    if law is None or law.mean_wait is None:
         return f"{measured}; no law holds here."
-    return f"{measured}; {NAMES[found.law]} says {duration(found.mean_wait)} for the whole."
+    return f"{measured}; {NAMES[law.law]} says {duration(law.mean_wait)} for the whole."
 
 
 def report_section(context: ReportContext) -> Section:

@@ -51,18 +51,18 @@ class _Table:
         self._position = np.full(slots, _EMPTY, np.int32)
 
     def positions(self, upper: Words, lower: Words) -> Positions:
-        found = np.empty(len(upper), np.int32)
+        indices = np.empty(len(upper), np.int32)
         new = np.empty(len(upper), np.int64)
         done = added = 0
         while True:
             begin = len(self._texts)
             done, added = _looked_up(
-                upper, lower, done, self._upper, self._lower, self._position, self._known, begin, found, new
+                upper, lower, done, self._upper, self._lower, self._position, self._known, begin, indices, new
             )
             self._known += added
             self._texts += [self._text(int(upper[i]), int(lower[i])) for i in new[:added]]
             if done == len(upper):
-                return found
+                return indices
             old = self._upper, self._lower, self._position
             self._clear(4 * len(self._position))
             _put_again(*old, self._upper, self._lower, self._position)

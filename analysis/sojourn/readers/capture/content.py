@@ -69,9 +69,9 @@ class Content:
         if self._compressed is None:
             return self._raw.readinto(room)
         read1 = cast(io.BufferedIOBase, self._compressed).read1
-        found = read1(min(len(room), _DECOMPRESSED_AT_ONCE))
-        room[: len(found)] = found
-        return len(found)
+        octets = read1(min(len(room), _DECOMPRESSED_AT_ONCE))
+        room[: len(octets)] = octets
+        return len(octets)
 
     def close(self) -> None:
         """Close the file; of standard input, only what reads it here."""

@@ -32,7 +32,7 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
         SojournError: a source does not exist, cannot be read, or is no capture; or there is nothing in any of them.
     """
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
-    found: list[CaptureFile] = []
+    files: list[CaptureFile] = []
     empty: list[str] = []
     seen: set[tuple[int, int]] = set()
     try:
@@ -43,7 +43,7 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
                 continue
             seen.add(file.identity)
             if file.is_capture:
-                found.append(file)
+                files.append(file)
                 continue
             file.close()
             if file.is_empty:
@@ -51,13 +51,13 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
             elif has_to_be:
                 raise SojournError(f"{name}: {file.what_it_is}")
     except BaseException:
-        for file in found:
+        for file in files:
             file.close()
         raise
-    if not found:
+    if not files:
         raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(named[0])}: holds no capture")
     damaged.update(dict.fromkeys(empty, "empty"))
-    return sorted(found, key=lambda file: (file.first is None, file.first or 0))
+    return sorted(files, key=lambda file: (file.first is None, file.first or 0))
 
 
 class CaptureFile:

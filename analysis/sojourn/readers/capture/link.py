@@ -60,24 +60,24 @@ def network_packets(
 def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: npt.NDArray[np.int32]) -> Packets:
     match link_type:
         case 1:
-            found = _after(packets, _ETHERNET, verdicts)
+            inner = _after(packets, _ETHERNET, verdicts)
         case 113:
-            found = _cooked(packets, _COOKED, verdicts)
+            inner = _cooked(packets, _COOKED, verdicts)
         case 276:
-            found = _cooked(packets, _COOKED_2, verdicts)
-            named = gathered(found.buffer, found.at - _COOKED_2.itemsize, _COOKED_2)["interface"]
-            interface[found.index] = named & 0x7FFFFFFF
+            inner = _cooked(packets, _COOKED_2, verdicts)
+            named = gathered(inner.buffer, inner.at - _COOKED_2.itemsize, _COOKED_2)["interface"]
+            interface[inner.index] = named & 0x7FFFFFFF
         case 0 | 108:
-            found = _after_family(packets, verdicts)
+            inner = _after_family(packets, verdicts)
         case 101 | 12 | 14:  # the last two are what BSDs wrote before 101 was agreed upon
-            found = raw_packets(packets, verdicts)
+            inner = raw_packets(packets, verdicts)
         case 228:
-            found = packets.moved(0, np.full(len(packets), IPV4, np.int64))
+            inner = packets.moved(0, np.full(len(packets), IPV4, np.int64))
         case 229:
-            found = packets.moved(0, np.full(len(packets), IPV6, np.int64))
+            inner = packets.moved(0, np.full(len(packets), IPV6, np.int64))
         case _:
-            found = verdicts.without(packets, np.ones(len(packets), np.bool_), LINK_TYPE + link_type)
-    return found
+            inner = verdicts.without(packets, np.ones(len(packets), np.bool_), LINK_TYPE + link_type)
+    return inner
 
 
 def _after(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> Packets:

@@ -191,15 +191,15 @@ def _unix_ns(ticks: npt.NDArray[np.uint64], how: _Clock) -> tuple[Ints, npt.NDAr
 
 def _options(body: bytes, order: _Order) -> dict[int, bytes]:
     """Options by their code, as far as their lengths are right; of several with one code, the first."""
-    found: dict[int, bytes] = {}
+    options: dict[int, bytes] = {}
     at = 0
     while at + 4 <= len(body):
         code, size = int.from_bytes(body[at : at + 2], order), int.from_bytes(body[at + 2 : at + 4], order)
         if code == 0 or at + 4 + size > len(body):
             break
-        found.setdefault(code, body[at + 4 : at + 4 + size])
+        options.setdefault(code, body[at + 4 : at + 4 + size])
         at += 4 + (size + 3) // 4 * 4
-    return found
+    return options
 
 
 @compiled

@@ -25,13 +25,13 @@ def source_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
     """
     if not sources:
         raise SojournError("no capture was given: name a file, a glob, a folder of ring files, a run's folder or -")
-    found: list[tuple[str, bool]] = []
+    files: list[tuple[str, bool]] = []
     for source in [os.fspath(s) for s in sources]:
         try:
-            found += _expanded(source)
+            files += _expanded(source)
         except OSError as error:
             raise SojournError(f"{source}: {error.strerror or error}") from error
-    return found
+    return files
 
 
 def _expanded(source: str) -> list[tuple[str, bool]]:
@@ -47,8 +47,8 @@ def _expanded(source: str) -> list[tuple[str, bool]]:
     if path.exists():
         return [(source, True)]
     if glob.has_magic(source):
-        found = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
-        if not found:
+        paths = sorted(p for p in glob.glob(source, recursive=True) if not os.path.isdir(p))
+        if not paths:
             raise SojournError(f"{source}: no file matches")
-        return [(f, True) for f in found]
+        return [(f, True) for f in paths]
     raise SojournError(f"{source}: no such file or folder")

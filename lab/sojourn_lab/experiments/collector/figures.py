@@ -136,7 +136,7 @@ def case_figures(
     seconds = window.until - window.since
     beats = beats_of(clients, window)
     statuses = [each.status for each in beats]
-    taken = {each.id for each in clients if each.route == HEARTBEAT and each.status == 202}
+    accepted = {each.id for each in clients if each.route == HEARTBEAT and each.status == 202}
     read = reads.latency.corrected if reads is not None else Quantiles()
     return {
         "law": law_of(settings, len(beats) / seconds),
@@ -152,7 +152,7 @@ def case_figures(
         "cpu": cpu_of(samples, settings.cores, window),
         "channel": channel_of(samples, settings.channel, window),
         "consumers": consumers_of(batches, settings.consumers, window),
-        "lost": len(taken - set(kept)),
+        "lost": len(accepted - set(kept)),
         "twice": len(kept) - len(set(kept)),
         "generator": {"cpu": heartbeats.cpu, "lag_p99": heartbeats.schedule_lag.p99},
     }

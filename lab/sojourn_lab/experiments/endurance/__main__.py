@@ -31,11 +31,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rotate", type=float, default=60.0, help="seconds between rotations of the log (default: 60)")
     parser.add_argument("--capture", action="store_true", help="record packets into a ring too (takes root)")
     parser.add_argument("--out", type=Path, help="a folder for endurance.json, endurance.md and what was said")
-    given = parser.parse_args(arguments)
-    if given.minutes <= 0 or given.rate <= 0 or given.every <= 0 or given.rotate <= 2:
+    options = parser.parse_args(arguments)
+    if options.minutes <= 0 or options.rate <= 0 or options.every <= 0 or options.rotate <= 2:
         parser.error("give numbers above 0, and at least 2 s between rotations")
-    wish = Wish(given.minutes * 60.0, given.rate, given.every, given.rotate, given.capture)
-    folder = given.out or Path(tempfile.mkdtemp(prefix="endurance-"))
+    wish = Wish(options.minutes * 60.0, options.rate, options.every, options.rotate, options.capture)
+    folder = options.out or Path(tempfile.mkdtemp(prefix="endurance-"))
     if folder.exists() and any(folder.iterdir()):
         parser.error(f"{folder} is there and not empty")
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,20 +48,20 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"endurance: {error}\n")
     except Interrupted as interrupted:
         return interrupted.exit_code
-    found = verdict_of(wish, seen, broken)
-    text = table_of(found)
+    verdict = verdict_of(wish, seen, broken)
+    text = table_of(verdict)
     sys.stdout.write(text)
-    if given.out is None:
+    if options.out is None:
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        found["samples"] = {
+        verdict["samples"] = {
             "instants": seen.instants,
             "memory": {name: [each.resident for each in samples] for name, samples in seen.usage.items()},
             "disk": seen.disk,
         }
-        (folder / "endurance.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        (folder / "endurance.json").write_text(json.dumps(verdict, indent=2) + "\n", encoding="utf-8")
         (folder / "endurance.md").write_text(text, encoding="utf-8")
-    return 1 if found["faults"] else 0
+    return 1 if verdict["faults"] else 0
 
 
 def _say(seen: Seen) -> None:

@@ -112,9 +112,9 @@ def _beside(runtime: ProcessRuntime, folder: Path, wish: Wish) -> dict[str, Proc
     }
     if wish.capture and runtime.nginx is not None:
         ports = [f"127.0.0.1:{each.port}" for each in runtime.backends]
-        told = ["--port", str(runtime.nginx.port), *(part for port in ports for part in ("--backend", port))]
+        arguments = ["--port", str(runtime.nginx.port), *(part for port in ports for part in ("--backend", port))]
         ring = ["--out", str(folder / "ring.pcap"), *CAPTURED]
-        parts["capture"] = runtime.started([*sojourn, "capture", *told, *ring], "capture")
+        parts["capture"] = runtime.started([*sojourn, "capture", *arguments, *ring], "capture")
     return parts
 
 
@@ -183,13 +183,13 @@ def _settled(folder: Path, loader: Process, seen: Seen) -> None:
         raise LabError(f"the store did not take everything: {loader.last_lines()}")
     loaded = folder / "loaded.json"
     summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
-    told: dict[str, Any] = json.loads(loaded.read_text(encoding="utf-8"))
+    state: dict[str, Any] = json.loads(loaded.read_text(encoding="utf-8"))
     spans = sum(count for name, count in seen.counts.items() if name.endswith(" spans"))
     seen.counts = {
         "offered": summary.offered, "dropped": summary.dropped, "answered": summary.answered, "failed": summary.failed,
-        "logged": told["lines"], "refused": told["refused"], "stored": told["requests"],
-        "rolled up": told["rolled_up"], "spans written": spans, "spans stored": told["spans"],
-        "files loaded": told["files"], "minutes explained": told["minutes"],
+        "logged": state["lines"], "refused": state["refused"], "stored": state["requests"],
+        "rolled up": state["rolled_up"], "spans written": spans, "spans stored": state["spans"],
+        "files loaded": state["files"], "minutes explained": state["minutes"],
     }  # fmt: skip
 
 

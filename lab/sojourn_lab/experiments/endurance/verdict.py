@@ -64,13 +64,13 @@ def _told(growth: Growth | None) -> dict[str, Any] | None:
     return None if growth is None else asdict(growth)
 
 
-def table_of(found: dict[str, Any]) -> str:
+def table_of(verdict: dict[str, Any]) -> str:
     """Return it as Markdown: a row for each part, then the counts and the faults."""
     rows = [
         "| part | memory, MB | most, MB | growth, MB | per day, MB | open files | cores | |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for name, part in found["parts"].items():
+    for name, part in verdict["parts"].items():
         memory, files = part["memory"], part["files"]
         if memory is None or files is None:
             rows.append(f"| {name} | | | | | | {part['cores']:.2f} | too few samples |")
@@ -82,10 +82,13 @@ def table_of(found: dict[str, Any]) -> str:
             f"{formatted(memory['slope'] * 86_400 / 1e6, '+.0f')} | {files['level']:.0f} | {part['cores']:.2f} | "
             f"{word} |"
         )
-    counts = ", ".join(f"{number:,} {name}" for name, number in found["counts"].items())
-    disk = found["disk"]
-    told = [f"{found['seconds']:,.0f} s at {found['rate']:g} requests/s, {found['samples']} samples.", counts + "."]
+    counts = ", ".join(f"{number:,} {name}" for name, number in verdict["counts"].items())
+    disk = verdict["disk"]
+    lines = [
+        f"{verdict['seconds']:,.0f} s at {verdict['rate']:g} requests/s, {verdict['samples']} samples.",
+        counts + ".",
+    ]
     if disk is not None:
-        told.append(f"Disk: {disk['first'] / 1e6:.1f} MB at first, {disk['last'] / 1e6:.1f} MB at last.")
-    told += [f"**{fault}**" for fault in found["faults"]] or ["Everything is flat, and nothing is missing."]
-    return "\n".join([*rows, "", *told]) + "\n"
+        lines.append(f"Disk: {disk['first'] / 1e6:.1f} MB at first, {disk['last'] / 1e6:.1f} MB at last.")
+    lines += [f"**{fault}**" for fault in verdict["faults"]] or ["Everything is flat, and nothing is missing."]
+    return "\n".join([*rows, "", *lines]) + "\n"

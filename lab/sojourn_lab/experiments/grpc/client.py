@@ -69,9 +69,9 @@ class Channels:
             # A proxy between puts its own in place of it.
             ("x-request-start", f"t={record.sent:.6f}"),
         )
-        asked = f"{wanted.service_time:.6f}".encode()
+        payload = f"{wanted.service_time:.6f}".encode()
         try:
-            call = self._calls[number](asked, timeout=self._plan.timeout, metadata=metadata)
+            call = self._calls[number](payload, timeout=self._plan.timeout, metadata=metadata)
             headers = await call.initial_metadata()
             record.first_byte = unix(self._clock.now())
             await call

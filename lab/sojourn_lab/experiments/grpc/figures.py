@@ -38,7 +38,7 @@ def case_figures(
     """
     since, until = summary.window.since, summary.window.until
     inside = [each for each in records if since <= each.intended < until]
-    found = visits_of(inside, calls, workers=workers, base=since)
+    visits = visits_of(inside, calls, workers=workers, base=since)
     known = {name: name for name in calls}
     client: dict[str, Any] = {
         "offered": summary.offered,
@@ -48,12 +48,12 @@ def case_figures(
         "errors": summary.errors,
         "rate": summary.answered / (until - since),
         "response_time": _response_times(inside, since, until),
-        "unmatched": summary.answered - len(found),
+        "unmatched": summary.answered - len(visits),
     }
     if at is None:
-        return {**shares_and_waits(found, known, until - since), "client": client}
+        return {**shares_and_waits(visits, known, until - since), "client": client}
     early = visits_of([each for each in inside if each.sent < at], calls, workers=workers, base=since)
-    spread = before_and_after(early, found, known, since=since, at=at, until=until)
+    spread = before_and_after(early, visits, known, since=since, at=at, until=until)
     phases = {"before": (since, at), "after": (at, until), "settled": (until - SETTLED * (until - at), until)}
     for name, (begin, end) in phases.items():
         client[name] = {"response_time": _response_times(inside, begin, end)}
@@ -61,12 +61,12 @@ def case_figures(
 
 
 def _response_times(records: Sequence[ClientRecord], since: float, until: float) -> dict[str, float | None]:
-    found = quantiles_of(
+    quantiles = quantiles_of(
         each.done - each.intended
         for each in records
         if since <= each.intended < until and each.error is None and each.done is not None
     )
-    return msgspec.to_builtins(found)
+    return msgspec.to_builtins(quantiles)
 
 
 def visits_of(
@@ -80,12 +80,12 @@ def visits_of(
     from sojourn.timeline.visits import FROM_OPTION, Visits, Workers  # noqa: PLC0415 - brings Polars
 
     names = tuple(calls)
-    taken = {call.id: (number, call) for number, name in enumerate(names) for call in calls[name]}
+    answered = {call.id: (number, call) for number, name in enumerate(names) for call in calls[name]}
     rows = sorted(
         (record.sent - base, call.start - base, call.end - base, number)
         for record in records
-        if record.id in taken
-        for number, call in (taken[record.id],)
+        if record.id in answered
+        for number, call in (answered[record.id],)
     )
     table = np.array(rows, dtype=np.float64).reshape(-1, 4)
     arrival, start, end = (np.ascontiguousarray(table[:, column]) for column in range(3))

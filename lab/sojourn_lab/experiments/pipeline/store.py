@@ -81,7 +81,11 @@ def inserted(plan: Inserts) -> Inserted:
             client.command(table_statement(shipped, plan.table))
         loaded = client.query(f"SELECT count() FROM {table}").result_rows[0][0]  # noqa: S608
         text = batch_text(rows, plan.batch, plan.spread)
-        told = {"max_threads": plan.threads, "max_insert_threads": plan.threads, "max_partitions_per_insert_block": 0}
+        settings = {
+            "max_threads": plan.threads,
+            "max_insert_threads": plan.threads,
+            "max_partitions_per_insert_block": 0,
+        }
         number = 0
 
         def insert() -> float:
@@ -89,7 +93,7 @@ def inserted(plan: Inserts) -> Inserted:
             block = text.replace(MARK, b"%08x" % number)
             number += 1
             before = time.monotonic()
-            client.raw_insert(table, insert_block=block, fmt="JSONEachRow", settings=told)
+            client.raw_insert(table, insert_block=block, fmt="JSONEachRow", settings=settings)
             return time.monotonic() - before
 
         ready = time.monotonic()
@@ -144,11 +148,11 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"store: needs one plan file: {error}\n")
         return 2
     try:
-        found = inserted(plan)
+        result = inserted(plan)
     except Exception as error:  # the engine's errors are of many kinds; whoever started this shows what is written here
         sys.stderr.write(f"store: {type(error).__name__}: {' '.join(str(error).split())[:600]}\n")
         return 1
-    Path(plan.result).write_bytes(msgspec.json.encode(found))
+    Path(plan.result).write_bytes(msgspec.json.encode(result))
     return 0
 
 

@@ -115,10 +115,10 @@ def _laid_out(work: Path, seed: Sequence[int], threads: int, seconds: float) -> 
         for _ in range(-(-wanted // LINES)):
             log.write(lines)
     text = resource_file("vector", "config", "requests.yaml").read_text(encoding="utf-8")
-    for ours, here in (("/var/log/sojourn", str(logs)), ("/etc/vector/vrl", str(resource_file("vector", "vrl")))):
-        if ours not in text:
-            raise LabError(f"requests.yaml does not speak of {ours}: the lab cannot put its own folder there")
-        text = text.replace(ours, here)
+    for original, local in (("/var/log/sojourn", str(logs)), ("/etc/vector/vrl", str(resource_file("vector", "vrl")))):
+        if original not in text:
+            raise LabError(f"requests.yaml does not speak of {original}: the lab cannot put its own folder there")
+        text = text.replace(original, local)
     (config / "requests.yaml").write_text(text, encoding="utf-8")
     metrics = work / "metrics.jsonl"
     nothing = {"type": "blackhole", "print_interval_secs": 0}

@@ -118,11 +118,11 @@ def is_kept(playbook: Playbook, step: Step | None, result: StepResult) -> bool:
 
 def lesson_of(record: PlaybookRecord) -> str:
     """Return in plain sentences what helped, what did not, and whether that is enough."""
-    made = record.steps[1:]
-    helped = [f"{each.change} (× {formed(each.ratio, '.2f')})" for each in made if each.kept]
-    known = [each for each in made if each.outcome == "measured"]
+    steps = record.steps[1:]
+    helped = [f"{each.change} (× {formed(each.ratio, '.2f')})" for each in steps if each.kept]
+    known = [each for each in steps if each.outcome == "measured"]
     idle = [f"{each.change} (× {formed(each.ratio, '.2f')})" for each in known if not each.kept]
-    unknown = [each.name for each in made if each.outcome != "measured"]
+    unknown = [each.name for each in steps if each.outcome != "measured"]
     took = sum(each.spin_up + each.tear_down for each in record.steps)
     whole = seconds_between(record.started, record.finished)
     sentences = [

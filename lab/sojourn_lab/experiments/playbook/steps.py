@@ -122,11 +122,11 @@ def scenario_of(playbook: Playbook, settings: dict[str, Value], *, quick: bool =
 
     ScenarioError where the scenario, the case or a setting does not fit.
     """
-    told = tuple(f"{key}={toml_value(value)}" for key, value in settings.items())
+    options = tuple(f"{key}={toml_value(value)}" for key, value in settings.items())
     short = playbook.quick if quick else Quick()
     scenario, scale = scenario_with_options(
         playbook.scenario,
-        RunOptions(scale=short.scale or playbook.scale, duration=short.duration or playbook.duration, settings=told),
+        RunOptions(scale=short.scale or playbook.scale, duration=short.duration or playbook.duration, settings=options),
     )
     cases = [case for case in scenario.cases if case.name == playbook.case]
     if not cases:

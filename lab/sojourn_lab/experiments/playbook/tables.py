@@ -87,8 +87,8 @@ def comma_separated(record: PlaybookRecord) -> str:
     for step in record.steps:
         figures = [step.figures.get(each.title) for each in columns]
         counts = [step.met, len(record.playbook.criteria), step.ratio, step.kept, step.spin_up, step.tear_down]
-        told = [step.name, step.change, step.start, step.outcome, *figures, *counts]
-        writer.writerow([plain_cell(each) for each in told])
+        cells = [step.name, step.change, step.start, step.outcome, *figures, *counts]
+        writer.writerow([plain_cell(each) for each in cells])
     return out.getvalue()
 
 

@@ -121,9 +121,9 @@ def _criteria(replay: Replay, tolerance: float) -> list[tuple[str, str, Bound]]:
     if replay.speed != 1.0:
         return sound  # nobody measured the original at this speed
     about = replay.original
-    found: list[tuple[str, str, Bound]] = []
+    criteria: list[tuple[str, str, Bound]] = []
     if not replay.drawn:
-        found.append(
+        criteria.append(
             _near(
                 "mean service time",
                 COLUMNS[0][1],
@@ -136,22 +136,22 @@ def _criteria(replay: Replay, tolerance: float) -> list[tuple[str, str, Bound]]:
     share = about.queueing_mean / about.response_mean
     if share >= QUEUED:
         queueing, of = about.queueing_mean, "reference.queueing_delay"
-        found.append(_near("mean queueing delay", COLUMNS[1][1], of, queueing, queueing, tolerance))
-        found.append(_near("p99 of the queueing delay", COLUMNS[2][1], of, queueing, about.queueing_p99, tolerance))
+        criteria.append(_near("mean queueing delay", COLUMNS[1][1], of, queueing, queueing, tolerance))
+        criteria.append(_near("p99 of the queueing delay", COLUMNS[2][1], of, queueing, about.queueing_p99, tolerance))
     else:
         bound: Bound = {
             "below": "reference.response_time",
             "times": round(2.0 * QUEUED + OVERHEAD / about.response_mean, 6),
         }
-        found.append(("hardly anybody queues, as in the original", COLUMNS[1][1], bound))
+        criteria.append(("hardly anybody queues, as in the original", COLUMNS[1][1], bound))
     response, of = about.response_mean, "reference.response_time"
     for name, column, wanted in (
         ("mean response time", COLUMNS[3], response),
         ("p50 of the response time", COLUMNS[4], about.response_p50),
         ("p99 of the response time", COLUMNS[5], about.response_p99),
     ):
-        found.append(_near(name, column[1], of, response, wanted, tolerance))
-    return [*found, *sound]
+        criteria.append(_near(name, column[1], of, response, wanted, tolerance))
+    return [*criteria, *sound]
 
 
 def _near(name: str, metric: str, of: str, reference: float, wanted: float, tolerance: float) -> tuple[str, str, Bound]:
@@ -196,9 +196,9 @@ def _pool(number: int, tier: Tier) -> str:
 
 def _lists(replay: Replay) -> str:
     numbers = {"at": replay.at, "service_times": replay.services}
-    told = {key: [f"{value:.6f}" for value in values] for key, values in numbers.items()}
-    told["routes"] = [f'"{each}"' for each in replay.routes]
-    return "".join(f"{key} = [\n{_lines(values)}]\n" for key, values in told.items())
+    lists = {key: [f"{value:.6f}" for value in values] for key, values in numbers.items()}
+    lists["routes"] = [f'"{each}"' for each in replay.routes]
+    return "".join(f"{key} = [\n{_lines(values)}]\n" for key, values in lists.items())
 
 
 def _lines(values: Sequence[str]) -> str:

@@ -173,21 +173,21 @@ def _route_names(work: Workload, keep: bool) -> dict[tuple[int, str], str]:
     return names
 
 
-def _own_name(route: str, taken: set[str]) -> str:
+def _own_name(route: str, used: set[str]) -> str:
     """Return a route's name as a scenario can spell it, different from those taken."""
     spelt = re.sub(r"[^a-z0-9/_-]+", "-", route.lower()).strip("-").lstrip("/")[:50] or "route"
-    candidates = [f"/{spelt}", *(f"/{spelt}-{number}" for number in range(2, len(taken) + 3))]
-    return next(each for each in candidates if each not in taken)
+    candidates = [f"/{spelt}", *(f"/{spelt}-{number}" for number in range(2, len(used) + 3))]
+    return next(each for each in candidates if each not in used)
 
 
 def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
     """Return the upstreams of the log, that with the most requests first; LabError if the lab cannot start as many."""
-    found = work.visits
-    pool_of_request = found.pool[found.backend]
+    visits = work.visits
+    pool_of_request = visits.pool[visits.backend]
     tiers = []
-    for pool in sorted(range(len(found.pools)), key=lambda pool: -int((pool_of_request == pool).sum())):
-        members = [code for code in range(len(found.backends)) if found.pool[code] == pool]
-        counts = [int(found.workers.count[code]) for code in members]
+    for pool in sorted(range(len(visits.pools)), key=lambda pool: -int((pool_of_request == pool).sum())):
+        members = [code for code in range(len(visits.backends)) if visits.pool[code] == pool]
+        counts = [int(visits.workers.count[code]) for code in members]
         each = max(1, round(sum(counts) / len(counts)))
         if len(members) > MOST or each > MOST:
             raise LabError(
@@ -196,7 +196,7 @@ def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
                 " choose some by --where upstream=…, or tell --workers"
             )
         routes = tuple(name for (of, _), name in names.items() if of == pool)
-        source = ", ".join(sorted({found.workers.source[code] for code in members}))
+        source = ", ".join(sorted({visits.workers.source[code] for code in members}))
         tiers.append(Tier(len(members), each, source, len(set(counts)) > 1, routes))
     return tiers
 

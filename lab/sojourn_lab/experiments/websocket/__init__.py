@@ -80,25 +80,25 @@ def run_case(stage: Stage) -> Outcome:
             errors = sorted({each.error for each in unloaded.connections if each.error is not None})
             raise LabError(f"no connection was answered before the ramp: {', '.join(errors) or 'nobody says why'}")
         plan = _ramp_plan(stage, settings, parts, capacity)
-        made = _ramp(stage, settings, plan, capacity)
+        connections = _ramp(stage, settings, plan, capacity)
         held = sum(held_by(app) for app in parts.apps)
         before = time.monotonic()
         with stage.interrupts.shielded():
             stack.close()
     tear_down = time.monotonic() - before
     figures = {
-        **stage_figures(settings, plan, made.summary, made.connections, capacity),
+        **stage_figures(settings, plan, connections.summary, connections.connections, capacity),
         "cost": cost,
         "held": held,
         "unloaded": unloaded_figures(unloaded.connections),
-        "log": log_figures(stage.access_log, stage.name, made.connections),
-        **_usage_figures(parts.usage, parts.apps, made.summary),
+        "log": log_figures(stage.access_log, stage.name, connections.connections),
+        **_usage_figures(parts.usage, parts.apps, connections.summary),
     }
     return Outcome(
-        since=made.summary.window.since,
-        until=made.summary.window.until,
+        since=connections.summary.window.since,
+        until=connections.summary.window.until,
         figures=figures,
-        void=void_reasons(made.summary, made.connections, figures["response"]["p50"]),
+        void=void_reasons(connections.summary, connections.connections, figures["response"]["p50"]),
         spin_up=parts.spin_up,
         tear_down=tear_down,
         client_log=_client_log(stage),
@@ -231,9 +231,9 @@ def _usage_figures(
     The stable stage begins when the last connection has its answer.
     """
     stages = {"ramp": (summary.window.since, summary.window.until), "stable": (summary.settled, summary.ended)}
-    found: dict[str, dict[str, dict[str, object]]] = {}
+    figures: dict[str, dict[str, dict[str, object]]] = {}
     for name, (since, until) in stages.items():
         of_apps = [usage_between(usage.samples[app.name], since, until) for app in apps]
         busiest = max(of_apps, key=lambda each: each["cpu_peak"] or 0.0)
-        found[name] = {"app": busiest, "nginx": usage_between(usage.samples["nginx"], since, until)}
-    return found
+        figures[name] = {"app": busiest, "nginx": usage_between(usage.samples["nginx"], since, until)}
+    return figures

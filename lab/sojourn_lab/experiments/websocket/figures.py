@@ -39,8 +39,8 @@ def cost_of(connections: Sequence[Connection], settled_in: int) -> float | None:
 
 def unloaded_figures(connections: Sequence[Connection]) -> dict[str, Any]:
     """Return what a connection comes to when nobody else is there, s."""
-    made = [each for each in connections if each.made]
-    return {"connections": len(made), **_latencies(made)}
+    opened = [each for each in connections if each.made]
+    return {"connections": len(opened), **_latencies(opened)}
 
 
 def stage_figures(
@@ -51,9 +51,9 @@ def stage_figures(
     capacity: float,
 ) -> dict[str, Any]:
     """Return the figures of the ramp; durations in s, rates in connections a second."""
-    made = [each for each in connections if each.made]
-    latencies = _latencies(made)
-    slices = slices_of(made, summary.window.since, plan.rate / plan.ramp) if made else []
+    opened = [each for each in connections if each.made]
+    latencies = _latencies(opened)
+    slices = slices_of(opened, summary.window.since, plan.rate / plan.ramp) if opened else []
     work = latencies["stations"]["work"]["mean"] or 0.0
     p99 = latencies["response"]["p99"]
     return {
@@ -62,8 +62,8 @@ def stage_figures(
         "offered_load": plan.rate / capacity,
         "connections": {
             "offered": summary.offered,
-            "made": len(made),
-            "failed": summary.offered - len(made),
+            "made": len(opened),
+            "failed": summary.offered - len(opened),
             "lost": sum(each.lost is not None for each in connections),
             "errors": dict(Counter(each.error for each in connections if each.error is not None)),
         },
@@ -82,20 +82,20 @@ def stage_figures(
     }
 
 
-def _latencies(made: Sequence[Connection]) -> dict[str, Any]:
+def _latencies(connections: Sequence[Connection]) -> dict[str, Any]:
     """Return `response` (data-sync sent to answered), `handshake` (begun to 101), `whole` (intended to answered).
 
     `reached`: begun to nginx's stamp, in steps of 1 ms. And `wait`, for the app at every station together, with the
     `stations` by themselves and `shares` of the mean wait.
     """
-    stations = [found for each in made if (found := stations_of(each)) is not None]
+    stations = [stationss for each in connections if (stationss := stations_of(each)) is not None]
     names = list(stations[0]) if stations else [*WAITS, "work"]
     by_name = {name: described(each[name] for each in stations) for name in names}
     wait = described(waited(each) for each in stations)
     mean = wait["mean"]
     return {
-        "response": described(each.answered - each.sent for each in made if each.answered and each.sent),
-        "handshake": described(each.upgraded - each.began for each in made if each.upgraded),
+        "response": described(each.answered - each.sent for each in connections if each.answered and each.sent),
+        "handshake": described(each.upgraded - each.began for each in connections if each.upgraded),
         "reached": described(each["connect"] + each["proxy"] for each in stations),
         "whole": by_name.pop("whole", described([])),
         "wait": wait,
@@ -118,7 +118,7 @@ def _end_of_ramp(slices: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**last, "shares": {name: share_of(last[f"{name}_mean"], whole) for name in WAITS}}
 
 
-def log_figures(access_log: Path, case: str, made: Iterable[Connection]) -> dict[str, Any]:
+def log_figures(access_log: Path, case: str, connections: Iterable[Connection]) -> dict[str, Any]:
     """Return what nginx logged of the case: `upgraded` rows (101), `other` rows, and connections `missing` from it."""
     ids: set[str] = set()
     other = 0
@@ -132,7 +132,7 @@ def log_figures(access_log: Path, case: str, made: Iterable[Connection]) -> dict
                 ids.add(row["request_id"])
             else:
                 other += 1
-    wanted = {each.server.request_id for each in made if each.server is not None}
+    wanted = {each.server.request_id for each in connections if each.server is not None}
     return {"upgraded": len(ids), "other": other, "missing": len(wanted - ids)}
 
 

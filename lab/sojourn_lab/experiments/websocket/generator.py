@@ -212,8 +212,8 @@ async def summary_of_stage(plan: ConnectionPlan) -> ConnectionSummary:
     clock = Clock()
     connections = Connections(plan, clock)
     try:
-        made = made_one_by_one if plan.sequential else made_on_schedule
-        summary = await made(plan, connections, clock)
+        opened = made_one_by_one if plan.sequential else made_on_schedule
+        summary = await opened(plan, connections, clock)
     finally:
         await connections.end()
     encode = msgspec.json.Encoder().encode

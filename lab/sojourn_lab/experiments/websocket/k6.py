@@ -112,23 +112,23 @@ def _connection(line: Line, case: str) -> Connection:
     )
 
 
-def k6_summary(plan: ConnectionPlan, hold: float, made: list[Connection], summary: Path) -> ConnectionSummary:
+def k6_summary(plan: ConnectionPlan, hold: float, connections: list[Connection], summary: Path) -> ConnectionSummary:
     """Return how it went, from the lines and from what k6 says of itself; LabError where it made no connection."""
-    if not made:
+    if not connections:
         raise LabError("k6 made no connection")
     try:
         dropped = msgspec.json.decode(summary.read_bytes(), type=Summary).metrics.dropped_iterations.count
     except (OSError, ValueError) as error:
         raise LabError(f"k6 left no summary: {error}") from None
-    first = made[0]
+    first = connections[0]
     # From the intended instant of one connection back to the start of the ramp.
     since = first.intended - math.sqrt(2.0 * (first.number + 1) * plan.ramp / plan.rate)
-    settled = max((each.answered for each in made if each.answered is not None), default=since + plan.ramp)
+    settled = max((each.answered for each in connections if each.answered is not None), default=since + plan.ramp)
     return ConnectionSummary(
         window=Window(since, since + plan.ramp),
         settled=max(settled, since + plan.ramp),
         ended=since + plan.ramp + hold,
-        offered=len(made) + dropped,
-        late=quantiles_of(each.began - each.intended for each in made),
+        offered=len(connections) + dropped,
+        late=quantiles_of(each.began - each.intended for each in connections),
         dropped=dropped,
     )

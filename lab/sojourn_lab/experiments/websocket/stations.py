@@ -63,21 +63,23 @@ def described(seconds: Iterable[float]) -> dict[str, float | None]:
     names = ("mean", "p50", "p95", "p99", "max")
     if not values.size:
         return dict.fromkeys(names)
-    found = [float(values.mean()), *np.quantile(values, [0.5, 0.95, 0.99, 1.0]).tolist()]
-    return dict(zip(names, found, strict=True))
+    figures = [float(values.mean()), *np.quantile(values, [0.5, 0.95, 0.99, 1.0]).tolist()]
+    return dict(zip(names, figures, strict=True))
 
 
-def slices_of(made: Sequence[Connection], since: float, rate_per_second: float, count: int = SLICES) -> list[Any]:
+def slices_of(
+    connections: Sequence[Connection], since: float, rate_per_second: float, count: int = SLICES
+) -> list[Any]:
     """Return the ramp cut into `count` slices of equally many connections, in the order they were intended.
 
     `since` is when the ramp began (unix s), `rate_per_second` by how much its rate grows. Each slice has its `rate`,
     the new connections a second intended at its middle, p95 of wait and response, and the mean wait at each station.
     """
-    ordered = sorted(made, key=lambda each: each.intended)
+    ordered = sorted(connections, key=lambda each: each.intended)
     slices = []
     for part in np.array_split(np.arange(len(ordered)), count):
         members = [ordered[number] for number in part]
-        stations = [found for each in members if (found := stations_of(each)) is not None]
+        stations = [stationss for each in members if (stationss := stations_of(each)) is not None]
         if not stations:
             continue
         middle = (members[0].intended + members[-1].intended) / 2.0 - since

@@ -80,22 +80,22 @@ def _packed(ports: range) -> bytes:
 
 def _reset_when_closed(address: Sequence[Any]) -> socket.socket:
     """Return a socket for an address as `getaddrinfo` has it."""
-    found = socket.socket(address[0], address[1], address[2])
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    return found
+    sock = socket.socket(address[0], address[1], address[2])
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return sock
 
 
 def bounded_sockets(ports: range) -> SocketFactory:
     """Return what makes sockets that the kernel connects from these ports only."""
 
     def made(address: Sequence[Any]) -> socket.socket:
-        found = _reset_when_closed(address)
+        sock = _reset_when_closed(address)
         try:
-            found.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, _packed(ports))
+            sock.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, _packed(ports))
         except OSError:
-            found.close()
+            sock.close()
             raise
-        return found
+        return sock
 
     return made
 
@@ -105,13 +105,13 @@ def bound_sockets(ports: range) -> SocketFactory:
 
     def made(address: Sequence[Any]) -> socket.socket:
         for port in ports:
-            found = _reset_when_closed(address)
+            sock = _reset_when_closed(address)
             try:
-                found.bind(("", port))
+                sock.bind(("", port))
             except OSError:
-                found.close()
+                sock.close()
             else:
-                return found
+                return sock
         raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
 
     return made

@@ -48,11 +48,11 @@ def preload() -> None:
     Imports take tenths of a second, which the first request of every worker would otherwise spend. They are
     safe before a fork; making a provider is not.
     """
-    asked = wishes()
-    wanted = ["opentelemetry.exporter.otlp.json.file"] if asked.file else []
-    if asked.traces:
+    settings = wishes()
+    wanted = ["opentelemetry.exporter.otlp.json.file"] if settings.file else []
+    if settings.traces:
         wanted.append("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    if asked.metrics:
+    if settings.metrics:
         wanted.append("opentelemetry.exporter.otlp.proto.http.metric_exporter")
     for module in wanted:
         # What is missing or broken is reported when it is missed.
@@ -60,25 +60,25 @@ def preload() -> None:
             import_module(module)
 
 
-def automatic_tracer_provider(asked: Wishes | None = None) -> Any:
+def automatic_tracer_provider(settings: Wishes | None = None) -> Any:
     """A TracerProvider by the rules above, or None; `asked` is what the environment asked for."""
-    asked = asked or wishes()
-    path = asked.file
+    settings = settings or wishes()
+    path = settings.file
     if path:
         return _once("file", lambda: _file_provider(path), "otel-file", f"no spans are written to {path}")
-    found = _global_provider("trace", "ProxyTracerProvider")
-    if found is None and asked.traces:
-        found = _once("traces", _otlp_tracer_provider, "otel-otlp", "no spans are sent")
-    return found
+    provider = _global_provider("trace", "ProxyTracerProvider")
+    if provider is None and settings.traces:
+        provider = _once("traces", _otlp_tracer_provider, "otel-otlp", "no spans are sent")
+    return provider
 
 
-def automatic_meter_provider(asked: Wishes | None = None) -> Any:
+def automatic_meter_provider(settings: Wishes | None = None) -> Any:
     """A MeterProvider by the rules above, or None; `asked` is what the environment asked for."""
-    asked = asked or wishes()
-    found = _global_provider("metrics", "_ProxyMeterProvider")
-    if found is None and asked.metrics:
-        found = _once("metrics", _otlp_meter_provider, "otel-otlp", "no measurements are sent")
-    return found
+    settings = settings or wishes()
+    provider = _global_provider("metrics", "_ProxyMeterProvider")
+    if provider is None and settings.metrics:
+        provider = _once("metrics", _otlp_meter_provider, "otel-otlp", "no measurements are sent")
+    return provider
 
 
 def _once(kind: str, make: Callable[[], Any], extra: str, consequence: str) -> Any:

@@ -61,11 +61,11 @@ class EnvironRequest:
 
     def stamp_values(self) -> Sequence[Sequence[str]]:
         """See `Request`. A server joins repeated headers with a comma before WSGI sees them."""
-        found = []
+        values = []
         for key in _ENVIRON_KEYS:
             value = self.environ.get(key)
-            found.append((value,) if value is not None else ())
-        return found
+            values.append((value,) if value is not None else ())
+        return values
 
     def header(self, name: str) -> str | None:
         """See `Request`."""
@@ -121,14 +121,14 @@ class ScopeRequest:
 
     def stamp_values(self) -> Sequence[Sequence[str]]:
         """See `Request`. Repeated headers arrive as separate entries."""
-        found: tuple[list[str], ...] = tuple([] for _ in _SCOPE_NAMES)
+        values: tuple[list[str], ...] = tuple([] for _ in _SCOPE_NAMES)
         for name, value in self.scope.get("headers", ()):
             # Most names are told apart by their length, which costs the least.
             if len(name) in _LENGTHS:
                 number = _SCOPE_NAMES.get(name.lower())
                 if number is not None:
-                    found[number].append(value.decode("latin-1"))
-        return found
+                    values[number].append(value.decode("latin-1"))
+        return values
 
     def header(self, name: str) -> str | None:
         """See `Request`."""

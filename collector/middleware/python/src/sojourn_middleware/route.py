@@ -12,9 +12,9 @@ def route_of_environ(environ: Mapping[str, Any]) -> str | None:
     Werkzeug leaves its request in the environ, and Flask's request knows the rule; nothing is imported for
     this.
     """
-    told = environ.get("sojourn.route")
-    if told:
-        return str(told)
+    route = environ.get("sojourn.route")
+    if route:
+        return str(route)
     rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
     template = getattr(rule, "rule", None)
     return str(template) if template else None
@@ -26,9 +26,9 @@ def route_of_scope(scope: Mapping[str, Any], outer_root_path: str) -> str | None
     A mounted application knows its routes without the prefix of the mount; the prefix is what the root path
     gained since the middleware saw the request with `outer_root_path`.
     """
-    told = scope.get("sojourn.route")
-    if told:
-        return str(told)
+    routes = scope.get("sojourn.route")
+    if routes:
+        return str(routes)
     route = scope.get("route")
     template = getattr(route, "path", None)
     # FastAPI keeps the route as its router declared it, and the path with all prefixes beside it.

@@ -102,13 +102,13 @@ class StampReader:
             return "missing"
         if len(values) > 1:
             return "list"
-        found = parse_stamp(values[0])
-        if isinstance(found, int):
-            if found > now_us + self.max_future_us:
+        reading = parse_stamp(values[0])
+        if isinstance(reading, int):
+            if reading > now_us + self.max_future_us:
                 return "future"
-            if found < now_us - self.max_age_us:
+            if reading < now_us - self.max_age_us:
                 return "stale"
-        return found
+        return reading
 
 
 def _limit_us(name: str, seconds: float) -> int:

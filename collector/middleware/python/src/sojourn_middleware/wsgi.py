@@ -194,15 +194,15 @@ def _server_file_test(environ: Environ) -> Callable[[object], bool]:
     wrapper = environ.get("wsgi.file_wrapper")
     if isinstance(wrapper, type):
         return lambda body: isinstance(body, wrapper)
-    made: list[object] = []
+    types: list[object] = []
     if callable(wrapper):
         # uWSGI's wrapper is a function that recognises later what it returned; so must we.
         def remembering(*args: Any) -> Any:
-            made.append(wrapper(*args))
-            return made[-1]
+            types.append(wrapper(*args))
+            return types[-1]
 
         environ["wsgi.file_wrapper"] = remembering
-    return lambda body: any(body is one for one in made)
+    return lambda body: any(body is one for one in types)
 
 
 class _current:  # noqa: N801  (used as a function; a generator's context manager takes a microsecond longer)
