@@ -5,7 +5,7 @@
 >>> print(result)
 It is a queue, not the code: of 390 ms on average, 76 % went waiting for a worker. Of the slowest 1 % (4.00 s and more), 97 % was queueing.
 >>> print(sojourn.blame(result))
-/export caused 54 % of all queueing seconds (it is 5.6 % of requests), 81 % of those that somebody is to blame for; another 33 % was imbalance between backends.
+/export caused 54 % of all queueing seconds (it is 5.6 % of requests), 81 % of those charged to requests in service; another 33 % was imbalance between backends.
 
 In a notebook, ``result`` alone shows its table, and ``sojourn.plots.ccdf(result)`` is a chart.
 """  # noqa: E501 - a doctest prints in one line

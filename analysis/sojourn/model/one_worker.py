@@ -114,6 +114,16 @@ def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
     return f"workers of {', '.join(names)}{more} serve several requests at a time"
 
 
+def unnamed(backends: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence that the number of workers is a lower bound; empty unless ``source`` says so for a backend."""
+    if not any(row["source"] == "most at once" for row in backends):
+        return []
+    return [
+        "No worker names were logged for some backends: their number of workers is taken as the most requests in "
+        "service at once, which may be too few. Set it with --workers."
+    ]
+
+
 def doubt(backends: Iterable[Mapping[str, Any]], what: str) -> list[str]:
     """Return a sentence that ``what`` is unreliable for such backends; empty without any. ``backends``: as above."""
     several = serving_several(backends)
@@ -122,5 +132,5 @@ def doubt(backends: Iterable[Mapping[str, Any]], what: str) -> list[str]:
     return [
         f"The {several}: {what} assumes one request per worker at a time, and is unreliable there. Queueing delay is "
         "the wait until the event loop or a thread takes the request. Give --workers N, the requests that a backend "
-        "serves at once, where that is limited."
+        "serves at once, if that is limited."
     ]

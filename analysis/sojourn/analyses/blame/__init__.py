@@ -10,6 +10,6 @@ QUESTION = Question(
     asks="Which requests caused the queueing delay?",
     needs="queueing delay and service time of the requests; worker values or --workers",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
-    title="Who waited for whom",
+    title="Which requests caused the queueing delay",
     columns=("uri",),
 )

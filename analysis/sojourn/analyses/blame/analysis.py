@@ -3,11 +3,11 @@
 At every instant between a request's arrival at its backend and the end of its wait, the first of these that applies:
 
     its own backend has a free worker                     -> dispatch   (network, accepting, a proxy that holds back)
-    another backend of the same upstream has a free one   -> imbalance  (the balancer sent it to the wrong place)
-    otherwise                                             -> blamed, in equal parts, on those in service at its backend
+    another backend of the same upstream has a free one   -> imbalance  (the balancer chose a busy backend)
+    otherwise                                             -> blamed, in equal parts, on the requests in service there
 
 So dispatch + imbalance + blamed = the measured wait, request by request. This is accounting, not a prediction: without
-the culprit others would have been served in its place, and less would be saved than it is blamed for.
+the culprit other requests would have been served in its place, and the delay would fall by less than its blame.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ class BlameResult(Result):
 
     Attributes:
         by, culprit_by: the columns that name victims and culprits.
-        requests: whose waits these are.
-        present: all with a known wait, which is who could be to blame.
-        window: the first arrival and the last end of a wait; None of no requests.
+        requests: number of victims.
+        present: number of requests with a known wait: victims and possible culprits.
+        window: the first arrival and the last end of a wait; None without requests.
         waited: the sum of all waits: dispatch + imbalance + blamed.
-        unknown: of the blamed seconds, those of requests whose app did not say how long it worked.
+        unknown: of the blamed seconds, those charged to requests without a service time.
         matrix: victim, culprit (null: unknown), seconds, share (of the blamed seconds); largest first, at most 50
             classes each way, the rest as "(other)".
         culprits: culprit, seconds, share (of the blamed seconds), of_waited (of all), requests; every class, exact.
         victims: victim, requests, waited, blamed, imbalance, dispatch; every class.
-        over_time: begin, account, culprit (null but for blamed), seconds; by the end of the wait.
-        width: of its windows.
+        over_time: begin, account, culprit (null unless blamed), seconds; by the end of the wait.
+        width: length of its windows.
         workers: per backend: upstream, workers, source, names, pool.
-        costliest: single requests: request_id, uri, culprit, upstream, arrival, held, seconds (of others).
-        chain: who filled the queue and who held the workers.
-        negative, negative_seconds: waits below 0 by more than half a tick of nginx's clock; like all below 0 they are
-            charged to dispatch as they are.
-        silent: requests whose app did not say how long it worked.
-        left_out: reason -> requests, as ``Visits`` has it.
+        costliest: single requests: request_id, uri, culprit, upstream, arrival, held, seconds (that others waited).
+        chain: the classes that filled the queue and those that held the workers.
+        negative, negative_seconds: waits below 0 by more than half a tick of nginx's clock; all negative waits are
+            summed with their sign under dispatch.
+        silent: requests without a service time.
+        left_out: reason -> requests, as in ``Visits``.
     """
 
     by: str
@@ -99,7 +99,7 @@ class BlameResult(Result):
     left_out: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn blame --json`` prints."""
+        """Return the object that ``sojourn blame --json`` prints."""
         window = self.window and {"from": iso(self.window[0]), "to": iso(self.window[1])}
         over_time = [{**row, "begin": iso(row["begin"])} for row in self.over_time.iter_rows(named=True)]
         return {
@@ -127,15 +127,15 @@ class BlameResult(Result):
 
 
 def checked_columns(rows: pl.LazyFrame, columns: Sequence[str]) -> None:
-    """Check that columns were read.
+    """Check that the rows have these columns.
 
     Raises:
-        SojournError: one was not.
+        SojournError: a column is missing.
     """
     names = rows.collect_schema().names()
     for column in columns:
         if column not in names:
-            raise SojournError(f"there is no column {column!r} in what was read; read it with split(columns=…)")
+            raise SojournError(f"column {column!r} was not read; read it with split(columns=…)")
 
 
 def blame_of(
@@ -146,25 +146,29 @@ def blame_of(
     where: Mapping[str, object] | None = None,
     width: float | None = None,
 ) -> BlameResult:
-    """Blame of visits.
+    """Compute the blame of visits.
 
     Args:
-        visits: with ``by`` and ``culprit_by`` among the columns of its frame. With ``header`` there, a request whose
-            app did not say how long it worked holds a worker, as an unknown culprit, until its answer began.
+        visits: with ``by`` and ``culprit_by`` among the columns of its frame. With a column ``header``, a request
+            without a service time holds a worker, as an unknown culprit, until its answer began.
         by: column that names the victims.
         culprit_by: column that names the culprits; None: the same.
         where: column -> value that a victim must have; all requests can be culprits.
-        width: of the windows over time, s; None: so that there are at most 240.
+        width: length of the windows over time, s; None: the shortest that gives at most 240.
+
+    Raises:
+        SojournError: no request with a known wait meets ``where``, or a column was not read.
     """
     services = services_of(visits)
-    victimss = having(visits.frame, where or {})
-    if where and not victimss.any():
-        raise SojournError("no request whose wait is known fits the condition")
-    charged = accounts(visits, services, victimss)
-    wait = np.where(victimss, visits.wait, 0.0)
+    is_victim = having(visits.frame, where or {})
+    if where and not is_victim.any():
+        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
+        raise SojournError(f"no request with a known wait meets the condition ({conditions})")
+    charged = accounts(visits, services, is_victim)
+    wait = np.where(is_victim, visits.wait, 0.0)
     victim, victims = classes_of(checked_column(visits.frame[by], by))
     culprit, culprits = classes_of(checked_column(visits.frame[culprit_by or by], culprit_by or by))
-    # A class more than there are names: requests whose app did not say how long it worked.
+    # The last class, without a name: requests without a service time.
     culprit_index = np.where(services.known, culprit, len(culprits))
     waited, blamed = float(wait.sum()), float(charged.blamed.sum())
     negative = wait < -STAMP_TICK / 2e6 - ROUNDING
@@ -174,14 +178,14 @@ def blame_of(
     first, last = (float(visits.wait_end.min()), float(visits.wait_end.max())) if len(visits) else (0.0, 0.0)
     windows = Windows.over(visits.base, first, last, seconds=width)
     begun = visits.base + timedelta(seconds=float(visits.arrival[0])) if len(visits) else None
-    window = np.where(victimss, windows.of(visits.wait_end), -1)
+    window = np.where(is_victim, windows.of(visits.wait_end), -1)
     shape = (windows.count, len(victim_names), len(culprit_names) + 1)
     few_culprit_index = np.where(services.known, few_culprits, len(culprit_names))
     cells, over_time = _cells(visits, services, few_victims, few_culprit_index, window, shape)
     return BlameResult(
         by=by,
         culprit_by=culprit_by or by,
-        requests=int(victimss.sum()),
+        requests=int(is_victim.sum()),
         present=len(visits),
         window=(begun, visits.base + timedelta(seconds=last)) if begun else None,
         waited=waited,
@@ -191,7 +195,7 @@ def blame_of(
         unknown=float(charged.caused[~services.known].sum()),
         matrix=matrix_table(cells, victim_names, culprit_names, blamed),
         culprits=table,
-        victims=victims_table(victim, victims, victimss, wait, charged),
+        victims=victims_table(victim, victims, is_victim, wait, charged),
         over_time=over_time_table(over_time, culprit_names, windows, charged, windows.of(visits.wait_end)),
         width=windows.seconds,
         workers=workers_table(visits),
@@ -207,7 +211,7 @@ def blame_of(
 def _cells(
     visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
 ) -> tuple[Floats, Floats]:
-    """Blamed seconds: victims × culprits, and windows × culprits."""
+    """Return the blamed seconds: victims × culprits, and windows × culprits."""
     whole, over_time = np.zeros(shape[1:]), np.zeros((shape[0], shape[2]))
     for first, matrix in matrices(visits, services, victim, culprit, window, shape):
         whole += matrix.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Blame by the minute: what a store keeps, and a dashboard sums."""
+"""Blame per minute, as a store keeps it and a dashboard sums it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ MINUTE_SCHEMA = {
 
 
 def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUTE) -> pl.DataFrame:
-    """Waits by the minute they ended in, by service, backend and class; the sum over all rows is the measured wait.
+    """Return waits by the minute in which they ended, by service, backend and class.
+
+    The sum over all rows is the measured wait.
 
     Args:
         visits: with ``by`` among the columns of its frame.
         by: column that names victims and culprits.
-        seconds: of a window.
+        seconds: length of a window.
 
     Returns:
-        columns of ``MINUTE_SCHEMA``: account is blamed, imbalance or dispatch; culprit is null but for blamed, and
-        there, too, for requests whose app did not say how long it worked. Rows of 0 s are left out.
+        Columns of ``MINUTE_SCHEMA``. ``account`` is blamed, imbalance or dispatch; ``culprit`` is null unless the
+        account is blamed, and null for requests without a service time. Rows of 0 s are left out.
     """
     if not len(visits):
         return pl.DataFrame(schema=MINUTE_SCHEMA)
@@ -49,7 +51,7 @@ def blame_by_minute(visits: Visits, by: str = "route", *, seconds: float = MINUT
     window = windows.of(visits.wait_end)
     value, values = classes_of(visits.frame[by])
     few, names = largest(value, values, summed(value, np.abs(visits.wait) + charged.caused, len(values)))
-    # A victim's row is of its service and backend, too.
+    # One row per service, backend and victim.
     service = visits.frame["service"].fill_null("").to_physical()
     keys = pl.DataFrame({"service": service, "backend": visits.backend, "victim": few}).with_columns(
         row=pl.struct("service", "backend", "victim").rank("dense").cast(pl.Int64) - 1

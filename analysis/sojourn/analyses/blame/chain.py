@@ -62,8 +62,12 @@ class Period:
 
 @dataclass(frozen=True)
 class Chain:
-    """``classes``: culprit, filled, held (blamed seconds), largest first; ``usual``: blamed seconds that neither
-    explains; ``periods``: the costliest.
+    """Blamed seconds by their cause.
+
+    Attributes:
+        classes: culprit, filled, held (blamed seconds), largest first.
+        usual: blamed seconds that neither explains.
+        periods: the costliest periods.
     """
 
     classes: pl.DataFrame
@@ -71,7 +75,7 @@ class Chain:
     periods: list[Period] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The ``chain`` object of the JSON output."""
+        """Return the ``chain`` object of the JSON output."""
         return {
             "classes": self.classes.to_dicts(),
             "filled": float(self.classes["filled"].sum()),
@@ -99,13 +103,14 @@ class _Periods:
 
 
 def chain_of(visits: Visits, services: Services, blamed: Floats, culprit: Ints, names: Sequence[str]) -> Chain:
-    """The chain of visits.
+    """Divide the blamed seconds of visits by their cause.
 
     Args:
-        visits, services: as for the sweep.
-        blamed: s, per request.
+        visits: the visits to backends.
+        services: when each of them held a worker.
+        blamed: blamed seconds per request.
         culprit: class of each request, index into ``names``.
-        names: of the classes.
+        names: names of the classes.
     """
     known = ~np.isnan(services.end)
     last = max(visits.wait_end.max(), services.end[known].max() if known.any() else 0.0) if len(visits) else 0.0
@@ -128,8 +133,8 @@ def chain_of(visits: Visits, services: Services, blamed: Floats, culprit: Ints, 
 def _periods(
     visits: Visits, services: Services, blamed: Floats, culprit: Ints, classes: int, backend: int, span: float
 ) -> _Periods | None:
-    requests_here = visits.at_backend[backend]
-    victims = requests_here[visits.wait_end[requests_here] > visits.arrival[requests_here]]
+    at_backend = visits.at_backend[backend]
+    victims = at_backend[visits.wait_end[at_backend] > visits.arrival[at_backend]]
     if not len(victims) or span <= 0:
         return None
     victims = victims[np.argsort(visits.arrival[victims], kind="stable")]
@@ -140,8 +145,8 @@ def _periods(
     of_period = summed(of, blamed[victims], len(start))
 
     # Requests in service when the period began; a long service may overlap the beginning of several.
-    begin, free = services.begin[requests_here], services.end[requests_here]
-    kept = requests_here[~np.isnan(free)]
+    begin, free = services.begin[at_backend], services.end[at_backend]
+    kept = at_backend[~np.isnan(free)]
     low, high = (np.searchsorted(start, bound[~np.isnan(free)], "left") for bound in (begin, free))
     in_service = np.repeat(kept, high - low)
     skipped = np.cumsum(high - low) - (high - low)
@@ -153,12 +158,12 @@ def _periods(
     onset = np.where(np.isfinite(onset), onset, start)
 
     # Arrivals in the period.
-    inside = np.searchsorted(start, visits.arrival[requests_here], "right") - 1
-    arrived = (inside >= 0) & (visits.arrival[requests_here] <= end[np.maximum(inside, 0)])
-    members = np.concatenate([requests_here[arrived], in_service])
+    inside = np.searchsorted(start, visits.arrival[at_backend], "right") - 1
+    arrived = (inside >= 0) & (visits.arrival[at_backend] <= end[np.maximum(inside, 0)])
+    members = np.concatenate([at_backend[arrived], in_service])
     periods = np.concatenate([inside[arrived], period_of])
 
-    count = np.bincount(culprit[requests_here], minlength=classes)
+    count = np.bincount(culprit[at_backend], minlength=classes)
     rate = count / span
     shares = kept
     seconds = summed(culprit[shares], services.end[shares] - services.begin[shares], classes)
@@ -201,28 +206,28 @@ def _costliest(
     )
     ranked = [entry for entry in ranked[:COSTLIEST] if entry[0] > 0]
     window = np.full(len(visits), -1, np.int64)
-    for place, (_, periodss, k) in enumerate(ranked):
-        victims = periodss.victims[periodss.of == k]
+    for place, (_, group, k) in enumerate(ranked):
+        victims = group.victims[group.of == k]
         window[victims[blamed[victims] > 0]] = place
-    # One class more than there are names: requests whose app said nothing.
+    # The last class, without a name: requests without a service time.
     culprit_index = np.where(services.known, culprit, len(names))
     cells = np.zeros((len(ranked), len(names) + 1))
     shape = (len(ranked), 1, len(names) + 1)
     for first, matrix in matrices(visits, services, np.zeros(len(visits), np.int64), culprit_index, window, shape):
         cells[first : first + len(matrix)] = matrix[:, 0, :]
     periods = []
-    for place, (seconds, periodss, k) in enumerate(ranked):
-        victims = periodss.victims[periodss.of == k]
+    for place, (seconds, group, k) in enumerate(ranked):
+        victims = group.victims[group.of == k]
         top = int(cells[place].argmax())
         periods.append(
             Period(
-                upstream=visits.backends[periodss.backend],
-                begin=visits.base + timedelta(seconds=float(periodss.onset[k])),
-                seconds=float(periodss.end[k] - periodss.onset[k]),
+                upstream=visits.backends[group.backend],
+                begin=visits.base + timedelta(seconds=float(group.onset[k])),
+                seconds=float(group.end[k] - group.onset[k]),
                 blamed=float(seconds),
                 requests=len(victims),
                 peak=most_at_once(visits.arrival[victims], visits.wait_end[victims]),
-                burst=float(periodss.burst[k]),
+                burst=float(group.burst[k]),
                 culprit=names[top] if top < len(names) else None,
                 culprit_seconds=float(cells[place, top]),
             )

@@ -15,18 +15,18 @@ from sojourn.timeline.classes import NO_VALUE, OTHER
 
 SHOWN = 12  # classes of a matrix
 NAMED = 5  # culprits with a colour of their own
-# Okabe and Ito (2008), without the two that mean queueing and service everywhere else.
+# Okabe and Ito (2008), without the two colours that mean queueing and service in other charts.
 COLOURS = (QUEUEING, "#E69F00", "#CC79A7", "#009E73", "#56B4E9")
-IMBALANCE = "#6b7683"  # seen on white and on black
+IMBALANCE = "#6b7683"  # visible on white and on black
 
 
 def blame_matrix(result: BlameResult) -> alt.LayerChart:
-    """Seconds per cell; the classes with the most, the others together."""
+    """Draw seconds per victim and culprit: the largest classes, and the rest as one."""
     table = matrix_cells(result)
     order = alt.EncodingSortField("seconds", op="sum", order="descending")
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
-        x=alt.X("culprit:N", title="waited for", sort=order, axis=alt.Axis(labelAngle=-30)),
-        y=alt.Y("victim:N", title="waited", sort=order),
+        x=alt.X("culprit:N", title="culprit", sort=order, axis=alt.Axis(labelAngle=-30)),
+        y=alt.Y("victim:N", title="victim", sort=order),
         tooltip=[
             "victim:N",
             "culprit:N",
@@ -46,7 +46,7 @@ def blame_matrix(result: BlameResult) -> alt.LayerChart:
 
 
 def matrix_cells(result: BlameResult) -> pl.DataFrame:
-    """Columns victim, culprit, seconds, share; at most ``SHOWN`` classes either way."""
+    """Return columns victim, culprit, seconds, share; at most ``SHOWN`` victims and culprits, the rest as one."""
     table = result.matrix
     for column in ("victim", "culprit"):
         kept = table.group_by(column).agg(pl.col("seconds").sum()).sort("seconds", column, descending=True)
@@ -58,7 +58,7 @@ def matrix_cells(result: BlameResult) -> pl.DataFrame:
 
 
 def blame_over_time(result: BlameResult) -> alt.Chart:
-    """Seconds waited per window, stacked by culprit, with imbalance and dispatch."""
+    """Draw seconds waited per window, stacked by culprit, with imbalance and dispatch."""
     table = over_time_parts(result)
     parts = table.group_by("part").agg(pl.col("rank").first()).sort("rank")["part"].to_list()
     named = [part for part in parts if part not in ("imbalance", "dispatch", OTHER)]
@@ -86,7 +86,7 @@ def blame_over_time(result: BlameResult) -> alt.Chart:
 
 
 def over_time_parts(result: BlameResult) -> pl.DataFrame:
-    """Columns begin, part, rank, seconds: the largest culprits by name; every part in every window."""
+    """Return columns begin, part, rank, seconds: the largest culprits by name; every part in every window."""
     top = result.culprits.head(NAMED)["culprit"].fill_null(NO_VALUE).to_list()
     culprit = pl.col("culprit").fill_null(NO_VALUE)
     part = (

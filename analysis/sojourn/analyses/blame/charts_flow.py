@@ -1,4 +1,4 @@
-"""Blame as a flow: every second of waiting runs from what caused it to the requests that waited."""
+"""Flow chart of blame: every second of waiting runs from its cause to the requests that waited."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sojourn.present.palette import OTHER as GREY
 from sojourn.timeline.classes import NO_VALUE, OTHER
 
 NAMED = 6  # culprits, and victims, by name
-LEAST = 0.001  # of all seconds: ribbons thinner than this are not drawn
+LEAST = 0.001  # of all seconds: narrower ribbons are not drawn
 HEIGHT = 340
-BLOCK = 0.03  # width of a block, in parts of the way
+BLOCK = 0.03  # width of a block, as a part of the chart's width
 STEPS = 12  # of a ribbon's curve
 SPACE = 0.03  # between two blocks, of all seconds
 IMBALANCE, DISPATCH = "imbalance", "dispatch"
 
 
 def flow_table(result: BlameResult) -> pl.DataFrame:
-    """Columns cause, victim, seconds, largest first: the culprits with the most, others, imbalance, dispatch.
+    """Return columns cause, victim, seconds, largest first: the largest culprits, others, imbalance, dispatch.
 
-    Their sum is all the waiting there was, less what clocks made negative.
+    The sum is the whole queueing delay, without the cells that clock error makes negative.
     """
     culprits = _named(result.matrix, "culprit")
     victims = result.victims.sort("waited", descending=True)["victim"].head(NAMED).to_list()
@@ -65,7 +65,7 @@ def _kept(column: str, names: list[str | None]) -> pl.Expr:
 
 
 def blame_flow(result: BlameResult) -> alt.LayerChart:
-    """Causes at the left, those who waited at the right; a ribbon is as thick as the seconds it stands for."""
+    """Draw causes at the left, victims at the right, and ribbons whose width is their seconds."""
     table = flow_table(result)
     total = float(table["seconds"].sum()) or 1.0
     causes = _places(table, "cause", total)
@@ -73,7 +73,7 @@ def blame_flow(result: BlameResult) -> alt.LayerChart:
     colours = _colours(list(causes))
     ribbons = _ribbons(table, causes, victims, total)
     scale = alt.Scale(domain=[max(_end(causes), _end(victims)), 0], nice=False)
-    # Names stand beside the blocks: a third of the width on either side is theirs.
+    # The labels are outside the blocks: each side reserves about a third of the width for them.
     x = alt.X("x:Q", scale=alt.Scale(domain=[-0.42, 1.42], nice=False), axis=None)
     colour = alt.Color("cause:N", legend=None, scale=alt.Scale(domain=list(colours), range=list(colours.values())))
     areas = (
@@ -120,7 +120,7 @@ Places = dict[str, tuple[float, float]]
 
 
 def _places(table: pl.DataFrame, column: str, total: float) -> Places:
-    """Top and height of each block, largest first; what is not a name comes last."""
+    """Return top and height of each block, largest first; others, imbalance and dispatch come last."""
     last = {OTHER: 1, IMBALANCE: 2, DISPATCH: 3} if column == "cause" else {OTHER: 1}
     sums = table.group_by(column).agg(pl.col("seconds").sum()).rows()
     places: Places = {}
@@ -136,14 +136,14 @@ def _end(places: Places) -> float:
 
 
 def _colours(causes: list[str]) -> dict[str, str]:
-    """Of each cause, by its name as it is drawn."""
+    """Return a colour per cause, by the cause's label."""
     named = [cause for cause in causes if cause not in (OTHER, IMBALANCE, DISPATCH)]
     colours = dict(zip(named, [*COLOURS, "#F0E442"], strict=False))
     return {printable(cause): colours.get(cause, SLATE if cause == IMBALANCE else GREY) for cause in causes}
 
 
 def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float) -> list[dict[str, Any]]:
-    """Points of each ribbon from its place in the one block to that in the other, on a curve that leaves level."""
+    """Return the points of each ribbon, on a curve that is horizontal at both ends."""
     order = {name: number for number, name in enumerate(victims)}
     begun = {name: top for name, (top, _) in causes.items()}
     ended = {name: top for name, (top, _) in victims.items()}
@@ -171,11 +171,11 @@ def _ribbons(table: pl.DataFrame, causes: Places, victims: Places, total: float)
 
 def _labels(places: Places, at: float, align: Any, x: alt.X, scale: alt.Scale, total: float) -> alt.Chart:
     rows = [
-        {"x": at, "y": top + size / 2, "said": f"{printable(name, 24)}: {percent(size / total)}, {duration(size)}"}
+        {"x": at, "y": top + size / 2, "label": f"{printable(name, 24)}: {percent(size / total)}, {duration(size)}"}
         for name, (top, size) in places.items()
     ]
     return (
         alt.Chart(alt.InlineData(values=rows))
         .mark_text(align=align, baseline="middle", limit=200)
-        .encode(x=x, y=alt.Y("y:Q", scale=scale, axis=None), text="said:N")
+        .encode(x=x, y=alt.Y("y:Q", scale=scale, axis=None), text="label:N")
     )

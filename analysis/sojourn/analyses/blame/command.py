@@ -1,7 +1,7 @@
 """``sojourn blame``: which requests caused the wait?
 
-Measures, per request, its queueing delay (from the instant nginx turned to the backend to the app's start), and charges
-every instant of it to those who held the workers then, to the balancer, or to the way there.
+Measure the queueing delay of each request (from the instant nginx turned to the backend to the app's start), and charge
+every instant of it to the requests in service, to the balancer, or to dispatch.
 """
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ def blame(
 ) -> None:
     """Show which routes or backends caused the queueing delay.
 
-    From the instant nginx turned to the backend to the app's start. At every instant of a wait: its own backend has a
-    free worker: dispatch; another backend of the upstream has: imbalance; otherwise those in service are to blame.
+    The delay runs from the instant nginx turned to the backend to the app's start. Each instant is charged to dispatch
+    if the request's own backend has a free worker, to imbalance if another backend of the upstream has one, and
+    otherwise to the requests in service.
     """
     columns = tuple(column_of(name, option) for name, option in ((by, "--by"), (culprit or by, "--culprit")))
     counts, conditions = workers_of(workers), conditions_of(where or [])
-    # Not a selection of rows: all requests that held the workers must be there.
+    # Conditions select victims, not rows: every request that held a worker is read.
     columns = (*columns, *(column_of(name, "--where") for name in conditions), "uri")
     requests = requests_of(sources, spans=spans, since=since, until=until, columns=columns, quiet=quiet)
     from sojourn.analyses.blame.run import blame as run  # noqa: PLC0415 - numba takes its time to load

@@ -11,7 +11,7 @@ from sojourn.model.formatting import duration, percent, printable
 from sojourn.present.section import Chart, Picture
 from sojourn.timeline.classes import NO_VALUE
 
-NOTHING = 5e-4  # of all seconds: as good as none
+NOTHING = 5e-4  # of all seconds: shares below this are shown as 0
 
 
 def blame_pictures(result: BlameResult) -> tuple[Picture, ...]:
@@ -21,23 +21,23 @@ def blame_pictures(result: BlameResult) -> tuple[Picture, ...]:
     return (
         Picture(
             "blame-matrix",
-            "Who waited for whom",
+            "Victims and culprits",
             "Each cell: the seconds that requests of its row waited for requests of its column.",
             functools.partial(_matrix, result),
             matrix_reading(result),
         ),
         Picture(
             "blame-flow",
-            "Where the waiting came from, and where it went",
-            "Every second of waiting flows from what caused it (left) to those who waited (right): a ribbon is as "
-            "thick as its seconds. Imbalance: another backend had a free worker; dispatch: its own had one.",
+            "Queueing delay from cause to victim",
+            "Each ribbon runs from the cause of the delay (left) to the requests that waited (right); its width is its "
+            "seconds. Imbalance: another backend had a free worker; dispatch: the request's own backend had one.",
             functools.partial(_flow, result),
             flow_reading(result),
         ),
         Picture(
             "blame-over-time",
-            "Waiting over time, by account",
-            f"Seconds waited per {duration(result.width)}, at the end of the wait, by whom they are blamed on.",
+            "Queueing delay over time, by cause",
+            f"Seconds waited per {duration(result.width)}, at the end of the wait, by cause.",
             functools.partial(_over_time, result),
             over_time_reading(result),
         ),
@@ -45,21 +45,21 @@ def blame_pictures(result: BlameResult) -> tuple[Picture, ...]:
 
 
 def matrix_reading(result: BlameResult) -> str:
-    """The largest cell."""
+    """Describe the largest cell of the matrix."""
     if result.matrix.is_empty():
-        return "Nobody waited for anybody: 0 s."
+        return "No queueing: 0 s."
     top = result.matrix.row(0, named=True)
     victim, culprit = _named(result.by, top["victim"]), _named(result.culprit_by, top["culprit"])
     return (
-        f"{victim} waited {duration(top['seconds'])} for {culprit}, {percent(top['share'])} of all seconds that "
-        "somebody is to blame for."
+        f"{victim} waited {duration(top['seconds'])} for {culprit}, {percent(top['share'])} of all seconds charged to "
+        "requests in service."
     )
 
 
 def flow_reading(result: BlameResult) -> str:
-    """The shares of the largest culprit, of imbalance and of dispatch, and who waited most."""
+    """Describe the shares of the largest culprit, of imbalance and of dispatch, and the largest victim."""
     if result.culprits.is_empty() or result.waited <= 0:
-        return "Nobody waited: 0 s."
+        return "No queueing: 0 s."
     top = result.culprits.row(0, named=True)
     most = result.victims.sort("waited", descending=True).row(0, named=True)
     return (
@@ -71,10 +71,10 @@ def flow_reading(result: BlameResult) -> str:
 
 
 def over_time_reading(result: BlameResult) -> str:
-    """The window with the most waiting, and what most of it is blamed on."""
+    """Describe the window with the most queueing delay, and its main cause."""
     sums = result.over_time.group_by("begin").agg(pl.col("seconds").sum()).sort("seconds", "begin", descending=True)
     if sums.is_empty() or result.waited <= 0:
-        return "Nobody waited: 0 s."
+        return "No queueing: 0 s."
     begin, seconds = sums.row(0)
     within = result.over_time.filter(pl.col("begin") == begin).sort("seconds", descending=True).row(0, named=True)
     account = within["account"]
@@ -87,18 +87,18 @@ def over_time_reading(result: BlameResult) -> str:
 
 
 def _share(seconds: float, whole: float) -> str:
-    """A share; what rounding leaves of nothing is 0."""
+    """Format a share; shares within rounding error of 0 become 0."""
     return percent(seconds / whole if abs(seconds) > NOTHING * whole else 0.0)
 
 
 def _named(column: str, name: str | None) -> str:
     if name is None or name == NO_VALUE:
-        return f"requests without a known {column}" if name == NO_VALUE else "requests whose work is not known"
+        return f"requests without a known {column}" if name == NO_VALUE else "requests without a service time"
     shown = printable(name, 60)
     return shown if column == "route" else f"{column} {shown}"
 
 
-# Drawn for pages and files only: a terminal does without the time that charts take to load.
+# Imported when drawn: Altair takes long to load, and a terminal shows no charts.
 
 
 def _matrix(result: BlameResult) -> Chart:

@@ -1,4 +1,4 @@
-"""Requests in, who caused their queueing delay out."""
+"""Blame of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ def blame(
     [('acme', 0.63), ('globex', 0.3), ('initech', 0.07)]
 
     Args:
-        requests: sources, a split, or a frame; see ``sojourn.sources.opening.given``.
-        by, culprit: columns that name those who waited, and those they waited for (None: the same column).
-        workers: per backend, or the same for all; None: read off the worker values.
-        spans: the app's spans, where ``requests`` are sources.
-        since, until: only requests that arrived in [since, until): aware datetimes or unix seconds.
-        where: count only the waits of requests with these values.
+        requests: sources, a split, or a frame; see ``sojourn.sources.opening.requests_from``.
+        by: column that names the victims, the requests that waited.
+        culprit: column that names the culprits, the requests they waited for; None: the same as ``by``.
+        workers: number of workers per backend, or one number for all; None: derived from the worker values.
+        spans: the app's spans, if ``requests`` are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: count only the waits of requests with these values; all requests can be culprits.
 
     Returns:
         Seconds by culprit (``culprits``) and by pair (``matrix``), and the rest (``imbalance``, ``dispatch``).
 
     Raises:
-        SojournError: a source cannot be read, or there is no such column.
+        SojournError: a source cannot be read, or a column does not exist.
     """
     columns = (by, culprit or by, *(where or {}))
     source = requests_from(requests, columns=(*columns, "uri"), spans=spans, since=since, until=until)

@@ -7,15 +7,15 @@ from sojourn.analyses.blame.pictures import blame_pictures
 from sojourn.analyses.blame.run import blame
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, formatted, milliseconds, percent, printable
-from sojourn.model.one_worker import doubt
+from sojourn.model.one_worker import doubt, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 from sojourn.timeline.classes import NO_VALUE
 
 MEASURES = (
-    "From the instant nginx turned to the backend to the app's start. At every instant of a wait: its own backend has "
-    "a free worker: dispatch; another backend of the upstream has one: imbalance; otherwise those in service are to "
-    "blame, in equal parts."
+    "Queueing delay: from the instant nginx turned to the backend to the app's start. Each instant of it is charged "
+    "to dispatch if the request's own backend has a free worker, to imbalance if another backend of the upstream has "
+    "one, and otherwise, in equal parts, to the requests in service at the backend."
 )
 LITTLE = 1e-3  # s: a mean wait below nginx's resolution is not a queue
 DOUBTFUL = 0.1  # share of dispatch, or of unknown culprits, above which blame is in doubt
@@ -24,10 +24,10 @@ CELLS = 50
 
 @lay_out.register(BlameResult)
 def blame_section(result: BlameResult) -> Section:
-    """The section of ``blame``."""
+    """Return the section of ``blame``."""
     return Section(
         key="blame",
-        title="Who waited for whom",
+        title="Which requests caused the queueing delay",
         sentence=sentence(result),
         measures=MEASURES,
         failures=tuple(_failures(result)),
@@ -39,24 +39,24 @@ def blame_section(result: BlameResult) -> Section:
 
 
 def sentence(result: BlameResult) -> str:
-    """The finding in one sentence."""
+    """Return the finding in one sentence."""
     if not result.requests:
-        return "Nobody is known to have waited: no request tells how long it waited."
+        return "The queueing delay is unknown: no request reports how long it waited."
     mean = result.waited / result.requests
     if mean < LITTLE:
         return (
-            f"Nobody waited for anybody: {milliseconds(mean)} ms on average over {counted(result.requests, 'request')}."
+            f"No significant queueing: {milliseconds(mean)} ms on average over {counted(result.requests, 'request')}."
         )
     of = f"of {duration(result.waited)} of waiting"
     shares = {"blamed": result.blamed, "imbalance": result.imbalance, "dispatch": result.dispatch}
     largest = max(shares, key=lambda name: shares[name])
     if largest == "dispatch":
         return (
-            f"Most of it was no queue: {percent(result.dispatch / result.waited)} {of} passed while the request's own "
-            "backend had a free worker."
+            f"Mostly dispatch, not a queue: {percent(result.dispatch / result.waited)} {of} passed while the request's "
+            "own backend had a free worker."
         )
     top = result.culprits.row(0, named=True)
-    named = f"{_whose(result, top['culprit'])} caused {percent(top['of_waited'])} of all queueing seconds"
+    named = f"{_label(result, top['culprit'])} caused {percent(top['of_waited'])} of all queueing seconds"
     if top["requests"] and top["culprit"] is not None:
         named += f" (it is {percent(top['requests'] / result.present)} of requests)"
     if largest == "imbalance":
@@ -65,7 +65,7 @@ def sentence(result: BlameResult) -> str:
             f"backend had a free worker. {_capital(named)}."
         )
     rest = f"; another {percent(result.imbalance / result.waited)} was imbalance between backends"
-    return f"{_capital(named)}, {percent(top['share'])} of those that somebody is to blame for" + (
+    return f"{_capital(named)}, {percent(top['share'])} of those charged to requests in service" + (
         rest + "." if result.imbalance > 0.05 * result.waited else "."
     )
 
@@ -74,9 +74,9 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _whose(result: BlameResult, culprit: str | None) -> str:
+def _label(result: BlameResult, culprit: str | None) -> str:
     if culprit is None:
-        return "requests whose app did not say how long it worked"
+        return "requests without a service time"
     name = printable(culprit, 60)
     return name if result.culprit_by == "route" else f"{result.culprit_by} {name}"
 
@@ -86,27 +86,22 @@ def _failures(result: BlameResult) -> list[str]:
     missing = result.left_out.get("no_wait", 0)
     if missing and result.dispatch > DOUBTFUL * max(result.waited, 0):
         failures.append(
-            f"{counted(missing, 'request')} went to a backend with unknown wait and service time. Their workers appear "
-            f"free: part of the {percent(result.dispatch / result.waited)} of dispatch belongs to them. Add the app's "
-            "spans (--spans)."
+            f"{counted(missing, 'request')} with unknown wait and service time went to a backend. Their workers appear "
+            f"free: part of the {percent(result.dispatch / result.waited)} of dispatch is caused by them. Add the "
+            "app's spans (--spans)."
         )
     if result.unknown > DOUBTFUL * max(result.blamed, 0):
         failures.append(
-            f"{percent(result.unknown / result.blamed)} of the blamed seconds belong to requests without a "
-            "service time: their culprits are unknown."
+            f"{percent(result.unknown / result.blamed)} of the blamed seconds are charged to requests without a "
+            "service time: their culprits are unknown. Add the app's spans (--spans)."
         )
-    if any(row["source"] == "most at once" for row in result.workers):
-        failures.append(
-            "No worker names were logged for some backends: the most requests in service at once stands for their "
-            "number of workers, which may be too few. Say it with --workers."
-        )
-    return failures
+    return failures + unnamed(result.workers)
 
 
 def _tables(result: BlameResult) -> list[Table]:
     waited = result.waited or 1.0
     accounts = (
-        ("blamed on those in service", result.blamed),
+        ("blamed on requests in service", result.blamed),
         ("imbalance: another backend had a free worker", result.imbalance),
         ("dispatch: its own backend had a free worker", result.dispatch),
     )
@@ -126,7 +121,7 @@ def _tables(result: BlameResult) -> list[Table]:
                 )
                 for row in result.culprits.head(CELLS).iter_rows(named=True)
             ),
-            title="Who was waited for",
+            title="Culprits: requests that held the workers",
             more=max(len(result.culprits) - CELLS, 0),
         ),
         Table(
@@ -135,7 +130,7 @@ def _tables(result: BlameResult) -> list[Table]:
                 (row["victim"], row["culprit"] or NO_VALUE, _seconds(row["seconds"]), percent(row["share"]))
                 for row in result.matrix.head(CELLS).iter_rows(named=True)
             ),
-            title="Who waited for whom",
+            title="Victims and culprits",
             text_columns=2,
             more=max(len(result.matrix) - CELLS, 0),
         ),
@@ -145,11 +140,11 @@ def _tables(result: BlameResult) -> list[Table]:
                 (row["culprit"], _seconds(row["filled"]), _seconds(row["held"]))
                 for row in result.chain.classes.iter_rows(named=True)
             ),
-            title="Blamed seconds by what was unusual: more arrived, or service took longer",
+            title="Blamed seconds by cause: more arrivals than usual, or longer service",
             shown=5,
         ),
         Table(
-            ("backend", "begun (UTC)", "lasted", "waited", "most", "arrivals", "mostly for"),
+            ("backend", "begin (UTC)", "lasted", "blamed", "most", "arrivals", "main culprit"),
             tuple(
                 (
                     period.upstream or NO_VALUE, f"{period.begin:%H:%M:%S}", duration(period.seconds),
@@ -157,7 +152,7 @@ def _tables(result: BlameResult) -> list[Table]:
                 )
                 for period in result.chain.periods
             ),
-            title="The costliest queues: blamed seconds, most waiting at once, arrivals against the usual",
+            title="Costliest queues: blamed seconds, most requests waiting at once, arrivals relative to usual",
         ),
         Table(
             ("request", "culprit", "arrived (UTC)", "held", "caused"),
@@ -168,7 +163,7 @@ def _tables(result: BlameResult) -> list[Table]:
                 )
                 for row in result.costliest
             ),
-            title="The requests that most was waited for",
+            title="Costliest requests: seconds that others waited for them",
             text_columns=2,
             shown=3,
         ),
@@ -183,18 +178,15 @@ def _notes(result: BlameResult) -> list[str]:
     notes = []
     if result.negative:
         notes.append(
-            f"{counted(result.negative, 'wait is', 'waits are')} below zero "
-            f"({formatted(result.negative_seconds, '.3f')} s together): the clocks are off by that. "
-            "They count as they are, under dispatch."
+            f"{counted(result.negative, 'wait is', 'waits are')} negative "
+            f"({formatted(result.negative_seconds, '.3f')} s in total) because of clock error. They are summed with "
+            "their sign under dispatch."
         )
     if result.silent:
-        notes.append(
-            f"{counted(result.silent, 'request was', 'requests were')} waited for or waited without saying how long "
-            "they were served."
-        )
+        notes.append(f"{counted(result.silent, 'request has', 'requests have')} no service time.")
     missing = result.left_out.get("no_wait", 0)
     if missing and not _failures(result):
-        notes.append(f"{counted(missing, 'request is', 'requests are')} left out: nothing tells how long they waited.")
+        notes.append(f"{counted(missing, 'request is', 'requests are')} left out: their queueing delay is unknown.")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""Blame by the minute, computed from a store's own rows and kept in it: ``blame_minute``."""
+"""Blame per minute, computed from the rows of a store and kept in its table ``blame_minute``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sojourn.model.errors import SojournError
 from sojourn.store.client import Store, connect, in_utc, plainly, rows
 from sojourn.store.statements import sql
 
-SLICE_ROWS = 250_000  # requests looked at at once: about 1 GB
+SLICE_ROWS = 250_000  # requests per slice: about 1 GB of memory
 MINUTE = timedelta(minutes=1)
-SETTLED = timedelta(minutes=2)  # a minute that ended so long ago: what ended in it has most likely arrived
-# Requests that wait when a slice begins arrived before it, and so did their culprits: the maximum look-back.
+SETTLED = timedelta(minutes=2)  # after the end of a minute: by then its requests have most likely been stored
+# Maximum look-back: requests that wait when a slice begins arrived earlier, and so did their culprits.
 WARM_UP = timedelta(hours=1)
 KEYS = ("minute", "service", "upstream", "account", "victim", "culprit")
 COLUMNS = (*KEYS, "seconds", "version")
@@ -23,14 +23,14 @@ COLUMNS = (*KEYS, "seconds", "version")
 
 @dataclass
 class Explained:
-    """What was computed.
+    """Counts of a computation.
 
     Attributes:
-        minutes: how many.
-        requests: rows looked at, the warm-up included.
-        rows: of ``blame_minute`` written that hold something.
-        seconds: of waiting that they sum up to.
-        gone: rows of earlier computations that no longer hold, written as 0.
+        minutes: minutes computed.
+        requests: rows read, including the warm-up.
+        rows: rows of ``blame_minute`` written with more than 0 s.
+        seconds: their total queueing delay.
+        gone: rows of earlier computations that are obsolete and were written as 0 s.
     """
 
     minutes: int = 0
@@ -49,16 +49,17 @@ def explain_store(
     slice_rows: int = SLICE_ROWS,
     on_minutes: Callable[[int, int], None] | None = None,
 ) -> Explained:
-    """Compute the blame of those minutes that are due, and replace what was there of them.
+    """Compute the blame of the minutes that are due, and replace their rows.
 
-    A minute is due when a request of it, or of the one before or after, arrived since it was last computed. With both
-    ``since`` and ``until`` all minutes between them are computed, due or not. Memory is bounded by ``slice_rows``.
+    A minute is due if a request of it, or of the minute before or after, was stored since its last computation. With
+    both ``since`` and ``until``, all minutes between them are computed. Memory is bounded by ``slice_rows``.
 
     Args:
-        dsn: the store; ``sojourn store init`` makes its tables.
-        since, until: only minutes in [since, until); without ``until``, those that ended two minutes ago.
-        workers: per backend, as for ``sojourn.timeline.visits.visits``.
-        slice_rows: requests looked at at once; a minute is never divided.
+        dsn: the store; ``sojourn store init`` creates its tables.
+        since: only minutes from this instant on.
+        until: only minutes before this instant; None: those that ended two minutes ago.
+        workers: number of workers per backend, as for ``sojourn.timeline.visits.visits``.
+        slice_rows: requests per slice; a minute is never divided.
         on_minutes: called with (slices done, number of slices).
 
     Raises:
@@ -67,7 +68,7 @@ def explain_store(
     every = since is not None and until is not None
     done = Explained()
     with connect(dsn) as store:
-        with plainly(store, "looking which minutes are due"):
+        with plainly(store, "reading the minutes that are due"):
             if not rows(store, "EXISTS TABLE blame_minute")[0][0]:
                 raise SojournError(f"{store.dsn}: has no table blame_minute; `sojourn store init {store.dsn}` adds it")
             due = _due(store, since, until or datetime.now(UTC) - SETTLED, every=every)
@@ -79,7 +80,7 @@ def explain_store(
 
 
 def _due(store: Store, since: datetime | None, until: datetime, *, every: bool) -> list[tuple[datetime, int]]:
-    """(minute, requests that ended in it) of every minute to compute, ascending."""
+    """Return (minute, requests that ended in it) of every minute to compute, ascending."""
     bounds = {
         "since": int(since.timestamp()) // 60 * 60 if since else 0,
         "until": int(until.timestamp()) // 60 * 60,
@@ -89,7 +90,7 @@ def _due(store: Store, since: datetime | None, until: datetime, *, every: bool) 
 
 
 def _slices(due: Sequence[tuple[datetime, int]], limit: int) -> Iterator[tuple[datetime, datetime]]:
-    """[begin, end) of minutes that follow one another, with about ``limit`` requests at most."""
+    """Yield [begin, end) of consecutive minutes with about ``limit`` requests at most."""
     held = 0
     begin = end = None
     for minute, count in due:
@@ -111,12 +112,12 @@ def _explain(
     from sojourn.sources.opening import open_sources  # noqa: PLC0415 - Polars and DuckDB take their time to load
     from sojourn.timeline.visits import visits  # noqa: PLC0415
 
-    with plainly(store, "asking how far back its requests reach"):
+    with plainly(store, "reading the first arrival of the slice"):
         version = in_utc(rows(store, "SELECT now64(3, 'UTC')")[0][0])
         bounds = {"begin": int(begin.timestamp()), "end": int(end.timestamp())}
         reach = {**bounds, "reach": int((begin - WARM_UP).timestamp())}
         first = in_utc(rows(store, sql("blame_reach"), reach)[0][0])
-    # Requests are read by arrival: all in system at the beginning, and those in system when these arrived.
+    # Requests are read by arrival: those in system when the slice begins, and those in system when these arrived.
     with open_sources([dsn], since=first, until=end, columns=("request_id",)) as requests:
         read = int(requests.rows.select(pl.len()).collect().item())
     table = blame_by_minute(visits(requests.rows, workers=workers), "route").filter(
@@ -127,7 +128,7 @@ def _explain(
         .group_by(KEYS)
         .agg(pl.col("seconds").sum())
     )
-    with plainly(store, "replacing what was known of these minutes"):
+    with plainly(store, "replacing the rows of these minutes"):
         before = rows(store, sql("blame_before"), bounds)
         old = pl.DataFrame(before, schema={name: expected.schema[name] for name in KEYS}, orient="row")
         gone = old.join(expected, on=KEYS, how="anti").with_columns(seconds=pl.lit(0.0))
@@ -136,7 +137,7 @@ def _explain(
         )
         if len(written):
             store.client.insert("blame_minute", list(written.iter_rows()), column_names=list(COLUMNS))
-        # Marked last: what broke off before is computed again.
+        # Marked last: an interrupted computation is repeated.
         count = int((end - begin) / MINUTE)
         marks = [[begin + number * MINUTE, version] for number in range(count)]
         store.client.insert("explained_minutes", marks, column_names=["minute", "version"])

@@ -1,4 +1,4 @@
-"""Compare two splits: what changed, which component and group changed it, and whether chance explains it."""
+"""Compare two splits: which component and group changed, and whether chance explains it."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ QUESTION = Question(
     asks="What changed between two windows or runs, and could it be chance?",
     needs="two sets of requests",
     example="docs/examples/shop.jsonl.gz --at 2026-01-01T00:01:00Z",
-    title="What changed",
+    title="Change of the response time",
 )

@@ -1,4 +1,4 @@
-"""Two windows or runs side by side: what changed, by how much for certain, and which component did it.
+"""Compare two windows or runs: the changes with their intervals, by component.
 
 The mean response time is the sum of its components' means, and so is the mean of the slowest 1 %: changes of components
 add up to the change of the whole, exactly. Quantiles do not add, so a change of p99 is attributed by the composition of
@@ -37,21 +37,24 @@ Floats = npt.NDArray[np.float64]
 
 FIGURES = ("mean", *QUANTILES)
 TAIL = "p99"
-ENOUGH = 1_000  # requests: of fewer, the slowest 1 % are a handful
-GROUPS = 100  # the largest; the others together are one
+ENOUGH = 1_000  # requests: with fewer, the slowest 1 % are fewer than 10
+GROUPS = 100  # the largest groups; the others are combined
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """What changed from A to B.
+    """The result of ``compare``: changes from A to B, in seconds.
 
     Attributes:
-        a, b: the splits. names: what they are called.
+        a, b: the splits.
+        names: the names of the sides.
         figures: mean, p50 … p999 of the response time.
         components: component -> its mean over all requests; they sum to the mean.
         tail: component -> its mean at and above p99; they sum to ``tail_mean``.
-        by: the group; groups: most contribution first, all but the ``GROUPS`` largest as one. groups_total: how many
-            there are.
+        tail_mean: the mean at and above p99.
+        by: the column of ``groups``.
+        groups: the groups, largest contribution first; all but the ``GROUPS`` largest as one.
+        groups_total: the number of groups.
     """
 
     a: SplitResult
@@ -78,16 +81,16 @@ class Comparison(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What to know."""
+        """Limits of the comparison, in sentences."""
         sentences = []
         few = [name for name, side in zip(self.names, (self.a, self.b), strict=True) if side.requests < ENOUGH]
         if few:
-            sentences.append(f"{' and '.join(few)}: fewer than {ENOUGH:,} requests; the slowest 1 % are a handful.")
+            sentences.append(f"{' and '.join(few)}: fewer than {ENOUGH:,} requests; the slowest 1 % are too few.")
         rates = self.rates
         if rates[0] and rates[1] and abs(rates[1] / rates[0] - 1) > 0.1:
             sentences.append(
-                f"The load was not the same: {rates[0]:.4g} and {rates[1]:.4g} requests/s. A queue answers to load "
-                "before anything else."
+                f"The load differs: {rates[0]:.4g} and {rates[1]:.4g} requests/s. The queueing delay depends on the "
+                "load first of all."
             )
         return sentences
 
@@ -98,13 +101,13 @@ class Comparison(Result):
 
     @property
     def tail_cause(self) -> str | None:
-        """The same of the slowest 1 %."""
+        """The cause with the largest part of the change of the slowest 1 %; None if it is not significant."""
         certain = self.tail_mean.certain or self.figures[TAIL].certain
         return cause_of(self.tail, self.tail_mean) if certain else None
 
     @property
     def sentence(self) -> str:
-        """The verdict: what changed, by how much, and what it is made of."""
+        """The verdict: the significant changes and their main components."""
         p99, mean = self.figures[TAIL], self.figures["mean"]
         parts = []
         if self.tail_cause is not None:
@@ -115,11 +118,11 @@ class Comparison(Result):
         if self.cause is not None:
             parts.append(f"{moved('The mean', mean)}: {made_of(self.components, mean, self.cause)}.")
         if not parts:
-            parts.append(f"Nothing changed that can be told from chance. {moved('p99', p99)}.")
+            parts.append(f"No significant change. {moved('p99', p99)}.")
         return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``sojourn compare --json`` prints."""
+        """Return the object that ``sojourn compare --json`` prints."""
         return {
             "a": self._side(self.names[0], self.a),
             "b": self._side(self.names[1], self.b),
@@ -158,20 +161,21 @@ class Comparison(Result):
 def compare(
     a: SplitResult, b: SplitResult, *, by: str = "route", names: tuple[str, str] = ("A", "B"), seed: int = 0
 ) -> Comparison:
-    """What changed from ``a`` to ``b``.
+    """Compare two splits.
 
     Args:
-        a, b: splits whose rows can be read.
+        a: the split of the first side, with readable rows.
+        b: the split of the second side, with readable rows.
         by: a column of the rows.
-        names: of the sides.
-        seed: of the bootstrap.
+        names: the names of the sides.
+        seed: the seed of the bootstrap.
 
     Raises:
         SojournError: a side has no request.
     """
     for name, side in zip(names, (a, b), strict=True):
         if side.response_time["mean"] is None:
-            raise SojournError(f"{name}: no request to compare")
+            raise SojournError(f"{name}: no requests to compare; check the source and the time window")
     largest, total = largest_groups((a.rows, b.rows), by, GROUPS)
     parts = blocks(a.rows, by, largest), blocks(b.rows, by, largest)
     as_is = np.ones((1, WINDOWS))
@@ -229,7 +233,7 @@ def _mean(part: Blocks, weights: Floats, sums: Floats) -> Floats:
 
 
 def _with_shares(parts: dict[str, Change], whole: Change) -> list[dict[str, object]]:
-    """Rows of components; share: of the change of the whole, if that is significant."""
+    """Return rows of components; ``share`` of the change of the whole is null unless that is significant."""
     return [
         {"component": name, **change.to_dict(), "share": change.change / whole.change if whole.certain else None}
         for name, change in parts.items()

@@ -1,4 +1,4 @@
-"""A change of a figure, with its interval, and what it is made of, in words."""
+"""The change of a figure with its interval, and its main component, in a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CAUSE_NAMES = {
     "service": "service time",
     "client": "the client's connection",
     "retries": "retries",
-    "unknown": "time nobody accounted for",
+    "unknown": "unaccounted time",
 }
 
 
@@ -33,7 +33,7 @@ class Change:
 
     @property
     def change(self) -> float:
-        """B less A."""
+        """B minus A."""
         return self.b - self.a
 
     @property
@@ -42,7 +42,7 @@ class Change:
         return self.low > 0 or self.high < 0
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "a": self.a,
             "b": self.b,
@@ -54,24 +54,30 @@ class Change:
 
 
 def change_of(a: float, b: float, spread: npt.NDArray[np.float64]) -> Change:
-    """``spread``: b - a of the sums as they are, first, and of every resample: bins blur either in the same way."""
+    """Return the change from ``a`` to ``b`` with its bootstrap interval.
+
+    Args:
+        a: the figure of the first side, s.
+        b: the figure of the second side, s.
+        spread: b - a of the binned sums first, then of every resample; both have the same binning error.
+    """
     low, high = np.quantile(spread[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - spread[0] + (b - a)
     return Change(a, b, float(low), float(high))
 
 
 def causes_of(parts: Mapping[str, Change]) -> dict[str, float]:
-    """Cause (of ``CAUSES``) -> change of its components together, s."""
+    """Return cause (of ``CAUSES``) -> change of the sum of its components, s."""
     return {cause: math.fsum(parts[part].change for part in members) for cause, members in CAUSES.items()}
 
 
 def cause_of(parts: Mapping[str, Change], whole: Change) -> str:
-    """The cause that moved most in the direction of the whole."""
+    """Return the cause that changed most in the direction of the whole."""
     by_cause = causes_of(parts)
     return max(by_cause, key=lambda cause: math.copysign(1.0, whole.change) * by_cause[cause])
 
 
 def made_of(parts: Mapping[str, Change], whole: Change, cause: str) -> str:
-    """What a change is made of: a share, or, where parts went opposite ways, either of them."""
+    """Describe the part of a change that a cause explains: a share, or both parts if they have opposite signs."""
     part = causes_of(parts)[cause]
     if abs(part) <= abs(whole.change) * 1.02:
         return f"{percent(part / whole.change)} is {CAUSE_NAMES[cause]}"
@@ -79,7 +85,7 @@ def made_of(parts: Mapping[str, Change], whole: Change, cause: str) -> str:
 
 
 def moved(name: str, figure: Change) -> str:
-    """How a figure moved, with its interval; without a word for it where it could be chance."""
+    """Describe the change of a figure with its interval; only a significant one rises or falls."""
     between = f"{signed(figure.low)} to {signed(figure.high)}"
     if not figure.certain:
         return f"{name}: {milliseconds(figure.a)} and {milliseconds(figure.b)} ms ({between})"
@@ -91,6 +97,6 @@ def moved(name: str, figure: Change) -> str:
 
 
 def signed(seconds: float) -> str:
-    """Milliseconds with their sign."""
+    """Format milliseconds with their sign."""
     text = milliseconds(seconds)
     return f"+{text}" if seconds > 0 and text != "0" else text

@@ -1,4 +1,4 @@
-"""Two sides of a comparison: what their response times are made of, and what each component changed by."""
+"""Charts of a comparison: the components of both sides, and the change of each component."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLOURS = {"queueing delay": QUEUEING, "service time": SERVICE, "everything else
 
 
 def composition(comparison: Comparison) -> alt.Chart:
-    """Mean of all requests and of the slowest 1 %, on either side, divided into queueing, service and the rest."""
+    """Draw the mean of all requests and of the slowest 1 % on either side: queueing, service and the rest."""
     rows = []
     for label, source in (("all", comparison.components), ("slowest 1 %", comparison.tail)):
         for side in ("a", "b"):
@@ -43,7 +43,7 @@ def composition(comparison: Comparison) -> alt.Chart:
 
 
 def changes(comparison: Comparison) -> Chart:
-    """Change of each component's mean over the slowest 1 %, with its interval; they sum to the change of the whole."""
+    """Draw the change of each component's mean over the slowest 1 %, with its interval."""
     rows = [
         (name.replace("_", " "), change.change, change.low, change.high, PART_OF.get(name, "everything else"))
         for name, change in comparison.tail.items()
@@ -56,7 +56,7 @@ def changes(comparison: Comparison) -> Chart:
         alt.Chart(_data(table))
         .mark_bar(opacity=0.85)
         .encode(
-            x=alt.X("change:Q", title="change of the slowest 1 %, B less A (s)"),
+            x=alt.X("change:Q", title="change of the slowest 1 %, B minus A (s)"),
             y=y,
             color=alt.Color("part:N", title=None, scale=scale),
             tooltip=["component:N", *(alt.Tooltip(f"{name}:Q", format="+.4~f") for name in ("change", "low", "high"))],

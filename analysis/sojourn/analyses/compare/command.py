@@ -1,6 +1,6 @@
-"""``sojourn compare``: what changed, and which component did it?
+"""``sojourn compare``: what changed, and which component changed it?
 
-Measures the split of either side, and the difference of each component's mean, over all requests and the slowest 1 %.
+Measure the split of either side, and the difference of each component's mean, over all requests and the slowest 1 %.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def compare(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare two windows or runs: what changed, and by chance or not."""
+    """Compare two windows or runs, and test each change for significance."""
     column = column_of(by)
     middle = instant(at)
     if middle is None and len(sources) != 2:
         raise typer.BadParameter(f"give two sources, or one with --at; not {len(sources)}", param_hint="A B")
     if middle is not None and (len(sources) != 1 or sources == ["-"]):
-        raise typer.BadParameter("give one source, which can be read twice", param_hint="--at")
+        raise typer.BadParameter("give one source that can be read twice (a file, not -)", param_hint="--at")
     from sojourn.analyses.compare.run import compare as run  # noqa: PLC0415 - Polars takes its time to load
     from sojourn.model.dsn import hidden  # noqa: PLC0415
     from sojourn.model.errors import SojournError  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Which groups a change of the mean comes from: Kitagawa's decomposition (1955).
+"""Contribution of each group to a change of the mean: Kitagawa's decomposition (1955).
 
 For each group, the change of its share of the requests (mix) and the change of its own mean (within), either weighted
 by the average of both sides. Summed over groups they are the change of the mean, exactly.
@@ -24,12 +24,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GroupChange:
-    """What one group contributes to the change of the mean, s. ``mix`` + ``within`` summed over groups are the change.
+    """The contribution of one group to the change of the mean, s; contributions of all groups sum to the change.
 
     Attributes:
-        name: the group's value. requests, share, mean: (a, b).
-        within: by component; it sums to the group's within.
-        low, high: of mix + within.
+        name: the group's value.
+        requests: number of requests, (a, b).
+        share: share of all requests, (a, b).
+        mean: mean response time, (a, b); None without requests.
+        mix: contribution of the change of its share.
+        within: component -> contribution of the change of its mean.
+        low, high: 95 % interval of the contribution.
     """
 
     name: str | None
@@ -43,16 +47,18 @@ class GroupChange:
 
     @property
     def contribution(self) -> float:
-        """Mix and within."""
+        """The sum of mix and within."""
         return self.mix + math.fsum(self.within.values())
 
 
 def contributions(a: Blocks, b: Blocks, weights_a: Floats, weights_b: Floats) -> list[GroupChange]:
-    """Contributions of every group of either side, the largest first.
+    """Return the contributions of the groups of both sides, the largest first.
 
     Args:
-        a, b: sums of the sides.
-        weights_a, weights_b: (1 + resamples, windows): all ones first, then the resamples.
+        a: sums of the first side.
+        b: sums of the second side.
+        weights_a: (1 + resamples, windows): all ones first, then the resamples.
+        weights_b: as ``weights_a``, of the second side.
     """
     names = list(dict.fromkeys((*a.groups, *b.groups)))
     point = _decomposed(_by_group(a, names, weights_a[:1]), _by_group(b, names, weights_b[:1]))
@@ -79,7 +85,7 @@ def contributions(a: Blocks, b: Blocks, weights_a: Floats, weights_b: Floats) ->
 
 
 def _by_group(side: Blocks, names: list[str | None], weights: Floats) -> tuple[Floats, dict[str, Floats]]:
-    """Requests and component sums, (resamples, groups), of one side."""
+    """Return requests and component sums of one side, each (resamples, groups)."""
     columns = [names.index(name) for name in side.groups]
 
     def spread(table: Floats) -> Floats:
@@ -97,11 +103,11 @@ def _decomposed(a: tuple[Floats, dict[str, Floats]], b: tuple[Floats, dict[str, 
     means: list[dict[str, Floats]] = [{}, {}]
     for part in COMPONENTS:
         one, other = (sums[part] / np.maximum(count, 1e-12) for count, sums in (a, b))
-        # A group that is on one side only has not changed within: it came, or went.
+        # A group of one side only has no change within: it appeared or disappeared.
         means[0][part], means[1][part] = np.where(there[0], one, other), np.where(there[1], other, one)
     whole = tuple(np.sum(list(side.values()), axis=0) for side in means)
     between = (whole[0] + whole[1]) / 2
-    # Against the mean of all: a group that is slower than most raises it by coming, one that is faster lowers it.
+    # Relative to the mean of all: a slow group that appears raises it, a fast one lowers it.
     level = ((share[0] + share[1]) / 2 * between).sum(axis=1, keepdims=True)
     within = {part: (share[0] + share[1]) / 2 * (means[1][part] - means[0][part]) for part in COMPONENTS}
     return {
@@ -115,7 +121,7 @@ def _decomposed(a: tuple[Floats, dict[str, Floats]], b: tuple[Floats, dict[str, 
 
 
 def largest_groups(sides: Sequence[pl.LazyFrame], group: str, limit: int) -> tuple[list[str], int]:
-    """The values with the most seconds on both sides together, at most ``limit``, and how many there are in all."""
+    """Return the values with the most seconds on both sides together, at most ``limit``, and their total number."""
     seconds = [
         without_upgraded(rows).group_by(pl.col(group).cast(pl.String).alias("group")).agg(pl.col("request_time").sum())
         for rows in sides

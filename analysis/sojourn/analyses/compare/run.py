@@ -1,4 +1,4 @@
-"""Two sets of requests in, what changed out."""
+"""Comparison of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -26,25 +26,32 @@ def compare(
     until: Instant = None,
     where: Where = None,
 ) -> Comparison:
-    """What changed from ``a`` to ``b``, for certain or by chance, and which component and group did it.
+    """Compare two sets of requests: changes with their intervals, by component and by group.
 
     >>> shop = "docs/examples/shop.jsonl.gz"
-    >>> result = sojourn.compare(shop, at=1767225660.0)  # before and after more exports came
+    >>> result = sojourn.compare(shop, at=1767225660.0)  # before and after the rise of /export
     >>> result.names
     ('before', 'after')
 
     Args:
-        a, b: sources, splits or frames; of a split, ``by`` is among its columns.
-        at: instead of ``b``: ``a`` before this instant against ``a`` from then on; aware datetime or unix seconds.
+        a: sources, a split or a frame; a split has ``by`` among its columns.
+        b: as ``a``; None: ``at`` divides ``a``.
+        at: instead of ``b``: compare ``a`` before this instant with ``a`` from it on; aware datetime or unix seconds.
         by: column to attribute the change to.
-        names: of the sides.
-        spans, since, until, where: of sources and frames, only these requests.
+        names: names of the sides; None: A and B, or before and after.
+        spans: the app's spans, if the sides are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
+
+    Returns:
+        The changes of figures, components and groups, with 95 % intervals.
 
     Raises:
-        SojournError: a source cannot be read, a side has no request, or not one of ``b`` and ``at`` is given.
+        SojournError: a source cannot be read, a side has no request, or not exactly one of ``b`` and ``at`` is given.
     """
     if (b is None) == (at is None):
-        raise SojournError("compare takes two sides, or one and the instant at which to divide it (at=…)")
+        raise SojournError("compare takes two sides, or one side and the instant at which to divide it (at=…)")
     middle = None if at is None else _instant(at)
     ends = ((since, middle or until), (middle or since, until))
     first, second = (

@@ -1,4 +1,4 @@
-"""Two windows or runs side by side, for people."""
+"""The section of ``compare``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
 LABELS = {"p999": "p99.9"}
-WORTH = 0.0005  # s: a component that is nowhere more is left out
+WORTH = 0.0005  # s: components with smaller figures are left out
 
 
 @lay_out.register(Comparison)
 def compare_section(comparison: Comparison) -> Section:
-    """What changed, for certain or not, and which component and group did it."""
+    """Return the section of ``compare``: the changes with their intervals, by component and by group."""
     return Section(
         key="compare",
-        title="What changed",
+        title="Change of the response time",
         sentence=comparison.sentence,
         measures=(
             f"A: {_described(comparison, 0)}. B: {_described(comparison, 1)}. Change: B minus A, with its 95 % "
@@ -39,15 +39,15 @@ def compare_section(comparison: Comparison) -> Section:
         pictures=(
             Picture(
                 "compare-composition",
-                "What response time is made of",
+                "Components of the response time",
                 "Mean of all requests and of the slowest 1 %, on either side.",
                 partial(composition, comparison),
                 composition_reading(comparison),
             ),
             Picture(
                 "compare-changes",
-                "What the slowest 1 % changed by",
-                "The bars sum to the change; a line that crosses zero cannot be told from chance.",
+                "Change of the slowest 1 %, by component",
+                "The bars sum to the change. If the line (95 % interval) crosses zero, the change is not significant.",
                 partial(changes, comparison),
                 changes_reading(comparison),
             ),
@@ -58,33 +58,33 @@ def compare_section(comparison: Comparison) -> Section:
 
 
 def short_of(comparison: Comparison) -> str:
-    """The change of the mean and of p99 without their intervals; one that could be chance is said to be none."""
+    """Return the significant changes of the mean and of p99, without their intervals."""
     parts = []
-    for name, words in (("mean", "the mean"), ("p99", "p99")):
+    for name, label in (("mean", "the mean"), ("p99", "p99")):
         change = comparison.figures[name]
         if change.certain:
             way = "rose" if change.change > 0 else "fell"
-            parts.append(f"{words} {way} from {duration(change.a)} to {duration(change.b)}")
+            parts.append(f"{label} {way} from {duration(change.a)} to {duration(change.b)}")
     if not parts:
-        return "No change of the mean or of p99 can be told from chance."
+        return "No significant change of the mean or of p99."
     text = " and ".join(parts)
     return f"{text[0].upper()}{text[1:]}, from {comparison.names[0]} to {comparison.names[1]}."
 
 
 def composition_reading(comparison: Comparison) -> str:
-    """Means of both sides, and how much of each was queueing."""
+    """Describe the means of both sides, and how much of each was queueing."""
 
     def side(name: str) -> str:
         queueing = sum(getattr(comparison.components[part], name) for part in ("connect", "queue"))
         return f"{duration(getattr(comparison.figures['mean'], name))}, {duration(queueing)} of it queueing"
 
-    return f"On average a request took {side('a')}, in A, and {side('b')}, in B."
+    return f"The mean response time is {side('a')}, in A, and {side('b')}, in B."
 
 
 def changes_reading(comparison: Comparison) -> str:
-    """The component that changed most in the slowest 1 %."""
+    """Describe the component that changed most in the slowest 1 %."""
     name, change = max(comparison.tail.items(), key=lambda item: abs(item[1].change))
-    chance = "" if change.certain else ", which cannot be told from chance"
+    chance = "" if change.certain else ", which is not significant"
     return (
         f"The slowest 1 % changed by {signed(comparison.tail_mean.change)} ms on average; {name.replace('_', ' ')} "
         f"changed most, by {signed(change.change)} ms (95 %: {signed(change.low)} to {signed(change.high)}){chance}."

@@ -10,5 +10,5 @@ QUESTION = Question(
     asks="How many requests waited, over time and on arrival, and how busy were the workers?",
     needs="queueing delay and service time of the requests",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
-    title="How deep the queue was",
+    title="Queue depth and worker utilisation",
 )

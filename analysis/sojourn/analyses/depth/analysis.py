@@ -3,14 +3,14 @@
 Everything is counted from the log's own instants. At a backend, at instant t:
 
     waiting      requests with arrival <= t < end of their wait
-    gone         requests that were given up on, but that the app has yet to take: they are still ahead of others
+    gone         abandoned requests that the app has yet to take: they are still ahead of others in the queue
     in service   requests that hold a worker (until the end of their span where there is one: an answer that streams on
                  holds its worker longer than its headers show)
     utilisation  in service / workers
 
-By Little's law (Little 1961) the time average of the waiting equals the arrival rate times the mean wait. What arrivals
-find on average equals the time average when they come at random (PASTA: Wolff 1982); a balancer that takes turns, or
-clients that come in bursts, make the two differ.
+By Little's law (Little 1961) the time average of the waiting equals the arrival rate times the mean wait. The average
+at arrivals equals the time average if arrivals are Poisson (PASTA: Wolff 1982); a round-robin balancer, or clients that
+send bursts, make the two differ.
 """
 
 from __future__ import annotations
@@ -65,13 +65,16 @@ class DepthResult(Result):
         requests: with a known wait; the ``window`` is from the first of their instants to the last.
         overall, backends: waiting, gone, in_service, in_system, utilisation (time averages), most_waiting, arrivals,
             mean_wait, seen_waiting, seen_in_system (averages over arrivals), workers; ``backends`` with upstream.
-        peak: upstream, waiting, at: the deepest queue there was; None of no queue.
+        peak: upstream, waiting, at: the deepest queue; None without a queue.
         seen: low, high (requests waiting at the same backend on arrival, inclusive), requests, share, wait (mean).
         over_time: columns of ``OVER_TIME_SCHEMA``; the upstream "all" is the sum.
-        width: of its windows.
+        width: length of its windows.
         streamed: worker time after the headers, known from spans.
-        with_span: requests with a span. silent: requests without a service time.
-        scene: the requests around the deepest queue, one by one; None of visits that do not tell when requests ended.
+        with_span: requests with a span.
+        silent: requests without a service time.
+        workers: per backend: upstream, workers, source, names, pool.
+        left_out: reason -> requests, as in ``Visits``.
+        scene: the busiest excerpt, one by one; None if the end of requests is unknown.
     """
 
     requests: int
@@ -90,7 +93,7 @@ class DepthResult(Result):
     scene: Scene | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn depth --json`` prints."""
+        """Return the object that ``sojourn depth --json`` prints."""
         return {
             "visits": self.requests,
             "window": self.window and {"from": iso(self.window[0]), "to": iso(self.window[1])},
@@ -111,12 +114,12 @@ class DepthResult(Result):
 
 
 def depth_of(visits: Visits, *, width: float | None = None) -> DepthResult:
-    """Depth of visits.
+    """Compute the depth of visits.
 
     Args:
-        visits: with ``header`` in its frame, a request without a service time is in service until its
-            answer begins; with ``app_service`` and ``span_seconds``, the time that streaming adds is known.
-        width: of the windows over time, s; None: so that there are at most 240.
+        visits: with a column ``header``, a request without a service time is in service until its answer begins; with
+            ``app_service`` and ``span_seconds``, the time that streaming adds is known.
+        width: length of the windows over time, s; None: the shortest that gives at most 240.
     """
     services = services_of(visits)
     late = services.begin > visits.wait_end + MICROSECOND
@@ -127,7 +130,7 @@ def depth_of(visits: Visits, *, width: float | None = None) -> DepthResult:
         "in_service": (services.begin, services.end),
     }
     known = ~np.isnan(services.end)
-    # Where a wait is below zero, a service begins before its request arrived.
+    # If a wait is negative, its service begins before its arrival.
     first = float(min(visits.arrival.min(), services.begin[known].min(initial=np.inf))) if len(visits) else 0.0
     last = float(max(visits.wait_end.max(), services.end[known].max(initial=-np.inf))) if len(visits) else 0.0
     windows = Windows.over(visits.base, first, last, seconds=width)
@@ -183,7 +186,7 @@ def _over_time(
     bounds: tuple[float, float],
 ) -> pl.DataFrame:  # fmt: skip
     edges = windows.edges
-    # The first and the last window are as long as the log covers them.
+    # The log may cover the first and the last window in part.
     length = np.maximum(np.minimum(edges[1:], bounds[1]) - np.maximum(edges[:-1], bounds[0]), 1e-9)
     spent = {key: step.between(edges) for key, step in steps.items()}
     mean = {key: seconds / length for key, (seconds, _) in spent.items()}
@@ -237,4 +240,4 @@ def _streamed(visits: Visits) -> tuple[float, int]:
         return 0.0, 0
     has_span = pl.col("span_seconds").is_not_null()
     later = (pl.col("span_seconds") - pl.col("app_service")).filter(has_span)
-    return visits.frame.select(later.sum(), has_span.sum().alias("told")).row(0)
+    return visits.frame.select(later.sum(), has_span.sum().alias("with_span")).row(0)

@@ -14,7 +14,7 @@ PARTS = {"waiting": QUEUEING, "in service": SERVICE}
 
 
 def depth_over_time(result: DepthResult) -> alt.LayerChart:
-    """Requests in service and, on top, waiting: averages per window, all backends."""
+    """Draw requests in service and, on top, waiting: averages per window, all backends."""
     table = over_time_parts(result)
     areas = (
         alt.Chart(alt.InlineData(values=table.to_dicts()))
@@ -35,7 +35,7 @@ def depth_over_time(result: DepthResult) -> alt.LayerChart:
 
 
 def over_time_parts(result: DepthResult) -> pl.DataFrame:
-    """Columns begin, part, rank (from below), requests (average in the window)."""
+    """Return columns begin, part, rank (from below), requests (average in the window)."""
     return (
         result.over_time.filter(pl.col("upstream") == ALL)
         .select(pl.col("begin").dt.strftime(TIME), "waiting", pl.col("in_service").alias("in service"))
@@ -54,7 +54,7 @@ def depth_on_arrival(result: DepthResult) -> alt.VConcatChart:
         depth=between.otherwise(pl.format("{}–{}", "low", "high")), wait=pl.col("wait").round_sig_figs(6)
     )
     base = alt.Chart(alt.InlineData(values=table.to_dicts())).encode(
-        x=alt.X("depth:O", title="waiting already", sort=table["depth"].to_list(), axis=alt.Axis(labelAngle=0)),
+        x=alt.X("depth:O", title="waiting on arrival", sort=table["depth"].to_list(), axis=alt.Axis(labelAngle=0)),
         tooltip=[
             "depth:O",
             alt.Tooltip("requests:Q", format=","),

@@ -1,4 +1,4 @@
-"""The sequence chart: every request on its way from the client through nginx to a worker and back."""
+"""The sequence chart: every request from the client through nginx to a worker and back."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ LANES = {CLIENT: "client", NGINX: "nginx", WORKER: "worker"}
 WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "work", "client gone", "unknown"
 COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNTOLD}
 WIDTH, LEAST_HEIGHT = 560, 320
-BESIDE = 0.05  # between one waiting request and the next, in lanes
-SHORTEST = 1e-3  # s that are drawn where nothing takes any time
-ROOM = 0.85  # for all who wait at one time, in lanes: they stay between nginx and the worker
+SIDE = 0.05  # lanes between one waiting request and the next
+SHORTEST = 1e-3  # s: the shortest time axis
+ROOM = 0.85  # lanes for all requests that wait at one time, between nginx and the worker
 
 
 def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
-    """Time goes down; columns of ``timelines`` as of ``sojourn.timeline.request_timelines.STAY``.
+    """Draw requests one by one; time goes down.
 
-    Each request is a line from the client through nginx to the worker, a bar beside the worker for as long as it waits,
-    a bar on the worker's own line (those of several side by side) while the worker is busy, grey after the client has
-    gone, and a line back: from the worker, or, for one that was given up on, from nginx,
-    which stopped waiting. Where nothing tells whether it waited or was worked on, the bar beside the worker says so.
+    Each request is a line from the client through nginx to the worker, a bar next to the worker's line while it waits,
+    a bar on the line while it is in service (several workers side by side), grey after the client has gone, and a line
+    back: from the worker, or, for an abandoned request, from nginx. A bar of unknown time has a colour of its own.
+
+    Args:
+        timelines: columns of ``sojourn.timeline.request_timelines.TIMELINE``; the first ``MOST`` rows are drawn.
+        title: title of the chart.
     """
     table = timelines.head(MOST)
     bars = _bars(table)
@@ -95,7 +98,7 @@ def sequence_chart(timelines: pl.DataFrame, title: str = "") -> alt.LayerChart:
 
 def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
     bars: list[dict[str, Any]] = []
-    beside = min(BESIDE, ROOM / (_places(table) + 2))
+    side = min(SIDE, ROOM / (_places(table) + 2))
 
     def add(what: str, lane: float, begin: float, end: float, number: int) -> None:
         if end > begin:
@@ -110,7 +113,7 @@ def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
                 }
             )
 
-    # Those who wait at one time stand side by side.
+    # Requests that wait at one time are drawn side by side.
     busy: list[float] = []
     held: list[float] = []
     for row in table.to_dicts():
@@ -118,20 +121,20 @@ def _bars(table: pl.DataFrame) -> list[dict[str, Any]]:
         until = left if begin is None else begin
         place = next((n for n, free in enumerate(busy) if free <= row["arrival"]), len(busy))
         busy[place : place + 1] = [until]
-        lane = WORKER - beside * (place + 2)
+        lane = WORKER - side * (place + 2)
         add(UNKNOWN if row.get("wait_known") is False else WAITING, lane, row["arrival"], min(until, left), number)
         add(ABANDONED, lane, max(row["arrival"], left), until, number)
         if begin is not None and end is not None:
             at = next((n for n, free in enumerate(held) if free <= begin + COARSE), len(held))
             held[at : at + 1] = [end]
-            worker = WORKER + BESIDE * at
+            worker = WORKER + SIDE * at
             add(WORKING, worker, begin, min(end, max(left, begin)), number)
             add(ABANDONED, worker, max(begin, left), end, number)
     return bars
 
 
 def _places(table: pl.DataFrame) -> int:
-    """How many wait at one time at the most."""
+    """Return the most requests that wait at one time."""
     until = [row["left"] if row["begin"] is None else row["begin"] for row in table.to_dicts()]
     steps = sorted([(at, 1) for at in table["arrival"].to_list()] + [(at, -1) for at in until])
     waiting = most = 0
@@ -142,7 +145,7 @@ def _places(table: pl.DataFrame) -> int:
 
 
 def _names(table: pl.DataFrame) -> list[dict[str, Any]]:
-    # Those who come shortly after one another would be written over one another.
+    # Labels of requests that arrive at nearly one time would overlap.
     columns, apart = (6, 0.09) if max(table["number"].to_list(), default=0) < 100 else (4, 0.15)
     return [
         {
@@ -159,8 +162,8 @@ def _arrows(table: pl.DataFrame) -> list[dict[str, Any]]:
     for row in table.to_dicts():
         come, left, name = row["arrival"], row["left"], f"#{row['number']}"
         arrows.append({"lane": CLIENT, "to": NGINX, "t": come, "until": come, "request": name})
-        arrows.append({"lane": NGINX, "to": WORKER - BESIDE, "t": come, "until": come, "request": name})
-        # The answer, or nginx's own when it gives up.
+        arrows.append({"lane": NGINX, "to": WORKER - SIDE, "t": come, "until": come, "request": name})
+        # The backend's response, or nginx's own after it gave up.
         start = NGINX if row["outcome"] == GIVEN_UP else WORKER
         arrows.append({"lane": start, "to": CLIENT, "t": left, "until": left, "request": name})
         if row["outcome"] == GIVEN_UP and row["end"] is not None:

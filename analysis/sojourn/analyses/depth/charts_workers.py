@@ -1,4 +1,4 @@
-"""The Gantt chart of workers: what each did when, and above them who waited for it."""
+"""The Gantt chart of workers: the requests each of them served, and above them the requests that waited."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNTOL
 BACKENDS = 8
 LANES = 24  # of workers, of all backends
 LINE, GAP, BETWEEN = 14, 3, 20  # pixels: a worker's lane, between two of them, between two backends
-QUEUE = 260  # pixels for those who wait, of all backends
-THIN, THICK, FEW_THICK = 1.5, 7.0, 13.0  # pixels of one who waits; of one among few
+QUEUE = 260  # pixels for waiting requests, of all backends
+THIN, THICK, FEW_THICK = 1.5, 7.0, 13.0  # pixels of a waiting request: least, most, most of few requests
 FEW = 24  # maximum number of requests with number labels
-APART = 0.0015  # of the picture, between one request of a worker and the next
-NUMBERED = 0.04  # of the picture: a bar that a number fits into
+APART = 0.0015  # of the chart's width, between one request of a worker and the next
+NUMBERED = 0.04  # of the chart's width: the shortest bar with a number in it
 
 Bar = dict[str, Any]
 
 
 @dataclass
 class Block:
-    """A backend: bars of those who wait, by their place in the line, and lanes of workers."""
+    """A backend: bars of waiting requests with their place in the queue, and lanes of workers."""
 
     name: str
     waiting: list[tuple[int, Bar]] = field(default_factory=list)
@@ -37,16 +37,16 @@ class Block:
 
     @property
     def places(self) -> int:
-        """How long the line is at its longest."""
+        """The longest queue."""
         return max((place + 1 for place, _ in self.waiting), default=0)
 
 
 def blocks_of(scene: Scene) -> list[Block]:
-    """The backends of a scene, those with the most waiting, by name; bars in seconds after the scene's begin.
+    """Return the backends of a scene, those with the most waiting, by name; bars in seconds after the scene's begin.
 
-    A request waits in the first free place of its backend's line. A worker that holds several requests at a time
-    (threads) has as many lanes. A request that names no worker, for its answer came too late, lies on the lane of one
-    that was free, and on a lane of its own where none was.
+    A request waits in the first free place of its backend's queue. A worker that serves several requests at a time
+    (threads) has as many lanes. A request without a worker name (its response came too late) is drawn on the lane of a
+    worker that was free, or else on a lane of its own.
     """
     shift = (scene.timelines.first - scene.begin).total_seconds()
     until = (scene.end - scene.begin).total_seconds()
@@ -67,13 +67,13 @@ def blocks_of(scene: Scene) -> list[Block]:
 
 
 def _shifted(row: Bar, shift: float) -> Bar:
-    """A stay with its instants in seconds after the scene's begin."""
+    """Return a row with its instants in seconds after the scene's begin."""
     instants = ("arrival", "begin", "end", "left")
     return {**row, **{name: row[name] + shift for name in instants if row[name] is not None}}
 
 
 def _line(rows: list[Bar], until: float) -> list[tuple[int, Bar]]:
-    """Those who wait, with their places."""
+    """Return the bars of waiting requests with their places in the queue."""
     places: list[float] = []
     line = []
     for row in rows:
@@ -88,7 +88,7 @@ def _line(rows: list[Bar], until: float) -> list[tuple[int, Bar]]:
 
 
 def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
-    """Worker -> what it does, by the names of the workers."""
+    """Return worker -> bars of its requests, by the names of the workers."""
     held = sorted(
         (row for row in rows if row["begin"] is not None and row["end"] is not None), key=lambda r: r["begin"]
     )
@@ -112,7 +112,7 @@ def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
             good = end if row["outcome"] == SERVED else min(end, max(row["left"], begin))
             bars = (_bar(row, WORKING, begin, good, until), _bar(row, ABANDONED, good, end, until))
             lanes.setdefault(lane, []).extend(bar for bar in bars if bar)
-    # Where some have a name, a number would be taken for one.
+    # Next to names, a plain number would look like a name.
     unnamed = "–" if any(name for name, _ in lanes) else ""
     return {
         (f"{name or unnamed} ({number})" if number > 1 else name or unnamed) if name or unnamed else f"{number}": bars
@@ -121,20 +121,21 @@ def _lanes(rows: list[Bar], until: float) -> dict[str, list[Bar]]:
     }
 
 
-def _free_since(taken: list[tuple[float, float]], begin: float) -> float:
-    """When the last of the intervals before an instant ended."""
-    return max((last for first, last in taken if first < begin), default=float("-inf"))
+def _free_since(intervals: list[tuple[float, float]], begin: float) -> float:
+    """Return the end of the last interval that began before an instant."""
+    return max((last for first, last in intervals if first < begin), default=float("-inf"))
 
 
-def _meets(taken: list[tuple[float, float]], begin: float, end: float) -> bool:
-    """Whether one of the intervals and this one have more in common than the clocks' coarseness explains."""
+def _meets(intervals: list[tuple[float, float]], begin: float, end: float) -> bool:
+    """Return whether an interval overlaps this one by more than the resolution of the clocks explains."""
     return any(
-        min(end, last) - max(begin, first) > min(COARSE, (end - begin) / 2, (last - first) / 2) for first, last in taken
+        min(end, last) - max(begin, first) > min(COARSE, (end - begin) / 2, (last - first) / 2)
+        for first, last in intervals
     )
 
 
 def _bar(row: Bar, what: str, begin: float, end: float, until: float) -> Bar | None:
-    """A bar of one request, cut off where the picture ends; None of what is not in it."""
+    """Return a bar of one request, clipped to the chart; None outside of it."""
     first, last = max(begin, 0.0), min(end, until)
     if last <= first:
         return None
@@ -144,7 +145,7 @@ def _bar(row: Bar, what: str, begin: float, end: float, until: float) -> Bar | N
 
 
 def workers_gantt(scene: Scene) -> alt.LayerChart:
-    """A lane per worker, blue while it is held; above the workers of a backend, a thin line for each one who waits."""
+    """Draw a lane per worker, blue while it is held, and above a backend's lanes a thin line per waiting request."""
     blocks = blocks_of(scene)
     few = len(scene.timelines.table) <= FEW
     thick = FEW_THICK if few else THICK
@@ -155,7 +156,7 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
         names.append({"name": block.name, "y": y + 7, "bold": 1})
         room = max(block.places * thin, LINE)
         for place, bar in block.waiting:
-            # The first of the line is next to the workers.
+            # The first request of the queue is next to the workers.
             bottom = y + room - place * thin
             bars.append({**bar, "y": round(bottom - thin, 1), "y2": round(bottom - min(0.3, thin / 5), 1)})
         y += room + GAP
@@ -214,12 +215,12 @@ def workers_gantt(scene: Scene) -> alt.LayerChart:
 
 
 def _apart(bar: Bar, gap: float) -> Bar:
-    """A bar that ends a little before the next one begins, unless it is too short to spare that."""
+    """Return a bar that ends a little before the next one begins, unless it is too short to spare that."""
     return {**bar, "to": round(bar["to"] - gap, 4)} if bar["to"] - bar["from"] > 3 * gap else bar
 
 
 def _numbered(bars: list[Bar], least: float) -> list[Bar]:
-    """Where the numbers of requests are written: in the bars that have room for them."""
+    """Return the places of the number labels: bars with room for them."""
     return [
         {"from": bar["from"], "middle": (bar["y"] + bar["y2"]) / 2, "request": bar["request"], "what": bar["what"]}
         for bar in bars

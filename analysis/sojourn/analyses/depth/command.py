@@ -1,7 +1,7 @@
 """``sojourn depth``: how deep was the queue, and how busy the workers?
 
-Measures how many requests waited and were in service at each instant, from nginx turning to the backend to the worker
-being free again.
+Measure how many requests waited and were in service at each instant, from the instant nginx turned to the backend until
+the worker was free again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def depth(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Rebuild the queue from the log: depth and utilisation.
+    """Show how many requests waited and how busy the workers were.
 
     A request waits from the instant nginx turned to the backend to the app's start, and is in service until its worker
-    was free again: the end of its span where there is one, otherwise its response headers.
+    is free again: at the end of its span if it has one, otherwise at its response headers.
     """
     counts = workers_of(workers)
     requests = requests_of(sources, spans=spans, since=since, until=until, where=where, quiet=quiet)

@@ -1,4 +1,4 @@
-"""The pictures of depth, and what each of them shows."""
+"""Charts of depth, and the finding of each in one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.timeline.request_timelines import SERVED, WAITED
 
 
 def depth_pictures(result: DepthResult) -> tuple[Picture, ...]:
-    """Over time, on arrival, and the workers one by one; none without a request."""
+    """Return the charts over time, on arrival, and of each worker; empty without requests."""
     if not result.requests:
         return ()
     pictures = [
@@ -29,8 +29,8 @@ def depth_pictures(result: DepthResult) -> tuple[Picture, ...]:
         ),
         Picture(
             "depth-on-arrival",
-            "What arrivals found",
-            "Requests by how many waited at their backend when they came, and their mean wait.",
+            "Queue length on arrival",
+            "Requests by the number waiting at their backend when they arrived, and their mean wait.",
             functools.partial(_on_arrival, result),
             on_arrival_reading(result),
         ),
@@ -39,10 +39,10 @@ def depth_pictures(result: DepthResult) -> tuple[Picture, ...]:
         pictures.append(
             Picture(
                 "workers",
-                "What each worker did, and who waited for it",
+                "Workers and waiting requests, one by one",
                 f"{_drawn(result.scene)} Each thick bar is a request in service, one lane per worker; each thin line "
-                "above the workers of a backend is a request that waits for one of them. Grey: for nobody, nginx or "
-                "the client had given up. Of many backends, those with the most waiting.",
+                "above the workers of a backend is a request that waits for one of them. Grey: nginx or the client "
+                "had given up. Of many backends, those with the most waiting are drawn.",
                 functools.partial(_workers, result.scene),
                 workers_reading(result.scene),
             )
@@ -51,19 +51,19 @@ def depth_pictures(result: DepthResult) -> tuple[Picture, ...]:
 
 
 def over_time_reading(result: DepthResult) -> str:
-    """The window with the most waiting beside the average."""
+    """Describe the window with the most waiting, and the average."""
     whole = result.over_time.filter(pl.col("upstream") == ALL).sort("waiting", descending=True)
     if whole.is_empty():
-        return "There is no window to tell of: 0 requests."
+        return "No windows: 0 requests."
     top = whole.row(0, named=True)
     overall = result.overall
     workers = f"{overall['workers']:,} {'worker was' if overall['workers'] == 1 else 'workers were'} busy"
     if top["waiting"] <= 0:
-        return f"Nobody waited; on average {overall['in_service']:.2f} of {workers}."
+        return f"No request waited; on average {overall['in_service']:.2f} of {workers}."
     return (
-        f"Most waited in the {duration(result.width)} from {top['begin']:%H:%M:%S} UTC on: {top['waiting']:.1f} on "
-        f"average, while {top['in_service']:.1f} of {workers}; over the whole time "
-        f"{overall['waiting']:.2f} waited."
+        f"The longest queue was in the {duration(result.width)} from {top['begin']:%H:%M:%S} UTC on: "
+        f"{top['waiting']:.1f} requests on average, while {top['in_service']:.1f} of {workers}; the average over the "
+        f"whole time is {overall['waiting']:.2f}."
     )
 
 
@@ -71,19 +71,19 @@ def on_arrival_reading(result: DepthResult) -> str:
     """Describe arrivals at an empty queue, and arrivals at the longest queue."""
     rows = result.seen.to_dicts()
     if not rows:
-        return "There is no arrival to tell of: 0 requests."
+        return "No arrivals: 0 requests."
     first, last = rows[0], rows[-1]
     if first["high"] > 0:
-        text = "No request found nobody waiting"
+        text = "No request arrived at an empty queue"
     else:
         text = (
-            f"{percent(first['share'])} of requests found nobody waiting and waited {duration(first['wait'])} on "
+            f"{percent(first['share'])} of requests arrived at an empty queue and waited {duration(first['wait'])} on "
             "average"
         )
     if len(rows) == 1:
         return text + "."
     deepest = f"{last['low']:,}" if last["low"] == last["high"] else f"{last['low']:,} to {last['high']:,}"
-    return f"{text}; the {last['requests']:,} that found {deepest} waited {duration(last['wait'])}."
+    return f"{text}; the {last['requests']:,} that arrived behind {deepest} waited {duration(last['wait'])}."
 
 
 def workers_reading(scene: Scene) -> str:
@@ -95,10 +95,10 @@ def workers_reading(scene: Scene) -> str:
     lost = worked.filter(pl.col("outcome") != SERVED).select((pl.col("end") - until).sum()).item()
     sums = table.group_by("backend").agg(wait=WAITED.sum()).sort("wait", "backend", descending=[True, False])
     backend, waited = sums.row(0)
-    abandoned = f", {percent(float(lost) / held)} of it for nobody" if held > 0 and lost > 0 else ""
+    abandoned = f", {percent(float(lost) / held)} of it for clients already gone" if held > 0 and lost > 0 else ""
     most = f"the most waiting was at {printable(backend or NO_VALUE, 60)}, {duration(waited)} in all"
     served = f"{counted(len(table), 'request')} held workers for {duration(held)}{abandoned}"
-    return f"{served}; {most if waited > 0 else 'nobody waited'}."
+    return f"{served}; {most if waited > 0 else 'no request waited'}."
 
 
 def _drawn(scene: Scene) -> str:
@@ -106,11 +106,11 @@ def _drawn(scene: Scene) -> str:
         return f"{counted(scene.requests, 'request')}, all that went to a backend."
     return (
         f"{len(scene.timelines.table):,} of {counted(scene.requests, 'request')}, those around the deepest queue, from "
-        f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; another window is chosen by since and until."
+        f"{scene.begin:%H:%M:%S} to {scene.end:%H:%M:%S} UTC; since and until select another window."
     )
 
 
-# Drawn for pages and files only: a terminal does without the time that charts take to load.
+# Imported when drawn: Altair takes long to load, and a terminal shows no charts.
 
 
 def _over_time(result: DepthResult) -> Chart:

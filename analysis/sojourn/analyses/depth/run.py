@@ -1,4 +1,4 @@
-"""Requests in, the queue over time and on arrival out."""
+"""Depth of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -21,13 +21,25 @@ def depth(
     until: Instant = None,
     where: Where = None,
 ) -> DepthResult:
-    """How many requests waited and were in service, over time and on arrival, and how busy the workers were.
+    """Rebuild the queue: requests waiting and in service over time and on arrival, and worker utilisation.
 
     >>> result = sojourn.depth("docs/examples/shop.jsonl.gz")
     >>> result.overall["workers"]
     4
 
-    Arguments and errors as of ``sojourn.blame``; ``where`` leaves the other requests out.
+    Args:
+        requests: sources, a split, or a frame; see ``sojourn.sources.opening.requests_from``.
+        workers: number of workers per backend, or one number for all; None: derived from the worker values.
+        spans: the app's spans, if ``requests`` are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
+
+    Returns:
+        The averages over all backends (``overall``) and per backend, ``seen`` on arrival and ``over_time``.
+
+    Raises:
+        SojournError: a source cannot be read, or a column does not exist.
     """
     source = requests_from(requests, spans=spans, since=since, until=until, where=where)
     return depth_of(visits_of(source, workers=workers))

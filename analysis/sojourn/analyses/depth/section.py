@@ -11,7 +11,7 @@ from sojourn.analyses.depth.pictures import depth_pictures
 from sojourn.analyses.depth.run import depth
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import counted, duration, milliseconds, percent, printable
-from sojourn.model.one_worker import doubt
+from sojourn.model.one_worker import doubt, unnamed
 from sojourn.present.display import lay_out
 from sojourn.present.section import Section, Table
 from sojourn.timeline.classes import NO_VALUE
@@ -21,17 +21,17 @@ MEASURES = (
     "was free again. Averages are over time, unless they say on arrival."
 )
 ROWS = 10  # windows of the table over time
-UNLIKE = 0.2  # averages over time and over arrivals that differ by more than this part of the larger are worth a note
-FEW = 0.1  # requests: below this both averages are as good as nothing
-BUSY = 0.9  # utilisation above which a backend is as good as full
+UNLIKE = 0.2  # part of the larger average by which averages over time and over arrivals differ before a note says so
+FEW = 0.1  # requests: averages below this are not compared
+BUSY = 0.9  # utilisation above which a backend counts as full
 
 
 @lay_out.register(DepthResult)
 def depth_section(result: DepthResult) -> Section:
-    """The section of ``depth``."""
+    """Return the section of ``depth``."""
     return Section(
         key="depth",
-        title="How deep the queue was",
+        title="Queue depth and worker utilisation",
         sentence=sentence(result),
         measures=MEASURES,
         failures=tuple(_failures(result)),
@@ -42,16 +42,16 @@ def depth_section(result: DepthResult) -> Section:
 
 
 def sentence(result: DepthResult) -> str:
-    """The finding in one sentence."""
+    """Return the finding in one sentence."""
     if not result.requests:
-        return "No queue can be rebuilt: no request tells how long it waited."
+        return "The queue is unknown: no request reports how long it waited."
     overall = result.overall
     text = (
         f"On average {overall['waiting']:.2f} requests waited and {overall['in_service']:.2f} of "
         f"{overall['workers']} workers were busy ({percent(overall['utilisation'])})"
     )
     if result.peak is None or result.peak["waiting"] < 1:
-        return text + "; nobody ever waited."
+        return text + "; no request waited."
     at, where = result.peak["at"], printable(result.peak["upstream"] or NO_VALUE, 60)
     return (
         f"{text}; the deepest queue was {counted(result.peak['waiting'], 'request')} at {where}, at {at:%H:%M:%S} UTC."
@@ -63,16 +63,10 @@ def _failures(result: DepthResult) -> list[str]:
     failures = []
     if missing > 0.01 * (result.requests + missing):
         failures.append(
-            f"{missing:,} of {counted(result.requests + missing, 'request')} went to a backend with unknown wait and "
-            "service time: queues were deeper and workers busier than shown. The app's spans "
-            "(--spans) tell."
+            f"{missing:,} of {counted(result.requests + missing, 'request')} have unknown wait and service time: "
+            "queues were deeper and workers busier than shown. Add the app's spans (--spans)."
         )
-    if any(row["source"] == "most at once" for row in result.workers):
-        failures.append(
-            "No worker names were logged for some backends: the most requests in service at once stands for their "
-            "number of workers, which may be too few. Say it with --workers."
-        )
-    return failures
+    return failures + unnamed(result.workers)
 
 
 def _tables(result: DepthResult) -> tuple[Table, ...]:
@@ -88,7 +82,7 @@ def _tables(result: DepthResult) -> tuple[Table, ...]:
         title="By backend",
     )  # fmt: skip
     seen = Table(
-        ("waiting already", "requests", "share", "mean wait (ms)"),
+        ("waiting on arrival", "requests", "share", "mean wait (ms)"),
         tuple(
             (
                 _between(row["low"], row["high"]),
@@ -98,7 +92,7 @@ def _tables(result: DepthResult) -> tuple[Table, ...]:
             )
             for row in result.seen.iter_rows(named=True)
         ),
-        title="What arrivals found at their backend",
+        title="Queue length on arrival",
         shown=16,
     )
     over_time = Table(
@@ -115,7 +109,7 @@ def _between(low: int, high: int) -> str:
 
 
 def _coarse(result: DepthResult) -> list[tuple[str, ...]]:
-    """A dozen rows: neighbouring windows together, weighed by their length."""
+    """Return at most ``ROWS`` + 1 rows: averages over groups of neighbouring windows, weighted by their length."""
     whole = result.over_time.filter(pl.col("upstream") == ALL)
     if result.window is None:
         return []
@@ -149,28 +143,28 @@ def _notes(result: DepthResult) -> list[str]:
             unlike.append((abs(time - arrivals), row["upstream"] or NO_VALUE, time, arrivals))
     if unlike:
         _, name, time, arrivals = max(unlike)
-        how = "when it was deep (they come in bursts)" if arrivals > time else "when it was short (they come in turn)"
+        how = "in bursts, when the queue was long" if arrivals > time else "in turn, when the queue was short"
         notes.append(
-            f"Arrivals are not random: at {printable(name, 60)} they found {arrivals:.2f} requests on average, "
-            f"the average over time is {time:.2f}. They came rather {how}; formulas for Poisson "
-            "arrivals do not hold here."
+            f"Arrivals are not random: at {printable(name, 60)} a request finds {arrivals:.2f} requests on average; "
+            f"the average over time is {time:.2f}. Requests arrived {how}: formulas for Poisson arrivals do not hold."
         )
     if result.overall["gone"] > 0.01:
         notes.append(
-            f"On average {result.overall['gone']:.2f} requests lay in queues that nginx or the client had given up on: "
-            "they are not counted as waiting, but the app still takes them first."
+            f"On average {result.overall['gone']:.2f} requests in the queues were abandoned by nginx or the client: "
+            "they are not counted as waiting, but the app still serves them in their turn."
         )
     full = [row["upstream"] or NO_VALUE for row in result.backends if row["utilisation"] > BUSY]
     if full:
-        notes.append(f"As good as full over the whole time: {', '.join(full[:5])}.")
+        notes.append(f"Busy for more than {percent(BUSY)} of the time: {', '.join(full[:5])}.")
     if result.streamed > 0.05:
         notes.append(
-            f"{counted(result.with_span, 'request has', 'requests have')} a span; their workers were held "
-            f"{duration(result.streamed)} longer than until their headers."
+            f"{counted(result.with_span, 'request has', 'requests have')} a span; they held their workers for "
+            f"{duration(result.streamed)} after the response headers."
         )
     if result.silent:
         notes.append(
-            f"{counted(result.silent, 'request has', 'requests have')} no service time: served until the answer began."
+            f"{counted(result.silent, 'request has', 'requests have')} no service time: counted as in service until "
+            "the answer began."
         )
     return notes
 

@@ -1,4 +1,4 @@
-"""The sequence chart, laid out for people."""
+"""The sequence chart with its title, caption and finding."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from sojourn.timeline.busiest_excerpt import Scene, scene_of
 from sojourn.timeline.request_timelines import GIVEN_UP, READ, SERVED, WAITED
 from sojourn.timeline.visits import visits
 
-SHOWN = 24  # requests: of more the chart is longer than a screen
+SHOWN = 24  # requests: with more the chart is longer than a screen
 
 
 def sequence_picture(rows: pl.LazyFrame) -> Picture:
-    """Return each of a few requests on its way from the client through nginx to a worker and back.
+    """Return the sequence chart of the busiest excerpt: client, nginx, worker and back, request by request.
+
+    Args:
+        rows: requests with the columns of ``sojourn.timeline.request_timelines.READ`` that were read.
 
     Raises:
         SojournError: no request went to a backend.
@@ -29,21 +32,20 @@ def sequence_picture(rows: pl.LazyFrame) -> Picture:
         f"All requests{at} ({scene.requests:,})"
         if scene.whole
         else f"{len(scene.timelines.table):,} of {counted(scene.requests, 'request')}{at}, those around the deepest "
-        f"queue (another "
-        "window is chosen by since and until)"
+        "queue (since and until select another window)"
     )
     return Picture(
         "sequence",
-        "Each request on its way",
-        f"{which}. Time goes down: a bar beside the worker's line is a request that waits, a bar on it one in service, "
-        "grey is for nobody, and the mark at the client says how it ended.",
+        "Requests from client to worker and back",
+        f"{which}. Time goes down. A bar next to the worker's line is a request that waits, a bar on the line is a "
+        "request in service, grey is work after the client had gone, and the mark at the client is the outcome.",
         functools.partial(_drawn, scene),
         reading(scene),
     )
 
 
 def reading(scene: Scene) -> str:
-    """How many were served, and who of those that tell it waited longest."""
+    """Describe how many requests were served, and the longest known wait."""
     table = scene.timelines.table.with_columns(wait=WAITED)
     served = table.filter(pl.col("outcome") == SERVED).height
     gone = table.filter(pl.col("outcome") == GIVEN_UP).height
@@ -52,10 +54,10 @@ def reading(scene: Scene) -> str:
     text = f"Of {counted(len(table), 'request')} {served:,} {were} served{abandoned}"
     known = table.filter("wait_known")
     if known.is_empty():
-        return f"{text}; nothing tells how long they waited."
+        return f"{text}; their queueing delay is unknown."
     longest = known.sort("wait", "number", descending=[True, False]).row(0, named=True)
     if longest["wait"] <= 0:
-        return f"{text}; none that tells it waited."
+        return f"{text}; no request is known to have waited."
     return f"{text}; #{longest['number']} waited longest, {duration(longest['wait'])} ({longest['outcome']})."
 
 

@@ -10,6 +10,6 @@ QUESTION = Question(
     asks="How much work was done for clients that had already disconnected?",
     needs="spans, or a log of the app",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
-    title="Work for nobody",
+    title="Work for clients already gone",
     columns=("remote_addr", "method", "uri"),
 )

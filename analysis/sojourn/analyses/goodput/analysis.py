@@ -2,11 +2,11 @@
 
 A request is abandoned when nginx stops waiting for the app (504) or the client for nginx (499). The app is not
 notified: it still takes the request from its queue, and a worker serves it without a client. Only the app knows how
-long: from its spans, or from its own log. A request given up on without either is unknown, never 0.
+long: from its spans, or from its own log. The worker time of an abandoned request without either is unknown, never 0.
 
-    goodput        requests a second that their client got an answer to (neither 499 nor 5xx)
-    wasted         worker seconds of requests given up on: all of them where the client got nothing; what came after the
-                   client left, where the answer had begun
+    goodput        requests a second with an answer for the client (neither 499 nor 5xx)
+    wasted         worker seconds of abandoned requests: all of them if the client got nothing; those after the client
+                   left if the answer had begun
     amplification  attempts at the app per original request: nginx's attempts (its retries) times the
                    client's (the same address, method and URI again, within a minute of a failure)
 """
@@ -29,7 +29,7 @@ from sojourn.timeline.classes import NO_VALUE, checked_column
 from sojourn.timeline.windows import EPOCH, Windows
 
 GIVEN_UP = (499, 504)
-AGAIN = 60.0  # s: a client that asks again later than this after a failure asks for something else
+AGAIN = 60.0  # s after a failure: a later request of the same client is not a retry
 CLIENT = ("remote_addr", "method", "uri")
 MOST_ROWS = 1_000  # of a list in the JSON
 OVER_TIME_SCHEMA = {
@@ -41,7 +41,7 @@ OVER_TIME_SCHEMA = {
     "worked": pl.Float64(),
 }
 
-# Of the requests of a group. The sum of no known figure is not 0 where there are unknown ones.
+# Of the requests of a group. If no figure is known and some are unknown, the sum is null, not 0.
 UNKNOWN = pl.col("given_up") & pl.col("wasted").is_null() & ~pl.col("not_reached")
 WASTED = pl.when(UNKNOWN.any() & pl.col("wasted").is_null().all()).then(None).otherwise(pl.col("wasted").sum())
 
@@ -52,19 +52,26 @@ class GoodputResult(Result):
 
     Attributes:
         requests, proxied: all, and those that went to an app.
-        given_up: of them, 499 and 504. known: with a span or a line of the app's log; not_reached: no connection was
-            made, so no worker ever had it; unknown: the others.
-        wasted: worker time of those known; after: of it, what was worked after they had been given up on (where the
-            start of the work is known).
-        worked: worker time of all requests that is known.
-        by: the column; ``groups``: by, requests, given_up, known, unknown, wasted, worked, share (wasted of worked).
-        over_time: columns of ``OVER_TIME_SCHEMA``, by the end of the request: per second, but for wasted (null where
-            nothing tells) and worked (s).
-        attempts: nginx's, per request that went to an app.
-        repeats: requests that are a client's own retries; None where addresses or URIs were not read.
+        given_up: abandoned requests (499 and 504).
+        known: of them, those with a span or a line of the app's log.
+        not_reached: of them, those without a connection to the app: no worker had them.
+        unknown: of them, the others.
+        wasted: worker time of the known ones.
+        after: of it, the time after the request was abandoned (if the start of the work is known).
+        worked: known worker time of all requests.
+        by: the column of ``groups``.
+        groups: by, requests, given_up, known, unknown, wasted, worked, share (wasted of worked).
+        over_time: columns of ``OVER_TIME_SCHEMA``, by the end of the request: rates per second, and seconds wasted
+            (null: unknown) and worked.
+        width: length of its windows.
+        good: requests with an answer.
+        attempts: nginx's attempts per request that went to an app.
+        repeats: clients' own retries; None if addresses, methods or URIs were not read.
         amplification: attempts per first request.
-        storms: in the order of time. storm_window: width of the windows they were looked for in.
-        app_log: what became of the lines of the app's own log; None without one.
+        storms: retry storms, in the order of time.
+        storm_window: length of the windows in which storms are detected.
+        seconds: length of the log.
+        app_log: counts of lines of the app's own log, read and refused; None without one.
     """
 
     requests: int
@@ -91,11 +98,11 @@ class GoodputResult(Result):
 
     @property
     def share(self) -> float | None:
-        """Wasted, of all worker time that is known."""
+        """Wasted share of all known worker time; None without any."""
         return self.wasted / self.worked if self.worked > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn goodput --json`` prints."""
+        """Return the object that ``sojourn goodput --json`` prints."""
         rate = 1 / self.seconds if self.seconds > 0 else 0.0
         return {
             "requests": self.requests,
@@ -126,18 +133,18 @@ class GoodputResult(Result):
 def goodput(
     rows: pl.LazyFrame, *, by: str = "route", app_log: pl.DataFrame | None = None, width: float | None = None
 ) -> GoodputResult:
-    """Goodput of split rows (``SplitResult.rows``).
+    """Compute the goodput of split rows (``SplitResult.rows``).
 
     Args:
-        rows: with ``request_id``, a row that is there twice counts once; with ``remote_addr``, ``method`` and ``uri``,
+        rows: with a column ``request_id``, duplicate rows count once; with ``remote_addr``, ``method`` and ``uri``,
             clients' own retries are detected.
         by: column to group by.
         app_log: rows as from ``sojourn.readers.app_log.read_app_log``, of requests without a span; needs
             ``request_id`` in ``rows``.
-        width: of the windows over time, s; None: so that there are at most 240.
+        width: length of the windows over time, s; None: the shortest that gives at most 240.
 
     Raises:
-        SojournError: ``by`` is no column of ``rows``, or a key that the log does not have.
+        SojournError: ``by`` is not a column of ``rows``, or the log does not have the key.
     """
     table = _table(rows, by, app_log)
     given_up = table.filter("given_up")

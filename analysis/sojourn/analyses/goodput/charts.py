@@ -12,7 +12,7 @@ from sojourn.present.palette import QUEUEING, RESPONSE, SERVICE
 
 
 def goodput_over_time(result: GoodputResult) -> alt.VConcatChart:
-    """Throughput and goodput as lines; below, worker seconds of requests given up on."""
+    """Draw throughput and goodput as lines, and below them the worker seconds of abandoned requests."""
     table = result.over_time.with_columns(pl.col("begin").dt.strftime(TIME), pl.col(pl.Float64).round_sig_figs(6))
     x = alt.X("begin:T", title="end of the request (UTC)", scale=alt.Scale(type="utc"))
     lines = table.unpivot(["throughput", "goodput"], index="begin", variable_name="part", value_name="rate")

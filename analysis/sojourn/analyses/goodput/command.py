@@ -1,6 +1,6 @@
-"""``sojourn goodput``: how much work was for clients already gone?
+"""``sojourn goodput``: how much work was done for clients that had already disconnected?
 
-Measures the time workers were held by requests that nginx (504) or the client (499) had given up on.
+Measure the time workers were held by requests that nginx (504) or the client (499) had given up on.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ def goodput(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure work done for clients that had disconnected.
+    """Measure work done for clients that had already disconnected, and retry storms.
 
-    With retry storms.
-
-    From a worker taking the request to its being free again, of requests that nginx (504) or the client (499) had given
-    up on. Only the app knows: its spans, or a log of its own.
+    Work: the time that workers were held by requests that nginx (504) or the client (499) had given up on. Only the app
+    knows this time: give its spans, or its own log.
     """
     columns = (column_of(by), "remote_addr", "method", "uri")
     requests = requests_of(sources, spans=spans, since=since, until=until, where=where, columns=columns, quiet=quiet)

@@ -1,8 +1,8 @@
-"""Retry storms: load that failures make.
+"""Retry storms: load from retries of failed requests.
 
-A storm feeds on itself: failures make retries, which make failures (Bronson et al. 2021, "Metastable failures in
-distributed systems", HotOS). Windows with more than 1.5 attempts per first request and more than 5 % failures are one;
-neighbours are put together.
+A storm sustains itself: failures cause retries, which cause failures (Bronson et al. 2021, "Metastable failures in
+distributed systems", HotOS). A storm is a run of windows with more than 1.5 attempts per first request and more than
+5 % failures.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Storm:
     """A retry storm.
 
     Attributes:
-        begin, end: of its windows.
-        requests: that arrived in it.
+        begin, end: begin of the first window and end of the last.
+        requests: requests that arrived in it.
         amplification: attempts per first request.
         repeated: share of the attempts that are retries, nginx's and the clients'.
         failures: share of the requests that failed.
@@ -41,14 +41,16 @@ class Storm:
     failures: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {**self.__dict__, "begin": iso(self.begin), "end": iso(self.end)}
 
 
 def storms_of(proxied: pl.DataFrame, base: datetime) -> tuple[tuple[Storm, ...], float]:
-    """Storms, and the width (s) of the windows they were looked for in: so wide that 20 requests arrive in one.
+    """Return the storms, and the width (s) of the windows: so wide that 20 requests arrive in one on average.
 
-    ``proxied``: begun (s after ``base``, sorted), attempts, again (bool), failed (bool).
+    Args:
+        proxied: columns begun (s after ``base``, sorted), attempts, again (bool: a client's retry), failed (bool).
+        base: the instant that ``begun`` counts from.
     """
     if not len(proxied):
         return (), 0.0

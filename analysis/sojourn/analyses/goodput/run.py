@@ -1,4 +1,4 @@
-"""Requests in, work for clients that had disconnected out."""
+"""Goodput of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def goodput(
     until: Instant = None,
     where: Where = None,
 ) -> GoodputResult:
-    """Worker time that went into requests given up on (499, 504), what came of the rest, and retry storms.
+    """Measure the worker time spent on abandoned requests (499, 504), the goodput, and retry storms.
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
     >>> print(sojourn.goodput(shop, spans=spans))
@@ -33,10 +33,16 @@ def goodput(
             ``method`` and ``uri`` were among its columns.
         by: column to group by.
         app_log: the app's own log, JSON lines with ``request_id`` and ``service_time`` (s), of requests without a span.
-        spans, since, until, where: as of ``sojourn.blame``; ``where`` leaves the other requests out.
+        spans: the app's spans, if ``requests`` are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
+
+    Returns:
+        Wasted worker seconds in total and per group, goodput over time, and the retry storms.
 
     Raises:
-        SojournError: a source cannot be read, or there is no such column.
+        SojournError: a source cannot be read, or a column does not exist.
     """
     columns = (by, "remote_addr", "method", "uri")
     source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)

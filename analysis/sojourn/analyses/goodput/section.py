@@ -10,24 +10,23 @@ from sojourn.present.display import lay_out
 from sojourn.present.section import Picture, Section, Table
 
 MEASURES = (
-    "Wasted: from a worker taking a request to its being free again, of requests that nginx (504) or the client (499) "
-    "had given up on."
+    "Wasted: the time that workers were held by abandoned requests: nginx (504) or the client (499) had given up on "
+    "them."
 )
-DOUBTFUL = 0.1  # share of the requests given up on that may be unknown before it is said first
+DOUBTFUL = 0.1  # share of abandoned requests with unknown work above which the result is a failure, not a note
 GROUPS = 50
 ROWS = 10  # windows of the table over time
-HOW = "The app's spans (--spans) or its own log (--app-log) tell."
+HOW = "Give the app's spans (--spans) or its own log (--app-log)."
 
 
 @lay_out.register(GoodputResult)
 def goodput_section(result: GoodputResult) -> Section:
-    """The section of ``goodput``."""
+    """Return the section of ``goodput``."""
     failures = []
     if result.known and result.unknown > DOUBTFUL * result.given_up:
         failures.append(
-            f"{result.unknown:,} of the {counted(result.given_up, 'request')} given up on "
-            f"{'has' if result.unknown == 1 else 'have'} no span: more was wasted than is "
-            f"shown. {HOW}"
+            f"{result.unknown:,} of {counted(result.given_up, 'abandoned request')} "
+            f"{'has' if result.unknown == 1 else 'have'} no span: more worker time was wasted than shown. {HOW}"
         )
     return Section(
         key="goodput",
@@ -43,19 +42,19 @@ def goodput_section(result: GoodputResult) -> Section:
 
 
 def sentence(result: GoodputResult) -> str:
-    """The finding in one sentence."""
+    """Return the finding in one sentence."""
     if not result.given_up:
-        return f"No work was wasted: none of {counted(result.requests, 'request')} was given up on (499, 504)."
+        return f"No work was wasted: none of {counted(result.requests, 'request')} was abandoned (499, 504)."
     if not result.known:
         if not result.unknown:
-            return f"No work was wasted: none of {counted(result.given_up, 'request')} given up on had reached the app."
+            return f"No work was wasted: none of {counted(result.given_up, 'abandoned request')} had reached the app."
         return (
             f"{result.given_up:,} of {counted(result.requests, 'request')} {'was' if result.given_up == 1 else 'were'} "
-            f"given up on (499, 504), and nothing tells how long workers were held by them. {HOW}"
+            f"abandoned (499, 504); the worker time spent on them is unknown. {HOW}"
         )
     text = (
         f"{duration(result.wasted)} of worker time, {percent(result.share)} of all, went into "
-        f"{counted(result.known, 'request')} that had been given up on"
+        f"{counted(result.known, 'abandoned request')}"
     )
     top = result.groups.row(0, named=True)
     if len(result.groups) > 1 and top["wasted"] > 0:
@@ -99,7 +98,7 @@ def _tables(result: GoodputResult) -> tuple[Table, ...]:
             )
             for storm in result.storms
         ),
-        title="Retry storms: load that failures made",
+        title="Retry storms: load from retries of failed requests",
     )
     over_time = Table(
         ("from (UTC)", "ended/s", "good/s", "failed/s", "wasted (s)", "worked (s)"),
@@ -141,8 +140,8 @@ def _pictures(result: GoodputResult) -> tuple[Picture, ...]:
         Picture(
             "goodput-over-time",
             "Throughput and goodput",
-            "Requests that ended per second, and those whose client got an answer (above); worker seconds for clients "
-            f"already gone per {duration(result.width)} (below).",
+            "Above: requests that ended per second, and those whose client got an answer. Below: worker seconds for "
+            f"clients already gone, per {duration(result.width)}.",
             lambda: goodput_over_time(result),
             reading(result),
         ),
@@ -150,16 +149,16 @@ def _pictures(result: GoodputResult) -> tuple[Picture, ...]:
 
 
 def reading(result: GoodputResult) -> str:
-    """What the chart over time shows: both rates, and when most was wasted."""
+    """Describe the chart over time: both rates, and the window with the most wasted time."""
     rate = 1 / result.seconds if result.seconds > 0 else 0.0
     text = f"{result.requests * rate:,.3g} requests ended per second on average"
     text += (
-        ", and every one of them got an answer"
+        ", all of them with an answer"
         if result.good == result.requests
         else f", {result.good * rate:,.3g} of them with an answer"
     )
     if result.given_up and not result.known and result.unknown:
-        return f"{text}; what the {result.given_up:,} that were given up on cost is not known."
+        return f"{text}; the worker time of {counted(result.given_up, 'abandoned request')} is unknown."
     worst = result.over_time.drop_nulls("wasted").sort("wasted", descending=True).head(1)
     if result.wasted <= 0 or worst.is_empty():
         return f"{text}; no work was wasted."
@@ -181,8 +180,8 @@ def _notes(result: GoodputResult) -> list[str]:
         )
     if result.not_reached:
         notes.append(
-            f"{counted(result.not_reached, 'request was', 'requests were')} given up on before a connection to the app "
-            "was made."
+            f"{counted(result.not_reached, 'request was', 'requests were')} abandoned before nginx had a connection to "
+            "the app."
         )
     if result.repeats:
         notes.append(
@@ -192,7 +191,7 @@ def _notes(result: GoodputResult) -> list[str]:
     elif result.attempts > 1.005:
         notes.append(f"nginx made {result.attempts:.2f} attempts per request.")
     if result.repeats is None:
-        notes.append("Clients' own retries cannot be told: addresses, methods or URIs were not read.")
+        notes.append("Clients' own retries are unknown: addresses, methods or URIs were not read.")
     app_log = result.app_log
     if app_log is not None and app_log.rejected:
         notes.append(

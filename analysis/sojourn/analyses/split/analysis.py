@@ -1,4 +1,4 @@
-"""Put the result of a split together from aggregates, whichever engine computed them."""
+"""Build the result of a split from aggregates, whichever engine computed them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checked_groups(by: Sequence[str]) -> None:
     """Check names of groups.
 
     Raises:
-        SojournError: one is not of ``GROUPS``.
+        SojournError: a name is not one of ``GROUPS``.
     """
     unknown = [group for group in by if group not in GROUPS]
     if unknown:
@@ -35,8 +35,9 @@ def split_of(requests: OpenedRequests, *, by: Sequence[str], slo: float) -> Spli
     """Return the split of opened requests.
 
     Args:
-        requests: those to split; of a store only aggregates are queried.
-        by, slo: as for ``sojourn.split``.
+        requests: the requests; of a store only aggregates are queried.
+        by: columns to group by, any of ``GROUPS``.
+        slo: a p99 below this, with little queueing, is healthy, in seconds.
     """
     measures = requests.measures
     overall = requests.once("overall", measures.overall)

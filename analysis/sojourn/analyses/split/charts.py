@@ -37,7 +37,7 @@ Rows = pl.LazyFrame | Measures
 
 
 def stacked_distribution(table: pl.DataFrame) -> alt.Chart:
-    """Requests by response time; each bar is divided as the time of its requests was (``distribution_table``)."""
+    """Draw requests by response time, each bar divided by component (``distribution_table``)."""
     wide = len(table) > 0 and _is_wide(*table.select(pl.col("low").min(), pl.col("high").max()).row(0))
     scale = alt.Scale(type="log", nice=False) if wide else alt.Scale(zero=False)
     return (

@@ -42,7 +42,7 @@ def time_bins(measures: Measures, column: str, count: int) -> LogBins:
 
 
 def heat(measures: Measures, column: str = "request_time") -> Heat:
-    """Requests by arrival, in windows of equal width, and by the logarithm of one of their times."""
+    """Count requests by arrival, in windows of equal width, and by the logarithm of one of their times."""
     bins = time_bins(measures, column, BINS)
     width, counts = measures.counts_over_time(column, WINDOWS, bins)
     table = counts.select(
@@ -55,7 +55,7 @@ def heat(measures: Measures, column: str = "request_time") -> Heat:
 
 
 def heatmap(heat: Heat) -> alt.Chart:
-    """A cell is the brighter the more requests it stands for, by the logarithm of their number."""
+    """Return a cell is the brighter the more requests it stands for, by the logarithm of their number."""
     name = LINES[heat.column][0]
     # The instants of the data have a resolution of a millisecond: no narrower bin can be drawn.
     milliseconds = max(heat.width / timedelta(milliseconds=1), 1.0)

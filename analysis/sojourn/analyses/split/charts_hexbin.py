@@ -33,7 +33,7 @@ class Hexbin:
 
 
 def hexbin(measures: Measures) -> Hexbin:
-    """Requests in hexagons that are regular on a chart of ``WIDTH`` to ``HEIGHT`` pixels."""
+    """Count requests in hexagons that are regular on a chart of ``WIDTH`` by ``HEIGHT`` pixels."""
     longest = tuple(max(measures.quantiles(name, [1.0])[0] or 0.0, 2 * LEAST) for name in PAIR)
     ranges = [math.log(each / LEAST) for each in longest]
     wide = WIDTH / ACROSS
@@ -96,7 +96,7 @@ def service_against_queueing(hexbin: Hexbin) -> alt.LayerChart:
 
 
 def _hexagon(wide: float, high: float) -> str:
-    """An expression for the outline of a hexagon on a corner, in pixels of a mark of size 4 (radius 1).
+    """Return an expression for the outline of a hexagon on a corner, in pixels of a mark of size 4 (radius 1).
 
     It is made of the width and the height that the chart has in the end, so that hexagons always meet.
 

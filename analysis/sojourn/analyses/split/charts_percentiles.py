@@ -41,7 +41,7 @@ def percentile_table(measures: Measures, requests: int) -> pl.DataFrame:
 
 
 def percentile_curve(table: pl.DataFrame) -> alt.Chart:
-    """The curves of ``percentile_table``."""
+    """Return the curves of ``percentile_table``."""
     response = table.filter(pl.col("part") == "response time")
     middle = response.filter(pl.col("share") <= 0.5)["seconds"].max()
     most = response["seconds"].max()

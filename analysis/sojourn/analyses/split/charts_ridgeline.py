@@ -36,7 +36,7 @@ class Ridges:
 
 
 def ridges(measures: Measures, group: str) -> Ridges:
-    """The groups with the most seconds, the first ``GROUPS`` of them."""
+    """Return the groups with the most seconds, the first ``GROUPS`` of them."""
     bins = time_bins(measures, "request_time", BINS)
     return Ridges(group, bins, measures.bins_by(group, GROUPS, "request_time", bins))
 

@@ -1,4 +1,4 @@
-"""What the tail is made of: the time of all requests, and of ever slower ones, divided by where it went."""
+"""Composition of the tail: the mean time of all requests and of ever slower ones, by component."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from sojourn.present.chart_parts import inline
 from sojourn.present.chart_sizes import WIDTH
 from sojourn.present.palette import OTHER, QUEUEING, SERVICE
 
-# Cause -> what it is called, its colour (Okabe and Ito 2008), and that of a number upon it: 4.5 : 1 at least.
+# Cause -> label, colour (Okabe and Ito 2008), and the colour of a number on it (contrast at least 4.5 : 1).
 PARTS = {
     "queueing": ("queueing delay", QUEUEING, "#000000"),
     "service": ("service time", SERVICE, "#ffffff"),
     "retries": ("retries", "#E69F00", "#000000"),
     "client": ("to and from the client", "#009E73", "#000000"),
-    "unknown": ("nobody claims", OTHER, "#000000"),
+    "unknown": ("unaccounted", OTHER, "#000000"),
 }
-ROOM = 0.06  # share of a bar that a number fits into
+ROOM = 0.06  # share of a bar: the smallest with a number in it
 BAR = 46
 
 
 def tail_table(result: SplitResult) -> pl.DataFrame:
-    """One row per level and cause; levels are all requests and those at and above p50, p90, p99 and p99.9.
+    """Return one row per level and cause; levels are all requests and those at and above p50, p90, p99 and p99.9.
 
-    Columns level, label (for people), at_least (s), requests, mean (s), cause, part, seconds (of the mean), share,
-    begin, end (of the bar, 0 to 1; what is below 0, the network's share where clocks are off, takes no room). A level
-    with the same requests as the one before is left out.
+    Columns level, label, at_least (s), requests, mean (s), cause, part, seconds (of the mean), share, begin, end (of
+    the bar, 0 to 1; negative means, from clock error, have no width). A level with the same requests as the one before
+    is left out.
     """
     rows = []
     before = None
@@ -69,7 +69,7 @@ def _label(level: str) -> str:
 
 
 def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
-    """A bar per level of ``tail_table``, as long as any other, divided; beside it how many they are."""
+    """Draw a bar of equal length per level of ``tail_table``, divided by component, with the number of requests."""
     order = table["label"].unique(maintain_order=True).to_list()
     y = alt.Y("label:N", title=None, sort=order, axis=alt.Axis(labelLimit=260))
     names = [name for name, _, _ in PARTS.values()]
@@ -109,13 +109,13 @@ def tail_composition(table: pl.DataFrame) -> alt.LayerChart:
         alt.Chart(
             alt.InlineData(
                 values=[
-                    {"label": row["label"], "said": f"{row['requests']:,}" + _at_least(row["at_least"])}
+                    {"label": row["label"], "total": f"{row['requests']:,}" + _at_least(row["at_least"])}
                     for row in totals.to_dicts()
                 ]
             )
         )
         .mark_text(align="left", dx=6)
-        .encode(y=y, x=alt.datum(1), text="said:N")
+        .encode(y=y, x=alt.datum(1), text="total:N")
     )
     chart = bars + means
     for layer in numbers:

@@ -1,6 +1,6 @@
 """``sojourn split``: slow code, or a queue?
 
-Measures, per request, the time from nginx building the upstream request (the stamp) to the app's start: the queueing
+Measure, per request, the time from nginx building the upstream request (the stamp) to the app's start: the queueing
 delay; and from the app's start to its response headers: the service time.
 """
 
@@ -104,13 +104,22 @@ def read_split(
     slo: float = SLO,
     quiet: bool = False,
 ) -> SplitResult:
-    """Split the requests that a command names; ``columns`` are read besides what the split needs.
+    """Split the requests of a command's sources.
 
-    ``columns`` of None: only the split is needed, and no row is fetched from a store.
+    Args:
+        sources: as the command's arguments.
+        spans: as ``--spans``.
+        since: as ``--since``.
+        until: as ``--until``.
+        where: as ``--where``.
+        columns: columns to read in addition to those of the split; None: no row is fetched from a store.
+        by: columns to group by.
+        slo: as for ``sojourn.split``.
+        quiet: whether to show no progress.
 
     Raises:
         SojournError: a source cannot be read, or no request is left.
-        typer.BadParameter: an option is not what it should be.
+        typer.BadParameter: an option has an invalid value.
     """
     read = () if columns is None else ("request_id", *columns)
     with read_options(since, until, where, quiet) as options:
@@ -123,7 +132,7 @@ def read_split(
 
 
 def _wire(result: SplitResult) -> list[Section]:
-    """What the packets show, for the report; nothing without a capture."""
+    """Return the section of the captures, for the report; empty without a capture."""
     if result.wire is None:
         return []
     from sojourn.analyses.wire.section import wire_section  # noqa: PLC0415
@@ -133,7 +142,7 @@ def _wire(result: SplitResult) -> list[Section]:
 
 @contextlib.contextmanager
 def _writer(path: Path | None) -> Iterator[TextIO | None]:
-    """Open a file that is there when the block has ended well; nothing without a path."""
+    """Open a file that replaces ``path`` if the block succeeds; yield None without a path."""
     if path is None:
         yield None
         return

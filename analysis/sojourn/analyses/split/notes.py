@@ -1,4 +1,4 @@
-"""What a reader must know before believing or despairing, and the step that mends it."""
+"""Notes of a split: unknown and unusable times, and the step that corrects each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ FEW = 0.01  # of the requests: fewer are not mentioned
 
 
 def notes(result: SplitResult) -> list[str]:
-    """One sentence or two per finding, most important first."""
+    """Return one or two sentences per finding, most important first."""
     sentences = []
     known = result.audit.known
     total = known.total
     if total.incomplete > FEW * total.answered:
         sentences.append(
             f"{total.incomplete:,} of {counted(total.answered, 'answer')} came without the app's service time "
-            f"({known.incomplete_backends()}): waiting and working are unknown there. The app has to send "
+            f"({known.incomplete_backends()}): their queueing delay and service time are unknown. The app has to send "
             "X-Queueing-Delay and X-Service-Time: `sojourn doctor` with nginx's configuration and this log prints the "
             "lines for the app's server and for nginx."
         )
@@ -24,8 +24,8 @@ def notes(result: SplitResult) -> list[str]:
         counts = {"504": total.timed_out, "499": total.left, "other": total.failed}
         statuses = ", ".join(f"{status}: {count:,}" for status, count in counts.items() if count)
         sentences.append(
-            f"{counted(known.unanswered, 'request')} to an app had no answer from it ({statuses}). Give --spans to "
-            "learn what its workers did for them."
+            f"{counted(known.unanswered, 'request')} to an app had no answer from it ({statuses}). Give --spans for "
+            "the worker time spent on them."
         )
     if total.not_proxied > FEW * result.requests:
         sentences.append(f"{counted(total.not_proxied, 'request')} did not go to an app: nginx answered without one.")
@@ -33,7 +33,7 @@ def notes(result: SplitResult) -> list[str]:
         sentences.append(
             f"Known by durations alone (header time - service time): {counted(unstamped, 'queueing delay')}, because "
             "no valid X-Request-Start reached the app. `sojourn doctor` with nginx's configuration prints the lines "
-            "that stamp."
+            "that set it."
         )
     if total.impossible:
         sentences.append(

@@ -1,4 +1,4 @@
-"""The split as a part of a page."""
+"""The split as part of an HTML page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REJECTS_SHOWN = 50
 
 
 def write_split_page(result: SplitResult, path: str | os.PathLike[str], sections: Sequence[Section] = ()) -> None:
-    """Write the page of a split, whole or not at all; ``sections`` follow it.
+    """Write the HTML page of a split, whole or not at all; ``sections`` follow the split.
 
     Raises:
         SojournError: the file cannot be written.
@@ -25,7 +25,7 @@ def write_split_page(result: SplitResult, path: str | os.PathLike[str], sections
 
 
 def split_part(result: SplitResult) -> SplitPart:
-    """Return what a page says of a split."""
+    """Return the split as an HTML page shows it."""
     text = audit_sentence(result).removeprefix("Audit: ")
     return SplitPart(
         result=result,
@@ -39,7 +39,7 @@ def split_part(result: SplitResult) -> SplitPart:
 
 
 def _parts(result: SplitResult) -> list[Part]:
-    """The mean response time in three; what is below zero by a clock's error has no width."""
+    """Return the mean response time in three parts; a negative part (clock error) has no width."""
     total = sum(result.means.values())
     if total <= 0:
         return []

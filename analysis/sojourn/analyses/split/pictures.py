@@ -1,4 +1,4 @@
-"""The split, laid out for people."""
+"""Charts of the split, with titles, captions and findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.present.section import Picture
 
 
 def split_pictures(result: SplitResult) -> list[Picture]:
-    """The charts of the split, in the order to be read; none where there is no request but upgraded connections."""
+    """Return the charts of the split in reading order; empty if there are only upgraded connections (101)."""
     if not any_served(result):
         return []
     grouped = [group for group in result.by if result.by_total[group] > 1]
@@ -33,37 +33,37 @@ def split_pictures(result: SplitResult) -> list[Picture]:
 
 
 def any_served(result: SplitResult) -> bool:
-    """Return whether there is a request besides upgraded connections (101), which last as long as they are open."""
+    """Return whether there is a request other than upgraded connections (101), which last as long as they are open."""
     return result.response_time["mean"] is not None
 
 
 def distribution(result: SplitResult) -> Picture:
-    """Requests by response time, each bar divided."""
+    """Return the distribution of response times, each bar divided."""
     table = charts.distribution_table(result.measures)
     return Picture(
         "distribution",
-        "How long requests took, and on what",
-        "Each bar is the number of requests with that response time, divided the way their time was.",
+        "Distribution of response times",
+        "Each bar is the number of requests with that response time, divided into queueing, service and the rest.",
         functools.partial(charts.stacked_distribution, table),
         readings.distribution(result),
     )
 
 
 def tail(result: SplitResult) -> Picture:
-    """The mean of all requests and of ever slower ones, divided."""
+    """Return the mean of all requests and of ever slower ones, divided."""
     table = tail_table(result)
     return Picture(
         "tail",
-        "What the slow requests are made of",
-        "Each bar is the time of the requests at and above a quantile, divided by where it went: how the composition "
-        "changes from all requests to the slowest. Quantiles of parts do not add up; this does.",
+        "Composition of slow requests",
+        "Each bar is the mean time of the requests at and above a quantile, divided by component, from all requests to "
+        "the slowest. The components of a bar add up; quantiles of components do not.",
         functools.partial(tail_composition, table),
         readings.tail(table, readings.waits_known(result)),
     )
 
 
 def split_by(result: SplitResult, group: str, measures: Measures | None = None) -> Picture:
-    """Mean response time of each value of a group, divided; ``measures``: in place of the result's."""
+    """Return the mean response time of each value of a group, divided; ``measures``: in place of the result's."""
     table = charts.split_by_table(measures or result.measures, group)
     return Picture(
         f"split-by-{group}",
@@ -75,33 +75,31 @@ def split_by(result: SplitResult, group: str, measures: Measures | None = None) 
 
 
 def ccdf(result: SplitResult) -> Picture:
-    """The complementary distribution, log-log."""
+    """Return the complementary distribution, log-log."""
     table = charts.ccdf_tables(result.measures)
     return Picture(
         "ccdf",
-        "How often it is worse",
-        "The share of requests that took longer than a time. Both axes are logarithmic: the tail gets as much room "
-        "as the rest.",
+        "Complementary distribution",
+        "The share of requests that took longer than a time. Both axes are logarithmic, so that the tail is visible.",
         functools.partial(charts.ccdfs, table),
         readings.exceeding(result),
     )
 
 
 def percentiles(result: SplitResult) -> Picture:
-    """The percentile curve, by nines."""
+    """Return the percentile curve, by nines."""
     table = percentile_table(result.measures, result.requests)
     return Picture(
         "percentiles",
-        "How long, by percentile",
-        "The time that a share of requests does not exceed. Along the axis each further nine takes as much room as "
-        "the one before.",
+        "Percentile curve",
+        "The time that a share of requests does not exceed. Each further nine has the same width on the axis.",
         functools.partial(percentile_curve, table),
         readings.percentiles(result, table),
     )
 
 
 def over_time(result: SplitResult) -> Picture:
-    """Mean response time by arrival, divided, and its p99."""
+    """Return the mean response time by arrival, divided, and its p99."""
     table = charts.over_time_table(result.measures)
     return Picture(
         "time",
@@ -113,47 +111,47 @@ def over_time(result: SplitResult) -> Picture:
 
 
 def heat_over_time(result: SplitResult, column: str = "request_time") -> Picture:
-    """Requests by arrival and by one of their times."""
+    """Return requests by arrival and by one of their times."""
     cells = heat(result.measures, column)
     name = readings.NAMES[column]
     return Picture(
         "heatmap" if column == "request_time" else f"heatmap-{name.replace(' ', '-')}",
         f"Every {name} over time",
-        f"Requests by arrival and {name}; the brighter a cell, the more there are. What took 1 ms or less lies in the "
-        "lowest row.",
+        f"Requests by arrival and {name}; a brighter cell has more requests. Times of 1 ms or less are in the lowest "
+        "row.",
         functools.partial(heatmap, cells),
         readings.heat(cells),
     )
 
 
 def service_queueing(result: SplitResult) -> Picture:
-    """Service time against queueing delay, in hexagons."""
+    """Return service time against queueing delay, in hexagons."""
     bins = hexbin(result.measures)
     return Picture(
         "hexbin",
         "Service time against queueing delay",
-        "Each hexagon is a number of requests, the brighter the more; above the dashed line they waited longer than "
-        "they were served. Times of 1 ms and less lie on the lowest row and the first column.",
+        "A brighter hexagon has more requests. Above the dashed line requests waited longer than they were served. "
+        "Times of 1 ms or less are in the lowest row and the first column.",
         functools.partial(service_against_queueing, bins),
         readings.hexagons(bins),
     )
 
 
 def ridgeline_by(result: SplitResult, group: str, measures: Measures | None = None) -> Picture:
-    """The distribution of each value of a group, one above the other; ``measures``: in place of the result's."""
+    """Return the distribution of each value of a group, one above the other; ``measures``: in place of the result's."""
     distributions = ridges(measures or result.measures, group)
     return Picture(
         f"ridgeline-by-{group}",
-        f"How long requests took, by {group}",
-        f"Requests by response time, one distribution per {group}, those with the most seconds first; bars are divided "
-        "the way their time was. Each has a scale of its own: compare places and shapes, not heights.",
+        f"Distribution of response times by {group}",
+        f"One distribution per {group}, those with the most seconds first; bars are divided into queueing, service and "
+        "the rest. Each distribution has its own vertical scale: compare positions and shapes, not heights.",
         functools.partial(ridgeline, distributions),
         readings.ridges(distributions),
     )
 
 
 def ridgeline_by_concurrency(result: SplitResult, workers: int | Mapping[str, int] | None = None) -> Picture:
-    """The distribution by how many requests were at the backend on arrival, the fewest first."""
+    """Return the distribution by how many requests were at the backend on arrival, the fewest first."""
     from sojourn.timeline.concurrency import COLUMNS, bins_by_concurrency  # noqa: PLC0415
     from sojourn.timeline.visits import visits  # noqa: PLC0415 - scipy and numba take their time to load
 
@@ -163,9 +161,9 @@ def ridgeline_by_concurrency(result: SplitResult, workers: int | Mapping[str, in
     distributions = Ridges(THERE, bins, bins_by_concurrency(visits(result.rows, columns=read, workers=workers), bins))
     return Picture(
         "ridgeline-by-concurrency",
-        "How long requests took, by how many were there already",
-        "Requests by response time, one distribution for each number of requests that were at their backend, waiting "
-        "or in service, when they came; bars are divided the way their time was. Each has a scale of its own.",
+        "Distribution of response times by requests ahead",
+        "One distribution for each number of requests at the backend on arrival, waiting or in service; bars are "
+        "divided into queueing, service and the rest. Each distribution has its own vertical scale.",
         functools.partial(ridgeline, distributions),
         readings.ridges(distributions),
     )
@@ -179,4 +177,4 @@ PICTURES: dict[str, Callable[[SplitResult], Picture]] = {
     "time": over_time,
     "hexbin": service_queueing,
 }
-"""The charts of a split that need nothing but the split, by the key of their picture."""
+"""The charts that need only the split, by the key of their picture."""

@@ -1,4 +1,4 @@
-"""What the charts of a split show of these requests, in one plain sentence each, with its figures."""
+"""The finding of each chart of a split, in one sentence with its figures."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sojourn.present.palette import PARTS
 from sojourn.timeline.classes import NO_VALUE
 
 NAMES = {column: name for column, (name, _, _) in LINES.items()}
-NO_WAIT = "Nothing tells how long requests waited"
+NO_WAIT = "The queueing delay is unknown"
 SLOW = 0.1  # share of requests that count as the slow ones in a heatmap
 WHERE = {
     "queueing": "was queueing",
     "service": "was service",
     "retries": "went in attempts that failed",
     "client": "went to and from the client",
-    "unknown": "is what nobody claims",
+    "unknown": "was unaccounted",
 }
-FIRST_BIN = 1.0001  # times the lowest edge: as good as it
+FIRST_BIN = 1.0001  # times the lowest edge: tolerance of a comparison with it
 
 
 def distribution(result: SplitResult) -> str:
-    """Half and the slowest hundredth of the response times, and the shares of all time."""
+    """Describe the median and p99 of the response times, and the shares of queueing and service."""
     response = result.response_time
     took = (
         f"Half of {counted(result.requests, 'request')} took {duration(response['p50'])} or less, one in a hundred "
@@ -41,7 +41,7 @@ def distribution(result: SplitResult) -> str:
     if result.requests == 1:
         took = f"The only request took {duration(response['p50'])}"
     if not waits_known(result):
-        return f"{took}; nothing tells how long {'it' if result.requests == 1 else 'they'} waited."
+        return f"{took}; the queueing delay is unknown."
     total = sum(result.means.values()) or 1.0
     whose = "its" if result.requests == 1 else "all their"
     return (
@@ -51,12 +51,17 @@ def distribution(result: SplitResult) -> str:
 
 
 def waits_known(result: SplitResult) -> bool:
-    """Whether any request tells how long it waited."""
+    """Return whether the queueing delay of any request is known."""
     return result.components["queueing_delay"]["mean"] is not None
 
 
 def tail(table: pl.DataFrame, known: bool = True) -> str:
-    """How the share of queueing changes from all requests to the slowest; ``known``: as ``waits_known`` says."""
+    """Describe how the share of queueing changes from all requests to the slowest.
+
+    Args:
+        table: as from ``charts_tail.tail_table``.
+        known: whether any queueing delay is known (``waits_known``).
+    """
     levels = {row["level"]: row for row in table.filter(pl.col("cause") == "queueing").to_dicts()}
     everyone = levels["all"]
     slowest = next((level for level in ("p99", "p90", "p50") if level in levels), "all")
@@ -83,7 +88,13 @@ def tail(table: pl.DataFrame, known: bool = True) -> str:
 
 
 def by_group(table: pl.DataFrame, group: str, known: bool = True) -> str:
-    """The slowest and the fastest value of a group; the table as of ``charts.split.split_by_table``."""
+    """Describe the slowest and the fastest value of a group.
+
+    Args:
+        table: as from ``charts.split_by_table``.
+        group: the column.
+        known: whether any queueing delay is known.
+    """
     means = (
         table.group_by("group", maintain_order=True)
         .agg(
@@ -94,7 +105,7 @@ def by_group(table: pl.DataFrame, group: str, known: bool = True) -> str:
         .to_dicts()
     )
     if not means:
-        return f"There is no {group} to tell of: 0 requests."
+        return f"No {group}: 0 requests."
     top = means[0]
     queued = _queued(top["queueing"], top["mean"], known)
     text = f"{_named(group, top['group'])} took longest, {duration(top['mean'])} on average{queued}"
@@ -106,12 +117,12 @@ def by_group(table: pl.DataFrame, group: str, known: bool = True) -> str:
 
 
 def exceeding(result: SplitResult) -> str:
-    """Half and the hundredth of waits and services."""
+    """Describe the median and p99 of queueing delay and service time."""
     wait, service = result.components["queueing_delay"], result.components["service_time"]
     served = (
         f"one in a hundred was served for {duration(service['p99'])} or more"
         if service["p99"] is not None
-        else "nothing tells how long they were served"
+        else "the service time is unknown"
     )
     if wait["p99"] is None:
         return f"{NO_WAIT}; {served}; one in a hundred took {duration(result.response_time['p99'])} or more in all."
@@ -122,7 +133,7 @@ def exceeding(result: SplitResult) -> str:
 
 
 def percentiles(result: SplitResult, table: pl.DataFrame) -> str:
-    """From the median to the last percentile that enough requests stand behind."""
+    """Describe the curves from the median to the last percentile with enough requests."""
     last = max((n for n in (10, 100, 1_000, 10_000) if n <= result.requests), default=0)
     parts: list[str] = []
     for name in NAMES.values():
@@ -131,7 +142,7 @@ def percentiles(result: SplitResult, table: pl.DataFrame) -> str:
         if all(ends):
             low, high = (duration(end[0]) for end in ends)
             grows = "" if parts and " from " in parts[-1] else "grows "
-            parts.append(f"{name} stays at {low}" if low == high else f"{name} {grows}from {low} to {high}")
+            parts.append(f"{name} is {low} throughout" if low == high else f"{name} {grows}from {low} to {high}")
     if not parts:
         return f"There are too few requests for a percentile beyond the median: {result.requests:,}."
     share = f"{100 * (1 - 1 / last):.4g}"
@@ -139,15 +150,20 @@ def percentiles(result: SplitResult, table: pl.DataFrame) -> str:
 
 
 def over_time(table: pl.DataFrame, known: bool = True) -> str:
-    """The worst window, and an ordinary one; the table as of ``charts.split.over_time_table``."""
+    """Describe the worst window and the median window.
+
+    Args:
+        table: as from ``charts.over_time_table``.
+        known: whether any queueing delay is known.
+    """
     if table.is_empty():
-        return "There is no request to tell of: 0."
+        return "No requests."
     means = table.with_columns(mean=pl.sum_horizontal(*PARTS))
     worst = means.sort("mean", descending=True, maintain_order=True).row(0, named=True)
     usual = means["mean"].median()
     queued = _queued(worst["queueing delay"], worst["mean"], known)
     if len(means) == 1:
-        return f"The mean response time was {duration(worst['mean'])}{queued}; all requests came at one time."
+        return f"The mean response time was {duration(worst['mean'])}{queued}; all requests arrived in one window."
     return (
         f"The mean response time was highest at {worst['arrived']:%H:%M:%S} UTC, {duration(worst['mean'])}{queued}; "
         f"in the median window it was {duration(float(usual))}."  # type: ignore[arg-type]
@@ -155,15 +171,15 @@ def over_time(table: pl.DataFrame, known: bool = True) -> str:
 
 
 def _queued(queueing: float, mean: float, known: bool) -> str:
-    """How much of a mean was queueing, where that is known."""
+    """Return the part of a sentence for the share of queueing in a mean; empty if unknown."""
     return f", {percent(queueing / mean if mean > 0 else 0.0)} of it queueing" if known else ""
 
 
 def heat(heat: Heat) -> str:
-    """When the slow requests came: the shortest run of windows with half of them."""
+    """Describe when the slow requests arrived: the shortest run of windows with half of them."""
     table, name = heat.table, NAMES[heat.column]
     if table.is_empty():
-        return f"No request tells its {name}: 0 of them."
+        return f"The {name} is unknown for all requests."
     total = int(table["requests"].sum())
     limit = _slow_from(table, total)
     if limit is None:
@@ -177,14 +193,14 @@ def heat(heat: Heat) -> str:
     length = (windows[end][0] - windows[begin][0] + heat.width).total_seconds()
     return (
         f"{count:,} of {counted(total, 'request')} had a {name} of {duration(limit)} or more, and half of those "
-        f"arrived within {duration(length)}, from {windows[begin][0]:%H:%M:%S} UTC on; the whole is {duration(whole)}."
+        f"arrived within {duration(length)}, from {windows[begin][0]:%H:%M:%S} UTC on, of {duration(whole)} in all."
     )
 
 
 def _slow_from(table: pl.DataFrame, total: int) -> float | None:
-    """The lowest edge of the bins that hold the slowest tenth, or as much of it as is known; None without requests.
+    """Return the lower edge of the bins with the slowest tenth, or with as many as are known; None without requests.
 
-    What lies in a bin that begins at ``LEAST`` may be shorter than its edge, and be nothing at all.
+    The bin that begins at ``LEAST`` is left out: it also holds all shorter times.
     """
     aboves = table.filter(pl.col("low") > LEAST * FIRST_BIN)
     bins = aboves.group_by("low").agg(pl.col("requests").sum()).sort("low", descending=True).rows()
@@ -198,7 +214,7 @@ def _slow_from(table: pl.DataFrame, total: int) -> float | None:
 
 
 def _shortest_run(windows: list[tuple[datetime, int]], wanted: float) -> tuple[int, int]:
-    """First and last index of the shortest run, in time, of windows with at least ``wanted`` requests."""
+    """Return the first and last index of the shortest run, in time, of windows with at least ``wanted`` requests."""
     best = (0, len(windows) - 1)
     begin, held = 0, 0
     for end, (_, requests) in enumerate(windows):
@@ -212,20 +228,20 @@ def _shortest_run(windows: list[tuple[datetime, int]], wanted: float) -> tuple[i
 
 
 def hexagons(hexbin: Hexbin) -> str:
-    """The shares that waited longer than they were served, and that did not wait."""
+    """Describe the shares of requests that waited longer than they were served, and that did not wait."""
     table, total = hexbin.table, int(hexbin.table["requests"].sum())
     if not total:
-        return "No request tells both how long it waited and how long it was served: 0 of them."
+        return "No request has both a queueing delay and a service time."
     longer = int(table.filter(pl.col("queueing") > pl.col("service"))["requests"].sum())
     at_once = int(table.filter(pl.col("queueing") <= hexbin.lattice.low * FIRST_BIN)["requests"].sum())
     return (
         f"About {percent(longer / total)} of {counted(total, 'request')} waited longer than they were served; "
-        f"{percent(at_once / total)} waited {hexbin.lattice.low * 1000:.3g} ms or less, as far as hexagons tell."
+        f"{percent(at_once / total)} waited {hexbin.lattice.low * 1000:.3g} ms or less (counted by hexagon)."
     )
 
 
 def ridges(ridges: Ridges) -> str:
-    """About where the halves of the slowest and of the fastest distribution lie."""
+    """Describe the approximate medians of the slowest and of the fastest distribution."""
     middles = []
     for (group,), part in ridges.table.group_by("group", maintain_order=True):
         half = part["requests"].sum() / 2
@@ -233,7 +249,7 @@ def ridges(ridges: Ridges) -> str:
         number = ordered.filter(pl.col("below") >= half)["bin"][0]
         middles.append((ridges.bins.edge(number) * math.exp(ridges.bins.width / 2), str(group)))
     if not middles:
-        return f"There is no {ridges.group} to tell of: 0 requests."
+        return f"No {ridges.group}: 0 requests."
     slowest, fastest = max(middles), min(middles)
     text = f"Half of {_named(ridges.group, slowest[1])} took about {duration(slowest[0])} or more"
     if len(middles) == 1:
@@ -244,7 +260,7 @@ def ridges(ridges: Ridges) -> str:
 def _named(group: str, value: str) -> str:
     name = printable(value, 60)
     if group == THERE:
-        return f"those that found {name} there"
+        return f"those with {name} ahead"
     if value == NO_VALUE:
         return f"requests without a known {group}"
     return name if group == "route" else f"{group} {name}"

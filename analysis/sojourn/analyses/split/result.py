@@ -27,12 +27,22 @@ class SplitResult(OpenedRequests, Result):
     """The result of a split. Durations in seconds.
 
     Attributes:
-        measures, records, names, rows: of the requests; charts ask ``measures`` for more.
+        measures, records, names, rows: of the requests; charts query ``measures``.
+        window: first and last arrival; None without requests.
+        clock: the clock correction per upstream.
+        response_time: mean and quantiles.
+        components: component -> mean and quantiles of its known values.
         means: component -> mean over all requests, unknown counted as 0: these sum to the mean response time.
+        queueing_share: queueing delay as a share of all time; None without requests.
         tail: "p99" -> requests, threshold, queueing_share and component means at and above it.
+        audit, verdict: the checks and the conclusion.
         by: group column -> one row per value, busiest first.
+        by_total: group column -> number of values.
         sources: queue_source -> requests.
-        wire: what captures of the same requests show (``sojourn.analyses.wire``), where there were some.
+        wasted: worker seconds of abandoned requests.
+        notes: limits of the result, in sentences.
+        requests: number of requests.
+        wire: the result of captures of the same requests (``sojourn.analyses.wire``), if there are any.
     """
 
     window: tuple[datetime, datetime] | None
@@ -53,7 +63,7 @@ class SplitResult(OpenedRequests, Result):
     wire: WireResult | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that ``sojourn split --json`` prints."""
+        """Return the object that ``sojourn split --json`` prints."""
         window = None
         if self.window:
             seconds = (self.window[1] - self.window[0]).total_seconds()

@@ -1,4 +1,4 @@
-"""Requests in, their response time split into queueing delay, service time and the rest out."""
+"""Split of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -37,22 +37,28 @@ def split(
 ) -> SplitResult:
     """Read sources and split every request's response time.
 
-    A store's DSN alone is not read row by row: the store computes the aggregates, and rows are fetched when
-    the result's ``rows`` are first used. Beside other sources, with ``spans``, ``captures`` or ``all_columns``, its
-    rows are read.
+    The DSN of a store is not read row by row: the store computes the aggregates, and rows are fetched on the first use
+    of the result's ``rows``. With a second source, ``spans``, ``captures`` or ``all_columns``, its rows are read.
 
     Args:
         sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
-        spans: OTLP/JSON-lines files of the app; they tell what became of requests the app never answered in time.
-            Those in a store are joined by themselves.
+        spans: OTLP/JSON-lines files of the app; they hold the worker time of requests that the app did not answer in
+            time. Spans in a store are joined automatically.
         by: columns to group by, any of ``GROUPS``.
-        since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
         where: column -> value that a row must have.
         slo: a p99 below this, with little queueing, is healthy, in seconds.
-        all_columns: also read what the split itself does not need (ids, uri, addresses), for ``write_parquet``.
-        columns: read these, too: canonical ones, or keys of one's own that the log holds.
-        captures: of the same requests, as for ``sojourn.analyses.wire.analysis.wire``; what they show is ``wire``.
-        rejects_to, on_size, on_progress: as for ``sojourn.read``.
+        all_columns: also read columns that the split does not need (ids, uri, addresses), for ``write_parquet``.
+        columns: additional columns to read: canonical ones, or other keys of the log.
+        captures: captures of the same requests, as for ``sojourn.analyses.wire.analysis.wire``; their result is
+            ``wire``.
+        rejects_to: file for refused lines, as for ``sojourn.read``.
+        on_size: called with the size of the sources, as for ``sojourn.read``.
+        on_progress: called with the progress, as for ``sojourn.read``.
+
+    Returns:
+        Figures of the response time and its components, over all requests, at p99 and by group.
 
     Raises:
         SojournError: a source or a capture cannot be read, or ``by`` or ``where`` names no column.
@@ -82,7 +88,11 @@ def split(
 
 
 def with_wire(result: SplitResult, captures: Sequence[Source]) -> None:
-    """Add to a split what captures of the same requests show, and to its audit whether the log agrees.
+    """Add the result of captures of the same requests to a split, and their checks to its audit.
+
+    Args:
+        result: the split; it is changed.
+        captures: the captures.
 
     Raises:
         SojournError: a capture cannot be read.
@@ -120,11 +130,11 @@ def split_from(
     """Return the split of requests in any form; a split is used as it is, and a frame is split anew.
 
     Raises:
-        SojournError: as ``requests_from``; or a part of a split is selected.
+        SojournError: as ``requests_from``; or spans, times or conditions are given with a split.
     """
     if isinstance(requests, SplitResult):
         if listed(spans) or since is not None or until is not None or where:
-            raise SojournError("this is a split already: give spans, since, until and where to sojourn.split")
+            raise SojournError("the requests are a split: pass spans, since, until and where to sojourn.split instead")
         return requests
     if isinstance(requests, pl.LazyFrame | pl.DataFrame):
         rows = canonical(requests.lazy())

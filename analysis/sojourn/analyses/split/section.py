@@ -1,4 +1,4 @@
-"""The split in two small tables, for where a page or a whole terminal is too much: a notebook."""
+"""The section of ``split``: the verdict and two small tables, as a notebook shows them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FIGURES = ("mean", "p50", "p90", "p99", "max")
 
 @lay_out.register(SplitResult)
 def split_section(result: SplitResult) -> Section:
-    """The section of ``split``: the verdict, where the time went, and the busiest of each group."""
+    """Return the section of ``split``: the verdict, where the time went, and the busiest of each group."""
     return Section(
         key="split",
         title="Where the time went",
-        sentence=result.verdict.sentence if result.requests else "There is no request to split.",
+        sentence=result.verdict.sentence if result.requests else "There are no requests to split.",
         measures=MEASURES,
         failures=tuple(result.audit.failures()) if result.requests else (),
         tables=(_components(result), *_groups(result)) if result.requests else (),

@@ -1,4 +1,4 @@
-"""The split as a table for a terminal: verdict first, then figures, then what to doubt."""
+"""The split as text for a terminal: verdict, figures, audit, notes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sojourn.model.formatting import counted, duration, formatted, group_name, m
 from sojourn.present.fitted_table import FittedTable
 
 ROWS_SHOWN = 10
-# In two lines each: the table of a group fits into 80 columns.
+# Two lines each, so that the table of a group is at most 80 columns wide.
 GROUP_HEADINGS = (
     "\nrequests", "response\np50", "\np99", "queueing\nmean", "\np99", "service\nmean", "\np99", "queueing\nshare",
 )  # fmt: skip
@@ -25,7 +25,7 @@ CAUSE_STYLE = {"healthy": "bold green", "queueing": "bold red", "retries": "bold
 
 
 def split_table(result: SplitResult) -> RenderableType:
-    """Everything ``sojourn split`` prints, as one rich renderable."""
+    """Return the output of ``sojourn split`` as one rich renderable."""
     return Group(*_parts(result))
 
 
@@ -50,7 +50,7 @@ def _parts(result: SplitResult) -> Iterator[RenderableType]:
 
 
 def read_sentence(result: SplitResult) -> str:
-    """What was read, over which time, and what was refused."""
+    """Return the number of requests, their time window, their sources, and the refused lines."""
     records = result.records
     names = ", ".join(printable(name, 60) for name in result.names[:3])
     more = f" and {len(result.names) - 3} more" if len(result.names) > 3 else ""
@@ -65,7 +65,7 @@ def read_sentence(result: SplitResult) -> str:
 
 
 def audit_sentence(result: SplitResult) -> str:
-    """The checks in one line."""
+    """Return the checks in one line."""
     audit = result.audit
     parts = [
         f"identity closes to {formatted(audit.identity_max_error, '.1g')} s" if result.requests else "nothing to audit"
@@ -78,7 +78,7 @@ def audit_sentence(result: SplitResult) -> str:
     if audit.app_known is not None:
         by_duration = audit.known.total.by_duration / audit.known.total.answered
         alone = f" ({percent(by_duration)} by durations alone)" if by_duration else ""
-        parts.append(f"waiting and working known for {percent(audit.app_known)} of the answers{alone}")
+        parts.append(f"queueing delay and service time known for {percent(audit.app_known)} of the answers{alone}")
     if audit.known.total.impossible:
         parts.append(f"{counted(audit.known.total.impossible, 'impossible queueing delay')} not used")
     if audit.duplicates:
@@ -93,7 +93,7 @@ def audit_sentence(result: SplitResult) -> str:
 
 
 def clock_sentence(result: SplitResult) -> str:
-    """Offsets of the app's clocks that matter: larger than what they are known to, or changing."""
+    """Return the offsets of the app's clocks that are larger than their uncertainty, or that change."""
     shown = [
         _clock(row)
         for row in plain_clocks(result.clock)
@@ -105,15 +105,15 @@ def clock_sentence(result: SplitResult) -> str:
 
 def _clock(row: dict[str, Any]) -> str:
     first = row["segments"][0]
-    words = (
+    text = (
         f"{printable(row['upstream'], 40)} {formatted(first['offset'] * 1000, '+.1f')} ± "
         f"{formatted(first['uncertainty'] * 1000, '.1f')} ms"
     )
     if row["drift"]:
-        words += f", gaining {formatted(row['drift'] * 1e6, '+.0f')} ppm"
+        text += f", gaining {formatted(row['drift'] * 1e6, '+.0f')} ppm"
     for step in row["steps"][:3]:
-        words += f", set by {formatted(step['change'] * 1000, '+,.1f')} ms at {step['at']:%H:%M:%S} UTC"
-    return words + (f" and {counted(len(row['steps']) - 3, 'time')} more" if len(row["steps"]) > 3 else "")
+        text += f", set by {formatted(step['change'] * 1000, '+,.1f')} ms at {step['at']:%H:%M:%S} UTC"
+    return text + (f" and {counted(len(row['steps']) - 3, 'time')} more" if len(row["steps"]) > 3 else "")
 
 
 def _components(result: SplitResult) -> Table:
@@ -138,7 +138,7 @@ def _components(result: SplitResult) -> Table:
         ),
         style="red",
     )
-    # Connecting takes no time even under overload (the kernel accepts for the app): then queue is all of the delay.
+    # Connecting takes no time even under overload (the kernel accepts): then queue is the whole delay.
     hidden = {"connect", "queue"} if not _worth_a_row(result.components["connect"]) else set()
     for name in COMPONENTS:
         summary = result.components[name]
@@ -151,7 +151,7 @@ def _components(result: SplitResult) -> Table:
 
 
 def _worth_a_row(summary: Summary) -> bool:
-    """Leave out what is nowhere more than nginx's resolution: a table is read at 3 a.m."""
+    """Return whether a component exceeds nginx's resolution in any figure."""
     figures = (summary["mean"], summary["p50"], summary["p99"], summary["max"])
     return any(value is not None and abs(value) > 0.002 for value in figures)
 
