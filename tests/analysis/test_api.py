@@ -111,10 +111,10 @@ def test_a_window_and_a_choice_hold_for_a_split_and_for_a_log_alike(shop: sojour
     assert of_split.wasted == pytest.approx(of_log.wasted)
 
 
-def test_what_cannot_be_is_said_in_a_sentence(shop: sojourn.SplitResult) -> None:
+def test_errors_name_the_argument(shop: sojourn.SplitResult) -> None:
     with pytest.raises(sojourn.SojournError, match=r"sojourn\.split"):
         sojourn.depth(shop, spans=SPANS)
-    with pytest.raises(sojourn.SojournError, match="no column 'nothing'"):
+    with pytest.raises(sojourn.SojournError, match="column 'nothing' was not read"):
         sojourn.blame(shop, by="nothing")
     with pytest.raises(sojourn.SojournError, match="no column 'host'"):
         sojourn.depth(shop, where={"host": "a"})

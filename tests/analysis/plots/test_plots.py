@@ -213,24 +213,24 @@ def test_a_file_of_another_kind_is_refused(pictures: dict[str, Picture], tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_log_that_tells_nothing_of_waiting() -> None:
-    """Requests whose app said nothing have a response time, and no more."""
+def test_log_without_queueing_delay() -> None:
+    """Without the app's values only the response time is known."""
     rows = [line(time=f"{BASE + n}.500", request_time=f"0.{n + 1}00") for n in range(8)]
     result = _split_of(io.BytesIO(b"".join(rows)))
     for picture in split_pictures(result):
         assert re.search(r"\d", picture.reading), picture.key
         assert drawing.svg(drawing.specification(picture.chart()))
     for kind in ("ccdf", "distribution", "tail"):
-        assert "nothing tells how long" in plots.picture(result, kind).reading.lower(), kind
+        assert "queueing delay is unknown" in plots.picture(result, kind).reading, kind
     for kind in ("over_time", "split_by"):
         assert "queueing" not in plots.picture(result, kind).reading
-    assert "0 of them" in plots.picture(result, "hexbin").reading
+    assert plots.picture(result, "hexbin").reading == "No request has both a queueing delay and a service time."
     assert drawing.svg(drawing.specification(plots.hexbin(result)))
     with pytest.raises(SojournError, match="nothing to draw as flow"):
         plots.picture(result, "flow")
 
 
-def test_requests_that_take_no_time_are_drawn_and_read() -> None:
+def test_draws_and_describes_requests_of_zero_duration() -> None:
     row = line(
         time=f"{BASE}.500", request_time="0.000", request_start=f"{BASE}.500", upstream_addr="10.0.0.1:80",
         upstream_status="200", upstream_connect_time="0.000", upstream_header_time="0.000",
@@ -249,7 +249,7 @@ def test_requests_that_take_no_time_are_drawn_and_read() -> None:
     assert plots.picture(result, "heatmap").reading == "None of 3 requests had a response time above 1.03 ms."
 
 
-def test_one_request_is_drawn_and_read() -> None:
+def test_draws_and_describes_one_request() -> None:
     row = line(
         time=f"{BASE + 1}.000", request_time="0.500", request_start=f"{BASE}.500", upstream_addr="10.0.0.1:80",
         upstream_status="200", upstream_connect_time="0.000", upstream_header_time="0.500",
@@ -268,8 +268,8 @@ def test_one_request_is_drawn_and_read() -> None:
         assert drawing.svg(drawing.specification(outcome.chart())), kind
     assert read["distribution"].startswith("The only request took 500 ms; ")
     assert read["percentiles"] == "There are too few requests for a percentile beyond the median: 1."
-    assert "all requests came at one time" in read["over_time"]
-    assert read["workers"] == "1 request held workers for 500 ms; nobody waited."
+    assert "all requests arrived in one window" in read["over_time"]
+    assert read["workers"] == "1 request held workers for 500 ms; no request waited."
     assert read["sequence"].startswith("Of 1 request 1 was served; ")
     assert "of 1 worker was busy" in read["depth"]
 

@@ -26,10 +26,10 @@ def section(rows: int = 3) -> Section:
 
     return Section(
         key="blame",
-        title="Who waited for whom",
+        title="Victims and culprits",
         sentence=f"{HOSTILE} caused 61 % of all waiting",
         measures="From here to there.",
-        failures=(f"not believable: {HOSTILE}",),
+        failures=(f"doubtful: {HOSTILE}",),
         tables=(
             Table(("culprit", "seconds"), tuple((f"{HOSTILE}{i}", f"{i}.0") for i in range(rows)), "Culprits", shown=2),
         ),
@@ -57,7 +57,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_on_a_page_it_has_its_heading_charts_tables_and_notes(page: str) -> None:
-    assert re.search(r'<h2 id="blame">Who waited for whom</h2>', page)
+    assert re.search(r'<h2 id="blame">Victims and culprits</h2>', page)
     assert re.search(r'<h3 id="blame-matrix">The matrix</h3>', page)
     assert "and 10 more." in page
     assert "Give --spans." in page
@@ -71,7 +71,7 @@ def test_on_a_page_sections_of_a_kind_have_their_own_pictures() -> None:
 
 
 def test_on_a_page_what_failed_is_said_before_the_verdict(page: str) -> None:
-    assert page.index("not believable") < page.index('class="verdict') < page.index('<h2 id="split">')
+    assert page.index("doubtful") < page.index('class="verdict') < page.index('<h2 id="split">')
 
 
 def test_on_a_page_hostile_text_is_text(page: str) -> None:

@@ -26,7 +26,7 @@ def goodput(
 
     >>> shop, spans = "docs/examples/shop.jsonl.gz", "docs/examples/shop-spans.jsonl.gz"
     >>> print(sojourn.goodput(shop, spans=spans))
-    41.5 s of worker time, 13 % of all, went into 108 requests that had been given up on, 93 % of it into /export.
+    41.5 s of worker time, 13 % of all, went into 108 abandoned requests, 93 % of it into /export.
 
     Args:
         requests: sources, a split, or a frame. Of a split, clients' own retries are detected if ``remote_addr``,

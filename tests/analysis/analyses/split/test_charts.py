@@ -208,7 +208,7 @@ def test_every_request_is_in_the_heatmap_and_in_the_hexagons(shop: SplitResult) 
     assert hexbin(shop.measures).table["requests"].sum() == len(both)
 
 
-def test_of_a_heatmap_it_is_what_was_slow_and_the_shortest_time_that_holds_half_of_it() -> None:
+def test_heatmap_finding_is_the_shortest_run_with_half_of_the_slow_requests() -> None:
     begin = datetime(2026, 1, 1, tzinfo=UTC)
 
     def reading_cells(*cells: tuple[int, float, int]) -> Heat:
@@ -220,8 +220,8 @@ def test_of_a_heatmap_it_is_what_was_slow_and_the_shortest_time_that_holds_half_
     # Two windows an hour apart are no shorter a run than three in a row.
     apart = heat_reading(reading_cells((0, 4.0, 3), (60, 4.0, 3), (61, 4.0, 2), (62, 4.0, 2), (63, 4.0, 2)))
     assert "12 of 12 requests had a queueing delay of 4.0 s or more" in apart
-    assert "arrived within 3 min, from 01:00:00 UTC on; the whole is 1 h 4 min." in apart
-    # What lies in the lowest row may be 0.
+    assert "arrived within 3 min, from 01:00:00 UTC on, of 1 h 4 min in all." in apart
+    # Times in the lowest row may be 0.
     none = heat_reading(reading_cells((0, 0.001, 50), (1, 0.001, 50)))
     assert none == "None of 100 requests had a queueing delay above 2.00 ms."
     assert heat_reading(reading_cells((0, 0.001, 99), (1, 1.0, 1))).startswith(
