@@ -1,12 +1,11 @@
-"""An exact simulator of requests through nginx to a pool of backends with several workers each, which knows who waited
-for whom.
+"""An exact simulator of requests through nginx to a pool of backends with several workers each, with exact blame.
 
 Instants are real-valued; nginx's clock shows them cut down to a millisecond, and each backend's clock is off by its
 skew. What is drawn (arrivals, routes, services, tenants) depends on the seed alone, so the same requests can be sent
 through another set-up: more workers, another balancer, another discipline.
 
-The truth about waiting is found by walking from instant to instant, with the set of those who wait and of those in
-service at hand: slow, plain, and nothing like the sweep of the analysis.
+The exact blame is computed from one instant to the next, with the sets of requests waiting and in service: slow, plain,
+and independent of the sweep of the analysis.
 """
 
 from __future__ import annotations
@@ -109,18 +108,18 @@ class PoolRequest:
 
     @property
     def wait_end(self) -> float:
-        """When its wait was over: it was taken, or given up on before that."""
+        """The end of its wait: a worker took it, or it was abandoned before that."""
         return min(self.begun, self.end) if self.status in (499, 504) else self.begun
 
 
 @dataclass
 class PoolTruth:
-    """What really happened, in s.
+    """The exact figures, in s.
 
     Attributes:
         requests: in the order of their numbers.
         matrix: (victim's route, culprit's route) -> seconds.
-        caused: number -> seconds of others that this request is to blame for.
+        caused: number -> seconds that others waited for this request.
         accounts: number -> (dispatch, imbalance, blamed).
     """
 
@@ -147,7 +146,7 @@ class PoolTruth:
         return [r.wait_end - r.stamp for r in self.requests]
 
     def wasted(self) -> dict[str, float]:
-        """Route -> seconds of workers held by requests that had been given up on."""
+        """Route -> seconds of workers held by abandoned requests."""
         result: dict[str, float] = defaultdict(float)
         for r in self.requests:
             if r.status in (499, 504):
@@ -161,7 +160,7 @@ def simulated_pool(settings: PoolSettings = PoolSettings()) -> tuple[list[dict[s
     addresses = [f"10.0.0.{i + 1}:8080" for i in range(settings.backends)]
     skews = {address: _skew(settings, i) for i, address in enumerate(addresses)}
     truth = PoolTruth(settings, requests, skews)
-    _who_waited_for_whom(truth)
+    _charge_waits(truth)
     records = [_record(r, settings, addresses[r.backend]) for r in sorted(requests, key=lambda r: (r.end, r.number))]
     return records, truth
 
@@ -172,7 +171,7 @@ def as_lines(records: Sequence[Mapping[str, object]]) -> list[bytes]:
 
 
 def span_lines(truth: PoolTruth, *, every: bool = False) -> list[bytes]:
-    """OTLP/JSON lines of the app: of requests given up on and of those that streamed on, or of every request."""
+    """OTLP/JSON lines of the app: of abandoned and streaming requests, or of every request."""
     reported = [r for r in truth.requests if every or r.status in (499, 504) or r.stream > 0]
     return as_lines([_span(r, truth.settings) for r in sorted(reported, key=lambda r: (r.free, r.number))])
 
@@ -360,11 +359,11 @@ def _chosen(settings: PoolSettings, connections: list[int], current: list[int], 
     return chosen
 
 
-# --- who waited for whom
+# --- exact blame
 
 
-def _who_waited_for_whom(truth: PoolTruth) -> None:
-    """Walk from instant to instant; in between, everybody who waits is charged to one account."""
+def _charge_waits(truth: PoolTruth) -> None:
+    """Walk from instant to instant; in between, each waiting request is charged to one account."""
     workers = truth.settings.workers
     waiting: dict[int, set[int]] = {b: set() for b in range(truth.settings.backends)}
     serving: dict[int, set[int]] = {b: set() for b in range(truth.settings.backends)}

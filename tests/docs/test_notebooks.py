@@ -64,7 +64,7 @@ def test_distributions_for_a_paper(tmp_path: Path) -> None:
 
 def test_what_if_study() -> None:
     _, result = ran("what_if_study")
-    assert not result["result"].refused
+    assert not result["replayed"].refused
     assert result["carried"]["p99 (s)"].is_sorted()
     curve = result["curve"]
     assert ((curve["simulated wait (s)"] / curve["Erlang C (s)"] - 1).abs() < 0.05).all()

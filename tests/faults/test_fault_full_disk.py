@@ -45,20 +45,20 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     script = f"""
 from sojourn.present.page import Page
 Page.text = lambda _: "x" * 100_000  # drawing is slow, and not tested here
-found = {{}}
-for name, given in {commands!r}.items():
-    (disk / name).write_text("the old one")
-    found[name] = ended(*given, disk / name)
-    found[name]["old"] = (disk / name).read_text()
+results = {{}}
+for name, arguments in {commands!r}.items():
+    (disk / name).write_text("previous")
+    results[name] = ended(*arguments, disk / name)
+    results[name]["old"] = (disk / name).read_text()
     (disk / name).unlink()
 import tempfile
 from sojourn.readers import spool
 spool.ROWS_IN_MEMORY = 100
 tempfile.tempdir = str(disk)
-found["much"] = ended("split", {str(EXAMPLES / "shop.jsonl.gz")!r})
+results["much"] = ended("split", {str(EXAMPLES / "shop.jsonl.gz")!r})
 tempfile.tempdir = str(disk / "gone")
-found["nowhere"] = ended("split", {str(EXAMPLES / "shop.jsonl.gz")!r})
-print(json.dumps(found))
+results["nowhere"] = ended("split", {str(EXAMPLES / "shop.jsonl.gz")!r})
+print(json.dumps(results))
 """
     reported: dict[str, Any] = run_on_small_disk(script, folder, 16)
     return reported
@@ -72,7 +72,7 @@ def test_a_result_that_does_not_fit_is_not_there(full: dict[str, Any], name: str
     assert result["said"].startswith("sojourn: ")
     assert result["said"].rstrip().endswith(f"/disk/{name}: cannot be written ({FULL})")
     assert result["left"] == [name]
-    assert result["old"] == "the old one"
+    assert result["old"] == "previous"
 
 
 def test_a_temporary_folder_that_is_full_or_gone_is_named(full: dict[str, Any]) -> None:

@@ -32,14 +32,14 @@ _NJS = """
 import sojourn from 'sojourn.js';
 import fs from 'fs';
 JSON.parse(fs.readFileSync('CASES', 'utf8')).forEach(function (headers) {
-    const found = sojourn.judge(headers, NOW, 3600, 10);
-    console.log(JSON.stringify(found.reason || found.us));
+    const stamp = sojourn.judge(headers, NOW, 3600, 10);
+    console.log(JSON.stringify(stamp.reason || stamp.us));
 });
 """
 
 
 def stamps_by_ruby(cases: Sequence[Headers], now_us: int) -> list[Any] | None:
-    """What the Rack middleware makes of each request's headers: microseconds, or a reason."""
+    """The result of the Rack middleware for each request's headers: microseconds, or a reason."""
     if shutil.which("ruby") is None:
         return None
     middleware = ROOT / "collector/middleware/ruby/sojourn"

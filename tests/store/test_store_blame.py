@@ -51,8 +51,8 @@ def stored(dsn: str, where: str = "seconds != 0") -> pl.DataFrame:
 
 
 def assert_equal(table: pl.DataFrame, expected: pl.DataFrame) -> None:
-    joined = expected.join(table, on=KEYS, how="full", suffix="_found", coalesce=True).fill_null(0.0)
-    far = joined.filter((pl.col("seconds") - pl.col("seconds_found")).abs() > 1e-6)
+    joined = expected.join(table, on=KEYS, how="full", suffix="_stored", coalesce=True).fill_null(0.0)
+    far = joined.filter((pl.col("seconds") - pl.col("seconds_stored")).abs() > 1e-6)
     assert not len(far), far
 
 

@@ -52,7 +52,9 @@ def records(draw: st.DrawFn) -> dict[str, str]:
     return fields
 
 
-told = st.tuples(st.integers(0, 9), st.integers(-2000, 40_000), st.integers(0, 30_000), st.booleans(), st.booleans())
+span_rows = st.tuples(
+    st.integers(0, 9), st.integers(-2000, 40_000), st.integers(0, 30_000), st.booleans(), st.booleans()
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,9 @@ numbers = itertools.count()
 # The same examples each time: what is compared are two engines' floats, and a new corner of them is no failure of a
 # change that did not touch it. To look for one, raise the number and take derandomize away.
 @settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(rows=st.lists(records(), min_size=1, max_size=40), spans=st.lists(told, max_size=8, unique_by=lambda s: s[1]))
+@given(
+    rows=st.lists(records(), min_size=1, max_size=40), spans=st.lists(span_rows, max_size=8, unique_by=lambda s: s[1])
+)
 def test_any_log(store: str, rows: list[dict[str, str]], spans: list[tuple[int, int, int, bool, bool]]) -> None:
     name = f"s{next(numbers)}"
     ids = [f"{name}-{number % 10}" if number % 3 else "" for number in range(len(rows))]

@@ -1,4 +1,4 @@
-"""The few requests around the deepest queue, to be drawn one by one."""
+"""The busiest excerpt of a log: the requests around the deepest queue, to be drawn one by one."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sojourn.timeline.visits import Visits
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-BEFORE = 2 / 3  # of the requests drawn that may come before the queue was deepest
-CARRIED = 1 / 4  # of them that may have come before the first of the others, and were there still
-AFTER = 0.5  # of the time in which they arrive: so long after the last arrival at the most
+BEFORE = 2 / 3  # of the requests: at most this part arrives before the queue is deepest
+CARRIED = 1 / 4  # of the requests: at most this part is in system when the excerpt begins
+AFTER = 0.5  # of the time between first and last arrival: the excerpt ends at most this long after the last arrival
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Some requests out of many.
+    """An excerpt of the requests.
 
     Attributes:
-        timelines: of these requests; their numbers are those among all.
-        begin, end: from when to when it is drawn; what was before or goes on after is cut off.
-        requests: how many went to a backend in all.
+        timelines: timelines of the excerpt; requests are numbered among all.
+        begin, end: the time window of the excerpt; timelines are clipped to it.
+        requests: number of requests that went to a backend.
     """
 
     timelines: RequestTimelines
@@ -43,15 +43,15 @@ class Scene:
 
 
 def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False) -> Scene:
-    """All visits, or ``most`` of them around the instant at which the most requests waited.
+    """Return all visits, or ``most`` of them around the instant at which the most requests waited.
 
     Args:
-        visits: read with the columns ``sojourn.timeline.request_timelines.READ``.
-        most: so many at most.
-        one_backend: only those of the backend whose queue was deepest; ``requests`` and numbers are then its own.
+        excerpt: visits with the columns ``sojourn.timeline.request_timelines.READ``.
+        most: maximum number of requests.
+        one_backend: only the backend with the deepest queue; its requests are numbered and counted alone.
 
     Raises:
-        SojournError: there is no visit.
+        SojournError: there are no visits.
     """
     leave = np.where(np.isnan(excerpt.wait_end), excerpt.ended, excerpt.wait_end)
     if one_backend and len(excerpt.backends) > 1:
@@ -76,12 +76,12 @@ def scene_of(excerpt: Visits, most: int, *, one_backend: bool = False) -> Scene:
 
 
 def _most(begin: Floats, end: Floats, which: Ints) -> int:
-    """The most of some intervals that hold at one time."""
+    """Return the largest number of the intervals that hold at one time."""
     return int(Steps.of(begin[which], end[which]).level.max(initial=0))
 
 
 def _around(arrival: Floats, leave: Floats, gone: Floats, most: int) -> tuple[Ints, int]:
-    """Indices of at most ``most`` requests, ascending, and which of them is the first that arrived in the picture."""
+    """Return the indices of at most ``most`` requests, ascending, and the first of them that arrives in the excerpt."""
     count = len(arrival)
     if count <= most:
         return np.arange(count), 0
@@ -89,7 +89,7 @@ def _around(arrival: Floats, leave: Floats, gone: Floats, most: int) -> tuple[In
     deepest = int(steps.level.argmax()) if len(steps.level) else 0
     at = float(steps.at[deepest]) if len(steps.level) else float(arrival[0])
     position = int(np.searchsorted(arrival, at, "right")) - 1
-    # From an empty queue; the first request drawn shows what came before.
+    # The excerpt begins with an empty queue if it can.
     empty = np.flatnonzero(steps.level[:deepest] == 0)
     begun = int(np.searchsorted(arrival, steps.at[empty[-1]], "right")) if len(empty) else 0
     first = min(max(min(begun, position), position - int(BEFORE * most), 0), count - 1)
@@ -100,7 +100,7 @@ def _around(arrival: Floats, leave: Floats, gone: Floats, most: int) -> tuple[In
 
 
 def _some(visits: Visits, kept: Ints) -> Visits:
-    """Some of the visits."""
+    """Return the selected visits."""
     return replace(
         visits,
         arrival=visits.arrival[kept],

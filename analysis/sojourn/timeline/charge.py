@@ -16,11 +16,11 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-CELLS = 4_000_000  # of the matrices held at a time: 64 MB with what rounding lost
+CELLS = 4_000_000  # cells of the matrices in memory: 64 MB with the compensation of rounding
 
 
 class Services(NamedTuple):
-    """When each request held a worker (s, NaN: never that is known of), and whether its app known how long."""
+    """When each request held a worker (s; NaN: unknown), and whether its service time is known."""
 
     begin: Floats
     end: Floats
@@ -37,10 +37,10 @@ class Accounts(NamedTuple):
 
 
 def services_of(visits: Visits) -> Services:
-    """Services of visits.
+    """Return when each visit held a worker.
 
-    A request whose app did not say how long it worked held a worker at least until its answer began: from the end of
-    its wait to ``header``, where that column was read.
+    A request without a service time held a worker at least until its answer began: from the end of its wait to
+    ``header``, if that column was read.
     """
     begin, end = visits.busy_start.copy(), visits.busy_end.copy()
     known = ~np.isnan(end)
@@ -52,9 +52,12 @@ def services_of(visits: Visits) -> Services:
 
 
 def accounts(visits: Visits, services: Services, victims: Bools | None = None) -> Accounts:
-    """What every request waited for, and what it is to blame for.
+    """Charge the wait of every request to dispatch, imbalance, or the requests in service.
 
-    ``victims``: requests whose waits count; None: all. The waits of others are 0.
+    Args:
+        visits: the visits.
+        services: when each of them held a worker.
+        victims: the requests whose waits count; None: all. The other waits are 0.
     """
     nothing = np.zeros(len(visits), np.int64)
     window = nothing if victims is None else np.where(victims, 0, -1)
@@ -65,12 +68,18 @@ def accounts(visits: Visits, services: Services, victims: Bools | None = None) -
 def matrices(
     visits: Visits, services: Services, victim: Ints, culprit: Ints, window: Ints, shape: tuple[int, int, int]
 ) -> Iterator[tuple[int, Floats]]:
-    """Blamed seconds, windows × victims × culprits (``shape``), some windows at a time.
+    """Yield the blamed seconds, windows × victims × culprits, some windows at a time.
 
-    ``victim``, ``culprit``: classes per request; ``window``: where its wait goes, -1: nowhere.
+    Args:
+        visits: the visits.
+        services: when each of them held a worker.
+        victim: class of each request as a victim.
+        culprit: class of each request as a culprit.
+        window: the window that the wait of each request counts in; -1: none.
+        shape: number of windows, victims and culprits.
 
     Yields:
-        the first window and the matrices from there on.
+        The first window, and the matrices from it on.
     """
     windows, victims, culprits = shape
     if not victims or not culprits:

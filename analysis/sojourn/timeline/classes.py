@@ -1,4 +1,4 @@
-"""Requests by the values of a column, and the few values that matter."""
+"""Classes of requests by the values of a column, and the largest classes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Bools = npt.NDArray[np.bool_]
 
 MOST_CLASSES = 50
 OTHER = "(other)"
-NO_VALUE = "–"  # requests that have no value in the column
+NO_VALUE = "–"  # the class of requests without a value in the column
 
 
 def classes_of(values: pl.Series) -> tuple[Ints, list[str]]:
-    """The class of each request, as an index, and the names of the classes in alphabetical order."""
+    """Return the class of each request, as an index, and the names of the classes in alphabetical order."""
     text = values.cast(pl.String).fill_null(NO_VALUE)
     names = text.unique().sort().to_list()
     codes = text.replace_strict(names, range(len(names)), return_dtype=pl.Int64) if names else text.cast(pl.Int64)
@@ -29,10 +29,10 @@ def classes_of(values: pl.Series) -> tuple[Ints, list[str]]:
 
 
 def checked_column(values: pl.Series, column: str) -> pl.Series:
-    """Return ``values``, unless the column is a user's own key that no request has: most likely a typing error.
+    """Check a column that the user named.
 
     Raises:
-        SojournError: it is.
+        SojournError: it is a custom key that no request has, most likely a typing error.
     """
     if len(values) and is_extra(column) and values.null_count() == len(values):
         raise SojournError(f"no request has a value for {column!r}: the log has no such key")
@@ -40,7 +40,7 @@ def checked_column(values: pl.Series, column: str) -> pl.Series:
 
 
 def having(frame: pl.DataFrame, where: Mapping[str, object]) -> Bools:
-    """Which rows have these values: column -> value. Durations are equal to the microsecond."""
+    """Return which rows have the values of ``where`` (column -> value); durations are compared to the microsecond."""
     chosen = np.ones(len(frame), np.bool_)
     for column, value in where.items():
         equal = pl.col(column).eq(pl.lit(value))
@@ -51,7 +51,7 @@ def having(frame: pl.DataFrame, where: Mapping[str, object]) -> Bools:
 
 
 def largest(codes: Ints, names: list[str], weight: Floats, most: int = MOST_CLASSES) -> tuple[Ints, list[str]]:
-    """At most ``most`` classes, those of the largest weight, and one for all others where there are more."""
+    """Return at most ``most`` classes, those with the largest weight, and one class for all others."""
     if len(names) <= most:
         return codes, names
     kept = np.sort(np.argsort(-weight, kind="stable")[:most])
@@ -61,5 +61,5 @@ def largest(codes: Ints, names: list[str], weight: Floats, most: int = MOST_CLAS
 
 
 def summed(codes: Ints, values: Floats, count: int) -> Floats:
-    """The sum of ``values`` of each of ``count`` classes."""
+    """Return the sum of ``values`` of each of ``count`` classes."""
     return np.bincount(codes, values, count).astype(np.float64)

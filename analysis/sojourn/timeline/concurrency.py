@@ -1,4 +1,4 @@
-"""Response times by how many requests were at the backend already: the same service, a longer queue."""
+"""Response times by the number of requests at the backend on arrival."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = {
 
 
 def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
-    """Requests by response time and by the requests at the backend, waiting or in service, when they arrived.
+    """Count requests by response time and by the requests at the backend, waiting or in service, on arrival.
 
     Columns as of ``sojourn.model.measures.Measures.bins_by``, the group being 0, 1, 2–3, 4–7, 8–15 and so on, the
     fewest first.
@@ -50,7 +50,7 @@ def bins_by_concurrency(visits: Visits, bins: LogBins) -> pl.DataFrame:
 
 
 def seen_on_arrival(visits: Visits, floats: Floats, services: Services) -> tuple[Ints, Ints]:
-    """Per request: how many waited (given up on or not) and were in service at its backend when it arrived."""
+    """Return per request how many waited (abandoned or not) and were in service at its backend on arrival."""
     waiting, serving = np.zeros(len(visits), np.int64), np.zeros(len(visits), np.int64)
     begin, end = services.begin, services.end
     for members in visits.at_backend:
@@ -59,7 +59,7 @@ def seen_on_arrival(visits: Visits, floats: Floats, services: Services) -> tuple
         # Arrivals of one instant (nginx's clock ticks in milliseconds) come in the order of the visits.
         before: Ints = np.cumsum(sound) - sound
         waiting[members] = before - np.searchsorted(np.sort(floats[members][sound]), now, "right")
-        # One that was taken the instant it arrived, before this one did, has left the queue by then.
+        # A request that a worker took at the instant of its arrival, before this one, has left the queue.
         waiting[members] += sound & (floats[members] <= now)
         held = end[members] > begin[members]
         begun, free = np.sort(begin[members][held]), np.sort(end[members][held])

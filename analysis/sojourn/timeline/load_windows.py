@@ -166,29 +166,29 @@ def _raw(served: pl.LazyFrame, extent: Extent, micros: int, column: str | None) 
 
 
 def failed() -> pl.Expr:
-    """Whether a request failed: the answer was a server's error, or the client had gone."""
+    """Return whether a request failed: a server error (5xx), or the client had gone (499)."""
     return (pl.col("status") >= 500) | (pl.col("status") == CLIENT_GONE)
 
 
 def extent(row: dict[str, object]) -> Extent:
-    """An extent of a row with its columns.
+    """Return the extent from a row with its columns.
 
     Raises:
-        SojournError: there is no request.
+        SojournError: there are no requests.
     """
     if not row["requests"]:
-        raise SojournError("no request is left that could be counted: none was proxied, or all were upgraded (101)")
+        raise SojournError("no requests to count: none was proxied, or all are upgraded connections (101)")
     return Extent(**row)  # type: ignore[arg-type]
 
 
 def usual_width(extent: Extent) -> float:
-    """The width that makes about ``WINDOWS`` windows, each long beside a response, s."""
+    """Return the width (s) for about ``WINDOWS`` windows, each much longer than a response."""
     wanted = max(extent.seconds / WINDOWS, RESPONSES * extent.mean)
     return next((float(width) for width in NICE if width >= wanted), wanted)
 
 
 def width_of(extent: Extent, width: float | None) -> int:
-    """The width in whole microseconds.
+    """Return the width in whole microseconds.
 
     Raises:
         SojournError: the requests do not fill one window.
@@ -206,7 +206,7 @@ def width_of(extent: Extent, width: float | None) -> int:
 def finished(
     raws: Sequence[pl.DataFrame], extent: Extent, micros: int, *, by_instance: bool, notes: tuple[str, ...] = ()
 ) -> LoadWindows:
-    """The windows of what was aggregated (columns ``RAW``) by each of ``instances``; ``micros``: their width."""
+    """Return the windows from aggregates (columns ``RAW``), whole and by instance; ``micros``: their width, us."""
     tables = [_table(raw, microseconds_between(extent.first, extent.last) // micros, micros) for raw in raws]
     return LoadWindows(
         begin=extent.first,

@@ -129,19 +129,19 @@ def _station(visits: Visits, members: npt.NDArray[np.intp], kind: str, name: str
 
 
 def _scv(values: Floats) -> float:
-    """Squared coefficient of variation; 0 where nothing takes any time."""
+    """Return the squared coefficient of variation; 0 if the mean is 0."""
     mean = float(values.mean())
     return float(values.var()) / mean**2 if mean > 0 else 0.0
 
 
 def _scv_error(values: Floats) -> float:
-    """Standard error of the squared coefficient of variation, from batches."""
+    """Estimate the standard error of the squared coefficient of variation, from batches."""
     batches = [_scv(batch) for batch in np.array_split(values, BATCHES) if len(batch) > 1]
     return float(np.std(batches, ddof=1) / math.sqrt(len(batches))) if len(batches) > 1 else math.inf
 
 
 def _batch_error(values: Floats) -> float:
-    """Half of the 95 % interval of a mean of values that are not independent: batch means."""
+    """Return half of the 95 % interval of a mean of dependent values, by batch means."""
     if len(values) < 2 * BATCHES:
         return math.inf
     means = [float(batch.mean()) for batch in np.array_split(values, BATCHES)]
@@ -149,7 +149,7 @@ def _batch_error(values: Floats) -> float:
 
 
 def _dispersion(arrival: Floats) -> tuple[float | None, float, float]:
-    """Index of dispersion for counts, the window it was counted in (s), its standard error for Poisson arrivals."""
+    """Return the index of dispersion for counts, its window (s), and its standard error for Poisson arrivals."""
     windows = len(arrival) // COUNT
     width = float(arrival[-1] - arrival[0]) / max(windows, 1)
     if windows < 10:
@@ -159,9 +159,11 @@ def _dispersion(arrival: Floats) -> tuple[float | None, float, float]:
 
 
 def loop_of_requests(arrival: Floats, ended: Floats) -> Loop:
-    """Closed or open, by windows as ``capacity`` makes them.
+    """Estimate whether the load is a closed or an open loop, by windows as in ``capacity``.
 
-    ``arrival``: s, ascending; ``ended``: s, of the same requests: when each was answered or given up on.
+    Args:
+        arrival: arrivals, s, ascending.
+        ended: when each of these requests was answered or abandoned, s.
     """
     at, until = (np.round((values - arrival[0]) * 1e6).astype(np.int64) for values in (arrival, ended))
     until = np.maximum(until, at)

@@ -22,7 +22,7 @@ class Steps:
 
     @classmethod
     def of(cls, begin: Floats, end: Floats) -> Steps:
-        """Of intervals; those of no length, and those with an end that is not known, never hold."""
+        """Count the intervals that hold; intervals of no length or with an unknown end never hold."""
         kept = end > begin
         at = np.concatenate([begin[kept], end[kept]])
         order = np.argsort(at, kind="stable")
@@ -33,7 +33,7 @@ class Steps:
         return cls(at[final], level[final].astype(np.int64))
 
     def between(self, edges: Floats) -> tuple[Floats, Ints]:
-        """The integral (s) and the maximum from each edge to the next."""
+        """Return the integral (s) and the maximum between consecutive edges."""
         at = np.concatenate([self.at, edges])
         order = np.argsort(at, kind="stable")
         at = at[order]

@@ -1,18 +1,19 @@
 """The sweep that charges every instant of every wait to one account.
 
-Events (a wait or a service begins or ends) are taken in the order of time. Nothing is charged to a request while it
-waits. Each backend has running integrals instead, which advance at its own events only:
+Events (a wait or a service begins or ends) are processed in the order of time. Each backend has running integrals, which
+advance at its own events only:
 
-    D(t)     seconds with a worker of its own free
-    M(t)     seconds with none free here, but one at another backend of the pool
-    B_c(t)   seconds with none free in the pool, times the share of class c among those in service here
-    C(t)     the same seconds, times those who wait here, divided by those in service here
+    D(t)     seconds with a free worker at the backend
+    M(t)     seconds without one, but with a free worker at another backend of the pool
+    B_c(t)   seconds without a free worker in the pool, times the share of class c in service at the backend
+    C(t)     the same seconds, times the requests waiting, divided by the requests in service at the backend
 
-What a request waited for is the difference of D, M and B between the end and the begin of its wait; what it is to blame
-for, that of C between the end and the begin of its service. The other backends enter through one integral per pool: the
-seconds with no worker free in it. So an event costs the classes in service at one backend, whatever the pool's size.
+The wait of a request is the difference of D, M and B between its end and its begin; the seconds that a request caused
+are the difference of C between the end and the begin of its service. Other backends enter through one integral per pool:
+the seconds without a free worker in it. The cost of an event depends on the classes in service at one backend, not on
+the size of the pool.
 
-A backend's integrals restart at 0 whenever the queue is empty: small numbers keep their digits.
+A backend's integrals restart at 0 whenever the queue is empty, so that sums keep their precision.
 """
 
 from __future__ import annotations
@@ -34,17 +35,23 @@ def accounts_of(
     """Charge the waits of n requests.
 
     Args:
-        wait_begin, wait_end: s, n each. A negative wait is charged to dispatch as it is.
-        busy_begin, busy_end: s, n each; NaN where the request held no worker that is known of.
-        backend: per request, index into ``workers`` and ``pool``.
-        workers: per backend. pool: per backend, which upstream it belongs to, from 0.
-        victim, culprit: per request, its class as one and as the other.
-        window: per request, where its wait goes in the matrix; -1: nowhere.
-        victims, culprits, windows: how many there are.
+        wait_begin: begin of each wait, s.
+        wait_end: end of each wait, s; a negative wait is charged to dispatch with its sign.
+        busy_begin: begin of each service, s; NaN: unknown.
+        busy_end: end of each service, s; NaN: unknown.
+        backend: backend of each request, index into ``workers`` and ``pool``.
+        workers: number of workers per backend.
+        pool: upstream of each backend, from 0.
+        victim: class of each request as a victim.
+        culprit: class of each request as a culprit.
+        window: window of each wait in the matrix; -1: none.
+        victims: number of victim classes.
+        culprits: number of culprit classes.
+        windows: number of windows.
 
     Returns:
-        dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of the others' blamed time, per
-        request), matrix (windows × victims × culprits, s).
+        dispatch, imbalance, blamed (s, per request; their sum is its wait), caused (s of other requests' blamed time,
+        per request), matrix (windows × victims × culprits, s).
     """
     waiting = np.flatnonzero(wait_end >= wait_begin)
     busy = np.flatnonzero(busy_end > busy_begin)

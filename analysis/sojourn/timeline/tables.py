@@ -26,8 +26,8 @@ MOST_REQUESTS = 10
 
 
 def matrix_table(cells: Floats, victims: Sequence[str], culprits: Sequence[str], blamed: float) -> pl.DataFrame:
-    """Victim, culprit, seconds, share, of ``cells`` (victims × culprits; the last culprit: unknown)."""
-    # What rounding left of nothing is nothing.
+    """Return victim, culprit, seconds, share, of ``cells`` (victims × culprits; the last culprit: unknown)."""
+    # Cells of 0 s may be negative by rounding.
     victim, culprit = np.nonzero(cells > 0)
     seconds = cells[victim, culprit]
     columns = [*culprits, None]
@@ -45,7 +45,7 @@ def matrix_table(cells: Floats, victims: Sequence[str], culprits: Sequence[str],
 def culprits_table(
     ints: Ints, culprit: Ints, names: Sequence[str], caused: Floats, blamed: float, waited: float
 ) -> pl.DataFrame:
-    """Culprit, seconds, share, of_waited, requests: every class, and the unknown one."""
+    """Return culprit, seconds, share, of_waited, requests: every class, and the unknown one."""
     seconds = summed(ints, caused, len(names) + 1)
     requests = np.append(np.bincount(culprit, minlength=len(names)), int((ints == len(names)).sum()))
     table = pl.DataFrame(
@@ -66,7 +66,7 @@ def culprits_table(
 
 
 def victims_table(victim: Ints, names: Sequence[str], bools: Bools, wait: Floats, charged: Accounts) -> pl.DataFrame:
-    """Victim, requests, waited, blamed, imbalance, dispatch: every selected class."""
+    """Return victim, requests, waited, blamed, imbalance, dispatch: every selected class."""
     count = len(names)
     return (
         pl.DataFrame(
@@ -88,7 +88,7 @@ def victims_table(victim: Ints, names: Sequence[str], bools: Bools, wait: Floats
 def over_time_table(
     cells: Floats, culprits: Sequence[str], windows: Windows, charged: Accounts, window: Ints
 ) -> pl.DataFrame:
-    """Begin, account, culprit, seconds, of ``cells`` (windows × culprits); ``window``: of each request."""
+    """Return begin, account, culprit, seconds, of ``cells`` (windows × culprits); ``window``: of each request."""
     begins = windows.begins
     at, culprit = np.nonzero(cells > 0)
     columns = [*culprits, None]
@@ -105,7 +105,7 @@ def over_time_table(
 def costliest_requests(
     visits: Visits, services: Services, caused: Floats, names: Sequence[str | None], ints: Ints
 ) -> list[dict[str, Any]]:
-    """The requests that most was waited for, with what is known of each."""
+    """Return the requests that caused the most waiting, with their known fields."""
     frame = visits.frame
     ranked = [int(i) for i in np.argsort(-caused, kind="stable")[:MOST_REQUESTS] if caused[i] > 0]
     return [
@@ -123,9 +123,9 @@ def costliest_requests(
 
 
 def workers_table(visits: Visits) -> list[dict[str, Any]]:
-    """Per backend: upstream, workers, source (how that is known), names (distinct worker values), pool.
+    """Return per backend: upstream, workers, source (of that number), names (distinct worker values), pool.
 
-    in_one_worker: how many requests one of its workers serves at a time.
+    ``in_one_worker``: requests that one of its workers serves at a time.
     """
     known = visits.workers
     return [

@@ -1,9 +1,8 @@
-"""Requests in windows and bins of response time, and resamples of them that keep neighbours together.
+"""Requests in windows and bins of response time, and their block bootstrap.
 
-Requests that are near in time are alike: they met the same queue. Intervals from resampling single requests would be
-far too narrow, so whole stretches of time are drawn: the circular moving-block bootstrap (Künsch 1989; Politis & Romano
-1992). Every resample is a weight for each of ``WINDOWS`` windows; sums by window and bin are all that has to be held,
-however many requests there are.
+Requests that are near in time met the same queue. Intervals from resampling single requests would be far too narrow,
+so blocks of time are resampled: the circular moving-block bootstrap (Künsch 1989; Politis & Romano 1992). Every
+resample is a weight for each of ``WINDOWS`` windows; memory holds only sums by window and bin, for any number of requests.
 """
 
 from __future__ import annotations
@@ -35,10 +34,12 @@ class Blocks:
     """Sums of one side, ready for resampling.
 
     Attributes:
-        requests: (windows, bins) how many.
+        requests: (windows, bins) number of requests.
         edges: (bins + 1) response times, s, ascending.
         sums: component -> (windows, bins), s; unknown counts as 0, so that they add up to the response time.
-        groups: values of the group; group_requests: (windows, groups); group_sums: component -> (windows, groups), s.
+        groups: values of the group.
+        group_requests: (windows, groups) number of requests.
+        group_sums: component -> (windows, groups), s.
     """
 
     requests: Floats
@@ -50,12 +51,12 @@ class Blocks:
 
 
 def blocks(rows: pl.LazyFrame, group: str, kept: Sequence[str]) -> Blocks:
-    """Sums of split rows, upgraded connections (101) left out; at least one request must be left.
+    """Sum split rows by window and bin, without upgraded connections (101); at least one request must be left.
 
     Args:
         rows: as from ``split_rows``.
         group: a column.
-        kept: its values to tell apart; the others are ``OTHER`` together, requests without one stay so.
+        kept: its values with sums of their own; the others are combined as ``OTHER``; a missing value remains one.
     """
     served = without_upgraded(rows)
     response = pl.col("request_time")

@@ -1,4 +1,4 @@
-"""Requests in, their visits to the queue out."""
+"""Visits of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def visits(
     until: Instant = None,
     where: Where = None,
 ) -> Visits:
-    """Requests as a queue sees them: arrival, end of the wait, begin and end of service, as arrays (s).
+    """Return the requests as arrays of instants (s): arrival, end of the wait, begin and end of service.
 
     >>> visits = sojourn.visits("docs/examples/shop.jsonl.gz")
     >>> len(visits.arrival), visits.left_out["no_wait"]
@@ -30,27 +30,30 @@ def visits(
 
     Args:
         requests: sources, a split, or a frame.
-        columns: to keep beside upstream, route, service, worker and status.
-        workers: per backend, or the same for all; None: read off the worker values.
-        waits_unknown: keep requests that nothing tells the wait of, with NaN for ``wait_end``.
-        spans, since, until, where: as of ``sojourn.blame``; ``where`` leaves the other requests out.
+        columns: columns to keep in addition to upstream, route, service, worker and status.
+        workers: number of workers per backend, or one number for all; None: derived from the worker values.
+        waits_unknown: keep requests with an unknown wait; their ``wait_end`` is NaN.
+        spans: the app's spans, if ``requests`` are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
 
     Raises:
-        SojournError: a source cannot be read, or there is no such column.
+        SojournError: a source cannot be read, or a column does not exist.
     """
     source = requests_from(requests, columns=columns, spans=spans, since=since, until=until, where=where)
     return visits_of_rows(source.rows, columns=columns, workers=workers, waits_unknown=waits_unknown)
 
 
-SHARED = ("header", "request_id", "uri", "app_service", "span_seconds")  # what some analysis asks for
+SHARED = ("header", "request_id", "uri", "app_service", "span_seconds")  # needed by some analysis
 
 
 def visits_of(requests: OpenedRequests, *, columns: Sequence[str] = (), workers: WorkersLike = None) -> Visits:
     """Return the visits of opened requests; analyses of the same requests share them.
 
     Args:
-        requests: those opened.
-        columns: to keep beside upstream, route, service, worker and status, where they were read.
+        requests: the opened requests.
+        columns: columns to keep in addition to upstream, route, service, worker and status, if they were read.
         workers: as for ``sojourn.visits``.
     """
     known = requests.rows.collect_schema().names()

@@ -1,4 +1,4 @@
-"""Windows of one width, at whole multiples of it since the epoch: two logs, or two readings of one, share them."""
+"""Time windows of one width, at whole multiples of it since the epoch, so that several logs share them."""
 
 from __future__ import annotations
 
@@ -31,21 +31,26 @@ class Windows:
     def over(
         cls, base: datetime, first: float, last: float, *, seconds: float | None = None, most: int = MOST
     ) -> Windows:
-        """Windows that hold every instant from ``first`` to ``last`` (s after ``base``).
+        """Return windows that cover every instant from ``first`` to ``last``.
 
-        ``seconds``: their width; None: the smallest of ``WIDTHS`` (beyond: whole days) of which ``most`` are enough.
+        Args:
+            base: the instant that ``first`` and ``last`` count from.
+            first: first instant, s.
+            last: last instant, s.
+            seconds: width; None: the smallest of ``WIDTHS`` (beyond: whole days) with at most ``most`` windows.
+            most: maximum number of windows, if ``seconds`` is None.
         """
         if seconds is None:
             least = (last - first) / max(most - 1, 1)
             seconds = next((width for width in WIDTHS if width >= least), math.ceil(least / 86400) * 86400)
-        # The base's place in its window, from whole microseconds: exact, where seconds since the epoch are not.
+        # The offset of the base in its window, from whole microseconds: floats since the epoch are not exact.
         width = timedelta(seconds=seconds)
         into = ((base - EPOCH) % width) / timedelta(seconds=1)
         begin = math.floor((first + into) / seconds) * seconds - into
         return cls(base, begin, seconds, max(math.floor((last - begin) / seconds) + 1, 1))
 
     def of(self, instants: Floats) -> npt.NDArray[np.int64]:
-        """The window that each instant lies in; those outside belong to the first or the last."""
+        """Return the window of each instant; instants outside belong to the first or the last window."""
         return np.clip(np.floor((instants - self.begin) / self.seconds), 0, self.count - 1).astype(np.int64)
 
     @property
@@ -55,5 +60,5 @@ class Windows:
 
     @property
     def begins(self) -> list[datetime]:
-        """When each window begins."""
+        """The begin of each window."""
         return [self.base + timedelta(seconds=round(float(edge), 6)) for edge in self.edges[:-1]]

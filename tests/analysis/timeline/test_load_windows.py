@@ -1,4 +1,4 @@
-"""Windows of load hold what they should; one load is no ramp, and a closed loop is told from an open one."""
+"""Load windows sum to the log; constant load is not a ramp; closed loops are detected."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_concurrency_is_the_time_in_the_window(pairs: list[tuple[float, float]],
     assert_frame_equal(load_windows(frame(starts[order], responses[order]), width=width).table, result.table)
 
 
-def test_instances_are_told_apart() -> None:
+def test_windows_by_instance() -> None:
     starts, responses = ramp()
     second = np.arange(len(starts)) % 3 == 0
     rows = frame(starts, responses, upstream=np.where(second, "b:80", "a:80"))

@@ -1,4 +1,4 @@
-"""What is found for each backend in one pass is what asking each of them alone would find."""
+"""One pass over all backends equals one pass per backend."""
 
 from __future__ import annotations
 

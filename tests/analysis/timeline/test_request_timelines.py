@@ -1,4 +1,4 @@
-"""Stays: what is drawn of each request, and the sequence chart made of them."""
+"""Request timelines, and the sequence chart of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sojourn.timeline.request_timelines import (
 
 
 def drawn(*rows: tuple[float, float | None, float | None, float, str]) -> pl.DataFrame:
-    """Stays of (arrival, begin, end, left, outcome)."""
+    """Timelines of (arrival, begin, end, left, outcome)."""
     table = [
         {"number": n + 1, "arrival": a, "begin": b, "end": e, "left": gone, "outcome": outcome, "backend": "a:1"}
         for n, (a, b, e, gone, outcome) in enumerate(rows)
@@ -45,7 +45,7 @@ def bars(table: pl.DataFrame) -> dict[str, list[tuple[str, float, float]]]:
     return result
 
 
-def test_the_sequence_chart_shades_waiting_work_and_work_for_nobody() -> None:
+def test_sequence_chart_colours_waiting_service_and_abandoned_work() -> None:
     assert bars(TWO) == {
         "#1": [(WORKING, 0.0, 45.0)],
         "#2": [(WAITING, 5.0, 45.0), (WORKING, 45.0, 65.0), (ABANDONED, 65.0, 90.0)],
@@ -53,18 +53,18 @@ def test_the_sequence_chart_shades_waiting_work_and_work_for_nobody() -> None:
     }
 
 
-def test_one_that_nothing_tells_of_is_not_said_to_wait() -> None:
-    silent = drawn((0.0, None, None, 60.0, GIVEN_UP)).with_columns(wait_known=False)
-    assert bars(silent)["#1"] == [(UNKNOWN, 0.0, 60.0)]
+def test_request_with_unknown_wait_is_not_drawn_as_waiting() -> None:
+    without = drawn((0.0, None, None, 60.0, GIVEN_UP)).with_columns(wait_known=False)
+    assert bars(without)["#1"] == [(UNKNOWN, 0.0, 60.0)]
     (scale,) = (
         layer["encoding"]["color"]["scale"]["domain"]
-        for layer in sequence_chart(silent).to_dict()["layer"]
+        for layer in sequence_chart(without).to_dict()["layer"]
         if layer["mark"]["type"] == "bar"
     )
     assert UNKNOWN in scale
 
 
-def test_one_that_was_given_up_on_before_its_work_began_waits_on_in_grey() -> None:
+def test_abandoned_request_waits_on_in_grey() -> None:
     late = drawn((0.0, 70.0, 72.0, 60.0, GIVEN_UP))
     assert bars(late)["#1"] == [(WAITING, 0.0, 60.0), (ABANDONED, 60.0, 70.0), (ABANDONED, 70.0, 72.0)]
 
@@ -88,7 +88,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_stays_of_a_log(log: Path) -> None:
+def test_timelines_of_a_log(log: Path) -> None:
     result = request_timelines(split(log).rows)
     assert result.schema == pl.Schema(TIMELINE)
     assert result.select("number", "status", "outcome").rows() == [
@@ -98,33 +98,33 @@ def test_stays_of_a_log(log: Path) -> None:
     ]
     assert result["arrival"].to_list() == pytest.approx([0.0, 1.0, 2.0])
     assert result["left"].to_list() == pytest.approx([2.0, 4.0, 11.0])
-    # Nothing tells when, or whether, the last two were begun.
+    # The begin of service of the last two is unknown.
     assert [result[name].to_list() for name in ("begin", "end")] == [
         [pytest.approx(0.5, abs=1e-3), None, None],
         [pytest.approx(2.0, abs=1e-3), None, None],
     ]
 
 
-def test_what_cannot_be_drawn_is_refused_with_words(log: Path) -> None:
+def test_rejects_too_many_requests_and_none(log: Path) -> None:
     with pytest.raises(SojournError, match="3 requests are more than the 2"):
         request_timelines(split(log).rows, most=2)
     with pytest.raises(SojournError, match="no queue to be drawn"):
-        request_timelines(split(log, where={"service": "nobody"}).rows)
+        request_timelines(split(log, where={"service": "other"}).rows)
 
 
-def test_what_is_around_stays(log: Path) -> None:
+def test_timelines_with_workers(log: Path) -> None:
     rows = split(log).rows
     result = timelines_with_workers(rows)
     assert result.first == datetime.fromtimestamp(1_767_312_000, UTC)
     assert result.workers == {"10.0.0.1:80": 1}
     assert timelines_with_workers(rows, workers=3).workers == {"10.0.0.1:80": 3}
     assert_frame_equal(result.table, request_timelines(rows))
-    # The first said how long it waited, the second was turned away from the line; of the third nobody knows.
+    # The wait of the first was logged, the second was turned away from the queue, the wait of the third is unknown.
     assert result.table["wait_known"].to_list() == [True, True, False]
     assert result.table["service"].unique().to_list() == ["s"]
 
 
-def test_one_whose_app_kept_silent_about_its_work_holds_a_worker_until_its_answer_began(log: Path) -> None:
+def test_request_without_service_time_holds_a_worker_until_its_answer_began(log: Path) -> None:
     record = json.loads(log.read_text().splitlines()[0])
     log.write_text(json.dumps(record | {"service_time": ""}) + "\n")
     row = request_timelines(split(log).rows).row(0, named=True)

@@ -27,12 +27,12 @@ def read(folder: Path, setting: PoolSettings) -> tuple[Visits, PoolTruth]:
     return visits(result.rows, columns=("request_id", "tenant")), truth
 
 
-def of(*rows: dict[str, object], told: object = None, **options: object) -> Visits:
+def of(*rows: dict[str, object], span_rows: object = None, **options: object) -> Visits:
     named = [{"request_id": str(i), **row} for i, row in enumerate(rows)]
-    return visits(checked_split(frame(*named), told).lazy(), **options)  # type: ignore[arg-type]
+    return visits(checked_split(frame(*named), span_rows).lazy(), **options)  # type: ignore[arg-type]
 
 
-def test_every_instant_is_the_truth(tmp_path: Path) -> None:
+def test_instants_equal_the_simulator(tmp_path: Path) -> None:
     setting = PoolSettings(requests=3_000, rate=22, timeout=3.0, streams={"/export": 0.5}, seed=9)
     result, truth = read(tmp_path, setting)
     assert len(result) == 3_000
@@ -58,7 +58,7 @@ def test_a_retry_waits_from_its_own_attempt() -> None:
     assert (result.arrival[0], result.wait[0], result.busy_start[0]) == pytest.approx((2.0, 0.4995, 2.4995))
 
 
-def test_a_request_given_up_on_holds_its_worker_later() -> None:
+def test_abandoned_request_holds_its_worker_later() -> None:
     gone = {
         "status": 504,
         "request_start": 0.0,
@@ -67,7 +67,7 @@ def test_a_request_given_up_on_holds_its_worker_later() -> None:
         "request_time": 1.0,
         "request_id": "g",
     }
-    result = of(gone, told=spans(span("g", 3.0, 2.0)))
+    result = of(gone, span_rows=spans(span("g", 3.0, 2.0)))
     assert (result.wait_end[0], result.busy_start[0], result.busy_end[0], result.held[0]) == pytest.approx(
         (1, 2.9995, 4.9995, 2)
     )

@@ -15,7 +15,7 @@ from datetime import timedelta
 import polars as pl
 
 from sojourn.analyses.kernel.findings import findings_of
-from sojourn.analyses.kernel.result import DEPTHS, EVENTS, RAINDROPS_FOUND, SOCKETS_FOUND, KernelResult
+from sojourn.analyses.kernel.result import DEPTHS, EVENTS, RAINDROPS_FIGURES, SOCKET_FIGURES, KernelResult
 from sojourn.host.sample import COUNTERS
 from sojourn.host.samples import Samples, backward_steps
 from sojourn.model.errors import SojournError
@@ -115,7 +115,7 @@ def _sockets(sockets: pl.DataFrame) -> pl.DataFrame:
             "full_share", pl.col("deepest") / (pl.col("limit") + 1), "deepest", "port",
             descending=[True, True, True, False], maintain_order=True,
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in SOCKETS_FOUND.items())
+        .select(pl.col(name).cast(dtype) for name, dtype in SOCKET_FIGURES.items())
     )  # fmt: skip
 
 
@@ -210,5 +210,5 @@ def _raindrops(answers: pl.DataFrame) -> pl.DataFrame:
             calling=pl.col("calling").max(),
             queued=pl.col("queued").max(),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in RAINDROPS_FOUND.items())
+        .select(pl.col(name).cast(dtype) for name, dtype in RAINDROPS_FIGURES.items())
     )

@@ -12,8 +12,8 @@ from sojourn.model.formatting import iso
 from sojourn.model.frame import INSTANT, Records
 from sojourn.model.result import Result
 
-SOCKETS_FOUND: dict[str, pl.DataType] = {
-    "socket": pl.String(),  # its name, with its address where the name is not enough
+SOCKET_FIGURES: dict[str, pl.DataType] = {
+    "socket": pl.String(),  # its name, with its address if several have that name
     "address": pl.String(),
     "port": pl.Int32(),
     "samples": pl.Int64(),
@@ -31,7 +31,7 @@ SOCKETS_FOUND: dict[str, pl.DataType] = {
 DEPTHS: dict[str, pl.DataType] = {
     "begin": INSTANT,
     "socket": pl.String(),
-    "depth": pl.Int64(),  # the deepest of the window; null: there was no sample
+    "depth": pl.Int64(),  # the deepest of the window; null: no sample
     "limit": pl.Int64(),
     "syn_recv": pl.Int64(),
 }
@@ -43,7 +43,7 @@ EVENTS: dict[str, pl.DataType] = {
     "syn_drops": pl.Int64(),  # TCPReqQFullDrop: among other_drops
     "cookies": pl.Int64(),  # SyncookiesSent
 }
-RAINDROPS_FOUND: dict[str, pl.DataType] = {
+RAINDROPS_FIGURES: dict[str, pl.DataType] = {
     "endpoint": pl.String(),
     "answers": pl.Int64(),
     "unanswered": pl.Int64(),
@@ -60,11 +60,11 @@ class Finding:
     """A finding and its remedy.
 
     Attributes:
-        key: what it is: overflowed, filled, missed, cut, probably_cut, other_drops, cookies, abort_on_overflow,
+        key: one of overflowed, filled, missed, cut, probably_cut, other_drops, cookies, abort_on_overflow,
             cookies_off, cookies_always, deferred, steps.
         weight: lost (clients had to try again, or failed), risk, or note.
-        socket: which one; None: of the namespace.
-        sentence, mend: the second is empty where there is nothing to mend.
+        socket: the socket; None: the whole namespace.
+        sentence, mend: the finding and its remedy; ``mend`` is empty without a remedy.
     """
 
     key: str
@@ -84,19 +84,24 @@ class KernelResult(Result):
     """The queues before accept() in a window of time.
 
     Attributes:
-        samples: how many; period: median seconds between them (None: a single one).
+        samples: number of samples.
+        period: median seconds between them; None with one sample.
         begin, end, seconds: of the window.
-        sockets: columns of ``SOCKETS_FOUND``, those that lost most first.
-        depths: columns of ``DEPTHS``, over time. events: columns of ``EVENTS``, between samples.
+        sockets: columns of ``SOCKET_FIGURES``, largest losses first.
+        depths: columns of ``DEPTHS``, over time.
+        events: columns of ``EVENTS``, between samples.
         increases: of each counter over the window; without those the kernel does not have.
-        unseen: overflows between two samples of which neither saw a full queue.
-        resets: how often counters went back; their increase across that is not known and not counted.
-        settings: in force at the end. changed: names of those that changed on the way.
-        raindrops: columns of ``RAINDROPS_FOUND``.
-        unavailable: what -> (samples that could not read it, the last reason).
-        missing: samples that were due by the period and are not there. backward: how often the clock was set back.
-        findings: the gravest first.
-        records: what became of the lines they were read from. names: of the files.
+        unseen: overflows between two samples neither of which saw a full queue.
+        resets: number of counter resets; the increase across a reset is unknown and not counted.
+        settings: values in force at the end.
+        changed: names of settings that changed.
+        raindrops: columns of ``RAINDROPS_FIGURES``.
+        unavailable: source -> (samples that could not read it, the last reason).
+        missing: samples that were due by the period and are missing.
+        backward: number of times the clock was set back.
+        findings: the most serious first.
+        records: counts of lines read and refused.
+        names: names of the files.
     """
 
     samples: int
