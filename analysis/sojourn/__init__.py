@@ -39,12 +39,12 @@ def _display() -> Any:
 display_with(_display)
 
 
-def homes() -> dict[str, str]:
-    """Return the name of everything this package offers, and the module it is defined in."""
+def _public_modules() -> dict[str, str]:
+    """Return public name -> module that defines it."""
     from sojourn.analyses import questions  # noqa: PLC0415 - only when a name is used
 
-    made = {name: f"{each.package}.{module}" for each in questions() for name, module in each.public.items()}
-    return {**made, **_HOMES, "SojournError": "sojourn.model.errors", **dict.fromkeys(_PACKAGES, "sojourn")}
+    public = {name: f"{each.package}.{module}" for each in questions() for name, module in each.public.items()}
+    return {**public, **_HOMES, "SojournError": "sojourn.model.errors", **dict.fromkeys(_PACKAGES, "sojourn")}
 
 
 def __getattr__(name: str) -> Any:
@@ -60,11 +60,11 @@ def __getattr__(name: str) -> Any:
         warnings.warn(f"sojourn.{name} is now sojourn.{_DEPRECATED[name]}", DeprecationWarning, stacklevel=2)
         return __getattr__(_DEPRECATED[name])
     if name == "__all__":
-        return sorted((*homes(), "__version__"))
-    if not name.startswith("_") and (home := homes().get(name)):
+        return sorted((*_public_modules(), "__version__"))
+    if not name.startswith("_") and (home := _public_modules().get(name)):
         return getattr(import_module(home), name)
     raise AttributeError(f"module 'sojourn' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *homes(), "__version__"})
+    return sorted({*globals(), *_public_modules(), "__version__"})

@@ -239,7 +239,7 @@ def pipeline() -> Dashboard:
             stacked=True,
         )
     )
-    board.with_row(Row("What was refused"))
+    board.with_row(Row("Refused lines"))
     board.with_panel(
         lines(
             Shown(

@@ -244,13 +244,19 @@ def test_a_movie_of_a_split_and_of_two_logs_side_by_side(shop: sojourn.SplitResu
         sojourn.write_movie(shop, tmp_path / "m.avi")
 
 
-def test_this_machine_is_looked_at() -> None:
+def test_samples_the_kernel_queues_of_this_machine() -> None:
     if not Path("/proc/net/netstat").exists():
-        pytest.skip("the kernel's queues are told by Linux only")
+        pytest.skip("only Linux reports the kernel's queues")
     assert sojourn.kernel_queues(seconds=0).samples == 1
 
 
-def test_importing_it_loads_nothing_heavy() -> None:
+def test_look_is_a_deprecated_name_of_kernel_queues() -> None:
+    with pytest.warns(DeprecationWarning, match="kernel_queues"):
+        assert sojourn.look is sojourn.kernel_queues
+    assert "look" not in dir(sojourn)
+
+
+def test_import_loads_no_large_package() -> None:
     code = (
         "import sys, sojourn; print(sorted({m.partition('.')[0] for m in sys.modules} & {'polars', 'numpy', 'altair'}))"
     )

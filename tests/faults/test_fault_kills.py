@@ -177,8 +177,8 @@ def test_a_load_that_was_killed_is_completed_and_two_at_once_are_one_too_many(tm
     with started(HALF_A_LOAD, dsn, log):
         second = subprocess.run(load, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
         assert second.returncode == 1
-        # The engine says something of its own before.
-        reason = "cannot be opened: another process has it open, or it is no store's folder"
+        # The engine prints lines of its own before.
+        reason = "cannot be opened: another process has it open, or the folder is not a store"
         assert second.stderr.splitlines()[-1] == f"sojourn: {dsn}: {reason}"
         assert "Traceback" not in second.stderr
     again = [sys.executable, "-c", LOADED_AGAIN, dsn, str(log)]

@@ -194,10 +194,11 @@ def test_a_user_who_may_only_read(between: Between, tmp_path: Path) -> None:
 
 
 def test_another_database_and_another_version(store_dsn: str, tmp_path: Path) -> None:
-    """What is missing is said, and so is the command that mends it; a newer store is left as it is."""
+    """Errors name the missing part and the command that creates it; a newer store remains unchanged."""
     log = log_of(tmp_path, "a", 20)
     other = f"{store_dsn}_not_there"
-    assert f"has no database {other.rpartition('=')[2]!r}; `sojourn store init" in ended("split", other).err
+    refused = ended("split", other).err
+    assert f"has no database {other.rpartition('=')[2]!r}; create it with `sojourn store init" in refused
     assert ended("store", "load", store_dsn, str(log)).code == 0
     with connect(store_dsn) as store:
         later = [[999, "999_later", "a" * 64]]

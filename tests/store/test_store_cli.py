@@ -39,13 +39,13 @@ def dsn(tmp_path_factory: pytest.TempPathFactory) -> str:
     return address
 
 
-def test_init_says_what_it_did(dsn: str) -> None:
+def test_init_reports_changes(dsn: str) -> None:
     assert sojourn("init", dsn).stdout == f"{dsn}: up to date\n"
     kept = sojourn("init", dsn, "--keep", "0")
-    assert kept.stdout == f"{dsn}: up to date\nrows are kept for ever\n"
+    assert kept.stdout == f"{dsn}: up to date\nrows are kept without a limit\n"
 
 
-def test_a_table_for_people(dsn: str) -> None:
+def test_query_prints_a_table(dsn: str) -> None:
     done = sojourn("query", dsn, "SELECT request_id, worker, queueing_delay FROM requests_split ORDER BY time")
     assert (done.returncode, done.stderr) == (0, "")
     assert "r1" in done.stdout
@@ -54,7 +54,7 @@ def test_a_table_for_people(dsn: str) -> None:
     assert "\\x1b]0;owned\\x07\\u202e[red]" in done.stdout
 
 
-def test_no_more_rows_than_fit(dsn: str) -> None:
+def test_query_limits_rows(dsn: str) -> None:
     done = sojourn("query", dsn, "SELECT number FROM numbers(1000000)", "--rows", "3")
     assert done.stdout.split("\n")[1:5] == [
         "     0", "     1", "     2", "the first 3 rows; --rows shows more of them, --csv and --json give all",
@@ -107,9 +107,9 @@ def test_values_are_bound_not_pasted(dsn: str, tmp_path: Path) -> None:
         (("query", "{dsn}", "SELECT 1", "--csv", "--json"), 2, "not both"),
         (("query", "{dsn}", "SELECT 1", "--set", "x"), 2, "COLUMN=VALUE"),
         (("query", "{dsn}", "--file", "nowhere.sql"), 1, "nowhere.sql"),
-        (("query", "chdb:///nowhere/at/all", "SELECT 1"), 1, "there is no store yet"),
+        (("query", "chdb:///nowhere/at/all", "SELECT 1"), 1, "no store in this folder"),
         (("load", "{dsn}", "nowhere.jsonl"), 1, "no such file"),
-        (("load", "chdb:///nowhere/at/all", "a.jsonl"), 1, "there is no store yet"),
+        (("load", "chdb:///nowhere/at/all", "a.jsonl"), 1, "no store in this folder"),
         (("init", "nowhere"), 1, "not a store"),
         (("init", "{dsn}", "--keep", "-1"), 2, "--keep"),
         (("init", "{dsn}", "--roles"), 1, "no users"),

@@ -66,24 +66,24 @@ def test_examples(dsn: str, expected: Dsn) -> None:
 @pytest.mark.parametrize(
     ("dsn", "words"),
     [
-        ("chdb://", "name the folder"),
-        ("chdb:///x?database=a-b", "not a database's name"),
+        ("chdb://", "no folder"),
+        ("chdb:///x?database=a-b", "not a valid database name"),
         ("chdb:///x?databse=a", "'databse' is not an option"),
-        ("clickhouse://u:p w@/d", "names no host"),
+        ("clickhouse://u:p w@/d", "no host"),
         ("clickhouse://u:secret@h:0x1/d", "not a store's address"),
-        ("clickhouse://u:secret@h/a/b", "'a/b' is not a database's name"),
+        ("clickhouse://u:secret@h/a/b", "'a/b' is not a valid database name"),
         ("clickhouse://u:secret@h/d#x", "%23"),
         ("postgres://h/d", "not a store"),
         ("access.jsonl", "not a store"),
     ],
 )
-def test_refusals(dsn: str, words: str) -> None:
+def test_rejects_invalid_dsn(dsn: str, words: str) -> None:
     with pytest.raises(SojournError, match=words) as refused:
         parse(dsn)
     assert "secret" not in str(refused.value)
 
 
-def test_files_are_no_stores() -> None:
+def test_files_are_not_stores() -> None:
     assert not any(is_store(x) for x in ("a.jsonl", "./chdb", Path("runs"), "-", "http://h/x", "chdb:/x"))
 
 
@@ -102,11 +102,11 @@ def test_the_password_may_be_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path
         parse("clickhouse://u@h")
 
 
-def test_what_cannot_be_opened(store_dsn: str, tmp_path: Path) -> None:
+def test_errors_of_opening_a_store(store_dsn: str, tmp_path: Path) -> None:
     folder = store_dsn.split("?", maxsplit=1)[0]
     for dsn, sentence in (
-        (f"chdb://{tmp_path}/none", "there is no store yet; `sojourn store init chdb://"),
-        (f"{folder}?database=none", "has no database 'none'; `sojourn store init chdb://"),
+        (f"chdb://{tmp_path}/none", "create it with `sojourn store init chdb://"),
+        (f"{folder}?database=none", "has no database 'none'; create it with `sojourn store init chdb://"),
         (f"chdb://{tmp_path}", "another embedded store open"),
         ("clickhouse://u:secret@127.0.0.1:1/d", "cannot be reached"),
         ("clickhouse://sojourn.invalid/d", "cannot be reached"),

@@ -63,13 +63,15 @@ def options(
     ] = False,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="F", help="Defaults for options, TOML; in place of the user's and the project's."),
+        typer.Option(
+            metavar="F", help="Read defaults of options from this TOML file instead of the user's and the project's."
+        ),
     ] = None,
     no_config: Annotated[bool, typer.Option("--no-config", help="Read no configuration file.")] = False,
 ) -> None:
     """Slow code, or a queue?"""
     if no_config and config is not None:
-        raise typer.BadParameter("goes without --config", param_hint="--no-config")
+        raise typer.BadParameter("cannot be used with --config", param_hint="--no-config")
     try:
         files = [] if no_config else config_files(config)
         context.obj = defaults_of(files, context.command, context) if files else Defaults()
@@ -82,10 +84,10 @@ def options(
 
 
 def program() -> None:
-    """``main``, and the process ends with it, at once.
+    """Run ``main`` and end the process at once.
 
-    Python would first take the frames of millions of requests and the engines apart, a tenth of the time of a split;
-    the system takes their memory back whole.
+    Freeing the frames of millions of requests and the engines takes a tenth of the time of a split; ending the process
+    frees them at once.
     """
     try:
         main()
@@ -98,7 +100,7 @@ def program() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):
-        raise SystemExit(code) from None  # Python says what there is to say
+        raise SystemExit(code) from None  # Python reports the error
     atexit._run_exitfuncs()
     os._exit(code)
 
@@ -110,7 +112,7 @@ def main() -> None:
         with ended_in_order(), pipe_closed_early_is_fine():
             app()
     except SystemExit as end:
-        # Of a pipe that was closed early, rich and typer make a failure: who reads `… | head` has seen enough.
+        # rich and typer treat a pipe that was closed early as a failure; `… | head` is not one.
         if isinstance(end.__context__, BrokenPipeError):
             raise SystemExit(0) from None
         raise
@@ -121,7 +123,7 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BaseException as error:
-        # An engine written in Rust that gives up raises what is no Exception.
+        # A panic of an engine in Rust is a BaseException.
         engine = type(error).__name__ == "PanicException"
         if os.environ.get("SOJOURN_DEBUG") or not (engine or isinstance(error, Exception)):
             raise

@@ -84,20 +84,21 @@ def capture(
         bool, typer.Option("--print", help="Print the filter and the command, for another machine; record nothing.")
     ] = False,
     sniffer: Annotated[
-        Sniffer | None, typer.Option("--sniffer", help="Default: tcpdump; scapy where there is none.")
+        Sniffer | None,
+        typer.Option("--sniffer", help="Record with this program. Default: tcpdump; scapy if tcpdump is missing."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but warnings.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings on stderr.")] = False,
 ) -> None:
     """Record packets around nginx for sojourn pcap.
 
-    Give --nginx, or --port and --backend. It ends with Ctrl-C, and nothing that was on the wire by then is missing.
+    Give --nginx, or --port and --backend. Stop with Ctrl-C: all packets up to then are written.
     """
     if (ring_files is None) != (ring_megabytes is None):
         raise typer.BadParameter("--ring-files and --ring-megabytes go together", param_hint="--ring-files")
     if seconds is not None and not 0 < seconds < 1e7:
-        raise typer.BadParameter("a number of seconds above 0", param_hint="--seconds")
+        raise typer.BadParameter("give a number of seconds above 0", param_hint="--seconds")
     from sojourn.host.capture_targets import capture_targets  # noqa: PLC0415
     from sojourn.host.privileges import tcpdump_path, user_for  # noqa: PLC0415
     from sojourn.host.tcpdump import Recording, Ring, shell_line  # noqa: PLC0415

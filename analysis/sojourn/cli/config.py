@@ -44,7 +44,7 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def without_secrets(value: Any) -> Any:
-    """A value with the passwords in it left out."""
+    """Return a value with the passwords in it left out."""
     if isinstance(value, list):
         return [without_secrets(each) for each in value]
     if not isinstance(value, str):

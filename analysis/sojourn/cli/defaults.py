@@ -58,9 +58,9 @@ class Defaults:
     """What files say.
 
     Attributes:
-        files: read, in the order of reading.
-        settings: in force: of two for the same verb and option, the one that wins.
-        map: the same by verb and parameter, nested as the verbs are, as the contexts of commands take it.
+        files: the files read, in this order.
+        settings: the settings in force, one per command and option.
+        map: the same by command and parameter, nested like the commands, as a context takes it.
     """
 
     files: list[Path] = field(default_factory=list)
@@ -69,10 +69,10 @@ class Defaults:
 
 
 def config_files(named: Path | None = None) -> list[Path]:
-    """The files to read, the one that wins last: those there are, of the user and of this folder; or the one named.
+    """Return the files to read, later ones take precedence: the user's and the folder's, or only ``named``.
 
     Raises:
-        ConfigError: the file that was named is not there.
+        ConfigError: the file ``named`` does not exist.
     """
     if named is None and VARIABLE in os.environ:
         if not os.environ[VARIABLE]:
@@ -80,14 +80,14 @@ def config_files(named: Path | None = None) -> list[Path]:
         named = Path(os.environ[VARIABLE])
     if named is not None:
         if not named.exists() or named.is_dir():
-            raise ConfigError(f"{named}: there is no such configuration file")
+            raise ConfigError(f"{named}: no such configuration file")
         return [named]
     return [file for file in (_of_the_user(), Path(HERE)) if file is not None and file.is_file()]
 
 
 def _of_the_user() -> Path | None:
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(base):  # others are to be ignored, says the XDG base directory specification
+    if os.path.isabs(base):  # the XDG base directory specification ignores relative paths
         return Path(base, "sojourn", "config.toml")
     home = os.environ.get("HOME", "")
     return Path(home, ".config", "sojourn", "config.toml") if home else None
@@ -97,17 +97,17 @@ def defaults_of(files: list[Path], root: Any, context: Any) -> Defaults:
     """Read the files and check every value against the option it is for.
 
     Args:
-        files: the one that wins last.
-        root: the group of all verbs.
-        context: of that group.
+        files: the files; later ones take precedence.
+        root: the group of all commands.
+        context: the context of that group.
 
     Raises:
-        ConfigError: a file cannot be read, or names no verb, no option, or a value that the option does not take.
+        ConfigError: a file cannot be read, or has an unknown command or option, or an invalid value.
     """
     defaults = Defaults(files)
     values: dict[tuple[str, str], Setting] = {}
     tables = [(file, _tables(file)) for file in files]
-    # What is said of a verb goes before what is said of all, in whichever of the files it stands.
+    # Settings of a command take precedence over those for all, in whichever file they are.
     settings = [_for_all(file, each.get(FOR_ALL, {}), root, context) for file, each in tables]
     settings += [_for_verbs(file, each, root, context) for file, each in tables]
     for setting, parameter in itertools.chain(*settings):
@@ -123,16 +123,18 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{file}: it is not UTF-8 text") from None
-    except (ValueError, RecursionError) as error:  # of numbers too long and tables too deep, besides its own
-        raise ConfigError(f"{file}: it is not TOML: {error}") from None
+        raise ConfigError(f"{file}: not UTF-8 text") from None
+    except (ValueError, RecursionError) as error:  # also numbers that are too long, and tables that are too deep
+        raise ConfigError(f"{file}: not valid TOML: {error}") from None
 
 
 def _tables(file: Path) -> dict[str, Any]:
     tables = _read(file)
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise ConfigError(f"{file}: {name!r} stands in no table; write [{FOR_ALL}] or the name of a verb above it")
+            raise ConfigError(
+                f"{file}: {name!r} is not in a table; put it under [{FOR_ALL}] or under a command such as [split]"
+            )
     return tables
 
 
@@ -143,8 +145,8 @@ def _for_verbs(file: Path, tables: dict[str, Any], root: Any, context: Any) -> I
         command = root.get_command(context, name)
         if command is None:
             known = ", ".join([FOR_ALL, *root.list_commands(context)])
-            raise ConfigError(f"{file}: there is no command {name!r} for a table [{name}]; there are {known}")
-        # What another package brings takes its time to load, and may lack something that this command does not need.
+            raise ConfigError(f"{file}: [{name}] is not a command; choose from {known}")
+        # Loading a plugin takes long and can fail; only the invoked one is checked.
         if not isinstance(command, Plugin) or name == context.invoked_subcommand:
             yield from _of_verb(file, name, table, command, context)
 
@@ -158,17 +160,19 @@ def _of_verb(
             inner = command.get_command(context, key) if isinstance(value, dict) else None
             if inner is None:
                 raise ConfigError(
-                    f"{file}: [{verb}] has commands, each with a table of its own; {key!r} is none of them"
+                    f"{file}: [{verb}] {key!r} is not a command of {verb}; put options into a table [{verb}.COMMAND]"
                 )
             yield from _of_verb(file, f"{verb} {key}", value, inner, context)
             continue
         options = _options(command)
         option = key.replace("_", "-")
         if option in NEVER:
-            raise ConfigError(f"{file}: [{verb}] {key}: what is written or sent is said on the command line only")
+            raise ConfigError(
+                f"{file}: [{verb}] {key}: this option writes or sends data and is accepted on the command line only"
+            )
         if option not in options:
             raise ConfigError(
-                f"{file}: [{verb}] has no option {key!r}; it has {', '.join(sorted(set(options) - NEVER))}"
+                f"{file}: [{verb}] {key!r} is not an option; choose from {', '.join(sorted(set(options) - NEVER))}"
             )
         checked = _value(options[option], value, context, f"{file}: [{verb}] {key}")
         yield Setting(verb, option, checked, file), options[option].name
@@ -178,7 +182,9 @@ def _for_all(file: Path, table: Mapping[str, Any], root: Any, context: Any) -> I
     for key, value in table.items():
         option = key.replace("_", "-")
         if option in NEVER:
-            raise ConfigError(f"{file}: [{FOR_ALL}] {key}: what is written or sent is said on the command line only")
+            raise ConfigError(
+                f"{file}: [{FOR_ALL}] {key}: this option writes or sends data and is accepted on the command line only"
+            )
         refused: ConfigError | None = None
         fits = 0
         for verb, command in root.commands.items():
@@ -187,51 +193,51 @@ def _for_all(file: Path, table: Mapping[str, Any], root: Any, context: Any) -> I
             parameter = _options(command)[option]
             try:
                 checked = _value(parameter, value, context, f"{file}: [{FOR_ALL}] {key}")
-            except ConfigError as error:  # an option of the same name may take something else in another verb
+            except ConfigError as error:  # another command may have an option of this name with another type
                 refused = error
                 continue
             fits += 1
             yield Setting(verb, option, checked, file), parameter.name
         if not fits:
-            raise refused or ConfigError(f"{file}: [{FOR_ALL}] {key}: no command has such an option")
+            raise refused or ConfigError(f"{file}: [{FOR_ALL}] {key}: not an option of any command")
 
 
 def _options(command: Any) -> dict[str, Any]:
-    """Option without dashes -> parameter."""
+    """Return option without dashes -> parameter."""
     options = [each for each in command.params if each.param_type_name == "option"]
     return {name[2:]: each for each in options for name in each.opts if name.startswith("--")}
 
 
 def _value(parameter: Any, value: Any, context: Any, where: str) -> Any:
-    """The value as the option takes it.
+    """Return the value in the form that the option takes.
 
     Raises:
-        ConfigError: the option does not take it.
+        ConfigError: the value is not valid for the option.
     """
     if parameter.is_flag:
         if not isinstance(value, bool):
-            raise ConfigError(f"{where}: {_shown(value)} is neither true nor false")
+            raise ConfigError(f"{where}: {_shown(value)} is not true or false")
         return value
     if isinstance(value, dict) or (isinstance(value, list) and not parameter.multiple):
-        raise ConfigError(f"{where}: one value is wanted, not {'a table' if isinstance(value, dict) else 'a list'}")
+        raise ConfigError(f"{where}: give one value, not {'a table' if isinstance(value, dict) else 'a list'}")
     several = value if isinstance(value, list) else [value]
     texts = [_text(each, where) for each in several]
     values: Any = texts if parameter.multiple else texts[0]
     try:
         parameter.process_value(context, values)
     except Exception as error:
-        # Whatever the option's own check says; its class is that of the parser, which typer brings with it.
+        # The option's own check raises a class of typer's parser.
         reason = getattr(error, "message", None) or str(error)
         raise ConfigError(f"{where}: {_shown(value)}: {reason}") from None
     return values
 
 
 def _text(value: Any, where: str) -> str:
-    """A value as it would be written on the command line."""
+    """Return a value as it would be written on the command line."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ConfigError(f"{where}: {_shown(value)} is no text and no number")
+        raise ConfigError(f"{where}: {_shown(value)} is not a text or a number")
     return str(value)
 
 

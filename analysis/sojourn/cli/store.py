@@ -40,12 +40,10 @@ def init(
     ] = None,
     roles: Annotated[
         bool,
-        typer.Option(
-            "--roles", help="Also make the roles and those users whose password files are named (a server only)."
-        ),
+        typer.Option("--roles", help="Also create the roles, and the users with a password file (server only)."),
     ] = False,
 ) -> None:
-    """Make the tables, or bring them up to date. Doing it again changes nothing."""
+    """Create the tables, or bring them up to date. Can be repeated."""
     from sojourn.model.dsn import parse  # noqa: PLC0415
     from sojourn.store.migrate import init as make  # noqa: PLC0415
     from sojourn.store.roles import make_roles  # noqa: PLC0415
@@ -53,15 +51,15 @@ def init(
     address = parse(dsn)
     if roles and address.embedded:
         raise SojournError(
-            f"{address}: the embedded engine has no users: whoever may read the folder may read the store"
+            f"{address}: --roles needs a server: the embedded engine has no users (use the folder's mode)"
         )
     done = make(address, keep_days=keep, cluster=cluster)
     typer.echo(f"{address}: {'applied ' + ', '.join(done) if done else 'up to date'}")
     if keep is not None:
-        typer.echo(f"rows are kept {f'for {keep} days' if keep else 'for ever'}")
+        typer.echo(f"rows are kept {f'for {keep} days' if keep else 'without a limit'}")
     if roles:
-        users = ", ".join(make_roles(address, cluster=cluster)) or "none (no password file is named)"
-        typer.echo(f"roles made; users: {users}")
+        users = ", ".join(make_roles(address, cluster=cluster)) or "none (no password file was given)"
+        typer.echo(f"roles created; users: {users}")
 
 
 @app.command()
@@ -130,9 +128,9 @@ def explain(
     workers: WorkersOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute who waited for whom, minute by minute, and keep it in blame_minute, for the dashboards.
+    """Compute the blame of every minute and store it in blame_minute, for the dashboards.
 
-    Only minutes a request arrived for since they were last computed; so it can be run as often as one likes.
+    Compute only minutes with requests stored since their last computation. Can be run at any interval.
     """
     begin, end, worker_counts = instant(since), instant(until), workers_of(workers)
     from sojourn.analyses.blame.store import explain_store  # noqa: PLC0415 - Polars takes its time to load
@@ -142,7 +140,7 @@ def explain(
         json.dump(vars(done), sys.stdout, indent=2)
         sys.stdout.write("\n")
     elif not done.minutes:
-        typer.echo("no minute is due")
+        typer.echo("no minutes are due")
     else:
         gone = f", {done.gone:,} that no longer hold" if done.gone else ""
         typer.echo(

@@ -54,7 +54,7 @@ class Plugin(TyperGroup):
         """Nothing: a group without verbs is made first, and those are the loaded one's."""
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        """The context of the real group."""
+        """Return the context of the real group."""
         return self.loaded.make_context(info_name, args, parent=parent, **extra)
 
 
@@ -88,7 +88,7 @@ class Verbs(TyperGroup):
             raise
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The verb of that name, or None."""
+        """Return the verb of that name, or None."""
         if cmd_name not in self.commands:
             self._with_plugins()
         return super().get_command(ctx, cmd_name)

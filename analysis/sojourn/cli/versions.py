@@ -26,7 +26,7 @@ def versions() -> str:
 
 
 def _vega_lite() -> str:
-    """The version of Vega-Lite that charts are written in; empty where there is none."""
+    """Return the version of Vega-Lite that charts are written in; empty where there is none."""
     from importlib.util import find_spec  # noqa: PLC0415
 
     spec = find_spec("altair")

@@ -14,7 +14,7 @@ BALANCERS = ("round_robin", "least_conn", "two_choices", "shared_queue")
 
 
 def beginning(values: Sequence[str]) -> Callable[[str], list[str]]:
-    """What completes an option that takes one of ``values``."""
+    """Return a completion for an option that takes one of ``values``."""
 
     def complete(incomplete: str) -> list[str]:
         return [value for value in values if value.startswith(incomplete)]
@@ -23,7 +23,7 @@ def beginning(values: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def beginning_of_list(values: Sequence[str]) -> Callable[[str], list[str]]:
-    """What completes an option that takes some of ``values``, divided by commas."""
+    """Return a completion for an option that takes several of ``values``, separated by commas."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")

@@ -26,7 +26,7 @@ class BytesRead(TypedDict):
 
 
 def instant(text: str | None) -> datetime | None:
-    """An instant given by a user: ISO 8601 (UTC where it names no zone), unix seconds, or ``10m`` (that long ago).
+    """Parse an instant: ISO 8601 (UTC without a zone), unix seconds, or an age such as ``10m``.
 
     Raises:
         typer.BadParameter: it is none of these.
@@ -97,7 +97,7 @@ def reading_bar(quiet: bool) -> Iterator[BytesRead]:
 
 @contextmanager
 def doing(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done, on a terminal's stderr only. Yields what changes it."""
+    """Show the current operation on stderr if it is a terminal; yield a function that changes the text."""
     if quiet or not _can_be_written_over(sys.stderr):
         yield lambda _: None
         return

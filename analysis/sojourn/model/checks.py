@@ -18,5 +18,5 @@ class Check:
     sentence: str
 
     def to_dict(self) -> dict[str, object]:
-        """An entry of ``audit.checks`` in the JSON output."""
+        """Return an entry of ``audit.checks`` in the JSON output."""
         return asdict(self)

@@ -11,7 +11,7 @@ import numba
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` compiled by numba when it is first called, and kept beside its file or in the user's cache folder.
+    """Compile ``function`` with numba on its first call, and cache it next to its file or in the user's cache folder.
 
     Where neither can be written (a read-only image without a home), it is compiled anew by every process.
     """
@@ -36,7 +36,7 @@ def is_kept(function: Any) -> bool:
 
 
 def _kept(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """The compiled function, kept where that is possible."""
+    """Return the compiled function, cached if possible."""
     try:
         compiled = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # numba has no writable cache folder
@@ -60,5 +60,5 @@ def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
 
 
 def _indexes(function: Callable[..., Any], kept: Path) -> Iterator[Path]:
-    """numba's files that say what machine code is kept of a function."""
+    """Return the index files of numba for the cached machine code of a function."""
     return kept.glob(f"*.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi")

@@ -19,7 +19,7 @@ COMPONENTS = {
     "connect": "connecting to the app; the kernel accepts for it, so a queue does not show here",
     "queue": "waiting for a worker, from the connection to the app's start",
     "service_time": "the app's own clock, from its start to the response headers",
-    "network": "what nobody claims between the app's clock and nginx's, signed",
+    "network": "the time between the app's clock and nginx's that no component accounts for, signed",
     "transfer": "from the response headers to the end of the answer",
     "send": "writing the answer to the client",
     "unattributed": "upstream time of requests whose app did not report what it did",
@@ -83,7 +83,7 @@ def with_spans(rows: pl.LazyFrame, spans: pl.DataFrame | None) -> pl.LazyFrame:
 
 
 def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """What is known of the app's part, before any clock is corrected.
+    """Return the known values of the app's part, before clock correction.
 
     Adds: ``proxied`` and ``answered`` (bool); ``app_start`` (s after nginx built the upstream request, by the app's
     clock, as measured); ``half_tick`` (s by which that instant of nginx's is too early on average: half of the
@@ -115,7 +115,7 @@ def with_app_facts(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """The split of each request, all in seconds.
+    """Return the split of each request, all in seconds.
 
     ``rows`` carry the app facts and ``clock_offset`` (s, the app's clock less nginx's; null: unknown, taken as 0).
     Adds the columns of ``COMPONENTS``, ``queueing_delay`` (connect + queue), ``queue_by_duration`` (the estimate
@@ -175,5 +175,5 @@ def with_components(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def component_sum() -> pl.Expr:
-    """The sum that must equal ``request_time``."""
+    """Return the sum that must equal ``request_time``."""
     return pl.sum_horizontal(pl.col(name).fill_null(0.0) for name in COMPONENTS)

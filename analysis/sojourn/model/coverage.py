@@ -84,7 +84,7 @@ class Coverage:
         return self.total.impossible > MANY_IMPOSSIBLE * max(self.reported, 1)
 
     def incomplete_backends(self) -> str:
-        """The backends with answers whose waiting or working is unknown, most of these first, for a sentence."""
+        """Return the backends with answers whose waiting or working is unknown, most of these first, for a sentence."""
         answering = [one for one in self.backends if one.answered]
         lacking = sorted((one for one in answering if one.incomplete), key=lambda one: -one.incomplete)
         if len(lacking) == len(answering) > NAMED:
@@ -93,7 +93,7 @@ class Coverage:
         return names + (f" and {len(lacking) - NAMED:,} more" if len(lacking) > NAMED else "")
 
     def to_dict(self) -> dict[str, object]:
-        """The ``audit.known`` object of the JSON output."""
+        """Return the ``audit.known`` object of the JSON output."""
         return {name: getattr(self.total, name) for name in COUNTS}
 
 

@@ -54,7 +54,7 @@ class Dsn:
         return text.replace(header, "…").replace(self.password, "…")
 
     def __str__(self) -> str:
-        """The DSN without its password, fit for messages and titles."""
+        """Return the DSN without its password, fit for messages and titles."""
         if self.embedded:
             database = "" if self.database == DEFAULT_DATABASE else f"?database={self.database}"
             return f"chdb://{self.path}{database}"
@@ -69,7 +69,7 @@ def is_store(source: str | os.PathLike[str]) -> bool:
 
 
 def parse(text: str) -> Dsn:
-    """A DSN taken apart; a password it does not hold is read from the environment.
+    """Parse a DSN; if it has no password, read it from the environment.
 
     ``SOJOURN_STORE_PASSWORD`` holds the password itself, ``SOJOURN_STORE_PASSWORD_FILE`` the name of a file with it.
 
@@ -87,19 +87,21 @@ def parse(text: str) -> Dsn:
     if scheme != "chdb" and "@" in parts.path + parts.query + parts.fragment:
         raise SojournError(f"{hidden(text)}: not a store's address ({QUOTED})")
     if parts.fragment:
-        raise SojournError(f"{hidden(text)}: a # in a DSN is written %23")
+        raise SojournError(f"{hidden(text)}: write # as %23 in a DSN")
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     known = {"database"} if scheme == "chdb" else {"database", "ca", "timeout"}
     for name in options:
         if name not in known:
-            raise SojournError(f"{hidden(text)}: {name!r} is not an option of it (known: {', '.join(sorted(known))})")
+            raise SojournError(
+                f"{hidden(text)}: {name!r} is not an option of a DSN (options: {', '.join(sorted(known))})"
+            )
     if scheme == "chdb":
         path = unquote(parts.netloc + parts.path)
         if not path.strip("/"):
-            raise SojournError(f"{text}: name the folder the store is to be in, as in chdb:///var/lib/sojourn")
+            raise SojournError(f"{text}: the DSN has no folder; write chdb:///var/lib/sojourn")
         return Dsn(scheme, _database(text, options.get("database", "")), path=path)
     if not parts.hostname:
-        raise SojournError(f"{hidden(text)}: names no host")
+        raise SojournError(f"{hidden(text)}: the DSN has no host; write clickhouse://HOST")
     return Dsn(
         scheme,
         _database(text, options.get("database", "") or unquote(parts.path.strip("/"))),
@@ -121,7 +123,7 @@ def _seconds(text: str, timeout: str) -> int:
 def _database(text: str, name: str) -> str:
     name = name or DEFAULT_DATABASE
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
-        raise SojournError(f"{hidden(text)}: {name!r} is not a database's name (letters, digits and _)")
+        raise SojournError(f"{hidden(text)}: {name!r} is not a valid database name (use letters, digits and _)")
     return name
 
 
@@ -131,7 +133,7 @@ def _password() -> str:
 
 
 def secret(file: str) -> str:
-    """A password kept in a file: what it holds, without the line end.
+    """Read a password from a file, without the line end.
 
     Raises:
         SojournError: the file cannot be read, or is empty.

@@ -61,7 +61,7 @@ def _shown(text: str) -> Iterator[str]:
 
 
 def iso(instant: datetime) -> str:
-    """An instant as JSON has it: ISO 8601, UTC, to the millisecond."""
+    """Format an instant for JSON: ISO 8601, UTC, milliseconds."""
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -85,7 +85,7 @@ def formatted(value: float, form: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as whole per cent, with one digit below ten; – for None."""
+    """Format a share in per cent, with one decimal below ten; – for None."""
     if share is None:
         return "–"
     value = share * 100
@@ -158,5 +158,5 @@ def rounded(value: Any) -> Any:
 
 
 def group_name(value: object) -> str:
-    """A group's value for a table; a dash for requests that have none."""
+    """Format the value of a group; a dash for requests without one."""
     return "–" if value is None or value == "" else printable(value, 80)

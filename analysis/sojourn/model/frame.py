@@ -69,7 +69,7 @@ def is_extra(column: str) -> bool:
 
 
 def dtype_of(column: str) -> pl.DataType:
-    """The type of a canonical column; text for a key of the user's own."""
+    """Return the type of a canonical column; text for other keys of the log."""
     return SCHEMA.get(column, pl.String())
 
 
@@ -88,7 +88,7 @@ class Selection:
     def of(
         cls, since: datetime | float | None, until: datetime | float | None, where: Mapping[str, object] | None
     ) -> Selection:
-        """A selection as users give it: aware datetimes or unix seconds.
+        """Build a selection from aware datetimes or unix seconds.
 
         Raises:
             SojournError: ``where`` names no column.
@@ -162,7 +162,7 @@ class Records:
         self.rejects.extend(other.rejects)
 
     def to_dict(self) -> dict[str, object]:
-        """The ``records`` object of the JSON output."""
+        """Return the ``records`` object of the JSON output."""
         reasons = dict(sorted(self.reasons.items()))
         return {"read": self.read, "accepted": self.accepted, "rejected": self.rejected, "reasons": reasons}
 

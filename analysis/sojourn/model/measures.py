@@ -83,7 +83,7 @@ class Measures(Protocol):
         """``request_time`` and every column of ``SHOWN`` -> its figures, nulls left out."""
 
     def means(self, at_least: float | None = None) -> tuple[int, dict[str, float]]:
-        """Requests that took ``at_least`` that long (s; None: all), and component -> mean, unknown counted as 0."""
+        """Return the number of requests that took ``at_least`` (s; None: all), and component -> mean, unknown as 0."""
 
     def grouped(self, group: str, limit: int) -> tuple[list[Row], int]:
         """Rows of a group's values, most seconds first, and how many there are in all.
@@ -103,13 +103,13 @@ class Measures(Protocol):
         """
 
     def known(self) -> Coverage:
-        """What is known of the requests of each backend."""
+        """Return the coverage of the requests of each backend."""
 
     def phases(self, instant: str, tick: int) -> int:
         """How many of the ten last digits there are among an instant's multiples of ``tick`` (us)."""
 
     def little(self, begin: datetime, seconds: float) -> Row:
-        """Sums over the window of ``seconds`` from ``begin``, weighted by a trapezoid (``EDGE``).
+        """Sum over the window of ``seconds`` from ``begin``, weighted by a trapezoid (``EDGE``).
 
         arrivals (requests with a weight above ``ROUNDING``), weight (of arrivals, in requests), response (weight x s),
         present (requests in the system, averaged over the window with that weight).
@@ -146,10 +146,10 @@ class Measures(Protocol):
         """Columns arrived (a window's begin), requests, p99, response, queueing delay, service time (means, s)."""
 
     def quantiles(self, column: str, levels: Sequence[float]) -> list[float | None]:
-        """The quantiles of a column at ``levels`` (0 … 1), linear between order statistics; None of no values."""
+        """Return the quantiles of a column at ``levels`` (0 … 1), interpolated linearly; None without values."""
 
     def counts_over_time(self, column: str, windows: int, bins: LogBins) -> tuple[timedelta, pl.DataFrame]:
-        """The width of a window, and columns arrived (its begin), bin (of a column's value), requests; without nulls.
+        """Return the width of a window, and columns arrived (its begin), bin (of a value), requests; without nulls.
 
         Windows are those of ``parts_over_time``.
         """

@@ -61,7 +61,8 @@ def overlap(
     """Return the overlap of the intervals [begin, end) of each worker.
 
     Args:
-        begin, end: instants, in one unit.
+        begin: begin of each interval.
+        end: end of each interval, in the same unit.
         worker: a number for each interval.
         slack: overlaps shorter than this are none: clocks count in steps.
     """

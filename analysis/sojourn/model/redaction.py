@@ -71,12 +71,12 @@ def redacted_text(line: str) -> str:
 
 
 def shown_uri(uri: str | None) -> str | None:
-    """A URI as results show it."""
+    """Return a URI without its query, as results show it."""
     return path_of(uri) if uri is not None and redacting() else uri
 
 
 def shown_line(line: object) -> str:
-    """A refused line as reports and messages show it."""
+    """Return a refused line shortened and redacted, as reports and messages show it."""
     return redacted_text(str(line)) if redacting() else str(line)
 
 

@@ -19,7 +19,7 @@ def summary_exprs(column: str) -> list[pl.Expr]:
 
 
 def summary_of(row: dict[str, object], column: str) -> Summary:
-    """The figures of one column out of a row made by ``summary_exprs``; None where there was no value."""
+    """Return the figures of one column out of a row made by ``summary_exprs``; None without values."""
     return {figure: row[f"{column}/{figure}"] for figure in FIGURES}  # type: ignore[misc]
 
 
@@ -31,7 +31,7 @@ def summaries(rows: pl.LazyFrame, columns: Sequence[str]) -> dict[str, Summary]:
 
 
 def trend(values: Floats) -> float:
-    """p value (two-sided) of Mann's test for a trend (Mann 1945, Kendall's tau against the position).
+    """P value (two-sided) of Mann's test for a trend (Mann 1945, Kendall's tau against the position).
 
     Exact without ties (Kendall 1970, the distribution of inversions), otherwise by the normal approximation with the
     variance that ties leave (Kendall 1970, eq. 4.3). ``values``: at least two, not all alike.
@@ -62,6 +62,6 @@ def _with_inversions(count: int, most: int) -> list[int]:
 
 
 def slope(positions: Floats, values: Floats) -> float:
-    """The median of the slopes between all pairs of points (Theil 1950; Sen 1968); no position is there twice."""
+    """Return the median of the slopes between all pairs of points (Theil 1950; Sen 1968); positions are distinct."""
     first, second = np.triu_indices(len(values), 1)
     return float(np.median((values[second] - values[first]) / (positions[second] - positions[first])))

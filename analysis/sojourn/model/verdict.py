@@ -43,12 +43,12 @@ class Verdict:
     tail_cause: str
 
     def to_dict(self) -> dict[str, str]:
-        """The ``verdict`` object of the JSON output."""
+        """Return the ``verdict`` object of the JSON output."""
         return {"cause": self.cause, "sentence": self.sentence, "tail_cause": self.tail_cause}
 
 
 def cause_shares(means: dict[str, float]) -> dict[str, float]:
-    """Share of the response time by cause, from component means over all requests; sums to 1."""
+    """Return the share of the response time by cause, from component means over all requests; the sum is 1."""
     total = sum(means.values()) or 1.0
     return {cause: sum(means.get(part, 0.0) for part in parts) / total for cause, parts in CAUSES.items()}
 
@@ -64,9 +64,10 @@ def verdict(
     """Judge a split.
 
     Args:
-        means: component -> seconds, averaged over all requests; tail_means: over those at and above p99.
-        p99: of the response time, s.
-        requests: how many.
+        means: component -> seconds, averaged over all requests.
+        tail_means: the same, averaged over the requests at and above p99.
+        p99: p99 of the response time, s.
+        requests: number of requests.
         slo: a p99 below this, with little queueing and little unknown time, is healthy, s.
         known: what is known of the requests of each backend.
     """
@@ -98,20 +99,20 @@ def verdict(
 
 
 def unknown_share(means: dict[str, float]) -> float:
-    """The share of the response time of which nothing is known: without what a network explains."""
+    """Return the share of unknown time in the response time, without the part that a network explains."""
     unknown = means.get("unattributed", 0.0) + max(means.get("network", 0.0) - NETWORK_GAP, 0.0)
     return unknown / (sum(means.values()) or 1.0)
 
 
 def queueing_share(means: dict[str, float]) -> float | None:
-    """The share of the response time that was queueing; None where nothing is known of any app, or no time passed."""
+    """Return the share of queueing in the response time; None if no app is known or no time passed."""
     total = math.fsum(means.values())
     silent = means["unattributed"] > 0 and not means["queue"] and not means["service_time"]
     return (means["connect"] + means["queue"]) / total if total > 0 and not silent else None
 
 
 def _cause(means: dict[str, float]) -> str:
-    """The cause that most seconds are known to have; unknown where that depends on the time nothing is known of."""
+    """Return the cause with the most known seconds; "unknown" if unknown time could change the answer."""
     shares = {**cause_shares(means), "unknown": unknown_share(means)}
     top = max(shares, key=lambda cause: shares[cause])
     if shares[top] >= CAUSE_SHARE:

@@ -1,11 +1,12 @@
-"""Every kind of chart as a function: a split in, an Altair chart out, which a notebook shows.
+"""Every kind of chart as a function from a split to an Altair chart.
 
-Times are seconds, instants UTC. Each raises ``SojournError`` where the requests do not allow it. Arguments:
+Times are seconds, instants UTC. Each function raises ``SojournError`` if the requests do not allow the chart.
+Arguments:
 
-    result   what ``sojourn.split`` returns
-    by       a column that was read: route, service, upstream, worker, status, or a key of one's own
-    workers  per backend, or the same for all; None: read off the log
-    slo      the p99 that must hold, s
+    result   the result of ``sojourn.split``
+    by       a column that was read: route, service, upstream, worker, status, or another key of the log
+    workers  number of workers per backend, or one number for all; None: derived from the log
+    slo      objective for p99, s
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Workers = int | Mapping[str, int] | None
 
 
 def _chart(result: SplitResult, kind: str, **options: Any) -> Chart:
-    """The chart of a kind; a notebook has no room for a legend beside it."""
+    """Return the chart of a kind, with the legend above it."""
     return legends_above(picture(result, kind, **options).chart())
 
 
@@ -38,7 +39,7 @@ def ccdf(result: SplitResult) -> Chart:
 
 
 def percentiles(result: SplitResult) -> Chart:
-    """Across: percentile, as 1 / (1 - share) on a logarithmic axis. Up: time (s) that so many do not exceed."""
+    """Across: percentile, as 1 / (1 - share) on a logarithmic axis. Up: time (s) that this share does not exceed."""
     return _chart(result, "percentiles")
 
 
@@ -65,7 +66,7 @@ def heatmap(result: SplitResult, of: str = "response") -> Chart:
 def ridgeline(result: SplitResult, by: str = "route", workers: Workers = None) -> Chart:
     """Across: response time (s), logarithmic. Down: one distribution per value of a column.
 
-    ``by``: also ``concurrency``, the requests at the backend, waiting or in service, that an arrival found.
+    ``by``: also ``concurrency``, the requests at the backend on arrival, waiting or in service.
     """
     return _chart(result, "ridgeline", by=by, workers=workers)
 
@@ -81,7 +82,7 @@ def utilisation(result: SplitResult, workers: Workers = None) -> Chart:
 
 
 def blame(result: SplitResult, by: str = "route", workers: Workers = None) -> Chart:
-    """Across: culprits. Down: victims. A cell: seconds the one waited for the other."""
+    """Across: culprits. Down: victims. Cell: seconds that the victim waited for the culprit."""
     return _chart(result, "blame", by=by, workers=workers)
 
 
@@ -101,20 +102,20 @@ def depth(result: SplitResult, workers: Workers = None) -> Chart:
 
 
 def depth_on_arrival(result: SplitResult, workers: Workers = None) -> Chart:
-    """Across: requests waiting already. Up: arrivals that found so many (above), their mean wait (s, below)."""
+    """Across: requests waiting on arrival. Up: number of arrivals (above), their mean wait (s, below)."""
     return _chart(result, "depth_on_arrival", workers=workers)
 
 
 def workers(result: SplitResult, workers: Workers = None) -> Chart:
     """Across: time. Down: a lane per worker, and above those of each backend a line per waiting request.
 
-    Of many requests, the 300 around the deepest queue; split a window to see another.
+    Of many requests, the 300 around the deepest queue are drawn; split a window to draw others.
     """
     return _chart(result, "workers", workers=workers)
 
 
 def sequence(result: SplitResult) -> Chart:
-    """Down: time (s). Across: client, nginx, worker. Of many requests, the 40 around the deepest queue."""
+    """Down: time (s). Across: client, nginx, worker. Of many requests, the 40 around the deepest queue are drawn."""
     return _chart(result, "sequence")
 
 

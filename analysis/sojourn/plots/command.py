@@ -1,6 +1,6 @@
-"""``sojourn plot``: one chart as a file, and in a sentence what it shows.
+"""``sojourn plot``: one chart as a file, and its finding in a sentence.
 
-Measures what the analysis does that the chart belongs to, from and to the events it names.
+Measure the figures of the analysis that the chart belongs to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDTHS = {"min": 100, "max": 8_000}
 
 
 def _kinds(incomplete: str) -> list[tuple[str, str]]:
-    """What completes a kind, each with what it shows, where the shell has room for that."""
+    """Return the kinds that begin with the text, each with its description for shells that show one."""
     return [(name, kind.about) for name, kind in KINDS.items() if name.startswith(incomplete)]
 
 
@@ -50,9 +50,7 @@ def plot(
     sources: Sources,
     out: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--out", metavar="F", help="The file to write: .svg, .png, .pdf, or .json (Vega-Lite). Repeatable."
-        ),
+        typer.Option("--out", metavar="F", help="Write this file: .svg, .png, .pdf, or .json (Vega-Lite). Repeatable."),
     ] = None,
     spans: Spans = None,
     by: Annotated[
@@ -60,35 +58,40 @@ def plot(
         typer.Option(
             "--by",
             metavar="COLUMN",
-            help="What divides, names victims and culprits; any column the log has. ridgeline: also concurrency.",
+            help="Group, or name victims and culprits, by this column of the log. ridgeline: also concurrency.",
             autocompletion=beginning((*COLUMNS, CONCURRENCY)),
         ),
     ] = "route",
-    of: Annotated[str, typer.Option("--of", metavar="|".join(OF), help="Which time a heatmap is of.")] = "response",
+    of: Annotated[str, typer.Option("--of", metavar="|".join(OF), help="Draw a heatmap of this time.")] = "response",
     workers: WorkersOption = None,
-    slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="The p99 that must hold (capacity).")] = SLO,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="Objective for p99 (capacity).")] = SLO,
     since: Since = None,
     until: Until = None,
     where: Where = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Above the chart.")] = None,
-    theme: Annotated[str, typer.Option(metavar="light|dark", help="Dark on white, or light on black.")] = "light",
+    theme: Annotated[str, typer.Option(metavar="light|dark", help="Draw dark on white, or light on black.")] = "light",
     width: Annotated[
         int | None,
-        typer.Option(metavar="PIXELS", help="Between the axes.  [default: 640]", show_default=False, **WIDTHS),
+        typer.Option(metavar="PIXELS", help="Width between the axes.  [default: 640]", show_default=False, **WIDTHS),
     ] = None,
     height: Annotated[
         int | None,
-        typer.Option(metavar="PIXELS", help="Between the axes.  [default: as the chart]", show_default=False, **WIDTHS),
+        typer.Option(
+            metavar="PIXELS",
+            help="Height between the axes.  [default: that of the chart]",
+            show_default=False,
+            **WIDTHS,
+        ),
     ] = None,
     scale: Annotated[
-        float, typer.Option(metavar="X", min=0.5, max=10, help="Pixels of a PNG for each of the chart.")
+        float, typer.Option(metavar="X", min=0.5, max=10, help="Pixels of a PNG per pixel of the chart.")
     ] = 2.0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw one chart into a file, and print what it shows.
+    """Draw one chart into a file, and print its finding.
 
-    From and to the events that the chart's analysis names; docs/reference/plot.md has a table of the kinds.
+    The page of the chart's analysis defines the figures; docs/reference/plot.md has a table of the kinds.
     """
     chosen, name = _kind(kind)
     _checked(out, as_json, theme, of, scale)
@@ -121,27 +124,27 @@ def plot(
 
 
 def _kind(kind: str) -> tuple[Kind, str]:
-    """The kind of that name, written with - or _.
+    """Return the kind of that name, written with - or _.
 
     Raises:
-        typer.BadParameter: there is none.
+        typer.BadParameter: the kind is unknown.
     """
     name = kind.replace("-", "_")
     if name in KINDS:
         return KINDS[name], name
     near = get_close_matches(name, KINDS, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise typer.BadParameter(f"there is no chart {kind!r}; {hint}Choose from {', '.join(KINDS)}", param_hint="KIND")
+    raise typer.BadParameter(f"{kind!r} is not a chart; {hint}Choose from {', '.join(KINDS)}", param_hint="KIND")
 
 
 def _checked(out: Sequence[Path] | None, as_json: bool, theme: str, of: str, scale: float) -> None:
-    """Refuse what cannot be done before anything is read."""
+    """Check the options before any source is read."""
     if not out and not as_json:
-        raise typer.BadParameter("name the file to write, or ask for --json", param_hint="--out")
+        raise typer.BadParameter("name the file to write, or give --json", param_hint="--out")
     if theme not in ("light", "dark"):
-        raise typer.BadParameter(f"a theme is light or dark, not {theme!r}", param_hint="--theme")
+        raise typer.BadParameter(f"{theme!r} is not light or dark", param_hint="--theme")
     if of not in OF:
-        raise typer.BadParameter(f"a heatmap is of {', '.join(OF)}, not of {of!r}", param_hint="--of")
+        raise typer.BadParameter(f"{of!r} is not one of {', '.join(OF)}", param_hint="--of")
     if not out:
         return
     from sojourn.plots.files import writer  # noqa: PLC0415 - Altair takes its time to load
@@ -154,7 +157,7 @@ def _checked(out: Sequence[Path] | None, as_json: bool, theme: str, of: str, sca
 
 
 def _columns_and_groups(kind: Kind, by: str) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Return what ``read_split`` is to read and to group by; a store is asked for no row where the chart needs none."""
+    """Return the columns that ``read_split`` reads and groups by; None for charts that need no rows of a store."""
     group = by if kind.by and by != CONCURRENCY else "route"
     if kind.section == SPLIT and group in GROUPS:
         return None, (group,)

@@ -30,20 +30,20 @@ def save(
     """Write a chart to a file, whole or not at all.
 
     Args:
-        chart: or a picture, whose chart is drawn.
-        path: its suffix says what is written: SVG, PNG, PDF, or JSON (the Vega-Lite specification).
+        chart: a chart, or a picture with a chart.
+        path: the file; its suffix selects SVG, PNG, PDF, or JSON (the Vega-Lite specification).
         theme: light (on white) or dark.
-        width, height: of what lies between the axes, pixels; None: as the chart has it. Of a chart made of several,
-            the height of all of them.
-        scale: pixels of a PNG for each pixel of the chart.
-        title: above it.
+        width: width between the axes, pixels; None: that of the chart.
+        height: height between the axes, pixels, of all parts together; None: that of the chart.
+        scale: pixels of a PNG per pixel of the chart.
+        title: title above the chart.
 
     Raises:
-        SojournError: the suffix is none of these, or the file cannot be written.
+        SojournError: the suffix is unknown, or the file cannot be written.
     """
     written = writer(path, scale)
     if theme not in ("light", "dark"):
-        raise SojournError(f"a theme is light or dark, not {theme!r}")
+        raise SojournError(f"theme: {theme!r} is not light or dark")
     drawn = chart.chart() if isinstance(chart, Picture) else chart
     spec = sized(drawing.specification(drawn, theme), width, height, title)
     if isinstance(chart, Picture):
@@ -54,15 +54,15 @@ def save(
 
 
 def writer(path: str | os.PathLike[str], scale: float = 2.0) -> Callable[[dict[str, Any]], bytes]:
-    """What makes the bytes of a file of this name from a specification.
+    """Return the function from a specification to the bytes of a file with this suffix.
 
     Raises:
-        SojournError: the suffix is none of ``SUFFIXES``.
+        SojournError: the suffix is not one of ``SUFFIXES``.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         known = f"{', '.join(SUFFIXES[:-1])} and {SUFFIXES[-1]}"
-        raise SojournError(f"{path}: a chart is written as {known}" + (f", not as {suffix}" if suffix else ""))
+        raise SojournError(f"{path}: charts are written as {known}" + (f", not as {suffix}" if suffix else ""))
     writers: dict[str, Callable[[dict[str, Any]], bytes]] = {
         ".svg": lambda spec: _one_picture(spec).encode(),
         ".png": lambda spec: drawing.png(spec, scale),
@@ -73,7 +73,7 @@ def writer(path: str | os.PathLike[str], scale: float = 2.0) -> Callable[[dict[s
 
 
 def sized(spec: dict[str, Any], width: int | None, height: int | None, title: str | None) -> dict[str, Any]:
-    """A specification with another size and title; parts of several charts keep their heights' proportions."""
+    """Return a specification with another size and title; parts of a compound chart keep their proportions."""
     parts = spec.get("vconcat")
     changed = dict(spec)
     if parts:
@@ -89,7 +89,7 @@ def sized(spec: dict[str, Any], width: int | None, height: int | None, title: st
 
 
 def _one_picture(spec: dict[str, Any]) -> str:
-    """The SVG with one description. Vega's own, a text for every mark, would be most of the file and help nobody."""
+    """Return the SVG with one description instead of Vega's text for every mark, which would be most of the file."""
     config = {**spec.get("config", {}), "aria": False}
     drawn = drawing.svg({**spec, "config": config})
     label = html.escape(spec.get("description", ""), quote=True)

@@ -1,4 +1,4 @@
-"""The picture of a kind: the one place that knows which analysis it takes."""
+"""The picture of a kind, from the analysis it belongs to."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ def picture(
     workers: int | Mapping[str, int] | None = None,
     slo: float = SLO,
 ) -> Picture:
-    """A chart with its title, the sentence that says how to read it, and the sentence that reads it.
+    """Return a chart with its title, its caption, and its finding.
 
     Args:
-        result: of ``sojourn.split``. Kinds of the split itself ask a store for what they draw, others fetch its rows.
-        kind: of ``KINDS``.
-        by: the column that divides, names victims and culprits; for a ridgeline also ``concurrency``.
-        of: of ``OF``, for a heatmap.
-        workers: per backend, or the same for all; None: read off the worker values.
-        slo: p99 of the response time that must hold, s.
+        result: the result of ``sojourn.split``; charts of the split query a store, other charts fetch its rows.
+        kind: one of ``KINDS``.
+        by: the column of groups, or of victims and culprits; for a ridgeline also ``concurrency``.
+        of: one of ``OF``, for a heatmap.
+        workers: number of workers per backend, or one number for all; None: derived from the worker values.
+        slo: objective for p99 of the response time, s.
 
     Raises:
-        SojournError: there is no such kind or column, or these requests do not allow it.
+        SojournError: the kind or the column does not exist, or the requests do not allow the chart.
     """
     if kind not in KINDS:
-        raise SojournError(f"there is no chart {kind!r}; choose from {', '.join(KINDS)}")
+        raise SojournError(f"{kind!r} is not a chart; choose from {', '.join(KINDS)}")
     if of not in OF:
-        raise SojournError(f"a heatmap is of {', '.join(OF)}, not of {of!r}")
+        raise SojournError(f"of: {of!r} is not one of {', '.join(OF)}")
     from sojourn.analyses.split.pictures import any_served  # noqa: PLC0415 - takes its time to load
 
     if not any_served(result):
-        raise SojournError("there is no request to draw" + (" but upgraded connections" if result.requests else ""))
+        raise SojournError(
+            "there are no requests to draw" + (" other than upgraded connections (101)" if result.requests else "")
+        )
     kind_chosen = KINDS[kind]
     if kind_chosen.section == SPLIT:
         return _of_split(result, kind_chosen, by, of, workers)
@@ -77,7 +79,7 @@ def _of_split(result: SplitResult, kind: Kind, by: str, of: str, workers: int | 
     make = pictures.split_by if kind.key == "split-by" else pictures.ridgeline_by
     if by in GROUPS:
         return make(result, by)
-    # A store is asked by the columns it groups by; for any other its rows are read.
+    # A store can group by some columns; for others its rows are read.
     _checked(result, by)
     from sojourn.sources.frame_measures import FrameMeasures  # noqa: PLC0415
 
@@ -88,7 +90,7 @@ def _checked(result: SplitResult, column: str) -> None:
     if column in GROUPS:
         return
     if column not in result.rows.collect_schema().names():
-        raise SojournError(f"there is no column {column!r} in what was read; read it with split(columns=[{column!r}])")
+        raise SojournError(f"column {column!r} was not read; read it with split(columns=[{column!r}])")
     if is_extra(column):
         known = result.rows.select(pl.col(column).is_not_null().any()).collect(engine="streaming").item()
         if not known:

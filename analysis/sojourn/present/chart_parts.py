@@ -1,4 +1,4 @@
-"""What charts share: data as they are written into a chart, colours of parts, lines told apart without colour."""
+"""Common parts of charts: inline data, colours of components, dashes of lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import polars as pl
 from sojourn.present.palette import PARTS, QUEUEING, RESPONSE, SERVICE
 
 STACKED = tuple(reversed(PARTS))  # from the bottom: everything else, service time, queueing delay on top
-MEASURED = ("queueing delay", "service time")  # the parts that are measured; everything else is the rest
+MEASURED = ("queueing delay", "service time")  # the measured parts; the rest is "everything else"
 TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
-# A line over an area or a bar, and what is around it: seen on blue and on vermillion, on light and on dark.
+# A line over an area or a bar, and its halo: visible on blue and on vermillion, on light and on dark.
 INK, HALO = "#111111", "#ffffff"
 
-# Column -> what it is called, its colour, and its dashes: lines that cross are told apart without their colour.
+# Column -> label, colour and dashes: crossing lines differ in more than colour.
 LINES = {
     "queueing_delay": ("queueing delay", QUEUEING, [1, 0]),
     "service_time": ("service time", SERVICE, [8, 3]),
@@ -26,26 +26,26 @@ LINES = {
 
 
 def inline(table: pl.DataFrame, digits: int = 6) -> alt.InlineData:
-    """Inline data, floats cut to the digits that matter and instants as text: a third of the bytes."""
+    """Return inline data with floats of few digits and instants as text: a third of the bytes."""
     short = table.with_columns(pl.col(pl.Float64).round_sig_figs(digits), pl.col(pl.Datetime).dt.strftime(TIME))
     return alt.InlineData(values=short.to_dicts())
 
 
 def part_shares(row: Mapping[str, Any]) -> dict[str, float]:
-    """Part -> share of the time of some requests, the sum is 1; of a row with total and the ``MEASURED`` parts, s."""
+    """Return part -> share of the time, with a sum of 1, of a row with total and the ``MEASURED`` parts, s."""
     shares = {part: max(row[part], 0.0) / row["total"] if row["total"] > 0 else 0.0 for part in MEASURED}
     shares["everything else"] = max(1.0 - sum(shares.values()), 0.0)
-    whole = sum(shares.values())  # above 1 where clocks make the app's part longer than the response
+    whole = sum(shares.values())  # above 1 if clock error makes the app's part longer than the response
     return {part: share / whole for part, share in shares.items()}
 
 
 def part_colour() -> alt.Color:
-    """Queueing delay, service time and everything else in their colours, by the field ``part``."""
+    """Return the colours of queueing delay, service time and everything else, by the field ``part``."""
     return alt.Color("part:N", title=None, scale=alt.Scale(domain=list(PARTS), range=list(PARTS.values())))
 
 
 def count_colour() -> alt.Color:
-    """How many requests there are, by the field ``requests``: a scale ordered by lightness, for all eyes."""
+    """Return the colour scale of the field ``requests``, ordered by lightness for all readers."""
     return alt.Color(
         "requests:Q",
         title="requests",
@@ -55,12 +55,12 @@ def count_colour() -> alt.Color:
 
 
 def line_colour() -> alt.Color:
-    """The colours of ``LINES``, by the field ``part``."""
+    """Return the colours of ``LINES``, by the field ``part``."""
     return alt.Color("part:N", title=None, scale=_scale(1))
 
 
 def line_dash() -> alt.StrokeDash:
-    """The dashes of ``LINES``, by the field ``part``."""
+    """Return the dashes of ``LINES``, by the field ``part``."""
     return alt.StrokeDash("part:N", title=None, scale=_scale(2))
 
 

@@ -1,4 +1,4 @@
-"""Show a result of any analysis: look its section up by its type, and lay that out."""
+"""Show the result of any analysis: find the section for its type, and lay it out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SENTENCE = 600  # characters of a finding, at most
 
 @functools.singledispatch
 def lay_out(result: object) -> Section:
-    """Return the section of a result. Each type registers its own: ``@lay_out.register``, in ``section.py`` beside it.
+    """Return the section of a result; each type registers its own with ``@lay_out.register`` in its ``section.py``.
 
     Raises:
         TypeError: no section is registered for this type.
@@ -24,10 +24,10 @@ def lay_out(result: object) -> Section:
 
 
 def section_of(result: object) -> Section:
-    """Return the section of a result; ``section.py`` of the folder that defines its type is loaded for it.
+    """Return the section of a result; ``section.py`` of the folder that defines its type is loaded on demand.
 
     Raises:
-        TypeError: it is the result of no analysis.
+        TypeError: it is not the result of an analysis.
     """
     folder = type(result).__module__.rpartition(".")[0]
     if folder and find_spec(f"{folder}.section") is not None:

@@ -1,4 +1,4 @@
-"""A chart as a specification in the colours of a theme, and as SVG, PNG or PDF: one way for reports and for files."""
+"""A chart as a specification in the colours of a theme, and as SVG, PNG or PDF, for reports and files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LONGEST = 10_000  # characters of one text
 _PAIRS = re.compile(r"[\U00010000-\U0010ffff]+")
 
 
-# Labels of a time axis by how fine it is; hours from 0 to 23, as logs have them. Each says enough by itself: of labels
-# that are too close every other is left out.
+# Labels of a time axis by its resolution; hours from 0 to 23. Each is complete by itself, because Vega leaves out
+# labels that are too close.
 TIMES = {
     "milliseconds": ":%S.%L",
     "seconds": "%H:%M:%S",
@@ -32,14 +32,14 @@ TIMES = {
 
 
 def specification(chart: Chart, theme: str = "light") -> dict[str, Any]:
-    """The Vega-Lite specification of a chart, its texts safe to draw, in the colours of a theme of ``THEMES``."""
+    """Return the Vega-Lite specification of a chart in the colours of a theme, with its texts safe to draw."""
     return _merged(safe(chart.to_dict()), {"config": _config(THEMES[theme])})
 
 
 def legends_above(chart: Chart) -> Chart:
-    """A chart whose legends stand above it, whatever draws it: where a theme is not at hand they would be beside it.
+    """Return a chart with its legends above it, also without a theme.
 
-    Not by its config: a chart that has one cannot be laid over another.
+    The config of the chart is not used for that: a chart with a config cannot be layered.
     """
     above = chart.copy(deep=True)
     parts: list[Any] = [above]
@@ -52,7 +52,7 @@ def legends_above(chart: Chart) -> Chart:
             field = getattr(encoding, channel, None)
             if not isinstance(field, alt.Color | alt.StrokeDash | alt.Shape):
                 continue
-            # By item: as an attribute it is the method that sets it.
+            # By item: the attribute is a method.
             legend = field["legend"]
             if legend is alt.Undefined:
                 field["legend"] = alt.Legend(orient="top")
@@ -62,27 +62,27 @@ def legends_above(chart: Chart) -> Chart:
 
 
 def svg(spec: dict[str, Any]) -> str:
-    """A specification drawn as SVG."""
+    """Return a specification drawn as SVG."""
     return str(vl_convert.vegalite_to_svg(_drawable(spec), vl_version=vega_lite_version()))
 
 
 def png(spec: dict[str, Any], scale: float = 2.0) -> bytes:
-    """A specification drawn as PNG, ``scale`` pixels of the picture for each of the chart."""
+    """Return a specification drawn as PNG, with ``scale`` pixels per pixel of the chart."""
     return bytes(vl_convert.vegalite_to_png(_drawable(spec), vl_version=vega_lite_version(), scale=scale))
 
 
 def pdf(spec: dict[str, Any]) -> bytes:
-    """A specification drawn as a PDF of one page of the chart's size; lines and texts stay what they are."""
+    """Return a specification drawn as a PDF of one page of the chart's size; lines and texts remain vectors."""
     return bytes(vl_convert.vegalite_to_pdf(_drawable(spec), vl_version=vega_lite_version()))
 
 
 def tables_of(spec: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The rows that the parts of a specification are drawn from, in the order of the parts."""
+    """Return the rows that the parts of a specification are drawn from, in the order of the parts."""
     return list(spec.get("datasets", {}).values())
 
 
 def vega_lite_version() -> str:
-    """The version of Vega-Lite that the charts are written for: 5.20 or the like."""
+    """Return the version of Vega-Lite that the charts are written for, such as 5.20."""
     return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
@@ -101,7 +101,7 @@ def _config(theme: Theme) -> dict[str, Any]:
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """``one`` with what ``other`` has, group by group; where both have a value, that of ``other`` stands."""
+    """Merge ``other`` into ``one``, group by group; values of ``other`` take precedence."""
     merged = dict(one)
     for key, value in other.items():
         before = merged.get(key)
@@ -110,14 +110,14 @@ def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def safe(value: Any) -> Any:
-    """A chart's specification with its texts safe to draw: a control character in one ends the drawing engine."""
+    """Return a chart's specification without control characters in texts: one of them ends the drawing engine."""
     return _with_texts(value, lambda text: printable(text, LONGEST))
 
 
 def _drawable(spec: dict[str, Any]) -> dict[str, Any]:
-    """A specification without characters that JavaScript makes of two, an emoji say.
+    """Return a specification without characters outside the basic plane, such as emoji.
 
-    Vega cuts a text that is too long for its place, and one cut through such a character ends the drawing engine.
+    Vega cuts long texts, and a cut inside a surrogate pair ends the drawing engine.
     """
     drawn: dict[str, Any] = _with_texts(spec, lambda text: _PAIRS.sub(_escaped, text))
     return drawn
@@ -128,7 +128,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """A value of JSON with something else made of each text in it."""
+    """Return a value of JSON with each text replaced by a function of it."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

@@ -14,11 +14,10 @@ from sojourn.model.errors import SojournError, reason_of
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str], *errors: type[Exception]) -> Iterator[Path]:
-    """A partial file to write to, which becomes ``path`` when the block has ended well and is removed otherwise.
+    """Yield a partial file that replaces ``path`` if the block succeeds and is removed otherwise.
 
-    It has a name of its own beside ``path`` (``F.1f2e3d4c.partial``): of two that write ``F`` at once, the last one to
-    end has it, whole. A link stays a link, and its file gets a new content; a pipe or a device is written into once
-    everything is known.
+    Its name is unique (``F.1f2e3d4c.partial``): of two writers of ``F``, the last to end wins, with a whole file. A
+    link remains a link, and its target is replaced; a pipe or a device is written at the end of the block.
 
     Raises:
         SojournError: ``path`` cannot be written; also for any of ``errors`` that the block raises.
@@ -26,7 +25,7 @@ def written_whole(path: str | os.PathLike[str], *errors: type[Exception]) -> Ite
     target = Path(path)
     if target.is_dir():
         raise SojournError(f"{target}: cannot be written (it is a directory)")
-    # Of a device nothing could take the place: /dev/null would be a file from then on.
+    # A device cannot be replaced: /dev/null would become a file.
     special = target.exists() and not target.is_file()
     folder = Path(tempfile.gettempdir()) if special else Path(os.path.realpath(target)).parent
     partial = folder / f"{target.name[:100]}.{os.urandom(4).hex()}.partial"
@@ -38,19 +37,19 @@ def written_whole(path: str | os.PathLike[str], *errors: type[Exception]) -> Ite
         else:
             _in_its_place(partial, Path(os.path.realpath(target)))
     except BrokenPipeError:
-        raise  # whoever reads has seen enough
+        raise  # the reader closed the pipe
     except caught as error:
         raise SojournError(f"{target}: cannot be written ({reason_of(error, folder)})") from error
     finally:
         with suppress(OSError):
-            partial.unlink()  # gone already when all went well
+            partial.unlink()  # does not exist after success
 
 
 def _in_its_place(partial: Path, target: Path) -> None:
     if target.exists():
-        shutil.copymode(target, partial)  # who may read it is for its owner to say
+        shutil.copymode(target, partial)  # the owner sets the mode
     with partial.open("rb") as written:
-        os.fsync(written.fileno())  # a disk behind a network may refuse only now
+        os.fsync(written.fileno())  # a network file system may fail only now
     partial.replace(target)
 
 

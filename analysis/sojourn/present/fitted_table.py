@@ -1,4 +1,4 @@
-"""A table on a terminal that cuts no figure and no heading: long names give way, in their middle."""
+"""A table for a terminal that keeps figures and headings whole and shortens long names in their middle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from sojourn.model.formatting import printable, shortened
 
 MOST_NAME = 60  # columns of a name at most
-FIGURE = 24  # columns: what is longer is a name, in whichever column it stands
+FIGURE = 24  # columns: longer cells are names, in any column
 LEAST_NAME = 14  # columns: headings are broken into lines before a name is cut further
 SHORT_NAME = 8  # columns: words of headings are broken before a name is cut further
 CELL = 120  # characters of a cell at most
@@ -21,14 +21,14 @@ CELL = 120  # characters of a cell at most
 
 @dataclass(frozen=True)
 class FittedTable:
-    """Rows under headings, as wide as the terminal at most.
+    """Rows under headings, at most as wide as the terminal.
 
     Attributes:
         headings: one per column, of one line or several.
         rows: cells, as many as headings.
-        text_columns: so many of the first are left-aligned names; the others are figures, or names where they are long.
-        title: above; empty for none.
-        more: rows that are not shown; the last line counts them.
+        text_columns: number of first columns with left-aligned names; the others have figures, or long names.
+        title: title above; empty: none.
+        more: number of rows that are not shown, for the last line.
         gap: blanks between columns.
     """
 
@@ -40,7 +40,7 @@ class FittedTable:
     gap: int = 2
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table for the width there is."""
+        """Yield the table for the available width."""
         headings = ["\n".join(map(printable, heading.split("\n"))) for heading in self.headings]
         rows = [[printable(cell, CELL) for cell in row] for row in self.rows]
         room = options.max_width - self.gap * (len(headings) - 1)
@@ -58,7 +58,7 @@ class FittedTable:
             yield Text(f"… {self.more:,} more", style="dim")
 
     def _widths(self, headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
-        """Return the columns' widths: figures have what they need, names share the rest."""
+        """Return the widths of the columns: figures whole, names share the rest."""
         columns = range(len(headings))
         cells = [max((cell_len(row[k]) for row in rows), default=0) for k in columns]
         heading_lines = [max(map(cell_len, heading.split("\n"))) for heading in headings]
@@ -71,7 +71,7 @@ class FittedTable:
         # Headings give way to names: first between words, then within words.
         for narrower, name in ((between_words, LEAST_NAME), (cells, SHORT_NAME)):
             least = sum(min(wanted[k], name) for k in names)
-            for k in sorted(figures, key=lambda k: narrower[k] - widths[k]):  # those that gain most come first
+            for k in sorted(figures, key=lambda k: narrower[k] - widths[k]):  # largest gain first
                 if room - sum(widths) >= least:
                     break
                 widths[k] = max(narrower[k], 1)
@@ -83,7 +83,7 @@ class FittedTable:
 
 
 def _narrowed(cell: str, width: int) -> str:
-    """Return text whose words fit: lines are broken between words, and words that are too long are shortened."""
+    """Return text broken between words, with long words shortened."""
     if cell_len(cell) <= width:
         return cell
     indent = cell[: len(cell) - len(cell.lstrip())]

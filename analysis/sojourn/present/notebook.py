@@ -1,6 +1,6 @@
 """A section as a piece of HTML for a notebook: the finding and its tables, in the notebook's own colours.
 
-Everything in it is escaped: what a log said is text here, whatever it looks like.
+All texts from a log are escaped.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from html import escape
 from sojourn.model.formatting import printable, unbroken
 from sojourn.present.section import Section, Table
 
-# Of the colours only the notebook's own is used, more or less of it: it is read on white and on black alike.
+# Only the notebook's own text colour is used, at different strengths: readable on white and on black.
 LINE = "border-bottom:1px solid color-mix(in srgb,currentColor 25%,transparent)"
 CELL = "padding:.15em .8em .15em 0;border:0"
 FAINT = "opacity:.75"
 
 
 def html_of(section: Section) -> str:
-    """The section as one ``<div>``; its charts are left to ``sojourn.plots``."""
+    """Return the section as one ``<div>``; its charts are left to ``sojourn.plots``."""
     return "<div>" + "".join(_parts(section)) + "</div>"
 
 

@@ -1,4 +1,4 @@
-"""Write one self-contained HTML page: it opens without a network, and hostile text from a log does nothing in it."""
+"""Write one self-contained HTML page, without network access and with escaped texts of the log."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sojourn.model.formatting import counted, duration, group_name, milliseconds
 from sojourn.model.version import version
 from sojourn.present.drawing import vega_lite_version
 from sojourn.present.files import written_whole
-from sojourn.present.pictures import Drawing, drawn, told_apart
+from sojourn.present.pictures import Drawing, drawn, with_unique_ids
 from sojourn.present.section import Picture, Section
 from sojourn.present.templating import templates_of
 from sojourn.readers.record import REASONS
 
 ROWS_SHOWN = 25
 TABLE_ROWS = 50
-PLACES = ("main", "theme", "short", "findings", "split", "audit", "refused", "log")  # ids of the page's own
+PLACES = ("main", "theme", "short", "findings", "split", "audit", "refused", "log")  # ids of the page itself
 
 
 class Entry(NamedTuple):
-    """A line of the contents: where it leads, what it is called, what is found there."""
+    """An entry of the contents: anchor, title and summary."""
 
     key: str
     title: str
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of the mean response time: its name, its colour's name, s, and its share."""
+    """A part of the mean response time: name, name of the colour, seconds, share."""
 
     name: str
     colour: str
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the summary: what it answers, the sentences, and keys and titles of sections that say more."""
+    """One line of the summary: label, sentences, and keys and titles of the sections with details."""
 
     label: str
     text: str
@@ -57,12 +57,12 @@ class Line:
 
 @dataclass(frozen=True)
 class SplitPart:
-    """What a page says of a split.
+    """The split as a page shows it.
 
     Attributes:
         result: figures, verdict, audit and records, as ``sojourn.analyses.split.result.SplitResult`` has them.
         pictures: its charts.
-        parts: the mean response time in three.
+        parts: the mean response time in three parts.
         read, audit, clocks: sentences.
         rejects: refused lines, safe to show.
     """
@@ -78,14 +78,14 @@ class SplitPart:
 
 @dataclass(frozen=True)
 class Page:
-    """A page, before it is text.
+    """A page before rendering.
 
     Attributes:
-        split: the split it is about; None where ``lead`` is all there is.
+        split: the split; None: the page has only ``lead``.
         title: heading; empty: the names of the sources.
-        sections: shown after the split in this order; what failed in them is said at the top.
-        lead: what comes before everything else, its sentence in place of the split's verdict.
-        opening: pictures before the lead's sentence.
+        sections: sections after the split; their failures are repeated at the top.
+        lead: first section; its sentence replaces the split's verdict.
+        opening: pictures before the sentence of ``lead``.
         short: the summary.
     """
 
@@ -111,10 +111,12 @@ class Page:
         environment = _environment()
         leads = [] if self.lead is None else [self.lead]
         reserved = {*PLACES, *(section.key for section in (*leads, *self.sections))}
-        opened = told_apart([drawn(each) for each in self.opening], reserved)
-        figures = told_apart([drawn(each) for each in self.split.pictures], reserved) if self.split is not None else []
+        opened = with_unique_ids([drawn(each) for each in self.opening], reserved)
+        figures = (
+            with_unique_ids([drawn(each) for each in self.split.pictures], reserved) if self.split is not None else []
+        )
         pictures: dict[str, list[Drawing]] = {
-            section.key: told_apart([drawn(each) for each in section.pictures], reserved)
+            section.key: with_unique_ids([drawn(each) for each in section.pictures], reserved)
             for section in (*leads, *self.sections)
         }
         result = None if self.split is None else self.split.result
@@ -157,7 +159,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _file(environment: jinja2.Environment, name: str) -> markupsafe.Markup:
-    """A file beside the templates as it is: nothing in it is from a log."""
+    """Return a file of the templates folder unchanged; it has no text from a log."""
     assert environment.loader is not None  # noqa: S101 - it has just been given one
     return markupsafe.Markup(environment.loader.get_source(environment, name)[0])  # noqa: S704
 
@@ -167,7 +169,7 @@ def _libraries() -> str:
 
 
 def _entries(split: SplitPart | None, sections: Sequence[Section]) -> list[Entry]:
-    """Return what the page holds, in its order."""
+    """Return the entries of the contents, in the order of the page."""
     entries = [Entry(section.key, section.title, section.sentence) for section in sections]
     if split is None:
         return entries
@@ -175,7 +177,7 @@ def _entries(split: SplitPart | None, sections: Sequence[Section]) -> list[Entry
     refused = f"{records.rejected:,} of {counted(records.read, 'line')}."
     ends = [
         Entry("audit", "Audit", split.audit),
-        Entry("refused", "What was refused", refused if records.rejected else "Nothing."),
+        Entry("refused", "Refused lines", refused if records.rejected else "Nothing."),
     ]
     if not split.result.requests:
         return [*entries, *ends]

@@ -1,4 +1,4 @@
-"""One pair of colours everywhere: service time, queueing delay. From Okabe and Ito (2008), told apart by all eyes."""
+"""The colours of service time and queueing delay, from Okabe and Ito (2008): distinct for all readers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ SERVICE = "#0072B2"
 QUEUEING = "#D55E00"
 OTHER = "#999999"
 RESPONSE = "#808080"
-UNTOLD = "#CC79A7"
+UNKNOWN_TIME = "#CC79A7"
 
 PARTS = {"queueing delay": QUEUEING, "service time": SERVICE, "everything else": OTHER}
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of what is not data. Text on the background has a contrast of at least 7 : 1 (WCAG 2.2, AAA)."""
+    """Colours of the page. Text on the background has a contrast of at least 7 : 1 (WCAG 2.2, AAA)."""
 
     background: str
     text: str
@@ -26,6 +26,6 @@ class Theme:
 THEMES = {
     "light": Theme("#ffffff", "#222222", "#767676", "#e2e2e2"),
     "dark": Theme("#15181c", "#e8e8e8", "#8c929a", "#33383f"),
-    # In a page a chart takes the colour of the text around it, whichever theme the page is in just then.
+    # In a page a chart has the colour of the surrounding text, in either theme.
     "page": Theme("transparent", "currentColor", "#808080", "#80808040"),
 }

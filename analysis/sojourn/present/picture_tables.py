@@ -1,4 +1,4 @@
-"""What a chart draws, as tables: for those who do not see it, and for copying."""
+"""The data of a chart as tables, for screen readers and for copying."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from sojourn.model.formatting import formatted, printable
 
-ROWS = 100  # of one table: beyond, every so many-th row is shown
+ROWS = 100  # of one table; of more rows, a regular sample
 TABLES = 6  # of one chart
 NESTED = ("layer", "vconcat", "hconcat", "concat")
-# A channel with a place on the paper but without a meaning: it says in which order marks are painted.
+# A channel without meaning for readers: the order of painting.
 MEANINGLESS = ("order", "key", "url", "href")
-# Columns from left to right; what no one of these shows comes after.
+# Columns from left to right; columns of other channels come last.
 FIRST = ("row", "column", "facet", "x", "x2", "y", "y2")
 
 Spec = Mapping[str, Any]
@@ -26,7 +26,7 @@ class Figures:
     Attributes:
         headings: what the axes and the tooltips call the columns.
         rows: cells as text.
-        total: rows that there are; more than are here where they are many.
+        total: number of rows, including those left out.
         numbers: for each column, whether it holds numbers.
     """
 
@@ -37,10 +37,10 @@ class Figures:
 
 
 def figures_of(spec: Spec) -> list[Figures]:
-    """One table for each set of data that a Vega-Lite specification holds, in the order of drawing.
+    """Return one table per set of data of a Vega-Lite specification, in the order of drawing.
 
-    Columns are those the chart shows; what only lays it out (a place without an axis, an order) is left out, and a set
-    of which nothing remains or of which another table has everything is no table.
+    Columns are those the chart shows, without columns of the layout (a position without an axis, an order). A set
+    without columns, or with all its columns in another table, is left out.
     """
     sets: list[tuple[list[dict[str, Any]], dict[str, str]]] = []
     for values, fields in _shown(spec, spec.get("datasets", {}), None, {}):
@@ -50,7 +50,7 @@ def figures_of(spec: Spec) -> list[Figures]:
         else:
             known.update({name: title for name, title in fields.items() if name not in known})
     tables = [table for values, fields in sets if (table := _table(values, fields))]
-    # A single figure beside others is a line across the chart: the text says what it is.
+    # A single figure is a line across the chart, which the caption explains.
     several = [table for table in tables if table.total > 1] or tables
     return several[:TABLES]
 
@@ -58,7 +58,7 @@ def figures_of(spec: Spec) -> list[Figures]:
 def _shown(
     node: Spec, named: Spec, data: Any, encoding: dict[str, Any]
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
-    """Every set of data with the fields shown of it: name -> heading."""
+    """Return every set of data with its shown fields: name -> heading."""
     data = node.get("data", data)
     encoding = {**encoding, **node.get("encoding", {})}
     inner = [one for key in NESTED for one in node.get(key, ())]
@@ -77,7 +77,7 @@ def _fields(encoding: Spec) -> dict[str, str]:
     for channel in (*(name for name in FIRST if name in encoding), *(name for name in encoding if name not in FIRST)):
         definition = encoding[channel]
         several = definition if isinstance(definition, list) else [definition]
-        # x2 and y2 stand where x and y do.
+        # x2 and y2 have the same meaning as x and y.
         axis = encoding.get(channel.rstrip("2"), definition)
         laid_out = isinstance(axis, Mapping) and "axis" in axis and axis["axis"] is None
         if channel in MEANINGLESS or laid_out:
@@ -91,7 +91,7 @@ def _fields(encoding: Spec) -> dict[str, str]:
 
 
 def _table(values: list[dict[str, Any]], fields: dict[str, str]) -> Figures | None:
-    # A list or a nested value is no cell: it is drawn, not read.
+    # Lists and nested values are not cells.
     names = [
         name
         for name in fields

@@ -1,4 +1,4 @@
-"""A picture as a page holds it: drawn, described, its figures as a table, and its specification for the script."""
+"""A picture of a page: SVG, description, figures as tables, and the specification for the script."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sojourn.present.picture_tables import Figures, figures_of
 from sojourn.present.section import Picture
 from sojourn.present.templating import script_json
 
-FACET = 60  # px beside the panels of a chart by rows, for their headings
+FACET = 60  # px next to the panels of a chart by rows, for their headings
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture, drawn.
+    """A drawn picture.
 
     Attributes:
-        key: unique in the page once ``told_apart``.
-        title, caption, reading: as of the picture.
+        key: unique in the page after ``with_unique_ids``.
+        title, caption, reading: texts of the picture.
         svg: for readers without scripts, and for paper.
         spec: JSON of Vega-Lite, safe inside a script element.
-        figures: what is drawn, as tables.
-        fits: whether it can be drawn in any width; a diagram with texts in their places cannot.
+        figures: the drawn data as tables.
+        fits: whether it can be drawn in any width; a diagram with texts at fixed positions cannot.
     """
 
     key: str
@@ -39,12 +39,12 @@ class Drawing:
 
     @property
     def label(self) -> str:
-        """What the picture is to those who do not see it."""
+        """The description of the picture for screen readers."""
         return f"{self.title.rstrip('.')}. {self.reading or self.caption}"
 
 
 def drawn(picture: Picture) -> Drawing:
-    """A picture drawn at once as SVG, in whose place a script puts one that follows the width of the page."""
+    """Return a picture as SVG, which a script replaces by one with the width of the page."""
     spec = specification(picture.chart(), "page")
     fits = not _is_diagram(spec)
     return Drawing(
@@ -59,11 +59,14 @@ def drawn(picture: Picture) -> Drawing:
     )
 
 
-def told_apart(drawings: Sequence[Drawing], used: set[str]) -> list[Drawing]:
-    """The drawings, those whose key is ``taken`` with a number, and what is inside of each with ids of its own.
+def with_unique_ids(drawings: Sequence[Drawing], used: set[str]) -> list[Drawing]:
+    """Return the drawings with unique keys and ids.
 
-    A script finds by the key the place that is its chart's, and a reference finds the first id of a name in the page.
-    The keys are added to ``taken``.
+    A script finds its chart by the key, and a reference finds the first id of a name in the page.
+
+    Args:
+        drawings: the drawings.
+        used: keys already in the page; the new ones are added.
     """
     apart = []
     for each in drawings:
@@ -77,20 +80,20 @@ def told_apart(drawings: Sequence[Drawing], used: set[str]) -> list[Drawing]:
 
 
 def _without_roles(drawing: str) -> str:
-    """An SVG without a description of every mark: the picture has one, and these would be a third of the file."""
-    # Inside of tags alone: a text may read like an attribute.
+    """Return an SVG without descriptions of single marks, a third of the file: the picture has one description."""
+    # Only inside of tags: a text may look like an attribute.
     return re.sub(r"<[^<>]+>", lambda tag: re.sub(r' (?:role|aria-[a-z]+|pointer-events)="[^"]*"', "", tag[0]), drawing)
 
 
 def _with_own_ids(drawing: str, key: str) -> str:
-    """An SVG whose ids begin with the key."""
+    """Return an SVG whose ids begin with the key."""
     prefix = re.sub(r"[^A-Za-z0-9-]", "-", key)
     drawing = re.sub(r'\bid="([A-Za-z_]+\d+)"', rf'id="{prefix}-\1"', drawing)
     return re.sub(r"url\(#([A-Za-z_]+\d+)\)", rf"url(#{prefix}-\1)", drawing)
 
 
 def _as_wide_as_the_page(spec: dict[str, Any]) -> dict[str, Any]:
-    """The chart with the width of what it stands in; one made of several is marked for the page's script to do it."""
+    """Return the chart with the width of its container; a compound chart is marked for the page's script."""
     single = ("mark" in spec or "layer" in spec) and not _is_faceted(spec)
     if single:
         return {**spec, "width": "container"}
@@ -102,7 +105,7 @@ def _is_faceted(spec: dict[str, Any]) -> bool:
 
 
 def _is_diagram(spec: Any) -> bool:
-    """Whether a chart has marks that stand where they are put, not where an axis says."""
+    """Return whether a chart has marks at fixed positions, without an axis."""
     if isinstance(spec, dict):
         x = spec["encoding"].get("x") if isinstance(spec.get("encoding"), dict) else None
         if isinstance(x, dict) and "axis" in x and x["axis"] is None:

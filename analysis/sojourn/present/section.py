@@ -1,7 +1,6 @@
-"""The parts a finding is laid out in, the same for a terminal and for a page.
+"""Sections, tables and pictures, common to terminal and page.
 
-Cells are text as it should be read, numbers already written out; what a log said may stand in them as it is, for both
-renderers make it safe to show.
+Cells are formatted texts. They may contain unescaped text from a log: both renderers escape it.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ class Table:
     Attributes:
         headings: one per column; the first ``text_columns`` are left-aligned, the others are numbers.
         rows: cells, as many as headings; the most important row first.
-        title: what the rows are; empty for none.
-        more: rows there are beyond these.
-        shown: how many of them a terminal shows; a page shows all.
+        title: title of the table; empty: none.
+        text_columns: number of left-aligned columns.
+        more: number of further rows that are left out.
+        shown: number of rows on a terminal; a page shows all.
     """
 
     headings: tuple[str, ...]
@@ -36,13 +36,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart; drawn when a page is made, never on a terminal.
+    """A chart for a page; a terminal shows none.
 
     Attributes:
         key: for anchors, unique in a report.
-        title, caption: the caption is one sentence that says how to read it.
-        chart: draws it.
-        reading: what it shows here, in one sentence with its figures; reads the chart for those who cannot see it.
+        title: heading.
+        caption: one sentence that explains this kind of chart.
+        chart: function that draws it.
+        reading: its finding in one sentence with figures, also for screen readers.
     """
 
     key: str
@@ -58,14 +59,14 @@ class Section:
 
     Attributes:
         key: for anchors: blame, depth, …
-        title: as a heading.
-        sentence: the finding, in one plain sentence with its figures.
-        measures: from which event to which; one sentence.
-        failures: what failed and makes the rest doubtful; said first.
-        tables, pictures: in the order to be read.
-        notes: what to know, and the step that mends it.
+        title: heading.
+        sentence: the finding in one sentence with figures.
+        measures: the events between which times are measured, in one sentence.
+        failures: reasons to doubt the section, shown first.
+        tables, pictures: in reading order.
+        notes: limits of the finding, and how to remove them.
+        short: the finding for the summary; empty: not certain enough for it.
         inner: sections of its parts, such as the cases of a run: folded in a page, left out on a terminal.
-        short: the finding for a reader with ten seconds; empty where nothing was found that should be claimed there.
     """
 
     key: str

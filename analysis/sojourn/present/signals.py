@@ -1,4 +1,4 @@
-"""How a program that was told to end does so: as after Ctrl-C, with everything put in order."""
+"""Handle SIGTERM and SIGHUP by raising SystemExit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import FrameType
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Inside the block SIGTERM and SIGHUP leave by ``SystemExit``, so that temporary files go and terminals are mended.
+    """Raise ``SystemExit`` on SIGTERM and SIGHUP inside the block, so that files and terminals are cleaned up.
 
-    Of the main thread only; elsewhere, and where somebody ignores or handles them already, nothing is changed.
+    Has no effect outside of the main thread, or if a handler is installed or the signal is ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

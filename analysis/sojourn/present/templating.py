@@ -1,4 +1,4 @@
-"""What pages are made with: templates that escape whatever a log said, and data for a script to read."""
+"""Templates that escape texts, and JSON data for scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jinja2
 
 
 def templates_of(package: str) -> jinja2.Environment:
-    """The templates of a package, in its folder ``templates``: escaping, and strict about names."""
+    """Return the templates of a package (folder ``templates``), with escaping and strict names."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package, "templates"),
         autoescape=True,
@@ -20,9 +20,9 @@ def templates_of(package: str) -> jinja2.Environment:
 
 
 def script_json(value: Any, *, allow_nan: bool = True) -> str:
-    """JSON for inside of a ``<script>``: no ``<`` in it that could end the element, whatever text the data hold.
+    """Return JSON for a ``<script>`` element, without a ``<`` that could end the element.
 
     Raises:
-        ValueError: a number is not finite, and that is not allowed.
+        ValueError: a number is not finite and must be.
     """
     return json.dumps(value, separators=(",", ":"), allow_nan=allow_nan).replace("<", "\\u003c")

@@ -1,4 +1,4 @@
-"""A section on a terminal: what failed first, then the finding, its tables, and what to know."""
+"""A section on a terminal: failures, finding, tables, notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def show(*sections: Section) -> None:
 
 
 def rendered(*sections: Section) -> RenderableType:
-    """Sections as one rich renderable."""
+    """Return sections as one rich renderable."""
     parts: list[RenderableType] = []
     for section in sections:
         if parts:

@@ -1,9 +1,9 @@
-"""The app's own late log: JSON lines that say what the app did, written when it was done, whoever still waited for it.
+"""The app's own log: JSON lines with the work of each request, written when it is done, also after the client has gone.
 
     {"request_id": "…", "service_time": 1.25, "start": 1767225600.123, "route": "/export", "worker": "17"}
 
-``service_time`` (s) is how long the worker was held; ``start`` (unix s, the app's clock), ``route`` and ``worker`` may
-be left out. The rows are those of spans, so whatever takes spans takes them.
+``service_time`` (s) is the time the worker was held; ``start`` (unix s, the app's clock), ``route`` and ``worker`` are
+optional. The rows have the columns of spans.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sojourn.readers.inputs import opened_inputs
 from sojourn.readers.spans import SPANS_SCHEMA
 
 REASONS = {
-    "empty_line": "a line with nothing in it",
+    "empty_line": "the line is empty",
     "invalid_json": "not JSON",
     "not_an_object": "JSON, but not an object",
     "missing_request_id": "no request_id",
@@ -30,7 +30,7 @@ REASONS = {
 }
 REJECTS_KEPT = 1_000
 _STRUCT = '{"request_id": "VARCHAR", "service_time": "JSON", "start": "JSON", "route": "VARCHAR", "worker": "VARCHAR"}'
-# A text is a number as the log record has it. A JSON number has JSON's own grammar: short times are written as 9e-05.
+# A text has the number format of the log record; a JSON number may have an exponent (9e-05).
 _MACROS = (
     "CREATE OR REPLACE TEMP MACRO text_of(j) AS (j ->> '$')",
     "CREATE OR REPLACE TEMP MACRO json_micros(j) AS (CASE WHEN starts_with(j, '\"') THEN micros(text_of(j)) "
@@ -56,19 +56,20 @@ _QUERY = f"""
 
 
 def read_app_log(paths: Sequence[str | os.PathLike[str]]) -> tuple[pl.DataFrame, Records]:
-    """Rows of ``SPANS_SCHEMA``, and what became of the lines.
+    """Read the app's own log: rows of ``SPANS_SCHEMA``, and counts of lines.
 
     Args:
         paths: files, plain, gzip or zstd, or globs.
 
     Raises:
-        SojournError: a file cannot be opened, or a path is a store. Bad lines never raise: they are counted by reason.
+        SojournError: a file cannot be opened, or a path is a store. Invalid lines never raise: they are counted by
+            reason.
     """
     inputs = opened_inputs([os.fspath(path) for path in paths])
     if inputs.stores or inputs.parquet:
         inputs.close()
         other = inputs.stores[0] if inputs.stores else inputs.parquet[0]
-        raise SojournError(f"{other}: an app's log is a file of JSON lines")
+        raise SojournError(f"{other}: the app's log must be a file of JSON lines")
     records = Records()
     frames = [pl.DataFrame(schema=SPANS_SCHEMA)]
     try:

@@ -1,4 +1,4 @@
-"""Logs through DuckDB, a block at a time: it parses one on its threads while the next is being cut into lines."""
+"""Parse logs with DuckDB in blocks: its threads parse a block while the next is split into lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class Reject:
-    """A refused line: its number, the byte it begins at, why, and what it holds (as far as it is kept)."""
+    """A refused line: number, first byte, reason, and text (possibly shortened)."""
 
     line: int
     position: int
@@ -34,10 +34,10 @@ class Reject:
 
 
 class Refused(Sequence[Reject]):
-    """Refused lines in their order, each made when it is asked for: a file of line ends alone has millions of them."""
+    """Refused lines in order, created on access: a file of empty lines has millions of them."""
 
     def __init__(self, block: Block, table: pa.Table) -> None:
-        """``table``: ``number``, ``reason`` and ``raw`` of lines of the block."""
+        """Keep ``table``: ``number``, ``reason`` and ``raw`` of lines of the block."""
         self._block = block
         self._table = table.select(["number", "reason", "raw"]).sort_by("number")
         self._rest = [Reject(n, block.position(n), reason, raw) for n, reason, raw in block.refused]
@@ -62,7 +62,7 @@ class Refused(Sequence[Reject]):
                 yield Reject(number, self._block.position(number), reason, row["raw"])
 
     def reasons(self) -> dict[str, int]:
-        """How many there are of each reason."""
+        """Return the number of lines per reason."""
         counts = Counter(reject.reason for reject in self._rest)
         for each in self._table["reason"].value_counts().to_pylist():
             counts[each["values"]] += each["counts"]
@@ -79,13 +79,13 @@ class Refused(Sequence[Reject]):
 
 @dataclass
 class ParsedBlock:
-    """What became of the lines of one block.
+    """The lines of one block, accepted and refused.
 
     Attributes:
         source: the input's name.
-        lines: how many there were.
-        accepted: one row per accepted record, the columns asked for, and ``number``.
-        rejects: the others.
+        lines: number of lines.
+        accepted: one row per accepted record, with the selected columns and ``number``.
+        rejects: the refused lines.
     """
 
     source: str
@@ -94,7 +94,7 @@ class ParsedBlock:
     rejects: Sequence[Reject]
 
     def reasons(self) -> dict[str, int]:
-        """How many lines were refused, by reason."""
+        """Return the number of refused lines by reason."""
         rejects = self.rejects
         return rejects.reasons() if isinstance(rejects, Refused) else dict(Counter(each.reason for each in rejects))
 
@@ -105,10 +105,10 @@ def parsed_blocks(
     on_progress: Callable[[int], None] | None = None,
     macros: Sequence[str] = (),
 ) -> Iterator[ParsedBlock]:
-    """Every block of every log, parsed by ``query`` (of ``records_query``, over a relation named ``block``).
+    """Yield every block of every log, parsed by ``query`` (from ``records_query``, over a relation named ``block``).
 
-    ``macros`` are what the query needs besides the reader's own. ``on_progress`` is told the bytes read so far, after
-    each block has been dealt with.
+    ``macros``: macros of the query in addition to the reader's. ``on_progress``: called with the bytes read so far,
+    after each block.
     """
     if not logs:
         return
@@ -123,7 +123,7 @@ def parsed_blocks(
 
 
 def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
-    """An engine that knows the reader's macros, and ``macros``."""
+    """Return an engine with the macros of the reader, and ``macros``."""
     engine = duckdb.connect()
     engine.execute("SET enable_progress_bar = false")  # on under `python -c`, and it is written to stdout
     for macro in (*MACROS, *macros):
@@ -132,9 +132,9 @@ def reading_engine(macros: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
 
 
 class BlockParser:
-    """A query (of ``records_query``, over a relation named ``block``), planned once and run for each block.
+    """A query (from ``records_query``, over a relation named ``block``), planned once and run for each block.
 
-    A plan takes 70 ms: longer than the lines of a second, or the odd ones of a block.
+    Planning takes 70 ms, more than parsing a small block.
     """
 
     def __init__(self, query: str, macros: Sequence[str] = (), threads: int | None = None) -> None:
@@ -167,7 +167,7 @@ class BlockParser:
 
 
 class _Lines:
-    """The relation ``block``: a prepared query reads from it whatever lines it has at the time."""
+    """The relation ``block``: a prepared query reads its current lines."""
 
     table = NO_LINES
 
@@ -176,7 +176,7 @@ class _Lines:
 
 
 def prefetched(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items; a thread of its own fetches the next one while the last is being worked on."""
+    """Yield the same items; a thread fetches the next item while the current one is processed."""
     end = object()
     with ThreadPoolExecutor(1, thread_name_prefix="sojourn-read") as pool:
         pending = pool.submit(next, items, end)
@@ -186,9 +186,9 @@ def prefetched(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def blocks_ahead(log: LogInput, blocks: Iterator[Block]) -> Iterator[tuple[Block, int]]:
-    """The blocks of a log and the bytes read up to each; a file's next one is read while one is looked at."""
+    """Yield the blocks of a log and the bytes read up to each; the next block of a file is read in advance."""
     placed = _with_positions(log, blocks)
-    # Not for a pipe: an interrupted read of one cannot be waited for.
+    # Not for a pipe: an interrupted read of a pipe does not end.
     return prefetched(placed) if log.size is not None else placed
 
 

@@ -1,4 +1,4 @@
-"""Compressed logs, told by their first bytes and not by their names; several members or frames in a row are one log."""
+"""Compressed logs, detected by their first bytes; several members or frames in a row are one log."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ else:
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
-# What reading a damaged or cut-off stream raises. OSError covers gzip.BadGzipFile and a failing disk.
+# Errors of a damaged or truncated stream. OSError includes gzip.BadGzipFile and a failing disk.
 DAMAGE = (EOFError, zlib.error, zstd.ZstdError, OSError)
 
 
 def gunzipped(raw: io.BufferedReader) -> BinaryIO:
-    """The bytes inside a gzip stream."""
+    """Return the bytes inside a gzip stream."""
     return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
 
 
 def unzstandard(raw: io.BufferedReader) -> BinaryIO:
-    """The bytes inside a zstd stream."""
+    """Return the bytes inside a zstd stream."""
     return cast(BinaryIO, zstd.ZstdFile(raw))

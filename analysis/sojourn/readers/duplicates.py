@@ -1,4 +1,4 @@
-"""Rows that were delivered twice, told from requests that only look alike, and taken once."""
+"""Remove rows that were delivered twice, but not different requests with equal values."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import polars as pl
 
 from sojourn.readers.record import RECORD
 
-RECORDS_AT_ONCE = 10_000_000  # numbers held in memory at once, 8 bytes each and as much again for finding them
+RECORDS_AT_ONCE = 10_000_000  # numbers in memory, 8 bytes each and as much again for the search
 ROW = "__row"
 
 
 def each_once(rows: pl.LazyFrame, at_most: int) -> tuple[pl.LazyFrame, int]:
-    """``rows`` without those whose ``record`` is that of a row before, and how many were left out.
+    """Return ``rows`` without those whose ``record`` is that of an earlier row, and the number of removed rows.
 
-    Memory stays bounded: one bit's worth of a byte a row where there is any to leave out.
+    Memory is bounded: at most one byte per row.
 
     Args:
-        rows: with a column ``record`` (a hash of what makes a record itself; null: nothing is known to be like it).
-        at_most: a number of rows there are not more of.
+        rows: with a column ``record`` (hash of the identity of a record; null: never a duplicate).
+        at_most: upper bound of the number of rows.
     """
     parts = max(-(-at_most // RECORDS_AT_ONCE), 1)
     record = pl.col(RECORD)

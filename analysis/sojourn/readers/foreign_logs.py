@@ -1,4 +1,4 @@
-"""Logs of other formats: recognise the format of refused lines, and say what it holds and what a split needs."""
+"""Recognise logs of other formats, and state their times and what a split needs in addition."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _FRONT = "docs/how-to/load-balancer-in-front.md"
 
 @dataclass(frozen=True)
 class ForeignFormat:
-    """The format of a log that does not consist of Sojourn's records.
+    """The format of a log without Sojourn's records.
 
     Attributes:
-        name: the format, as its product calls it.
-        holds: the times in it. lacks: what a split needs besides.
-        advice: what to do, as a clause.
-        fix: the lines of that advice. into: the file they belong into; empty: they are a command.
+        name: the name of the format.
+        holds: the times in it.
+        lacks: values that a split needs in addition.
+        advice: the remedy, as a clause.
+        fix: the lines of the remedy.
+        into: the file for these lines; empty: they are a command.
     """
 
     name: str
@@ -40,8 +42,8 @@ class ForeignFormat:
 
     @property
     def sentence(self) -> str:
-        """What the log holds, what it lacks, and what to do."""
-        held = f"It holds {self.holds}; it lacks {self.lacks}."
+        """The times in the log, the missing values, and the remedy."""
+        held = f"It has {self.holds}; it lacks {self.lacks}."
         return f"{held} Sojourn splits the records that nginx writes: {self.advice}."
 
 
@@ -195,7 +197,7 @@ def _format_of_object(keys: set[str], text: str) -> ForeignFormat | None:
 
 
 def foreign_format(lines: Iterable[str]) -> ForeignFormat | None:
-    """Return the format that more than half of these lines have; None where they have no such format."""
+    """Return the format that more than half of these lines have; None without such a format."""
     counts = Counter(format_of_line(line) for line in lines if line.strip())
     if not counts:
         return None

@@ -1,7 +1,7 @@
-"""What the user named on the command line, turned into opened inputs.
+"""Open the sources of a command.
 
-Every file is opened before the first byte is read. A log that is renamed while it is being read is then
-neither lost nor counted twice: the descriptor follows the file, and (device, inode) tells one file from another.
+Every file is opened before the first byte is read. A log that is renamed meanwhile is neither lost nor counted twice:
+the descriptor follows the file, and (device, inode) identifies it.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Source = str | os.PathLike[str]
 
 
 def listed(sources: Sequence[Source] | Source) -> list[Source]:
-    """Sources as a list: one alone is a list of one."""
+    """Return sources as a list, also for a single one."""
     return [sources] if isinstance(sources, str | os.PathLike) else list(sources)
 
 
 @dataclass
 class LogInput:
-    """An opened log: where lines come from.
+    """An opened log.
 
     Attributes:
-        name: what the user called it.
-        stream: bytes, already decompressed.
-        raw: the file underneath, whose position tells the progress; None for standard input.
-        size: bytes of the file when it was opened; None where there is no such number.
-        limit: stop at this many bytes of the stream, plus the rest of the line it falls into. None: read to the end.
+        name: the name that the user gave.
+        stream: decompressed bytes.
+        raw: the compressed file, whose position is the progress; None for standard input.
+        size: bytes of the file at opening; None: unknown.
+        limit: read this many bytes of the stream and the rest of the line; None: read to the end.
     """
 
     name: str
@@ -50,7 +50,7 @@ class LogInput:
     limit: int | None
 
     def close(self) -> None:
-        """Close the stream and the file under it, standard input excepted."""
+        """Close the stream and its file, except standard input."""
         if self.raw is not None:
             self.stream.close()
             self.raw.close()
@@ -58,7 +58,7 @@ class LogInput:
 
 @dataclass
 class Inputs:
-    """All inputs of one reading: logs, Parquet files, the span files found in run folders, and the DSNs of stores."""
+    """All inputs of a command: logs, Parquet files, span files of run folders, and DSNs of stores."""
 
     logs: list[LogInput]
     parquet: list[Path]
@@ -67,7 +67,7 @@ class Inputs:
 
     @property
     def size(self) -> int | None:
-        """Bytes of all logs as they lie on disk, None when one of them has no size (standard input), or for a store."""
+        """Bytes of all logs on disk; None if one of them has no size (standard input), or for a store."""
         if self.stores:
             return None
         sizes = [log.size for log in self.logs]
@@ -80,10 +80,10 @@ class Inputs:
 
 
 def stores_and_files(sources: Sequence[Source] | Source) -> tuple[list[str], list[str]]:
-    """DSNs of stores, each once, and everything else.
+    """Return the DSNs of stores, without duplicates, and the other sources.
 
     Raises:
-        SojournError: a source looks like a DSN of a kind that is not known.
+        SojournError: a source looks like a DSN of an unknown kind.
     """
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
     stores: list[str] = []
@@ -92,7 +92,7 @@ def stores_and_files(sources: Sequence[Source] | Source) -> tuple[list[str], lis
         if "://" not in source:
             files.append(source)
             continue
-        # Loading a store reads logs: the two packages know each other.
+        # Imported here: the store imports the readers.
         from sojourn.model.dsn import SHAPES, hidden, is_store  # noqa: PLC0415
 
         if not is_store(source):
@@ -103,7 +103,7 @@ def stores_and_files(sources: Sequence[Source] | Source) -> tuple[list[str], lis
 
 
 def only_store(sources: Sequence[Source] | Source) -> str | None:
-    """The store's DSN, where one store is all there is to read."""
+    """Return the DSN if a single store is the only source, otherwise None."""
     stores, files = stores_and_files(sources)
     return stores[0] if len(stores) == 1 and not files else None
 
@@ -111,10 +111,10 @@ def only_store(sources: Sequence[Source] | Source) -> str | None:
 def opened_inputs(sources: Sequence[Source]) -> Inputs:
     """Open every source: a log file (plain, gzip, zstd), a glob, ``-``, a Parquet file or a run's folder.
 
-    A store is not opened here: its DSN is put aside.
+    Stores are not opened here, their DSNs are collected.
 
     Raises:
-        SojournError: a source does not exist, matches nothing, cannot be opened, or is of a kind not supported.
+        SojournError: a source does not exist, matches nothing, cannot be opened, or has an unsupported kind.
     """
     if not sources:
         raise SojournError(
@@ -152,19 +152,19 @@ def _expanded(source: str, spans: list[Path]) -> list[str]:
 
 
 def _run_folder(folder: Path, spans: list[Path]) -> list[Path]:
-    """A run's raw log comes before its Parquet: figures are always made anew from what nginx wrote."""
+    """Return the log of a run in preference to its Parquet file: figures are computed from the log of nginx."""
     if folder.name.endswith(".partial"):
-        raise SojournError(f"{folder}: this run did not finish (its folder still ends in .partial)")
+        raise SojournError(f"{folder}: this run did not finish (the folder's name ends in .partial)")
     paths = [p for p in (folder / "spans.jsonl", folder / "spans.jsonl.gz") if p.is_file()]
     for name in ("access.jsonl", "access.jsonl.gz", "access.jsonl.zst", "requests.parquet"):
         if (folder / name).is_file():
             spans.extend(paths)
             return [folder / name]
-    raise SojournError(f"{folder}: not a run's folder (it holds neither access.jsonl nor requests.parquet)")
+    raise SojournError(f"{folder}: not the folder of a run (it has neither access.jsonl nor requests.parquet)")
 
 
 def _interruptible() -> None:
-    """Let Ctrl-C end a read that waits for more: Polars sets a handler after which the read would begin again."""
+    """Let Ctrl-C end a blocking read: with the handler of Polars, the read would be restarted."""
     with contextlib.suppress(ValueError, OSError):
         signal.siginterrupt(signal.SIGINT, True)
 
@@ -191,7 +191,7 @@ def _open_into(inputs: Inputs, path: str, seen: set[tuple[int, int]]) -> None:
             inputs.parquet.append(Path(path))
             return
         inputs.logs.append(_log_input(path, raw, status.st_size))
-    else:  # a pipe or a device: read it as it comes
+    else:  # a pipe or a device is read sequentially
         _interruptible()
         inputs.logs.append(_log_input(path, raw, None))
 

@@ -1,4 +1,4 @@
-"""Bytes into blocks of whole lines, with a bound on the memory any input can take."""
+"""Split bytes into blocks of whole lines, with bounded memory for any input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEWLINE = 10
 Bytes = NDArray[np.uint8]
 Ends = NDArray[np.int32]
 STRETCH = 1 << 18
-LINES = 1 << 20  # of a block, about: of lines this short, what is known of each takes more room than they do
+LINES = 1 << 20  # lines of a block, about; shorter lines need less memory than their metadata
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Block:
     Attributes:
         lines: Arrow string array, valid UTF-8 (what was not is replaced by U+FFFD), each with its line end.
         numbers: 1-based number of each line in its input.
-        open_end: the last line had no newline: it may be cut off.
+        open_end: the last line has no newline and may be truncated.
         refused: (line number, reason, first characters) of lines that are not in ``lines``.
         first: number of the first line of the block, refused or not.
         start: bytes of the input (decompressed) before the block.
@@ -47,11 +47,11 @@ class Block:
 
     @property
     def count(self) -> int:
-        """Lines of the input that this block stands for."""
+        """The number of lines of the input in this block."""
         return len(self.lines) + len(self.refused)
 
     def position(self, number: int) -> int:
-        """The byte of the input (decompressed) at which the line of this number begins, counted from 0."""
+        """Return the byte of the input (decompressed) at which the line of this number begins, counted from 0."""
         return self.start + int(self.ends[number - self.first])
 
 
@@ -63,14 +63,14 @@ def _refusal(number: int, reason: str, raw: str, start: int) -> Block:
 def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: int = LINE_LIMIT) -> Iterator[Block]:
     """Yield the lines of a log, a block at a time.
 
-    A line longer than ``line_limit`` bytes is refused (``line_too_long``) without being held in memory; a damaged
-    compressed stream yields what came before the damage and then one refusal (``damaged_compression``), and so does a
-    file that became shorter than it was (``cut_while_read``).
+    A line longer than ``line_limit`` bytes is refused (``line_too_long``) without being kept in memory. A damaged
+    compressed stream yields the lines before the damage and one refusal (``damaged_compression``); so does a file that
+    became shorter (``cut_while_read``).
     """
     number = 1
     start = 0  # bytes before ``rest``
     rest = np.empty(0, np.uint8)
-    skipping = False  # inside a line over the limit, whose beginning has been refused already
+    skipping = False  # inside a line over the limit that was refused before
     for chunk, damage in _chunks(log, block_bytes, line_limit):
         if damage is not None:
             if len(rest):
@@ -90,7 +90,7 @@ def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: i
             start += int(cut)
             data, ends, skipping = data[cut:], ends[1:] - cut, False
         begin = 0
-        # A part has not much more than LINES lines.
+        # A part has little more than LINES lines.
         for part in np.array_split(ends, len(ends) // LINES + 1) if len(ends) else ():
             block = _block(data[begin : part[-1]], part - begin, number, start, line_limit)
             number += block.count
@@ -111,9 +111,9 @@ def blocks_of_lines(log: LogInput, block_bytes: int = BLOCK_BYTES, line_limit: i
 
 
 def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[str, str] | None]]:
-    """Chunks of about ``size`` bytes, then perhaps what broke the stream: a reason, and words.
+    """Yield chunks of about ``size`` bytes, then possibly the error of the stream: a reason and a text.
 
-    Each has ``room`` bytes before its own, for what was left of the one before.
+    Each chunk has ``room`` free bytes before its own, for the rest of the previous one.
     """
     left = log.limit
     damage: tuple[str, str] | None = None
@@ -145,8 +145,8 @@ def _chunks(log: LogInput, size: int, room: int) -> Iterator[tuple[Bytes, tuple[
 
 
 def _line_ends(data: Bytes) -> Ends:
-    """The position behind every line end of some bytes."""
-    # A stretch at a time, so that what is found by the way stays in the processor's cache.
+    """Return the position behind every line end of some bytes."""
+    # In parts that fit into the processor's cache.
     ends = [
         (np.flatnonzero(data[begin : begin + STRETCH] == NEWLINE) + (begin + 1)).astype(np.int32)
         for begin in range(0, len(data), STRETCH)
@@ -155,7 +155,7 @@ def _line_ends(data: Bytes) -> Ends:
 
 
 def _block(data: Bytes, ends: Ends, first: int, start: int, line_limit: int) -> Block:
-    """The lines of ``data``, which end before each of ``ends``."""
+    """Return the lines of ``data``, which end before each of ``ends``."""
     offsets = np.concatenate([np.zeros(1, np.int32), ends])
     lines = texts(offsets, data)
     try:

@@ -26,9 +26,9 @@ Scanned = tuple[pa.Table, np.ndarray] | None
 def log_blocks(
     logs: Sequence[LogInput], columns: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> Iterator[ParsedBlock]:
-    """Every block of every log as ``columns``, in their order; ``record`` as a text (``IDENTITY_TEXT``).
+    """Yield every block of every log as ``columns``, in order; ``record`` as a text (``IDENTITY_TEXT``).
 
-    ``on_progress`` is told the bytes read so far, after each block has been dealt with.
+    ``on_progress`` is called with the bytes read so far, after each block.
     """
     if not logs:
         return
@@ -66,7 +66,7 @@ def _parsed(
     done: int,
     on_progress: Callable[[int], None] | None,
 ) -> ParsedBlock:
-    """The block that was begun first, finished."""
+    """Return the block that was begun first, finished."""
     block, position, future = pending.popleft()
     parseds = None if future is None else future.result()
     parsed = parser.parsed(source, block) if parseds is None else _completed(parser, source, block, *parseds)
@@ -76,7 +76,7 @@ def _parsed(
 
 
 def _completed(parser: BlockParser, source: str, block: Block, scanned: pa.Table, others: np.ndarray) -> ParsedBlock:
-    """A block of which some lines were read the short way, and ``others`` (positions) are not yet."""
+    """Return a block of which some lines were read the short way, and ``others`` (positions) are not yet."""
     if not len(others) and not block.refused:
         return ParsedBlock(source, block.count, scanned, [])
     at = arrow(others)

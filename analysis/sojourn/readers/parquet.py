@@ -13,7 +13,7 @@ from sojourn.readers.record import IDENTITY, RECORD
 
 
 def read_parquet(path: Path, extra: Sequence[str] = ()) -> pl.LazyFrame:
-    """A frame written by ``sojourn split --parquet`` (columns the split added are made anew, not trusted).
+    """Return a frame written by ``sojourn split --parquet`` (columns the split added are made anew, not trusted).
 
     ``extra``: columns of the user's own to keep. The column ``record`` tells rows of one request id apart from each
     other; null where there is no request id.

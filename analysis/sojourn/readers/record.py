@@ -1,4 +1,4 @@
-"""The log record (one JSON object a line) and the SQL that reads it, strictly, with a reason for every refusal.
+"""The log record (one JSON object per line) and the SQL that reads it strictly, with a reason for every refusal.
 
 nginx writes every value as a string: a number (``is_number``), ``-``, nothing, or a list with one element per attempt
 (``, ``) and internal redirect (`` : ``). Anything else is refused. Instants and durations become whole microseconds
@@ -24,10 +24,10 @@ KEYS = (
 )  # fmt: skip
 
 REASONS = {
-    "empty_line": "a line with nothing in it",
-    "line_too_long": "a line of more than 1 MiB",
+    "empty_line": "the line is empty",
+    "line_too_long": "the line is longer than 1 MiB",
     "invalid_json": "not JSON",
-    "incomplete_line": "the last line has no end: it was still being written, or was cut off",
+    "incomplete_line": "the last line has no line end: it was still being written, or is truncated",
     "not_an_object": "JSON, but not an object",
     "missing_time": "no time",
     "invalid_time": "time is not unix seconds",
@@ -38,14 +38,14 @@ REASONS = {
     "invalid_request_start": "request_start or proxy_start is not unix seconds",
     "invalid_upstream_time": "an upstream time is neither a number nor -, or negative, or absurd",
     "upstream_lists_differ": "the upstream lists have different lengths",
-    "damaged_compression": "the compressed stream broke here",
-    "cut_while_read": "the file became shorter while it was read: what was cut off is in its copy, if one was made",
+    "damaged_compression": "the compressed stream is damaged here",
+    "cut_while_read": "the file became shorter while it was read; the missing lines may be in a rotated copy",
 }
 
 EARLIEST_INSTANT, LATEST_INSTANT = 1_000_000_000_000_000, 9_999_999_999_999_999  # us since 1970
 ROUTE_PART = "/(?:[^/]*[0-9]{3}[^/]*|[0-9][^/]*|[0-9a-fA-F]{8}[^/]*|[^/]{25,})"
 
-# The grammar of a number is nginx's: a cast takes 1_000, +1, 1e3, .5 and " 1" for numbers, too.
+# Numbers have the format of nginx; a cast would also accept 1_000, +1, 1e3, .5 and " 1".
 MACROS = (
     # A line that cannot be parsed costs 60 times what a good one does: of those that do not even begin as an object
     # there may be millions.
@@ -53,14 +53,14 @@ MACROS = (
     "OR starts_with(ltrim(line, ' \t'), '{') THEN line END)",
     "CREATE OR REPLACE TEMP MACRO blank(x) AS (x IS NULL OR x = '' OR x = '-')",
     r"CREATE OR REPLACE TEMP MACRO is_number(x) AS (regexp_matches(x, '^-?[0-9]+(\.[0-9]+)?$'))",
-    # What exceeds 64 bits does not fit into the outer cast: it becomes NULL like any other text.
+    # A number of more than 64 bits fails in the outer cast and becomes NULL, like any other text.
     "CREATE OR REPLACE TEMP MACRO micros(x) AS "
     "(CASE WHEN is_number(x) THEN TRY_CAST(round(TRY_CAST(x AS DOUBLE) * 1e6) AS BIGINT) END)",
     "CREATE OR REPLACE TEMP MACRO whole(x) AS (CASE WHEN is_number(x) THEN TRY_CAST(x AS BIGINT) END)",
     # No request took 1e9 s (31 years). Below that, sums of seconds keep their microseconds, and no date overflows.
     "CREATE OR REPLACE TEMP MACRO short(us) AS (CASE WHEN us BETWEEN -999999999999999 AND 999999999999999 THEN us END)",
     "CREATE OR REPLACE TEMP MACRO duration(x) AS (short(micros(x)))",
-    # An attempt's time: - or a number that is not negative.
+    # The time of an attempt is - or a number that is not negative.
     "CREATE OR REPLACE TEMP MACRO untimely(x) AS (x != '-' AND coalesce(duration(x) < 0, true))",
     f"CREATE OR REPLACE TEMP MACRO plausible(us) AS (us BETWEEN {EARLIEST_INSTANT} AND {LATEST_INSTANT})",
     "CREATE OR REPLACE TEMP MACRO is_list(x) AS (coalesce(contains(x, ', ') OR contains(x, ' : '), false))",
@@ -86,7 +86,7 @@ MACROS = (
 )
 
 
-# Numbers are parsed once, under these names; a list of attempts has no single number and stays NULL here.
+# Numbers are parsed once, under these names; a list of attempts has no single number and is NULL here.
 NUMBERS = {
     "n_time": "micros(r.time)",
     "n_request_time": "micros(r.request_time)",
@@ -103,7 +103,7 @@ TIMES = ("connect", "header", "response")
 
 
 def _sound() -> str:
-    """True for nearly every line, and cheap: only where it is not true is a reason looked for, the slow way."""
+    """Return a cheap condition for valid lines; only other lines are checked for a reason, which is slow."""
     numbers = " AND ".join(
         f"CASE WHEN n_{name} IS NULL THEN blank(r.upstream_{name}_time) ELSE n_{name} >= 0 END" for name in TIMES
     )
@@ -149,7 +149,7 @@ def _last(name: str) -> str:
 EXPRESSIONS: dict[str, str] = {
     "time": "make_timestamp(n_time)",
     "start": "make_timestamp(TRY(n_time - n_request_time))",
-    "status": "TRY_CAST(n_status AS SMALLINT)",  # refused lines pass through here too, whatever they hold
+    "status": "TRY_CAST(n_status AS SMALLINT)",  # also computed for refused lines
     "request_time": "n_request_time",
     "request_start": "make_timestamp(n_request_start)",
     "proxy_start": "make_timestamp(coalesce(n_proxy_start, n_request_start))",
@@ -170,9 +170,9 @@ EXPRESSIONS: dict[str, str] = {
     **{key: f"whole(r.{key})" for key in WHOLE_KEYS},
     **{key: f"r.{key}" for key in LIST_KEYS},
 }
-# What tells a record from every other: its request id, and what else tells two records of one id apart, as in a store
-# (collector/clickhouse/010_requests.sql). Without an id, but with the number of its connection, a record is told by all
-# its line holds. A line with neither is told from none: two requests may be alike to the last byte.
+# The identity of a record: its request id and the keys that distinguish two records of one id, as in a store
+# (collector/clickhouse/010_requests.sql). Without an id, but with the number of its connection, it is the whole line. A
+# line with neither has no identity: two requests may be equal to the last byte.
 RECORD = "record"
 IDENTITY = (
     "request_id", "time", "request_time", "status", "upstream_addr", "proxy", "service", "route", "connection",
@@ -182,8 +182,8 @@ EXPRESSIONS[RECORD] = (
     f"CASE WHEN NOT blank(r.request_id) THEN hash({', '.join(f'r.{key}' for key in IDENTITY)}) "
     "WHEN NOT blank(r.connection) THEN hash(rtrim(line, '\r\n')) END"
 )
-# The same as a text, to be hashed by whoever has texts of it from elsewhere, too (``sojourn.readers.shape``). A log
-# cannot hold the separator but in an escape.
+# The same as a text, which ``sojourn.readers.shape`` builds as well, for a common hash. A log contains the separator
+# only as an escape.
 SEPARATOR = "\x1f"
 IDENTITY_TEXT = (
     "CASE WHEN NOT blank(r.request_id) THEN r.request_id || "
@@ -206,24 +206,23 @@ MICROSECONDS = (
 
 
 def extra_expression(key: str) -> str:
-    """SQL of a key that somebody added to the log format, as text; NULL where it is blank."""
+    """Return the SQL of a custom key of the log format, as text; NULL if it is blank."""
     return f'CASE WHEN NOT blank(r."{key}") THEN r."{key}" END'
 
 
 def keys_needed(columns: Sequence[str], expressions: Mapping[str, str] = EXPRESSIONS) -> tuple[str, ...]:
-    """The keys of a record that are looked at to make ``columns``, those of the user's own included."""
+    """Return the keys of a record that ``columns`` are computed from, including custom keys."""
     extra = [name for name in columns if name not in expressions]
     text = " ".join((*(expressions[name] for name in columns if name in expressions), *NUMBERS.values(), _reason()))
     return tuple(dict.fromkeys([*(key for key in KEYS if re.search(rf"\br\.{key}\b", text)), *extra]))
 
 
 def records_query(columns: tuple[str, ...], relation: str, expressions: Mapping[str, str] = EXPRESSIONS) -> str:
-    """SQL that turns ``relation(line, number)`` into ``columns`` (of ``expressions``), and says what it refuses.
+    """Return the SQL from ``relation(line, number)`` to ``columns`` (of ``expressions``), with reasons of refusal.
 
-    A column that ``expressions`` does not know is a key of the user's own, with a name that
-    ``sojourn.model.frame.is_extra`` allows.
+    A column that is not in ``expressions`` is a custom key, with a name that ``sojourn.model.frame.is_extra`` allows.
 
-    Besides the columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
+    Additional columns: number, reason, raw. ``reason`` is NULL for an accepted record; otherwise the first key
     of ``REASONS`` that holds, and ``raw`` the line.
     """
     keys = keys_needed(columns, expressions)

@@ -1,4 +1,4 @@
-"""Compiled: lines that are alike but for their values, taken apart at their quotes."""
+"""Compiled: scan lines that differ only in their values, split at their quotes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from sojourn.model.compilation import compiled, compiled_part
 
 TEXT, SECONDS, WHOLE, ADDRESS = 0, 1, 2, 3
 BLANK = -(1 << 63)  # nothing, or -
-ODD = BLANK + 1  # written in a way that is not read here
+ODD = BLANK + 1  # in a form that is not read here
 SECONDS_DIGITS = 10  # before the point; a double holds these and six more exactly
 WHOLE_DIGITS = 18
 COMMA, DASH, POINT, COLON, SPACE, QUOTE, BACKSLASH = 44, 45, 46, 58, 32, 34, 92
 LINE_FEED, CARRIAGE_RETURN = 10, 13
-# Bytes that are not simply part of a text: a quote, a backslash, and what JSON does not allow there.
-ONE = np.uint64(1)  # an index without a sign needs no look at whether it counts from the end
+# Bytes that end or interrupt a text: a quote, a backslash, and bytes that JSON does not allow.
+ONE = np.uint64(1)  # an unsigned index needs no check for negative values
 ENDS = np.array([byte < SPACE or byte in {QUOTE, BACKSLASH} for byte in range(256)])
 
 
 @compiled_part
 def _micros(data, begin, end):  # type: ignore[no-untyped-def] # numba
-    """Whole microseconds of a decimal number with at most six digits after its point; not of an empty text."""
+    """Return whole microseconds of a decimal number with at most six digits after its point; the text is not empty."""
     at = begin
     negative = data[at] == DASH
     if negative:
@@ -85,7 +85,7 @@ def _number(data, begin, end, kind):  # type: ignore[no-untyped-def] # numba
 
 @compiled_part
 def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def] # numba
-    """Whether ``between[begin:stop]`` stands at ``at`` of a line that goes on until ``end``; never at -1."""
+    """Return whether a line that ends at ``end`` has ``between[begin:stop]`` at ``at``; False for -1."""
     if at < 0 or at + stop - begin > end:
         return False
     position, there = np.uint64(at), np.uint64(begin)
@@ -99,7 +99,7 @@ def _stands(data, at, end, between, begin, stop):  # type: ignore[no-untyped-def
 
 @compiled_part
 def _closing_quote(data, at, end):  # type: ignore[no-untyped-def] # numba
-    """Where a value ends that begins at ``at``; -1 where it holds an escape or what JSON does not allow."""
+    """Return the end of the value that begins at ``at``; -1 if it has an escape or a byte that JSON does not allow."""
     position, last = np.uint64(at), np.uint64(end)
     while position < last and not ENDS[data[position]]:
         position += ONE
@@ -108,15 +108,17 @@ def _closing_quote(data, at, end):  # type: ignore[no-untyped-def] # numba
 
 @compiled
 def scan(data, lines, between, between_ends, slots, kinds, spans, numbers):  # type: ignore[no-untyped-def] # numba
-    """Which lines are of the shape, and where their values are.
+    """Return which lines have the shape, and fill in the positions of their values.
 
     Args:
-        data: bytes of all lines; lines: where each begins, and where the last one ends.
-        between: what stands before the first value, between two, and after the last, one after another, and
-            ``between_ends`` where each ends.
-        slots: per value, where it goes in ``spans`` and ``numbers``; -1: nowhere. kinds: per value, what it is.
-        spans: filled: line, slot -> where the value begins and ends.
-        numbers: filled: slot, line -> whole microseconds (``SECONDS``), the number (``WHOLE``), ``BLANK``, or 0.
+        data: bytes of all lines.
+        lines: begin of each line, and end of the last.
+        between: the bytes before the first value, between values, and after the last, concatenated.
+        between_ends: end of each of these in ``between``.
+        slots: index of each value in ``spans`` and ``numbers``; -1: none.
+        kinds: kind of each value.
+        spans: output: line, slot -> begin and end of the value.
+        numbers: output: slot, line -> whole microseconds (``SECONDS``), the number (``WHOLE``), ``BLANK``, or 0.
     """
     count = len(lines) - 1
     sound = np.zeros(count, np.bool_)
@@ -151,9 +153,9 @@ def scan(data, lines, between, between_ends, slots, kinds, spans, numbers):  # t
 
 @compiled
 def gathered(data, spans, rows, slots, separator):  # type: ignore[no-untyped-def] # numba
-    """Values of some lines copied out: (offsets, bytes). Of several slots, one text a line with ``separator`` between.
+    """Copy values of some lines: (offsets, bytes); several slots give one text per line, joined by ``separator``.
 
-    ``slots``: -1 for a value that no line has.
+    ``slots``: -1 for a missing value.
     """
     offsets = np.empty(len(rows) + 1, np.int32)
     total = 0

@@ -1,8 +1,7 @@
 """Lines of one shape, read without a JSON parser: nginx writes the same keys in the same order on every line.
 
-A line of a block tells the shape, and the others are compared with it. What a line means stays with the SQL of
-``sojourn.readers.record``: a line that is otherwise in any way (another key, an escape, several attempts, a number
-written unusually, a value to refuse) is left to it.
+The shape is taken from one line of a block, and the others are compared with it. Lines of any other form (another key,
+an escape, several attempts, an unusual number, an invalid value) are read by the SQL of ``sojourn.readers.record``.
 """
 
 from __future__ import annotations
@@ -46,20 +45,20 @@ KINDS = {
     "upstream_addr": ADDRESS,
 }
 LINES_TRIED = 10
-# What is longer (us), and what is later (us since 1970), is left to the SQL: doubles lose their microseconds there.
+# Longer times (us) and later instants (us since 1970) are left to the SQL: doubles lose microseconds there.
 LONGEST, LATEST = 10**15, 4 * 10**15
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What lines have in common.
+    """The common parts of lines.
 
     Attributes:
-        between: what stands before the first value, between two, and after the last.
-        ends: where each of these ends in ``between``.
-        slots: per value, the number of its key among those wanted; -1: not wanted.
-        kinds: per value, how it is read.
-        slot_of: key -> slot, of the wanted keys that the lines have.
+        between: the bytes before the first value, between values, and after the last.
+        ends: end of each of these in ``between``.
+        slots: number of each value's key among the selected keys; -1: not selected.
+        kinds: kind of each value.
+        slot_of: key -> slot, of the selected keys in the lines.
     """
 
     between: npt.NDArray[np.uint8]
@@ -70,7 +69,7 @@ class Shape:
 
     @classmethod
     def of(cls, line: str, wanted: Sequence[str]) -> Shape | None:
-        """The shape of a line; None where it is not a plain one, or a request could not be read from it."""
+        """Return the shape of a line; None if it has another form or lacks keys of a request."""
         line = line.rstrip("\r\n")
         try:
             pairs = json.loads(line, object_pairs_hook=list)
@@ -81,7 +80,7 @@ class Shape:
         if "\\" in line or line != "{" + ",".join(f'"{key}":"{value}"' for key, value in pairs) + "}":
             return None
         keys = [key for key, _ in pairs]
-        # DuckDB takes names for the same that differ in case.
+        # Names in DuckDB are case-insensitive.
         if len({key.lower() for key in keys}) < len(keys) or not set(REQUIRED) <= set(keys):
             return None
         lower = {key.lower(): key for key in wanted}
@@ -101,7 +100,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Scanned:
-    """Lines of one shape; ``rows``: those of them that are sound, in ``spans`` (line, slot) and ``numbers``."""
+    """Lines of one shape; ``rows``: the valid ones, indices into ``spans`` (line, slot) and ``numbers``."""
 
     shape: Shape
     data: npt.NDArray[np.uint8]
@@ -110,21 +109,21 @@ class Scanned:
     rows: Ints
 
     def number(self, key: str) -> tuple[Ints, Bools]:
-        """Numbers of the sound lines, and where there is none."""
+        """Return the numbers of the valid lines, and which of them are missing."""
         if key not in self.shape.slot_of:
             return np.zeros(len(self.rows), np.int64), np.ones(len(self.rows), np.bool_)
         values = self.numbers[self.shape.slot_of[key]][self.rows]
         return values, values == BLANK
 
     def blank(self, key: str) -> Bools:
-        """Where a text is missing, empty or -."""
+        """Return which texts are missing, empty or -."""
         if key not in self.shape.slot_of:
             return np.ones(len(self.rows), np.bool_)
         blank: Bools = self.numbers[self.shape.slot_of[key]][self.rows] == BLANK
         return blank
 
     def text(self, keys: Sequence[str], null: Bools | None = None) -> pa.Array:
-        """Texts of the sound lines (of several keys in one, ``SEPARATOR`` between them), null where ``null``."""
+        """Return the texts of the valid lines (several keys joined by ``SEPARATOR``), null where ``null``."""
         slots = np.array([self.shape.slot_of.get(key, -1) for key in keys], np.int32)
         if len(keys) == 1 and slots[0] < 0:
             return pa.nulls(len(self.rows), pa.string())
@@ -133,13 +132,13 @@ class Scanned:
 
 
 def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.int64]] | None:
-    """The records of a block that are of its shape, and the positions in ``block.lines`` of the other lines.
+    """Return the records of a block that have its shape, and the positions in ``block.lines`` of the other lines.
 
-    The table has ``columns`` as ``records_query`` gives them, and ``number``. None: the block has no shape.
+    The table has ``columns`` as from ``records_query``, and ``number``. None: the block has no shape.
     """
     wanted = keys_needed(columns)
     tried = (Shape.of(line.as_py(), wanted) for line in block.lines[:LINES_TRIED])
-    shape = next((shape_found for shape_found in tried if shape_found is not None), None)
+    shape = next((shape_of_line for shape_of_line in tried if shape_of_line is not None), None)
     if shape is None:
         return None
     _, offsets, data = block.lines.buffers()
@@ -150,9 +149,9 @@ def scanned(block: Block, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray
     every = np.flatnonzero(like)
     sound = _sound(Scanned(shape, bytes_, spans, numbers, every), RECORD in columns)
     like[every[~sound]] = False
-    shape_founds = Scanned(shape, bytes_, spans, numbers, every[sound])
-    arrays = [_COLUMNS.get(name, _named)(shape_founds, name) for name in columns]
-    numbered = np.from_dlpack(block.numbers)[shape_founds.rows]
+    shape_of_lines = Scanned(shape, bytes_, spans, numbers, every[sound])
+    arrays = [_COLUMNS.get(name, _named)(shape_of_lines, name) for name in columns]
+    numbered = np.from_dlpack(block.numbers)[shape_of_lines.rows]
     return pa.table([*arrays, arrow(numbered)], [*columns, "number"]), np.flatnonzero(~like)
 
 
@@ -160,7 +159,7 @@ _kept = threading.local()
 
 
 def _scratch(lines: int, slots: int) -> tuple[npt.NDArray[np.int32], Ints]:
-    """Arrays for ``scan`` to fill. A thread has them for itself and again: fresh memory takes its time, too."""
+    """Arrays for ``scan`` to fill, reused by each thread: allocating memory takes time."""
     if getattr(_kept, "size", 0) < lines * slots:
         _kept.size = lines * slots + lines * slots // 4
         _kept.spans, _kept.numbers = np.empty(2 * _kept.size, np.int32), np.empty(_kept.size, np.int64)
@@ -173,7 +172,7 @@ def _plausible(micros: Ints) -> Bools:
 
 
 def _sound(lines: Scanned, with_identity: bool) -> Bools:
-    """Which lines are records without a doubt, as in ``sojourn.readers.record``."""
+    """Return which lines are valid records, as in ``sojourn.readers.record``."""
     time, no_time = lines.number("time")
     response, not_taken = lines.number("request_time")
     status, no_status = lines.number("status")
@@ -277,7 +276,7 @@ def _identity(lines: Scanned, _: str) -> pa.Array:
     return lines.text(IDENTITY)
 
 
-# Canonical column -> what makes it of scanned lines, as ``EXPRESSIONS`` do; others are keys of the user's own.
+# Canonical column -> its computation from scanned lines, as in ``EXPRESSIONS``; other columns are custom keys.
 _COLUMNS: dict[str, Callable[[Scanned, str], pa.Array]] = {
     "time": _time,
     "start": _start,

@@ -32,34 +32,34 @@ SPANS_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
-# What decoding raises; the last where brackets are nested by the hundred.
+# Errors of decoding; the last for hundreds of nested brackets.
 NOT_AN_EXPORT = (msgspec.MsgspecError, UnicodeError, RecursionError)
-DEEPEST = 8  # lists within lists in an attribute; what lies deeper is left out
+DEEPEST = 8  # depth of nested lists in an attribute; deeper ones are left out
 
 
 class Attribute(msgspec.Struct):
-    """A key and its value, which is an object with one key that names its type."""
+    """A key and its value, an object whose key is its type."""
 
     key: str
     value: dict[str, Any] = {}
 
 
 class Event(msgspec.Struct, rename="camel"):
-    """Something that happened within a span."""
+    """An event of a span."""
 
     name: str = ""
     time_unix_nano: int | str = 0
 
 
 class Status(msgspec.Struct):
-    """What the app itself thinks of how it went."""
+    """The status of a span."""
 
     code: int | str = 0
     message: str = ""
 
 
 class Span(msgspec.Struct, rename="camel"):
-    """A span as OTLP/JSON has it."""
+    """A span in OTLP/JSON."""
 
     trace_id: str = ""
     span_id: str = ""
@@ -80,7 +80,7 @@ class Scope(msgspec.Struct):
 
 
 class Resource(msgspec.Struct):
-    """Who emitted the spans."""
+    """The resource that emitted the spans."""
 
     attributes: list[Attribute] = []
 
@@ -93,16 +93,16 @@ class ResourceSpans(msgspec.Struct, rename="camel"):
 
 
 class Export(msgspec.Struct, rename="camel"):
-    """One export request: a line."""
+    """One export request, a line."""
 
     resource_spans: list[ResourceSpans] = []
 
 
 def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
-    """SERVER spans of OTLP/JSON-lines files, plain or compressed, columns as in ``SPANS_SCHEMA``.
+    """Read the SERVER spans of OTLP/JSON-lines files, plain or compressed, columns as in ``SPANS_SCHEMA``.
 
-    A line that is not an export request is passed over, and so is a span whose times do not parse: a span only ever
-    adds to what the log says. The frame's ``request_id`` is null where the app did not record it.
+    Lines that are not an export request and spans with invalid times are skipped: spans only add to the log.
+    ``request_id`` is null if the app did not record it.
 
     Raises:
         SojournError: a file cannot be opened.
@@ -113,7 +113,7 @@ def read_spans(paths: Sequence[str | os.PathLike[str] | Path]) -> pl.DataFrame:
     inputs = opened_inputs([os.fspath(p) for p in paths])
     if inputs.stores:
         inputs.close()
-        raise SojournError(f"{inputs.stores[0]}: spans are read from files; those of a store come with its requests")
+        raise SojournError(f"{inputs.stores[0]}: --spans takes files; spans of a store are read with its requests")
     try:
         for log in inputs.logs:
             for block in blocks_of_lines(log):
@@ -172,7 +172,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def span_bounds(span: Span) -> tuple[int, int] | None:
-    """(start, end) in unix nanoseconds, None where they are not sound."""
+    """Return (start, end) in unix nanoseconds; None if invalid."""
     try:
         start, end = int(span.start_time_unix_nano), int(span.end_time_unix_nano)
     except ValueError:
@@ -181,14 +181,14 @@ def span_bounds(span: Span) -> tuple[int, int] | None:
 
 
 def first_value(value: Any) -> Any:
-    """The first of a list (a header is one), or the value itself."""
+    """Return the first of a list (a header is one), or the value itself."""
     if isinstance(value, list):
         return value[0] if value else None
     return value
 
 
 def values_of(attributes: list[Attribute]) -> dict[str, Any]:
-    """Attributes as plain values by key."""
+    """Return attributes as plain values by key."""
     return {a.key: _value(a.value) for a in attributes}
 
 

@@ -1,4 +1,4 @@
-"""Rows on their way into a frame: in memory while they are few, in Parquet files of a temporary folder when many."""
+"""Collect rows for a frame: in memory, or in Parquet files of a temporary folder if they are many."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ROWS_PER_FILE = 500_000
 
 
 def on_disk(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, tempfile.TemporaryDirectory[str]]:
-    """Rows worked out once, and the folder they lie in from then on; it goes when nothing refers to it any more.
+    """Write rows to a temporary folder and return them with the folder, which is removed with its last reference.
 
     Raises:
-        SojournError: there is no room in the temporary folder.
+        SojournError: the temporary folder has no space.
     """
     where = "a temporary folder"
     try:
@@ -32,15 +32,15 @@ def on_disk(rows: pl.LazyFrame) -> tuple[pl.LazyFrame, tempfile.TemporaryDirecto
 
 
 def _no_room(where: str, error: Exception) -> SojournError:
-    why = f"what was read cannot be kept in {where} ({reason_of(error)})"
-    return SojournError(f"{why}; TMPDIR names another place for it")
+    why = f"cannot write the rows to {where} ({reason_of(error)})"
+    return SojournError(f"{why}; set TMPDIR to another folder")
 
 
 class Spool:
-    """Takes frames of equal columns one after another.
+    """Collects frames with equal columns.
 
     Attributes:
-        folder: where the rows lie once there are many; it goes when nothing refers to it any more.
+        folder: folder of the rows if they are many; removed with its last reference.
     """
 
     def __init__(self) -> None:
@@ -50,10 +50,10 @@ class Spool:
         self._files = itertools.count()
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Take some rows.
+        """Add rows.
 
         Raises:
-            SojournError: there is no room in the temporary folder.
+            SojournError: the temporary folder has no space.
         """
         self._held.append(rows)
         self._held_rows += len(rows)
@@ -61,7 +61,7 @@ class Spool:
             self._spill()
 
     def frames(self) -> list[pl.LazyFrame]:
-        """All that was taken."""
+        """Return all rows."""
         if self.folder is not None:
             self._spill()
             return [pl.scan_parquet(Path(self.folder.name) / "*.parquet")]

@@ -1,4 +1,4 @@
-"""What a whole report holds beside the split: every analysis of the same requests, one section each."""
+"""The sections of a report: every analysis of the same requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sojourn.timeline.visits import WorkersLike
 
 
 def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
-    """Return the columns that a report reads besides what the split needs."""
+    """Return the columns that a report reads in addition to those of the split."""
     if not captures:
         return (*report_columns(), by)
     from sojourn.analyses.wire.log_join import READ  # noqa: PLC0415 - loaded for captures only
@@ -28,7 +28,7 @@ def columns_of(by: str, captures: Sequence[Source]) -> tuple[str, ...]:
 
 
 def traces_of(sources: Sequence[Source], spans: Sequence[Source] | None) -> Traces | None:
-    """The spans of files and run folders where they come from several services; None where there is nothing to follow.
+    """Return the spans of files and run folders if they come from several services, otherwise None.
 
     Raises:
         SojournError: a file cannot be read.
@@ -52,18 +52,19 @@ def sections_of(
     captures: Sequence[Source] = (),
     on_step: Callable[[str], None] = lambda _: None,
 ) -> list[Section]:
-    """Every section there is something to say in, in the order to be read.
+    """Return the sections of all analyses, in reading order.
 
-    An analysis that these requests do not allow says why in its place; it takes nothing from the others.
+    The section of an analysis that is not possible for these requests states the reason.
 
     Args:
-        result: the split, with the columns of ``columns_of``; what ``captures`` show is added to it.
-        by: names victims and culprits, and divides wasted work and changes.
-        workers: per backend; None: read off the worker values.
-        slo: p99 of the response time that must hold, s.
-        before: another split to compare with: what changed since.
-        sources, spans: what the split was read from: they may hold spans of several services.
-        captures: packets of the same requests.
+        result: the split, with the columns of ``columns_of``; the result of ``captures`` is added to it.
+        by: column of victims and culprits, and of the groups of goodput and changes.
+        workers: number of workers per backend; None: derived from the worker values.
+        slo: objective for p99 of the response time, s.
+        before: another split to compare with.
+        sources: the sources of the split; run folders may have spans of several services.
+        spans: files with spans, possibly of several services.
+        captures: captures of the same requests.
         on_step: called with the name of each step before it begins.
 
     Raises:
@@ -80,7 +81,7 @@ def sections_of(
         try:
             section = context.section(question)
         except SojournError as error:
-            section = Section(question.name, question.title, f"Nothing to tell: {error}.")
+            section = Section(question.name, question.title, f"Not available: {error}.")
         if section is not None:
             sections.append(section)
     return sections

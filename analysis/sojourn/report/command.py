@@ -77,7 +77,7 @@ def report(
 
 
 def _say(result: SplitResult, lines: Sequence[Line], html: Path) -> None:
-    """What the page begins with, on stdout: a report is never mute."""
+    """Print the beginning of the page on stdout."""
     from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 

@@ -22,8 +22,11 @@ def report_page(
     """Return the report of a split.
 
     Args:
-        result: the split to show; None where ``lead`` is all there is.
-        title, sections, lead, opening: as of ``sojourn.present.page.Page``.
+        result: the split; None: the page has only ``lead``.
+        title: heading, as in ``sojourn.present.page.Page``.
+        sections: sections after the split.
+        lead: first section.
+        opening: pictures before the sentence of ``lead``.
     """
     return Page(
         split=None if result is None else split_part(result),

@@ -1,7 +1,7 @@
-"""A report in three lines, for somebody who reads no more: what happened, what it cost, what would help.
+"""The summary of a report in three lines: cause, cost, remedy.
 
-It is made of what the split and the sections found, in their own words where they have some, and claims nothing
-beyond: a section that found nothing to be claimed has no ``short``, and one whose audit failed is said to be in doubt.
+The lines repeat findings of the split and the sections: a section without a certain finding has no ``short``, and a
+line from a section with a failed audit is marked as in doubt.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from sojourn.present.section import Section
 
 
 def in_short(result: SplitResult, sections: Sequence[Section]) -> list[Line]:
-    """The lines; none without a request that was served, or where there is no section to add to the verdict."""
+    """Return the lines; empty without served requests, or without sections that add to the verdict."""
     by_key = {section.key: section for section in sections}
     if not any_served(result) or not by_key.keys() & {"blame", "whatif", "goodput"}:
         return []
     lines = [
-        _line("What happened", _happened(result), by_key, "blame"),
-        _line("What it cost", _cost(result), by_key, "goodput"),
+        _line("Cause", _happened(result), by_key, "blame"),
+        _line("Cost", _cost(result), by_key, "goodput"),
     ]
     if by_key.get("compare") and by_key["compare"].short:
-        lines.insert(1, _line("What changed", "", by_key, "compare"))
+        lines.insert(1, _line("Change", "", by_key, "compare"))
     whatif = by_key.get("whatif")
     if whatif is not None and whatif.short:
-        lines.append(_line("What would help", "", by_key, "whatif"))
+        lines.append(_line("Remedy", "", by_key, "whatif"))
     elif whatif is not None:
-        lines.append(Line("What would help", "Nothing here says so for certain.", (_link(whatif),)))
+        lines.append(Line("Remedy", "No change has a certain effect.", (_link(whatif),)))
     return lines
 
 
@@ -46,14 +46,16 @@ def _link(section: Section) -> tuple[str, str]:
 
 
 def _happened(result: SplitResult) -> str:
-    """Where ten seconds of response time went, without any word of the trade."""
+    """Return where ten seconds of response time went, without technical terms."""
     means, total = result.means, sum(result.means.values())
     if total <= 0:
-        return f"{counted(result.requests, 'request was', 'requests were')} answered in no time that nginx can measure."
+        return (
+            f"{counted(result.requests, 'request was', 'requests were')} answered in less time than nginx can measure."
+        )
     queueing = means["connect"] + means["queue"]
     service = means["service_time"]
     return (
-        f"Of every 10 seconds that requests took, {_tenths(queueing / total)} went by in a queue in front of "
+        f"Of every 10 seconds of response time, {_tenths(queueing / total)} were spent in a queue in front of "
         f"the app, {_tenths(service / total)} in the app's own work and "
         f"{_tenths((total - queueing - service) / total)} elsewhere."
     )
@@ -65,10 +67,10 @@ def _tenths(share: float) -> str:
 
 def _cost(result: SplitResult) -> str:
     queued = (result.means["connect"] + result.means["queue"]) * result.requests
-    # Requests that nobody can tell the wait of count as having waited for nothing.
+    # Unknown waits count as 0.
     least = "at least " if result.sources.get("none") else ""
     slow = result.response_time["p99"]
     return (
-        f"{counted(result.requests, 'request')} stood in a queue for {least}{duration(max(queued, 0.0))} in all; one "
+        f"{counted(result.requests, 'request')} waited in a queue for {least}{duration(max(queued, 0.0))} in all; one "
         f"in a hundred took {duration(slow)} or longer."
     )

@@ -29,18 +29,21 @@ def write_report(
     until: Instant = None,
     where: Where = None,
 ) -> SplitResult:
-    """Write one page with everything there is to say about these requests: ``sojourn report``.
+    """Write one page with all analyses of the requests: ``sojourn report``.
 
     Args:
-        requests: sources, a split, or a frame. Sources are best: all that the analyses need is read.
+        requests: sources, a split, or a frame; with sources, all columns of the analyses are read.
         path: the HTML file to write, whole or not at all.
-        by: column that names victims and culprits, and divides wasted work and changes.
-        workers: per backend, or the same for all; None: read off the worker values.
-        slo: the p99 of the response time that must hold, s.
-        before: the requests of before: what changed since.
-        captures: packets of the same requests.
+        by: column of victims and culprits, and of the groups of goodput and changes.
+        workers: number of workers per backend, or one number for all; None: derived from the worker values.
+        slo: objective for p99 of the response time, s.
+        before: earlier requests to compare with.
+        captures: captures of the same requests.
         title: heading; None: the names of the sources.
-        spans, since, until, where: of sources and frames, as of ``sojourn.depth``.
+        spans: the app's spans, if ``requests`` are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
 
     Returns:
         The split on the page.

@@ -30,7 +30,7 @@ def quantiles(rows: pl.LazyFrame, column: str, levels: Sequence[float]) -> list[
 
 
 def windowed(rows: pl.LazyFrame, windows: int) -> tuple[timedelta, pl.Expr]:
-    """The width of ``windows`` windows over all arrivals, and the begin of the one that a request arrived in."""
+    """Return the width of ``windows`` windows over all arrivals, and the begin of the window of each request."""
     ends = rows.select(pl.col("start").min(), pl.col("start").max().alias("last")).collect(engine="streaming")
     first, last = ends.row(0)
     # Of no requests, a window of any width.
@@ -101,7 +101,7 @@ def hexagons(rows: pl.LazyFrame, lattice: Hexagons) -> pl.DataFrame:
 
 
 def binned_sums() -> list[pl.Expr]:
-    """Requests of a bin, and the seconds they took: total, queueing delay, service time."""
+    """Return expressions for the requests of a bin and their seconds: total, queueing delay, service time."""
     return [
         pl.len().cast(pl.Int64).alias("requests"),
         pl.col("request_time").sum().alias("total"),
@@ -110,6 +110,6 @@ def binned_sums() -> list[pl.Expr]:
 
 
 def bin_of(column: str, bins: LogBins) -> pl.Expr:
-    """The bin that a column's value lies in."""
+    """Return the bin of a column's value."""
     value = pl.max_horizontal(pl.col(column), pl.lit(bins.low))
     return ((value / bins.low).log() / bins.width).floor().clip(0, bins.count - 1).cast(pl.Int32).alias("bin")

@@ -42,7 +42,7 @@ INSTANT_US = {
 
 
 def measured(rows: pl.LazyFrame | Measures) -> Measures:
-    """The aggregates of ``rows`` that carry the split; aggregates are passed on as they are."""
+    """Return the aggregates of ``rows`` for the split; aggregates are returned unchanged."""
     return FrameMeasures(rows) if isinstance(rows, pl.LazyFrame) else rows
 
 
@@ -138,7 +138,7 @@ class FrameMeasures:
         return {**row, "duplicates": self._duplicates}
 
     def _column(self, value: pl.Expr) -> npt.NDArray[np.float64]:
-        """The values of a frame on disk."""
+        """Return the values of a frame on disk."""
         return large.column(self._rows, self._count or 0, value, SERVED)
 
     def known(self) -> Coverage:
@@ -287,14 +287,14 @@ class FrameMeasures:
 
 
 def group_share() -> pl.Expr:
-    """The share of queueing of a group's seconds; null where its requests went to apps and no delay is known."""
+    """Return the share of queueing of a group's seconds; null where its requests went to apps and no delay is known."""
     delay, seconds = pl.col("queueing_delay"), pl.col("request_time").sum()
     known = ~pl.col("proxied").any() | (delay.count() > 0)
     return pl.when((seconds != 0) & known).then(delay.fill_null(0.0).sum() / seconds).alias("share")
 
 
 def _tolerance(component: str) -> pl.Expr:
-    """What a component may lie below 0 without being negative, s: a request that did not wait shows half a tick."""
+    """Return how far below 0 a component may be without counting as negative, s: half a tick of the clock."""
     return pl.col("half_tick") + ROUNDING if component == "queue" else pl.lit(ROUNDING)
 
 

@@ -36,19 +36,22 @@ def open_sources(
     on_size: Callable[[int | None], None] | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[OpenedRequests]:
-    """Open sources; a store's connection is kept for the block.
+    """Open sources; the connection of a store remains open for the block.
 
-    A store's DSN on its own is not read row by row: ``measures`` asks it for aggregates, and rows are fetched when
-    ``rows`` are first used. Beside other sources, with ``spans``, ``columns`` or ``all_columns``, its rows are read.
+    The DSN of a store is not read row by row: ``measures`` queries aggregates, and rows are fetched on the first use of
+    ``rows``. With a second source, ``spans``, ``columns`` or ``all_columns``, its rows are read.
 
     Args:
         sources: log files (plain, gzip, zstd), globs, ``-``, Parquet files, run folders, DSNs of stores.
-        spans: OTLP/JSON-lines files of the app. Those in a store are joined by themselves.
-        columns: read besides what the components need: canonical ones, or keys of one's own that the log holds.
+        spans: OTLP/JSON-lines files of the app. Spans in a store are joined automatically.
+        columns: columns to read in addition to those of the components: canonical ones, or other keys of the log.
         all_columns: read every canonical column.
-        since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
         where: column -> value that a row must have.
-        rejects_to, on_size, on_progress: as for ``sojourn.read``.
+        rejects_to: file for refused lines, as for ``sojourn.read``.
+        on_size: called with the size of the sources, as for ``sojourn.read``.
+        on_progress: called with the progress, as for ``sojourn.read``.
 
     Raises:
         SojournError: a source cannot be read, or ``where`` names no column.
@@ -90,18 +93,20 @@ def requests_from(
     until: Instant = None,
     where: Where = None,
 ) -> OpenedRequests:
-    """Return requests with their components, whatever form they come in.
+    """Return requests in any form with their components.
 
     Args:
-        requests: sources, which are read; requests opened before (a split is such); what ``sojourn.read`` returned; or
-            a frame, canonical or with components already.
-        columns: of sources, read besides what the components need.
-        spans: of sources, the app's spans.
-        since, until, where: only these requests.
+        requests: sources to read, opened requests (such as a split), the result of ``sojourn.read``, or a frame, either
+            canonical or with components.
+        columns: columns to read from sources in addition to those of the components.
+        spans: the app's spans, if ``requests`` are sources.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
 
     Raises:
-        SojournError: a source cannot be read, the frame is none of requests, ``where`` names no column, or ``spans``
-            come too late.
+        SojournError: a source cannot be read, the frame is not a frame of requests, a column of ``where`` does not
+            exist, or ``spans`` are given for requests that are not sources.
     """
     if isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame):
         if listed(spans):
@@ -123,7 +128,7 @@ def requests_from(
 
 
 def read_already(requests: RequestsLike) -> bool:
-    """Whether these are no sources: opened requests, what was read, or a frame."""
+    """Return whether the requests are not sources: opened or read requests, or a frame."""
     return isinstance(requests, OpenedRequests | Requests | pl.LazyFrame | pl.DataFrame)
 
 

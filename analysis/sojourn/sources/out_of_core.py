@@ -22,7 +22,7 @@ def batches(rows: pl.LazyFrame, count: int, *exprs: pl.Expr | str) -> Iterator[p
 
 
 def column(rows: pl.LazyFrame, count: int, value: pl.Expr, where: pl.Expr) -> Floats:
-    """The values of an expression over ``count`` rows, nulls and rows that are not ``where`` left out."""
+    """Return the values of an expression over ``count`` rows, nulls and rows that are not ``where`` left out."""
     valuess = np.empty(count)
     size = 0
     for batch in batches(rows, count, pl.when(where).then(value).alias("value")):
@@ -38,8 +38,8 @@ class Grouped:
 
     Attributes:
         rows: the frame.
-        numbers: of each row's group; one more than the last for a row of none of them.
-        begins: where the values of a group begin when those of all are put one group after another, and the end.
+        numbers: number of each row's group; rows without a group have one more than the last.
+        begins: begin of each group in an array of all values sorted by group, and the end.
     """
 
     rows: pl.LazyFrame
@@ -48,16 +48,17 @@ class Grouped:
 
     @classmethod
     def of(cls, rows: pl.LazyFrame, count: int, groups: pl.DataFrame, where: pl.Expr) -> Grouped:
-        """Rows by group.
+        """Group rows by the values of a column.
 
         Args:
-            rows, count: the frame, and how many rows it has.
-            groups: one column of it, the values that rows of a group have there (null: a group as well), and
-                ``requests``: how many rows they have at most.
-            where: which rows count.
+            rows: the frame.
+            count: number of its rows.
+            groups: the column, with one row per group (null is a group as well), and ``requests``: the maximum number
+                of rows of each.
+            where: the rows that count.
         """
         name = groups.columns[0]
-        kind: type = np.uint16 if len(groups) < np.iinfo(np.uint16).max else np.uint32  # numpy sorts 16 bits in no time
+        kind: type = np.uint16 if len(groups) < np.iinfo(np.uint16).max else np.uint32  # numpy sorts 16 bits fast
         numbered = groups.select(name).with_row_index("number")
         numbers: npt.NDArray[Any] = np.empty(count, kind)
         begin = 0
@@ -70,7 +71,7 @@ class Grouped:
         return cls(rows, numbers, np.cumsum(sizes, dtype=np.int64))
 
     def summaries(self, value: str) -> list[Summary]:
-        """Figures of a column for each group, nulls left out."""
+        """Return the figures of a column for each group, without nulls."""
         count = len(self.begins) - 1
         sorted_values, filled = np.empty(int(self.begins[-1])), self.begins[:-1].copy()
         begin = 0

@@ -49,23 +49,24 @@ def read(
     Args:
         sources: what to read; one file named twice is read once.
         spans: OTLP/JSON-lines files with the app's spans; those in a run's folder or a store are read automatically.
-        columns: canonical columns wanted; fewer are faster. A name that is not canonical is a key of one's own, which
-            logs and Parquet files may hold (null where they do not) and a store does not.
-        since, until: keep requests that arrived in [since, until): aware datetimes or unix seconds.
+        columns: columns to read; fewer are faster. A name that is not canonical is a key of the log or a column of the
+            Parquet file (null if missing); a store has only canonical columns.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
         where: column -> value that a row must have.
-        rejects_to: refused lines go here as JSON lines (source, line, reason, raw), all of them.
+        rejects_to: file for all refused lines, as JSON lines (source, line, reason, raw).
         on_size: called with the number of bytes to read (None: unknown), before the first one.
         on_progress: called with the number of bytes read so far.
 
     Raises:
-        SojournError: a source cannot be read at all, or a store holds more rows than are read one by one. Bad lines
-            never raise: they are counted in ``records``.
+        SojournError: a source cannot be opened, or a store has more rows than the limit. Invalid lines never raise:
+            they are counted in ``records``.
     """
     selection = Selection.of(since, until, where)
     wanted = tuple(dict.fromkeys((*columns, *selection.columns)))
     extra = tuple(name for name in wanted if name not in SCHEMA)
     if not all(map(is_extra, extra)):
-        raise SojournError(f"these cannot be keys of a log: {', '.join(n for n in extra if not is_extra(n))}")
+        raise SojournError(f"not columns and not valid keys of a log: {', '.join(n for n in extra if not is_extra(n))}")
     named = listed(sources)
     inputs = opened_inputs(named)
     spool = Spool()
@@ -106,7 +107,7 @@ def read(
 
 
 def in_seconds(columns: Sequence[str]) -> list[pl.Expr]:
-    """What makes the canonical types of what ``records_query`` gives: seconds of microseconds, instants in UTC."""
+    """Return expressions for the canonical types of ``records_query``: seconds from microseconds, instants in UTC."""
     durations = [pl.col(name) / 1e6 for name in MICROSECONDS if name in columns]
     return [*durations, *(pl.col(name).cast(INSTANT) for name in columns if dtype_of(name) == INSTANT)]
 

@@ -82,7 +82,7 @@ class ChartMeasures(ABC):
     def _windowed(
         self, name: str, parts: dict[str, str], windows: int, **parameters: object
     ) -> tuple[timedelta, list[Row]]:
-        """The width of ``windows`` windows over all arrivals, and the rows of ``sql/<name>.sql`` with ``arrived``."""
+        """Return the width of ``windows`` windows over all arrivals, and rows of ``sql/<name>.sql``."""
         first: datetime | None = self._summary["first_served"]
         if first is None:  # of no requests, a window of any width
             return timedelta(microseconds=1), []

@@ -220,7 +220,7 @@ class StoreMeasures(ChartMeasures):
 
 
 def _lines(clock: pl.DataFrame) -> dict[str, object]:
-    """The parameters of ``clock_steady.sql``, or of ``clock_changing.sql`` where a clock drifted or was set."""
+    """Return the parameters of ``clock_steady.sql``, or of ``clock_changing.sql`` where a clock drifted or was set."""
     if clock.is_empty():
         return {"offsets": []}
     lines = Lines.of(clock)
@@ -239,7 +239,7 @@ def _lines(clock: pl.DataFrame) -> dict[str, object]:
 
 
 def _known(value: Any) -> Any:
-    """A value as frames have it: an average of nothing is None, an instant is UTC."""
+    """Return a value as frames have it: an average of nothing is None, an instant is UTC."""
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, datetime):
@@ -250,7 +250,7 @@ def _known(value: Any) -> Any:
 
 
 def _summary(row: Row, column: str) -> Summary:
-    """The figures of a column; None where there was no value."""
+    """Return the figures of a column; None where there was no value."""
     quantiles = dict(zip(QUANTILES, row[f"{column}/quantiles"], strict=True))
     figures = {"mean": row[f"{column}/mean"], **quantiles, "max": row[f"{column}/max"]}
     return {figure: figures[figure] if figures["mean"] is not None else None for figure in FIGURES}

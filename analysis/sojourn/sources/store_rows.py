@@ -28,7 +28,7 @@ MINUTE = 60_000_000  # us
 
 @dataclass
 class Stored:
-    """What a store holds beside its rows: name, ``records``, ``spans``, as in ``sojourn.model.frame.Requests``."""
+    """Name, ``records`` and ``spans`` of a store, as in ``sojourn.model.frame.Requests``."""
 
     name: str
     records: Records
@@ -43,19 +43,21 @@ def read_store(
     where: Mapping[str, object] | None = None,
     limit: int | None = None,
 ) -> Requests:
-    """The requests of a store as the canonical frame, each once, whatever was delivered twice.
+    """Return the requests of a store as the canonical frame, without duplicates.
 
-    Memory is bounded as for logs: rows go to a temporary folder once they are many. The lists of attempts
-    are written as nginx writes them, but with a comma for an internal redirect too.
+    Memory is bounded: many rows are written to a temporary folder. Lists of attempts have the format of nginx, with a
+    comma for an internal redirect too.
 
     Args:
         dsn: the store.
-        columns: canonical columns wanted; fewer are faster.
-        since, until, where: as for ``sojourn.read``.
+        columns: canonical columns to read; fewer are faster.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: column -> value that a row must have.
         limit: refuse to fetch more rows than this; None: ``ROW_LIMIT``.
 
     Raises:
-        SojournError: the store cannot be reached, or holds more rows than ``limit``, or ``SPAN_LIMIT`` spans.
+        SojournError: the store cannot be reached, or has more rows than ``limit`` or more spans than ``SPAN_LIMIT``.
     """
     selection = Selection.of(since, until, where)
     spool = Spool()
@@ -98,7 +100,7 @@ def stream_store(
 
 
 def stored_records(store: Store, selection: Selection, rejects_to: TextIO | None = None) -> Records:
-    """What became of the lines, as far as the store knows: requests stored and lines refused.
+    """Return the counts of lines that the store knows: requests stored and lines refused.
 
     A line that was delivered twice counts once. Requests count by arrival, whatever ``where`` says, as a log's lines
     do; refused lines by when they were refused, for most of them tell no time of their own.

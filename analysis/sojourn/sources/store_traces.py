@@ -14,14 +14,15 @@ from sojourn.store.statements import sql
 
 
 def stored_traces(dsn: str, since: datetime | None = None, until: datetime | None = None) -> pl.DataFrame:
-    """Spans of the traces that began in [since, until), columns as in ``TRACES_SCHEMA``, each once.
+    """Return the spans of the traces that began in [since, until), columns as in ``TRACES_SCHEMA``, without duplicates.
 
     Args:
         dsn: the store.
-        since, until: UTC; None: no bound. A trace begins with its first span.
+        since: only traces whose first span began at or after this instant, UTC.
+        until: only traces whose first span began before this instant, UTC.
 
     Raises:
-        SojournError: the store cannot be reached or queried, or there are more than ``SPAN_LIMIT`` such spans.
+        SojournError: the store cannot be reached or queried, or there are more than ``SPAN_LIMIT`` spans.
     """
     bounds = {
         "since": int(since.timestamp() * 1e6) if since else 0,

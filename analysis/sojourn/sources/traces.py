@@ -27,9 +27,9 @@ class Traces:
 
     Attributes:
         spans: columns as in ``TRACES_SCHEMA``, each span once, in no order.
-        refused: reason -> how many. ``not_an_export``: lines that are no export request; ``invalid_span_time``: spans
-            without a sound start and end; ``no_id``: spans without a trace id or a span id; ``duplicates``: spans
-            that were there before.
+        refused: reason -> count. ``not_an_export``: lines that are not an export request; ``invalid_span_time``: spans
+            without a valid start and end; ``no_id``: spans without a trace id or a span id; ``duplicates``: spans
+            that were read before.
     """
 
     spans: pl.DataFrame
@@ -39,14 +39,15 @@ class Traces:
 def read_traces(
     sources: Sequence[str | os.PathLike[str]], *, since: datetime | None = None, until: datetime | None = None
 ) -> Traces:
-    """Spans of OTLP/JSON-lines files, plain or compressed, of run folders and of stores.
+    """Read the spans of OTLP/JSON-lines files (plain or compressed), run folders and stores.
 
     Args:
         sources: what to read.
-        since, until: keep traces whose first span began in [since, until), UTC.
+        since: only traces whose first span began at or after this instant, UTC.
+        until: only traces whose first span began before this instant, UTC.
 
     Raises:
-        SojournError: a source cannot be opened, a folder holds no spans, or a store too many.
+        SojournError: a source cannot be opened, a folder has no spans, or a store has too many.
     """
     decoder = msgspec.json.Decoder(Export, strict=False)
     refused: dict[str, int] = {}

@@ -75,18 +75,18 @@ def connect(dsn: str | Dsn, *, database: str | None = None) -> Store:
 
     Args:
         dsn: ``chdb:///path[?database=x]``, ``clickhouse://[user[:password]@]host[:port][/database]``, or
-            ``clickhouses://…`` for HTTPS (``?ca=FILE`` for a certificate of one's own).
+            ``clickhouses://…`` for HTTPS (``?ca=FILE`` for a private CA).
         database: open this database instead of the DSN's.
 
     Raises:
-        SojournError: unreachable, refused, in use by another process, or there is no such database.
+        SojournError: the store is unreachable, refuses the user, is in use by another process, or has no such database.
     """
     address = parse(dsn) if isinstance(dsn, str) else dsn
     if address.embedded and database is None and not Path(address.path).is_dir():
-        raise SojournError(f"{address}: there is no store yet; `sojourn store init {address}` makes one")
-    with _said(address):
+        raise SojournError(f"{address}: no store in this folder; create it with `sojourn store init {address}`")
+    with _opening_errors(address):
         client = _client(address, database or address.database)
-    # What has no zone of its own is in the session's; the client would take it for the server's, or for this machine's.
+    # Instants without a time zone are in the zone of the session; the client would assume that of a machine.
     client.tz_source, client.server_tz = "server", UTC
     return Store(client, address)
 
@@ -96,7 +96,7 @@ def _client(address: Dsn, database: str) -> Client:
         import clickhouse_connect  # noqa: PLC0415 - takes its time to load
     except ImportError:
         raise SojournError(f"a store needs two more packages: {install_command('store')}") from None
-    # What it would log, it raises as well, and that is what is shown.
+    # It raises every error that it logs.
     logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
     if address.embedded:
         path = os.path.realpath(address.path)
@@ -122,7 +122,7 @@ def _client(address: Dsn, database: str) -> Client:
         autogenerate_session_id=False,  # a session allows one query at a time
         client_name="sojourn",
     )
-    if not client.server_settings:  # a head that was cut off passes for an answer without a body
+    if not client.server_settings:  # a truncated head looks like an answer without a body
         raise ConnectionError("RemoteDisconnected")
     from clickhouse_connect.driver.httpclient import HttpClient  # noqa: PLC0415 - these two take their time to load
     from urllib3 import Timeout  # noqa: PLC0415
@@ -133,8 +133,8 @@ def _client(address: Dsn, database: str) -> Client:
 
 
 @contextmanager
-def _said(address: Dsn) -> Iterator[None]:
-    """What may go wrong when a store is opened, in words."""
+def _opening_errors(address: Dsn) -> Iterator[None]:
+    """Turn errors of opening a store into a ``SojournError``."""
     from clickhouse_connect.driver.exceptions import ClickHouseError  # noqa: PLC0415
 
     try:
@@ -146,10 +146,16 @@ def _said(address: Dsn) -> Iterator[None]:
 def _reason(address: Dsn, error: Exception) -> str:
     text = str(error)
     denied = address.embedded and not os.access(address.path, os.W_OK | os.X_OK)
-    busy = "this user may not write there" if denied else "another process has it open, or it is no store's folder"
+    busy = "no permission to write there" if denied else "another process has it open, or the folder is not a store"
     for words, reason in (
-        ("UNKNOWN_DATABASE|Code: 81", f"has no database {address.database!r}; `sojourn store init {address}` makes it"),
-        ("already initialized with path", "this process has another embedded store open; it can hold one at a time"),
+        (
+            "UNKNOWN_DATABASE|Code: 81",
+            f"has no database {address.database!r}; create it with `sojourn store init {address}`",
+        ),
+        (
+            "already initialized with path",
+            "this process has another embedded store open; only one at a time is possible",
+        ),
         ("Unable to open the chdb engine", f"cannot be opened: {busy}"),
         (
             "AUTHENTICATION_FAILED|REQUIRED_PASSWORD",
@@ -165,9 +171,9 @@ def _reason(address: Dsn, error: Exception) -> str:
 
 
 def plain(error: Exception) -> str:
-    """What the engine has to say, in one line: without its class, code, version and stack."""
+    """Return the message of the engine in one line, without class, code, version and stack."""
     if "deserialization not supported" in str(error):
-        return "a column holds the state of an aggregate; ask for it through its function, such as quantilesDDMerge"
+        return "a column holds an aggregate state; select it with its -Merge function, such as quantilesDDMerge"
     text = re.split(r"Stack trace|\(version |\(for url ", str(error))[0]
     text = re.sub(r"^.*?Code: \d+\. ?", "", text, flags=re.DOTALL)
     text = re.sub(r"DB::Exception: ", "", text)
@@ -176,7 +182,7 @@ def plain(error: Exception) -> str:
 
 @contextmanager
 def plainly(store: Store, doing: str) -> Iterator[None]:
-    """Errors of the engine inside the block become one sentence that begins with what was being done.
+    """Turn errors of the engine inside the block into one sentence that begins with the current operation.
 
     Raises:
         SojournError: instead of whatever the client raised.
@@ -197,7 +203,7 @@ def plainly(store: Store, doing: str) -> Iterator[None]:
 
 
 def in_utc(instant: datetime) -> datetime:
-    """An instant of a store's answer, which is in UTC where it names no zone."""
+    """Return an instant of a store's answer, which is in UTC where it names no zone."""
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 
 

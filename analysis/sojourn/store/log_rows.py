@@ -24,7 +24,7 @@ def _decimal(sql: str) -> str:
 
 
 def _times(name: str) -> str:
-    """The times of all attempts. A list too short (nothing says which attempt is missing) ends with the last one."""
+    """Return the times of all attempts. If the list is too short, the missing attempts are the first ones."""
     x = f"r.upstream_{name}_time"
     return f"""CASE WHEN {_ATTEMPTS} = 1 AND n_{name} IS NOT NULL THEN [{_decimal(f"n_{name}")}]
         WHEN {_ATTEMPTS} = 0 THEN []::DECIMAL(18, 0)[]
@@ -66,12 +66,12 @@ assert not set(LIST_KEYS) & set(STORED)  # noqa: S101 - what nginx wrote as list
 
 
 def rows_query() -> str:
-    """SQL from lines (``block``) to rows of ``requests``, without ``source``."""
+    """Return the SQL from lines (``block``) to rows of ``requests``, without ``source``."""
     return records_query(tuple(STORED), "block", STORED)
 
 
 def request_rows(accepted: pa.Table, source: str) -> pa.Table:
-    """Parsed records as Arrow for ``requests``: decimals in seconds, and where they came from; redacted."""
+    """Return parsed records as Arrow for ``requests``: decimals in seconds, with their source, redacted."""
     table = accepted.drop_columns(["number"]).combine_chunks()
     if redacting():
         table = redacted_rows(table)
@@ -81,7 +81,7 @@ def request_rows(accepted: pa.Table, source: str) -> pa.Table:
 
 
 def redacted_rows(rows: pa.Table) -> pa.Table:
-    """The rows with queries taken off ``uri`` and ``remote_addr`` cut to its network; texts without nulls."""
+    """Return the rows with queries taken off ``uri`` and ``remote_addr`` cut to its network; texts without nulls."""
     paths = pc.replace_substring_regex(rows["uri"], "(?s)[?#].*", "")
     rows = rows.set_column(rows.schema.get_field_index("uri"), "uri", paths)
     # IPv4 at once, nearly all there is; the networks left are few, and are looked at one by one.

@@ -82,7 +82,7 @@ def substituted(text: str, cluster: str | None = None, **others: str) -> str:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of an SQL text, without comments. A semicolon or dashes inside quotes are text."""
+    """Return the statements of an SQL text, without comments. A semicolon or dashes inside quotes are text."""
     return [s for s in ("".join(parts).strip() for parts in _split(text)) if s]
 
 
@@ -104,9 +104,9 @@ def init(dsn: str | Dsn, *, keep_days: int | None = None, cluster: str | None = 
 
     Args:
         dsn: see ``sojourn.store.connect``.
-        keep_days: remove requests, spans and the like after so many days; 0: keep them for ever after all. None
-            changes nothing, and a new store keeps everything.
-        cluster: make the tables on all machines of this cluster, replicated and distributed.
+        keep_days: delete rows of requests and spans after this many days; 0: keep them without a limit; None: leave the
+            limit unchanged (a new store has none).
+        cluster: create the tables on all machines of this cluster, replicated and distributed.
 
     Returns:
         The names of the files applied.
@@ -116,9 +116,9 @@ def init(dsn: str | Dsn, *, keep_days: int | None = None, cluster: str | None = 
     """
     address = parse(dsn) if isinstance(dsn, str) else dsn
     if keep_days is not None and not 0 <= keep_days <= 36500:
-        raise SojournError(f"{keep_days} is no number of days to keep rows for")
+        raise SojournError(f"--keep {keep_days}: give 0 to 36500 days (0: no limit)")
     if cluster and address.embedded:
-        raise SojournError(f"{address}: the embedded engine is no cluster")
+        raise SojournError(f"{address}: --cluster needs a server; the embedded engine has no clusters")
     _make_database(address, cluster)
     done = []
     with connect(address) as store:
@@ -184,7 +184,7 @@ def _keep(store: Store, days: int, cluster: str | None) -> None:
 
 
 def _minutes_kept(days: int, cluster: str | None) -> str:
-    """The view of the minutes that may be computed, for so many days: of those before, not all rows are left."""
+    """Return the view of the minutes that may be computed, for so many days: of those before, not all rows are left."""
     create = "CREATE VIEW IF NOT EXISTS minutes_known"
     view = next(s for m in migrations(cluster) for s in m.statements(cluster) if s.startswith(create))
     if days:

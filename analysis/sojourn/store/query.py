@@ -68,7 +68,7 @@ def answer(store: Store, sql: str, parameters: dict[str, str] | None = None) -> 
 
 
 def _only_reads(store: Store, text: str, parameters: dict[str, str] | None) -> None:
-    """The engine's read-only mode lets some writing through (to files); what parses inside brackets is a SELECT."""
+    """Wrap a SELECT in brackets: the engine's read-only mode allows some writing (to files), brackets allow none."""
     from clickhouse_connect.driver.exceptions import ClickHouseError  # noqa: PLC0415
 
     try:
@@ -99,7 +99,7 @@ def write_json(answer: Answer, out: TextIO) -> int:
 
 
 def write_csv(answer: Answer, out: TextIO) -> int:
-    """A header and the rows; text a spreadsheet would take for a formula begins with ``'``. Returns how many rows."""
+    """Write a header and the rows as CSV, return their number; text that looks like a formula begins with ``'``."""
     writer = csv.writer(out)
     writer.writerow([cell(name) for name, _ in answer.columns])
     count = 0
@@ -110,7 +110,7 @@ def write_csv(answer: Answer, out: TextIO) -> int:
 
 
 def cell(value: Any) -> Any:
-    """A value for CSV: numbers as they are, nothing for None, text disarmed."""
+    """Return a value for CSV: numbers unchanged, empty for None, text that is no formula."""
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value)
@@ -118,7 +118,7 @@ def cell(value: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """A value of the store as JSON knows it; a number that is none (NaN, infinities) is null."""
+    """Return a value of the store for JSON; NaN and infinities are null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):

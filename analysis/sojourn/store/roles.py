@@ -40,12 +40,12 @@ def make_roles(address: Dsn, *, cluster: str | None = None, environment: Mapping
 
 
 def role_statements(database: str, cluster: str | None = None) -> list[str]:
-    """What makes the roles, and their limits."""
+    """Return the statements that create the roles and their limits."""
     return statements(substituted(_file("010_roles.sql"), cluster, database=database))
 
 
 def user_statements(user: str, password: str, cluster: str | None = None) -> list[str]:
-    """What makes one of ``USERS``. The password itself is not in it: SHA-256 of it and a salt of its own."""
+    """Return the statement that creates one of ``USERS``, with the salted SHA-256 of the password."""
     salt = secrets.token_hex(16)
     hashed = hashlib.sha256((password + salt).encode()).hexdigest().upper()
     return statements(substituted(_file("020_user.sql"), cluster, user=user, role=USERS[user], hash=hashed, salt=salt))

@@ -30,7 +30,9 @@ def refresh_rollups(store: Store) -> int:
             was, left = left, _left(store, begun)
             in_vain = in_vain + 1 if left >= was else 0
     if left:
-        raise SojournError(f"{store.dsn}: the rollups of {left} minutes do not get done; what was loaded is there")
+        raise SojournError(
+            f"{store.dsn}: the rollups of {left} minutes were not completed; the rows are loaded. Load again to retry"
+        )
     return before
 
 

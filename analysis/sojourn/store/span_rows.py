@@ -120,7 +120,7 @@ def _status(values: dict[str, Any]) -> int:
 
 
 def _seconds(values: dict[str, Any], key: str) -> Decimal | None:
-    """The attribute as seconds to the microsecond; any other value remains among the attributes."""
+    """Return the attribute as seconds to the microsecond; any other value remains an attribute."""
     value = values.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
         return None
@@ -137,7 +137,7 @@ def _nanoseconds(value: int | str) -> int:
 
 
 def as_text(value: Any) -> str:
-    """An attribute's value as text: itself, true or false, or JSON."""
+    """Return an attribute's value as text: a string unchanged, true or false, or JSON."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -40,7 +40,7 @@ Parameters = dict[str, object]
 
 @functools.cache
 def sql(name: str) -> str:
-    """The text of ``sql/<name>.sql``."""
+    """Return the text of ``sql/<name>.sql``."""
     return resources.files("sojourn.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8").strip()
 
 
@@ -53,7 +53,7 @@ class Chosen:
     parameters: Parameters = field(default_factory=dict)
 
     def named(self, statement: str, **more: object) -> Parameters | None:
-        """The parameters a statement names.
+        """Return the parameters a statement names.
 
         Any other, in a text that names none, would make the driver paste values instead of having them bound.
         """
@@ -62,7 +62,7 @@ class Chosen:
 
 
 def chosen(selection: Selection) -> Chosen:
-    """The conditions of a selection.
+    """Return the conditions of a selection.
 
     Raises:
         SojournError: a value cannot be sent as text, or a column cannot be compared with it.
@@ -86,7 +86,7 @@ def chosen(selection: Selection) -> Chosen:
 
 
 def micros(instant: datetime) -> int:
-    """An instant as whole microseconds since 1970, exactly."""
+    """Return an instant as whole microseconds since 1970, exactly."""
     return (instant - datetime.fromtimestamp(0, instant.tzinfo)) // timedelta(microseconds=1)
 
 
@@ -121,9 +121,9 @@ def _bound(column: str, value: object) -> object:
         return float(value)
     if kind == pl.String() and isinstance(value, str):
         if not value.isascii() and value.encode("utf-8", "replace").decode() != value:
-            raise SojournError(f"{column} cannot be compared with bytes that are not UTF-8")
+            raise SojournError(f"--where {column}: the value is not valid UTF-8")
         return value
-    raise SojournError(f"{column} cannot be compared with {value!r}")
+    raise SojournError(f"--where {column}: {value!r} is not a value of this column ({kind})")
 
 
 # Bounds are queried for some pairs and times only.
@@ -133,27 +133,27 @@ WITHIN = """arrayExists(
 
 
 def counted(which: Chosen) -> str:
-    """A statement for an upper bound of the number of chosen requests, and first and last of their ends, cheaply."""
+    """Return a cheap statement for an upper bound of the number of selected requests, and their first and last end."""
     return Template(sql("counted")).substitute(chosen=_chosen(which.conditions, once=False))
 
 
 def minutes(which: Chosen) -> str:
-    """A statement for such bounds by minute."""
+    """Return a statement for these bounds per minute."""
     return Template(sql("minutes")).substitute(chosen=_chosen(which.conditions, once=False))
 
 
 def stored(which: Chosen) -> str:
-    """A statement for the number of chosen requests."""
+    """Return a statement for the number of selected requests."""
     return Template(sql("stored")).substitute(chosen=_chosen(which.conditions))
 
 
 def spans_counted(which: Chosen) -> str:
-    """A statement for the number of spans to be joined: by_id, by_parent."""
+    """Return a statement for the number of spans to be joined: by_id, by_parent."""
     return Template(sql("spans_counted")).substitute(window=which.window)
 
 
 def spans(which: Chosen) -> str:
-    """A statement for the spans of the chosen requests, and some more."""
+    """Return a statement for the spans of the selected requests, and possibly more."""
     return Template(sql("spans")).substitute(window=which.window)
 
 
@@ -169,17 +169,17 @@ def refused(selection: Selection) -> Chosen:
 
 
 def reasons(which: Chosen) -> str:
-    """A statement for reason, lines of dead letters."""
+    """Return a statement for reason, lines of dead letters."""
     return Template(sql("reasons")).substitute(window=which.window)
 
 
 def refusals(which: Chosen, limit: int | None) -> str:
-    """A statement for source, position, reason, raw of dead letters."""
+    """Return a statement for source, position, reason, raw of dead letters."""
     return Template(sql("refusals")).substitute(window=which.window, limit="" if limit is None else f"LIMIT {limit}")
 
 
 def rows(columns: tuple[str, ...], conditions: str) -> str:
-    """A statement for canonical columns of the rows that fit, by the time they ended."""
+    """Return a statement for canonical columns of the selected rows, ordered by their end."""
     return f"SELECT {', '.join(columns)} FROM ({_chosen(conditions)}) ORDER BY time"  # noqa: S608 - names of ours
 
 
@@ -224,7 +224,7 @@ def figures(columns: tuple[str, ...], *, exact: bool, only: str | None = None) -
 
 
 def quantiles(expression: str, levels: tuple[float, ...], *, exact: bool, only: str | None = None) -> str:
-    """An expression for an array of quantiles: exact and linear between order statistics, or of values cut short.
+    """Return an expression for an array of quantiles: exact with linear interpolation, or of rounded values.
 
     Exact ones hold every value in the store's memory, and while it grows three times. Cut ones hold every distinct
     value of four digits: some ten thousand, however many requests there are. They are cut off, not rounded, so that
@@ -247,7 +247,7 @@ def means(only: str | None = None) -> str:
 
 
 def summary_parts(*, exact: bool) -> dict[str, str]:
-    """The ``$names`` of ``summary.sql``."""
+    """Return the ``$names`` of ``summary.sql``."""
     differ = "queue - queue_by_duration"
     return {
         "sources": ",\n    ".join(f"countIf(queue_source = '{s}') AS \"source/{s}\"" for s in QUEUE_SOURCES),
@@ -273,13 +273,13 @@ def _ticks() -> str:
 
 
 def overlap_parts() -> dict[str, str]:
-    """The ``$names`` of ``overlaps.sql``, in us."""
+    """Return the ``$names`` of ``overlaps.sql``, in us."""
     cases = ", ".join(f"min(begun % {tick} = 0) OVER (PARTITION BY upstream), {tick}" for tick in TICKS)
     return {"tick": f"multiIf({cases}, 1)", "slack": str(round(SLACK * 1e6)), "looked_at": str(LOOKED_AT)}
 
 
 def group_parts(group: str, *, exact: bool) -> dict[str, str]:
-    """The ``$names`` of ``grouped.sql``."""
+    """Return the ``$names`` of ``grouped.sql``."""
     return {"group": group, "figures": figures(GROUP_SHOWN, exact=exact)}
 
 

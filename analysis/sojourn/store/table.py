@@ -19,7 +19,7 @@ _NUMBERS = ("Int", "UInt", "Float", "Decimal")
 
 
 def answer_table(columns: list[tuple[str, str]], rows: Iterator[Row], shown: int) -> RenderableType:
-    """The first ``shown`` rows, and a note where there are more. What came from a log is shown, never obeyed."""
+    """Return the first ``shown`` rows, and a note where there are more. What came from a log is shown, never obeyed."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name, kind in columns:
         numeric = any(kind.removeprefix("Nullable(").startswith(word) for word in _NUMBERS)

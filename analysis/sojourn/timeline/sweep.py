@@ -1,7 +1,7 @@
 """The sweep that charges every instant of every wait to one account.
 
-Events (a wait or a service begins or ends) are processed in the order of time. Each backend has running integrals, which
-advance at its own events only:
+Events (a wait or a service begins or ends) are processed in the order of time. Each backend has running integrals,
+which advance at its own events only:
 
     D(t)     seconds with a free worker at the backend
     M(t)     seconds without one, but with a free worker at another backend of the pool
@@ -9,9 +9,9 @@ advance at its own events only:
     C(t)     the same seconds, times the requests waiting, divided by the requests in service at the backend
 
 The wait of a request is the difference of D, M and B between its end and its begin; the seconds that a request caused
-are the difference of C between the end and the begin of its service. Other backends enter through one integral per pool:
-the seconds without a free worker in it. The cost of an event depends on the classes in service at one backend, not on
-the size of the pool.
+are the difference of C between the end and the begin of its service. Other backends enter through one integral per
+pool: the seconds without a free worker in it. The cost of an event depends on the classes in service at one backend,
+not on the size of the pool.
 
 A backend's integrals restart at 0 whenever the queue is empty, so that sums keep their precision.
 """

@@ -2,7 +2,8 @@
 
 Requests that are near in time met the same queue. Intervals from resampling single requests would be far too narrow,
 so blocks of time are resampled: the circular moving-block bootstrap (Künsch 1989; Politis & Romano 1992). Every
-resample is a weight for each of ``WINDOWS`` windows; memory holds only sums by window and bin, for any number of requests.
+resample is a weight for each of ``WINDOWS`` windows; memory holds only sums by window and bin, for any number of
+requests.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from sojourn.cli.defaults import NEVER
 from sojourn.command.completion import BALANCERS, COLUMNS, DISCIPLINES
 from sojourn.model.frame import SCHEMA
 from sojourn.queueing import system
+from syrupy.assertion import SnapshotAssertion
 
 ROOT = Path(__file__).parents[3]
 SHOP = str(ROOT / "docs/examples/shop.jsonl.gz")
@@ -92,39 +93,42 @@ def test_which_of_the_files_wins(ran: Ran, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "where"),
     [
-        ("[split]\nslow = 1", "[split] has no option 'slow'; it has by, capture,"),
-        ("[splitt]\nslo = 1", "there is no command 'splitt' for a table [splitt]; there are defaults, split,"),
-        ("slo = 1", "'slo' stands in no table; write [defaults]"),
-        ('[split]\nslo = "fast"', "[split] slo: 'fast': "),
-        ("[split]\nslo = -1", "[split] slo: -1: "),
-        ("[split]\njson = 1", "[split] json: 1 is neither true nor false"),
-        ("[split]\nslo = [1, 2]", "[split] slo: one value is wanted, not a list"),
-        ("[split]\nwhere = [{a = 1}]", "[split] where: {'a': 1} is no text and no number"),
-        ('[split]\nhtml = "/etc/passwd"', "[split] html: what is written or sent is said on the command line only"),
-        ("[doctor]\nask-backends = true", "[doctor] ask-backends: what is written or sent is said on the command line"),
-        ("[capture]\nforce = true", "[capture] force: what is written or sent"),
-        ('[lab.run]\nurl = "http://a"', "[lab run] url: what is written or sent"),
-        ("[defaults]\nfoo = 1", "[defaults] foo: no command has such an option"),
-        ("[defaults]\nquiet = 3", "[defaults] quiet: 3 is neither true nor false"),
-        ("[store]\nrows = 3", "[store] has commands, each with a table of its own; 'rows' is none of them"),
-        ("[split\n", "it is not TOML: "),
-        ("\udcff", "it is not UTF-8 text"),
-        ('[split]\n"\\u001b[31m" = 1', "[split] has no option '\\x1b[31m'"),
+        ("[split]\nslow = 1", "[split] 'slow'"),
+        ("[splitt]\nslo = 1", "[splitt]"),
+        ("slo = 1", "'slo'"),
+        ('[split]\nslo = "fast"', "[split] slo: 'fast'"),
+        ("[split]\nslo = -1", "[split] slo: -1"),
+        ("[split]\njson = 1", "[split] json: 1"),
+        ("[split]\nslo = [1, 2]", "[split] slo"),
+        ("[split]\nwhere = [{a = 1}]", "[split] where: {'a': 1}"),
+        ('[split]\nhtml = "/etc/passwd"', "[split] html"),
+        ("[doctor]\nask-backends = true", "[doctor] ask-backends"),
+        ("[capture]\nforce = true", "[capture] force"),
+        ('[lab.run]\nurl = "http://a"', "[lab run] url"),
+        ("[defaults]\nfoo = 1", "[defaults] foo"),
+        ("[defaults]\nquiet = 3", "[defaults] quiet: 3"),
+        ("[store]\nrows = 3", "[store] 'rows'"),
+        ("[split\n", "TOML"),
+        ("\udcff", "UTF-8"),
+        ('[split]\n"\\u001b[31m" = 1', "[split] '\\x1b[31m'"),
     ],
 )
-def test_a_slip_is_one_sentence_that_names_file_and_key(ran: Ran, tmp_path: Path, text: str, words: str) -> None:
+def test_rejects_invalid_setting_with_file_and_key(
+    ran: Ran, tmp_path: Path, text: str, where: str, snapshot: SnapshotAssertion
+) -> None:
     (tmp_path / "sojourn.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
     code, stdout, stderr = ran("lab", "list") if text.startswith("[lab") else ran("split", SHOP)
     assert (code, stdout) == (2, "")
     assert stderr.startswith("sojourn: sojourn.toml: ")
-    assert words in stderr
+    assert where in stderr
     assert len(stderr.splitlines()) == 1
     assert "\x1b" not in stderr
+    assert stderr == snapshot
 
 
-def test_a_value_that_a_command_refuses_later_names_the_file_too(ran: Ran, tmp_path: Path) -> None:
+def test_value_refused_by_a_command_names_the_file(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text('[split]\nby = "colour"\n')
     code, _, stderr = ran("split", SHOP)
     assert code == 2
@@ -132,27 +136,27 @@ def test_a_value_that_a_command_refuses_later_names_the_file_too(ran: Ran, tmp_p
     assert "says so" not in ran("split", SHOP, "--by", "moon")[2]
 
 
-def test_help_shows_what_is_in_force_and_outlives_a_broken_file(ran: Ran, tmp_path: Path) -> None:
+def test_help_shows_settings_in_force_and_works_with_an_invalid_file(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text("[split]\nslo = 0.125\n")
     assert "0.125" in ran("split", "--help")[1]
     (tmp_path / "sojourn.toml").write_text("[split")
     code, stdout, stderr = ran("split", "--help")
     assert code == 0
     assert "--slo" in stdout
-    assert "not TOML" in stderr
+    assert "TOML" in stderr
     assert ran("--help")[0] == ran("--version")[0] == 0
 
 
-def test_a_file_that_is_not_there_or_cannot_be_read(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_missing_file(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran("--config", "nope.toml", "config")[0] == 2
-    assert "nope.toml: there is no such configuration file" in ran("--config", "nope.toml", "config")[2]
-    assert "goes without --config" in ran("--no-config", "--config", "nope.toml", "config")[2]
+    assert "nope.toml: no such configuration file" in ran("--config", "nope.toml", "config")[2]
+    assert "cannot be used with --config" in ran("--no-config", "--config", "nope.toml", "config")[2]
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.delenv("HOME")
     assert ran("config")[1].startswith("no configuration file")
 
 
-def test_passwords_are_never_printed(ran: Ran, tmp_path: Path) -> None:
+def test_passwords_are_not_printed(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "sojourn.toml").write_text(
         '[report]\nbefore = ["clickhouse://me:s3cret@h/db", "a.jsonl?password=s3cret&x=1"]\n'
     )
@@ -163,7 +167,7 @@ def test_passwords_are_never_printed(ran: Ran, tmp_path: Path) -> None:
     assert without_secrets(["https://a/b@c", 1]) == ["https://a/b@c", 1]
 
 
-def test_the_example_is_one(ran: Ran) -> None:
+def test_example_is_valid(ran: Ran) -> None:
     result = in_force(ran, "--config", str(ROOT / "docs/examples/sojourn.toml"))
     assert result["split", "slo"] == "0.5"
 

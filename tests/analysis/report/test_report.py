@@ -89,7 +89,7 @@ def test_it_holds_the_verdict_the_tables_the_audit_and_what_was_refused(
     text = page.read_text()
     assert unbroken(result.verdict.sentence) in text
     headings = re.findall(r"<h([1-6])[^>]*>([^<]*)</h\1>", text)
-    assert {"The split", "By route", "By upstream", "Audit", "What was refused"} <= {name for _, name in headings}
+    assert {"The split", "By route", "By upstream", "Audit", "Refused lines"} <= {name for _, name in headings}
     for reason in result.records.reasons:
         assert f"<code>{reason}</code>" in text
     assert text.count("<svg") >= 3

@@ -42,7 +42,7 @@ def test_what_a_section_claims_is_said_and_what_it_does_not_claim_is_not(result:
 
 def test_no_prediction_promises_nothing(result: sojourn.SplitResult) -> None:
     help_ = in_short(result, [*SECTIONS[:2], replace(SECTIONS[2], short="")])[-1]
-    assert help_.text == "Nothing here says so for certain."
+    assert help_.text == "No change has a certain effect."
     assert help_.more == (("whatif", "Help"),)
 
 
@@ -68,6 +68,6 @@ def test_on_a_terminal_an_audit_that_failed_comes_first_and_nothing_is_obeyed(
     audit, verdict, happened, *_, last = printed.splitlines()
     assert audit.startswith("AUDIT  no such ")
     assert verdict == result.verdict.sentence
-    assert happened.startswith("What happened: ")
+    assert happened.startswith("Cause: ")
     assert happened.endswith("(in doubt: see the page)")
     assert last == "r.html has all of it."

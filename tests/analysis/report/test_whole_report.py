@@ -62,7 +62,7 @@ def test_a_section_without_a_result_states_the_reason(tmp_path: Path) -> None:
     log.write_bytes(line(upstream_addr="10.0.0.1:80", upstream_response_time="0.1", upstream_header_time="0.1"))
     sections = sections_of(sojourn.split(log, columns=report_columns()))
     assert [section.key for section in sections] == TOPICS
-    assert next(s for s in sections if s.key == "laws").sentence.startswith("Nothing to tell: ")
+    assert next(s for s in sections if s.key == "laws").sentence.startswith("Not available: ")
 
 
 def test_tiers_need_spans_of_several_services() -> None:
@@ -83,9 +83,9 @@ def test_rejects_empty_log(tmp_path: Path) -> None:
 
 def test_summary_has_cause_cost_and_remedy(page: str) -> None:
     lines = re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", page, re.S)
-    assert [label for label, _ in lines] == ["What happened", "What changed", "What it cost", "What would help"]
+    assert [label for label, _ in lines] == ["Cause", "Change", "Cost", "Remedy"]
     happened, changed, cost, help_ = (text.replace("\u00a0", " ") for _, text in lines)
-    assert "Of every 10 seconds that requests took, 7.6 went by in a queue" in happened
+    assert "Of every 10 seconds of response time, 7.6 were spent in a queue" in happened
     assert "/export caused 54 %" in happened
     assert "in doubt" in changed
     assert "108 abandoned requests" in cost

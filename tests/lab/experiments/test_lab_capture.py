@@ -112,7 +112,7 @@ def test_the_kernel_was_asked_in_both_namespaces(run: dict[str, Any]) -> None:
 @needs_namespace
 def test_the_report_shows_both(run: dict[str, Any]) -> None:
     page = (Path(run["run"]) / "report.html").read_text()
-    assert "What the packets show" in page
+    assert "Packets and the queues before accept()" in page
     assert "The queues before accept(): room" in page
     assert "The queues before accept(): burst" in page
     assert "Counters went back" not in page

@@ -1,8 +1,8 @@
-"""Can the figures be believed? What is measured for the checks of ``sojourn.analyses.audit.result``.
+"""Measure the figures for the checks of ``sojourn.analyses.audit.result``.
 
 Little's law, N = lambda R (Little 1961); the utilisation law, U = X S (Denning & Buzen 1978, eq. 3.2); a trend test
-for stationarity (Mann 1945, Kendall's tau against time); whether the identity closes; how much the app told; in which
-steps the clocks count, and whether what requests tell of them agrees; and how many records came twice.
+for stationarity (Mann 1945, Kendall's tau against time); the identity of components; the coverage of the app's values;
+the steps of the clocks and the agreement of their bounds; and duplicate records.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sojourn.sources.open_requests import OpenedRequests
 
 TREND_WINDOWS = 20
 TREND_SIZE = 0.10  # a significant trend smaller than this over the whole window is not worth a warning
-ENOUGH_INSTANTS = 20  # fewer may be multiples of anything by chance
+ENOUGH_INSTANTS = 20  # fewer may be multiples of a step by chance
 ENOUGH_PHASES = 3
 
 
 def audit_of(requests: OpenedRequests) -> Audit:
-    """Return the audit of opened requests; it is made once."""
+    """Return the audit of opened requests; it is computed once."""
     measures = requests.measures
 
     def made() -> Audit:
@@ -38,12 +38,12 @@ def audit_of(requests: OpenedRequests) -> Audit:
 
 
 def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | None = None) -> Audit:
-    """Check what carries the split, a frame or aggregates.
+    """Check the rows or the aggregates of a split.
 
     Args:
-        rows: what was split.
-        upgraded: connections left out of it.
-        median_delay: of the queueing delay, s, where it is known: what clocks must be fine enough for.
+        rows: the rows or the aggregates.
+        upgraded: number of upgraded connections left out.
+        median_delay: median queueing delay, s, which clocks must resolve; None: unknown.
     """
     measures = measured(rows)
     result = Audit(upgraded=upgraded, median_delay=median_delay)
@@ -64,7 +64,7 @@ def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | No
 
 
 def _ticks(measures: Measures, row: Row) -> dict[str, int | None]:
-    """The step (us) of each instant's clock: the largest of ``TICKS`` that all are multiples of, otherwise 1."""
+    """Return the step (us) of each instant's clock: the largest of ``TICKS`` that all are multiples of, otherwise 1."""
     ticks: dict[str, int | None] = {}
     for name in INSTANTS:
         steps = (tick for tick in TICKS if row[f"{name}/{tick}"])
@@ -72,14 +72,14 @@ def _ticks(measures: Measures, row: Row) -> dict[str, int | None]:
     if ticks["time"] and ticks["request_start"]:  # nginx has one clock
         ticks["time"] = min(ticks["time"], ticks["request_start"])
     for name, tick in ticks.items():
-        # Requests that come like clockwork tell nothing of the clock: their instants are alike but for whole periods.
+        # Periodic requests do not show the step of the clock: their instants differ by whole periods.
         if tick and tick > TICKS[-1] and measures.phases(name, tick) < ENOUGH_PHASES:
             ticks[name] = None
     return ticks
 
 
 def _agreement(clock: pl.DataFrame, result: Audit) -> None:
-    """Whose requests contradict each other most about a clock."""
+    """Set the upstream whose requests have the most contradictory bounds of a clock."""
     if clock.is_empty():
         return
     worst = clock.sort("contradiction", "upstream", "proxy", descending=[True, False, False]).row(0, named=True)
@@ -87,22 +87,22 @@ def _agreement(clock: pl.DataFrame, result: Audit) -> None:
 
 
 def _inner_window(first: datetime, last: datetime, p99: float) -> tuple[datetime, datetime]:
-    """Leave out the beginning: requests already in the system when the log (or --since) begins are not in it."""
+    """Leave out the beginning: the log lacks requests that were in system before its begin (or --since)."""
     seconds = (last - first).total_seconds()
     return first + timedelta(seconds=max(0.05 * seconds, min(p99, 0.25 * seconds))), last
 
 
 def _little(measures: Measures, inner: tuple[datetime, datetime], result: Audit) -> None:
-    """N, lambda and R as means over the window, weighted by a trapezoid that rises from 0 and falls to 0 again.
+    """Compute N, lambda and R as means over the window, weighted by a trapezoid that rises from 0 and falls to 0.
 
-    With hard edges one request more or less inside the window moves lambda by 1/n: 2 % of 50 requests. Faded edges
-    leave a steady log within 0.2 % of 1, and a change of load across the window shows as before.
+    With hard edges one request more inside the window changes lambda by 1/n: 2 % of 50 requests. With a trapezoid the
+    ratio of a steady log is within 0.2 % of 1, and a change of load is still detected.
     """
     seconds = (inner[1] - inner[0]).total_seconds()
     if seconds <= 0:
         return
     row = measures.little(inner[0], seconds)
-    # A request on the very edge has no weight but what rounding leaves of it.
+    # The weight of a request on the edge is 0 up to rounding.
     if min(row["weight"] or 0.0, row["response"] or 0.0) < ROUNDING:
         return
     area = 1 - EDGE  # under the trapezoid

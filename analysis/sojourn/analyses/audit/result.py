@@ -1,6 +1,6 @@
-"""What an audit checks: each with its figure, the threshold it is held against, a verdict, and a sentence.
+"""Checks of an audit, each with its figure, threshold, verdict and sentence.
 
-A check passes, fails, or is unknown where there is too little to tell. A sentence about a failure says what mends it.
+A check passes, fails, or is unknown for lack of data. The sentence of a failure states the remedy.
 """
 
 from __future__ import annotations
@@ -17,38 +17,42 @@ from sojourn.model.verdict import NETWORK_GAP
 
 IDENTITY_TOLERANCE = 1e-6  # s
 LITTLE_TOLERANCE = 0.05
-ENOUGH_ARRIVALS = 100  # fewer, and the ends of the window weigh too much for the law to be a test
+ENOUGH_ARRIVALS = 100  # with fewer, the ends of the window weigh too much to test the law
 TREND_SIGNIFICANCE = 0.01
 UTILISATION_LIMIT = 1.02  # more work than workers have time for; service times are rounded
 HEADERS_SHARE = 0.9
-MILLISECOND = 1e-3  # nginx's own: nothing in a log can be finer, and nothing mends it
-TICK_SHARE = 0.1  # of the median queueing delay: a coarser clock rounds away what is to be measured
+MILLISECOND = 1e-3  # nginx's own resolution, the finest possible in a log
+TICK_SHARE = 0.1  # of the median queueing delay: a coarser clock rounds the delay away
 TICK_LIMIT = 0.5  # s: whole seconds are too coarse whatever the delays are
 
 
 @dataclass
 class Audit:
-    """What was checked, and what failed.
+    """The checks of a split, with their figures.
 
     Attributes:
         identity_max_error: largest |sum of components - request_time|, s.
         negative: component -> requests in which it is below 0.
-        arrivals: requests that arrived in the inner window; arrival_rate: requests/s in it; mean_in_system: requests,
-            integrated over it; mean_response: s, of the requests that arrived in it; little_ratio: N / (lambda R).
-        stationary: no trend in arrivals or response time; None when there is too little to tell.
-        trend: what the trend test found, for people.
+        arrivals: requests that arrived in the inner window.
+        arrival_rate: requests/s in it.
+        mean_in_system: requests in system, averaged over it.
+        mean_response: mean response time of the requests that arrived in it, s.
+        little_ratio: N / (lambda R).
+        stationary: no trend in arrivals or response time; None: unknown.
+        trend: the result of the trend test as text.
         utilisation: one row per backend: upstream, workers, busy (s), utilisation, in_one_worker (requests that one
             worker serves at a time).
-        known: what is known of the requests of each backend.
+        known: coverage of the requests of each backend.
         garbled: answers whose headers were not durations.
         upgraded: connections switched to another protocol (101), left out of the distributions.
-        disagreement: median of (queue by stamp - queue by durations), s: network, and whatever the clocks hide.
-        trend_p: the smallest p value of the trend tests; None where there was none.
-        median_delay: of the queueing delay, s.
-        ticks: instant (of ``INSTANTS``) -> the step its clock counts in, s; None where too few tell.
-        contradiction: s, the most by which bounds of a clock's offset miss each other; ``contradicted``: whose clock.
-        wire: checks of a capture of the same requests, where there is one.
-        duplicates: records delivered again, each counted once; None where a store had seen to it before.
+        disagreement: median of (queue by stamp - queue by durations), s: network and clock error.
+        trend_p: the smallest p value of the trend tests; None without tests.
+        median_delay: median queueing delay, s.
+        ticks: instant (of ``INSTANTS``) -> the step of its clock, s; None: unknown.
+        contradiction: the largest gap between bounds of a clock's offset, s.
+        contradicted: the upstream of that clock.
+        wire: checks of a capture of the same requests, if there is one.
+        duplicates: duplicate records, each counted once; None: a store removed them before.
     """
 
     identity_max_error: float = 0.0
@@ -59,7 +63,7 @@ class Audit:
     mean_response: float | None = None
     little_ratio: float | None = None
     stationary: bool | None = None
-    trend: str = "too few requests to tell"
+    trend: str = "too few requests for a test"
     utilisation: list[dict[str, Any]] = field(default_factory=list)
     known: Coverage = field(default_factory=lambda: Coverage(()))
     garbled: int = 0
@@ -75,20 +79,20 @@ class Audit:
 
     @property
     def checks(self) -> list[Check]:
-        """What was checked, in the order in which failures are told."""
+        """The checks, in the order in which failures are reported."""
         return [*checks_of(self), *self.wire]
 
     @property
     def app_known(self) -> float | None:
-        """Share of the answers whose waiting and working are both known."""
+        """Share of the answers with known queueing delay and service time."""
         return self.known.determined
 
     def failures(self) -> list[str]:
-        """Sentences for what failed; empty when everything held."""
+        """Return the sentences of failed checks."""
         return [check.sentence for check in self.checks if check.verdict == FAIL]
 
     def to_dict(self) -> dict[str, object]:
-        """The ``audit`` object of the JSON output."""
+        """Return the ``audit`` object of the JSON output."""
         return {
             "identity_max_error": self.identity_max_error,
             "negative_queue": self.negative.get("queue", 0),
@@ -116,7 +120,7 @@ class Audit:
 
 
 def checks_of(audit: Audit) -> list[Check]:
-    """Every check, in the order in which failures are told."""
+    """Return every check, in the order in which failures are reported."""
     return [
         _identity(audit),
         _little(audit),

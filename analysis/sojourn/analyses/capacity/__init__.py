@@ -10,5 +10,5 @@ QUESTION = Question(
     asks="At which load does an objective break, and how many instances does a rate need?",
     needs="a ramp, or windows of different load",
     example="docs/examples/ramp.jsonl.gz --slo p99=0.5 --target-rate 240",
-    title="How far from the cliff",
+    title="Capacity under the objective",
 )

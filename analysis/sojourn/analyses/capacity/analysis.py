@@ -1,4 +1,4 @@
-"""How far from the cliff: the law that throughput follows, the load at which an objective breaks, instances needed."""
+"""Capacity: the universal scalability law, the load at which an objective breaks, instances for a rate."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from sojourn.model.result import Result
 from sojourn.timeline.load_windows import LoadWindows
 from sojourn.timeline.loop import Loop, loop_of
 
-RAMP = 1.5  # the load of the busy windows is at least so many times that of the quiet ones; otherwise it is constant
+RAMP = 1.5  # ratio of the loads of busy and quiet windows; below it the load counts as constant
 QUIET, BUSY = 0.05, 0.95
 GOOD_FIT = 0.8  # of R²
 POISSON_BUSY = 1.645  # standard deviations at 95 %
-REQUESTS_OF_P = {"p90": 10, "p99": 100, "p999": 1_000}  # fewer in a window, and the quantile is its slowest request
+REQUESTS_OF_P = {"p90": 10, "p99": 100, "p999": 1_000}  # with fewer in a window, the quantile is its slowest request
 CLOSED = (
-    "a closed loop without think time: the next request comes when the last one is answered, so these are the "
-    "throughput and the response time at saturation, not a capacity; load it by a schedule of arrivals instead"
+    "a closed loop without think time: each client sends its next request after an answer, so throughput and response "
+    "time are those of saturation, not a capacity; generate load with a schedule of arrivals instead"
 )
 
 
 @dataclass(frozen=True, repr=False)
 class Capacity(Result):
-    """What windows of load tell about the capacity of a system, or of one of its instances.
+    """The capacity of a system, or of its instances, from windows of load.
 
     Attributes:
-        windows: what it was told from.
+        windows: the windows of load.
         loop: closed or open.
-        quiet, busy: rates of the quiet and of the busy windows (5 % and 95 % of them), requests/s.
-        ramp: whether the load varied enough, and by more than chance, to see a law in it.
+        quiet, busy: 5 % and 95 % quantile of the windows' rates, requests/s.
+        ramp: whether the load varied enough, and by more than chance, for a fit.
         usl: the fit, or None with ``usl_reason``.
         knees: one per objective.
-        sizing: instances for a target rate, where one was given.
-        by_instance: one row per instance where they were told apart.
+        sizing: instances for a target rate, if one was given.
+        by_instance: one row per instance, if windows are by instance.
     """
 
     windows: LoadWindows
@@ -60,38 +60,38 @@ class Capacity(Result):
 
     @property
     def failures(self) -> list[str]:
-        """Return the reasons to doubt the figures, shown first."""
+        """Reasons to doubt the figures, shown first."""
         return [CLOSED] if self.loop.closed else []
 
     @property
     def notes(self) -> list[str]:
-        """Return the caveats."""
+        """Limits of the result, in sentences."""
         notes = list(self.windows.notes)
         table = self.windows.table
         if not self.ramp and not self.loop.closed:
             notes.append(
-                f"The load was nearly constant ({self.quiet:.4g} to {self.busy:.4g} requests/s): one point tells no "
-                "law and no knee. Ramp it, or give windows of more than one hour of the day."
+                f"The load was nearly constant ({self.quiet:.4g} to {self.busy:.4g} requests/s): one point "
+                "determines no law and no knee. Ramp the load, or read a longer log with different loads."
             )
         typical = float(table["arrivals"].median() or 0)  # type: ignore[arg-type]
         notes.extend(
-            f"A window holds {typical:.0f} requests: {knee.slo.metric} of so few is about their slowest. Give a larger "
+            f"A window has {typical:.0f} requests: {knee.slo.metric} of so few is about their slowest. Give a larger "
             "--window, or more requests."
             for knee in self.knees
             if typical < REQUESTS_OF_P.get(knee.slo.metric, 0)
         )
         if self.usl is not None and self.usl.unidentified:
             named = " and ".join(self.usl.unidentified)
-            notes.append(f"USL: {named} cannot be told from 0 in what was seen.")
+            notes.append(f"USL: not significant in the observed range: {named}.")
         if self.usl is not None and self.usl.r_squared < GOOD_FIT:
             notes.append(
                 f"USL: the curve explains {percent(max(self.usl.r_squared, 0.0))} of the variance of throughput; do "
-                "not build on it."
+                "not rely on it."
             )
         if not self.windows.by_instance and self.windows.upstreams > 1:
             notes.append(
-                f"{self.windows.upstreams} upstream addresses served this, and are taken as one system. "
-                "Give --instance upstream to count in addresses."
+                f"{self.windows.upstreams} upstream addresses are counted as one system. Give --instance upstream to "
+                "count each address."
             )
         return notes
 
@@ -119,7 +119,7 @@ class Capacity(Result):
 
 
 def shown(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of windows that are shown."""
+    """Return the columns of windows for the output."""
     return table.drop("departures", "followed", "age", "gaps", "gaps_squared")
 
 
@@ -132,18 +132,18 @@ def capacity(
     per_instance: float | None = None,
     seed: int = 0,
 ) -> Capacity:
-    """The capacity that windows of load tell of.
+    """Estimate the capacity from windows of load.
 
     Args:
-        windows: of ``load_windows`` or of a store.
-        slos: objectives; the one that breaks first is what sizing goes by.
-        target_rate: requests/s to find instances for.
-        headroom: share by which more is to be had.
-        per_instance: requests/s of an instance, where it is known otherwise.
-        seed: of the bootstraps.
+        windows: windows of ``load_windows`` or of a store.
+        slos: objectives; sizing uses the one that breaks first.
+        target_rate: rate to size for, requests/s.
+        headroom: additional capacity, as a share of the target.
+        per_instance: known rate of one instance, requests/s.
+        seed: seed of the bootstraps.
 
     Raises:
-        SojournError: target, headroom or rate of an instance are no such numbers.
+        SojournError: target, headroom or rate of an instance is out of range.
     """
     table = windows.table
     loop = loop_of(table if windows.whole is None else windows.whole)
@@ -165,7 +165,7 @@ def capacity(
 
 
 def _varied(table: pl.DataFrame, loop: Loop) -> tuple[float, float, bool]:
-    """Rates of the quiet and of the busy windows, and whether they differ by more than chance and ``RAMP``."""
+    """Return the rates of quiet and busy windows, and whether they differ by more than chance and ``RAMP``."""
     quiet, busy = (float(v) for v in np.quantile(table["rate"].to_numpy(), [QUIET, BUSY]))
     # The square root of a Poisson count has a standard deviation of 1/2, whatever its mean (Anscombe 1948).
     root, spread = math.sqrt(table["arrivals"].mean()), POISSON_BUSY / 2  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def _varied(table: pl.DataFrame, loop: Loop) -> tuple[float, float, bool]:
 
 
 def _usl(table: pl.DataFrame, loop: Loop, ramp: bool, seed: int) -> tuple[Usl | None, str | None]:
-    """The law's fit. In a closed loop the number of clients is the load, and has to differ; otherwise the rate has."""
+    """Return the fit of the law; in a closed loop the number of clients has to vary, otherwise the rate."""
     if not ramp and not loop.closed:
         return None, "the load was nearly constant: a ramp is needed"
     seen = table.filter(pl.col("concurrency") > 0, pl.col("throughput") > 0)
@@ -189,12 +189,12 @@ def _usl(table: pl.DataFrame, loop: Loop, ramp: bool, seed: int) -> tuple[Usl | 
 
 
 def _too_few(windows: int, least: int) -> str:
-    return f"{counted(windows, 'window of load is', 'windows of load are')} too few; {least} are the least"
+    return f"{counted(windows, 'window of load is', 'windows of load are')} too few; at least {least} are needed"
 
 
 def _knee(table: pl.DataFrame, slo: Slo, loop: Loop, ramp: bool, seed: int) -> Knee:
     if loop.closed:
-        return Knee(slo, reason="closed loop without think time: the rate is an answer here, not what was asked for")
+        return Knee(slo, reason="closed loop without think time: the rate is a result, not an input")
     if len(table) < KNEE_WINDOWS:
         return Knee(slo, reason=_too_few(len(table), KNEE_WINDOWS))
     figures = table[slo.metric].to_numpy()
@@ -216,8 +216,8 @@ def _sizing(
     what = "an upstream address" if windows.by_instance else "the system as it was measured"
     unknown = next((knee for knee in knees if knee.rate is None and knee.at_least is None), None)
     if not knees or unknown is not None:
-        reason = "there is no objective" if unknown is None else str(unknown.reason)
-        return Sizing(target, headroom, None, what, reason=f"the rate of {what} cannot be told: {reason}")
+        reason = "no objective was given" if unknown is None else str(unknown.reason)
+        return Sizing(target, headroom, None, what, reason=f"the rate of {what} is unknown: {reason}")
     knee = min(knees, key=lambda k: k.rate if k.rate is not None else k.at_least or 0.0)
     rate = knee.rate if knee.rate is not None else knee.at_least
     assert rate is not None  # noqa: S101 - the knees without either were sorted out

@@ -1,4 +1,4 @@
-"""``sojourn capacity``: how far from the cliff?
+"""``sojourn capacity``: at which load does an objective break?
 
 Measures, per window: requests that arrived, requests that were completed, requests in the system between arrival and
 completion, and how long those that arrived took.

@@ -104,15 +104,16 @@ class Knee:
 
 
 def knee_of(rate: Floats, figure: Floats, slo: Slo, *, resamples: int = RESAMPLES, seed: int = 0) -> Knee:
-    """The knee of windows.
+    """Return the knee of windows.
 
     Args:
         rate: requests/s per window.
         figure: the objective's figure per window: s, or a share for errors.
         slo: the objective.
-        resamples, seed: of the bootstrap.
+        resamples: number of resamples of the bootstrap.
+        seed: seed of the bootstrap.
     """
-    # In one order whatever the order given was: sums of the same numbers differ in their last digit.
+    # Sorted, because sums of the same numbers in another order differ in their last digit.
     order = np.lexsort((figure, rate))
     rate, figure = rate[order], figure[order]
     smooth = _Smooth(rate)
@@ -121,8 +122,8 @@ def knee_of(rate: Floats, figure: Floats, slo: Slo, *, resamples: int = RESAMPLE
     over = figure > slo.limit
     if crossing == math.inf or not over.any():
         most = float(rate.max())
-        alone = f" (single windows broke it, {over.sum()} of {len(over)}, and no load did)" if over.any() else ""
-        reason = f"it held at every load seen, up to {most:.4g} requests/s{alone}; what comes beyond was not seen"
+        alone = f" ({over.sum()} of {len(over)} windows broke it, without relation to the load)" if over.any() else ""
+        reason = f"it held at every observed load, up to {most:.4g} requests/s{alone}; higher loads were not observed"
         return Knee(slo, at_least=most, reason=reason)
     if crossing == -math.inf or over.all():
         least = float(rate.min())

@@ -1,4 +1,4 @@
-"""Requests in, the load at which an objective breaks out."""
+"""Capacity of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def capacity(
     until: Instant = None,
     where: Where = None,
 ) -> Capacity:
-    """The load at which an objective breaks, the scalability law, and instances for a target rate.
+    """Return the load at which an objective breaks, the scalability law, and instances for a target rate.
 
     >>> result = sojourn.capacity("docs/examples/ramp.jsonl.gz", slo="p99=0.5")
     >>> print(result)
@@ -38,15 +38,18 @@ def capacity(
 
     Args:
         requests: sources, a split, or a frame: a ramp, or many windows of different load.
-        slo: objectives: ``"p99=0.5"``, ``"mean=…"``, ``p50``, ``p90``, ``p99.9`` (s), ``"errors=0.01"``.
-        target_rate: requests/s to find the number of instances for; headroom: share by which more is to be had.
-        instance: what an instance is: ``system``, all of it, or ``upstream``, each address.
-        per_instance: requests/s that an instance bears, where it is known.
+        slo: objectives, such as ``"p99=0.5"``, ``"mean=…"``, ``p50``, ``p90``, ``p99.9`` (s), ``"errors=0.01"``.
+        target_rate: rate to size for, requests/s.
+        headroom: additional capacity, as a share of the target.
+        instance: ``system``: the whole system is one instance; ``upstream``: each address is one.
+        per_instance: known rate of one instance, requests/s.
         window: width of a window, s; None: about 60 windows.
-        since, until, where: only these requests.
+        since: only requests that arrived at or after this instant: aware datetime or unix seconds.
+        until: only requests that arrived before this instant.
+        where: only requests with these values.
 
     Raises:
-        SojournError: a source cannot be read, an objective is none, or there is not one whole window.
+        SojournError: a source cannot be read, an objective is invalid, or the requests do not fill one window.
     """
     if instance not in INSTANCES:
         raise SojournError(f"{instance!r} is not one of {', '.join(INSTANCES)}")

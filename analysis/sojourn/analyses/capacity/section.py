@@ -25,11 +25,11 @@ def capacity_section(result: Capacity) -> Section:
     pictures = [_objective(result, knee, number) for number, knee in enumerate(result.knees)]
     return Section(
         key="capacity",
-        title="How far from the cliff",
+        title="Capacity under the objective",
         sentence=_sentence(result),
         measures=(
-            f"Windows of {duration(result.windows.width)}: arrivals in it, completions in it, requests in the system "
-            "averaged over it, response time of those that arrived in it."
+            f"Windows of {duration(result.windows.width)}: arrivals and completions in it, average of requests in the "
+            "system, response time of the requests that arrived in it."
         ),
         failures=tuple(result.failures),
         tables=tuple(_tables(result)),
@@ -38,8 +38,8 @@ def capacity_section(result: Capacity) -> Section:
             Picture(
                 "capacity-law",
                 "Throughput against concurrency",
-                "Each point is a window, the line the universal scalability law: flat means saturated, falling means "
-                "that more load gives less.",
+                "Each point is a window, the line the universal scalability law. Flat: saturated. Falling: more load "
+                "gives less throughput.",
                 partial(throughput_against_concurrency, result),
                 law_reading(result),
             ),
@@ -50,7 +50,7 @@ def capacity_section(result: Capacity) -> Section:
 
 def sizing_section(sizing: Sizing) -> Section:
     """Return the section of a target rate's instances, if the rate of one is known without a log."""
-    return Section(key="capacity", title="How far from the cliff", sentence=_sized(sizing))
+    return Section(key="capacity", title="Capacity under the objective", sentence=_sized(sizing))
 
 
 def _sentence(result: Capacity) -> str:
@@ -60,10 +60,10 @@ def _sentence(result: Capacity) -> str:
         parts.append(
             f"Throughput peaks at {_rate(peak[1])} with {peak[0]:.3g} requests in the system."
             if peak
-            else f"No peak of throughput was seen: up to {result.usl.most:.3g} requests in the system it did not fall."
+            else f"No peak of throughput: it did not fall up to {result.usl.most:.3g} requests in the system."
         )
     if not parts:
-        parts.append(f"Nothing can be told of the capacity: {result.usl_reason}.")
+        parts.append(f"The capacity is unknown: {result.usl_reason}.")
     if result.sizing is not None:
         parts.append(_sized(result.sizing))
     return " ".join(parts)
@@ -79,9 +79,9 @@ def _broken(knee: Knee) -> str:
             between = f"{CONFIDENCE}: {knee.low:,.4g} to {knee.high:,.4g}"
         return f"{knee.slo} breaks at {_rate(knee.rate)} ({between})."
     if knee.at_least is not None:
-        return f"{knee.slo} held at every load seen: capacity is at least {_rate(knee.at_least)}."
+        return f"{knee.slo} held at every observed load: capacity is at least {_rate(knee.at_least)}."
     if knee.at_most is not None:
-        return f"{knee.slo} was broken at every load seen: capacity is below {_rate(knee.at_most)}."
+        return f"{knee.slo} was broken at every observed load: capacity is below {_rate(knee.at_most)}."
     return f"{knee.slo}: {knee.reason}."
 
 
@@ -95,7 +95,7 @@ def _sized(sizing: Sizing) -> str:
         ends = f" ({sizing.low:,} to {sizing.high:,})"
     elif (
         sizing.bound == "exactly"
-        and sizing.source != "as told"
+        and sizing.source != "as given"
         and sizing.low is None
         and sizing.high != sizing.instances
     ):
@@ -128,10 +128,10 @@ def _law(usl: Usl) -> Table:
     rows = []
     for name, label in names.items():
         low, high = usl.intervals[name]
-        remark = "not told from 0" if name in usl.unidentified else ""
+        remark = "not significant" if name in usl.unidentified else ""
         rows.append((label, remark, f"{getattr(usl, name):.3g}", f"{low:.3g}", f"{high:.3g}"))
     peak = usl.peak
-    rows.append(("peak, requests/s", "" if peak else "not seen", f"{peak[1]:,.4g}" if peak else "–", "", ""))
+    rows.append(("peak, requests/s", "" if peak else "none observed", f"{peak[1]:,.4g}" if peak else "–", "", ""))
     title = f"Universal scalability law over {usl.windows} windows, R² {usl.r_squared:.3f}"
     return Table(("", "", "value", "low", "high"), tuple(rows), title, text_columns=2)
 
@@ -175,7 +175,7 @@ def _objective(result: Capacity, knee: Knee, number: int) -> Picture:
     return Picture(
         f"capacity-objective-{number}",
         f"{knee.slo.metric} against the load",
-        "Each point is a window; the line never falls, and where it crosses the dashed objective is the knee.",
+        "Each point is a window; the line is a monotone fit, and the knee is its crossing with the dashed objective.",
         partial(objective_against_rate, result, knee),
         objective_reading(result, knee),
     )
@@ -186,7 +186,7 @@ def objective_reading(result: Capacity, knee: Knee) -> str:
     metric = knee.slo.metric
     known = result.windows.table.drop_nulls(["rate", metric]).sort("rate")
     if known.is_empty():
-        return f"No window of the {len(result.windows.table):,} tells of {metric}."
+        return f"The {metric} is unknown in all of {counted(len(result.windows.table), 'window')}."
     written = percent if metric == "errors" else duration
     first, last = known.row(0, named=True), known.row(-1, named=True)
     return (
@@ -199,14 +199,16 @@ def law_reading(result: Capacity) -> str:
     """Return a sentence on the highest throughput, and on the peak of the law."""
     top = result.windows.table.drop_nulls(["throughput", "concurrency"]).sort("throughput").tail(1)
     if top.is_empty():
-        return "There are 0 windows to be seen."
+        return "No windows."
     most = top.row(0, named=True)
-    text = f"The most was {_rate(most['throughput'])}, with {most['concurrency']:.3g} requests in the system"
+    text = (
+        f"The highest throughput was {_rate(most['throughput'])}, with {most['concurrency']:.3g} requests in the system"
+    )
     if result.usl is None:
         return f"{text}; no law was fitted: {result.usl_reason}."
     peak = result.usl.peak
     if peak is None:
-        return f"{text}; the law has no peak in what was seen."
+        return f"{text}; the law has no peak in the observed range."
     return f"{text}; the law peaks at {_rate(peak[1])} with {peak[0]:.3g}."
 
 

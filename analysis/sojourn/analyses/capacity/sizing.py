@@ -1,4 +1,4 @@
-"""How many instances a rate takes."""
+"""Number of instances for a rate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from sojourn.model.errors import SojournError
 
 
 def instances_needed(target_rate: float, per_instance: float, headroom: float = 0.0) -> int:
-    """ceil(target_rate (1 + headroom) / per_instance), exact in the decimal digits that were given.
+    """Return ceil(target_rate (1 + headroom) / per_instance), exact in decimal digits.
 
     Args:
-        target_rate, per_instance: requests/s.
-        headroom: share by which more is to be had than the target.
+        target_rate: the rate to serve, requests/s.
+        per_instance: the rate of one instance, requests/s.
+        headroom: additional capacity, as a share of the target.
 
     Raises:
         SojournError: a rate is not above 0, or the headroom is below 0.
@@ -25,7 +26,7 @@ def instances_needed(target_rate: float, per_instance: float, headroom: float = 
             raise SojournError(f"{name} must be above 0 requests/s, not {value:g}")
     if not 0 <= headroom < math.inf:
         raise SojournError(f"the headroom must be 0 or more (0.3 is 30 %), not {headroom:g}")
-    # In binary, 900 · 1.1 / 990 is a hair above 1, and would take two.
+    # In binary floats, 900 · 1.1 / 990 is slightly above 1 and would need two instances.
     target, one, more = (Fraction(repr(float(value))) for value in (target_rate, per_instance, headroom))
     return math.ceil(target * (1 + more) / one)
 
@@ -35,13 +36,14 @@ class Sizing:
     """Instances for a target rate.
 
     Attributes:
-        target_rate, per_instance: requests/s; per_instance is None where no rate could be told.
-        headroom: share.
-        source: where the rate of an instance comes from, in words.
-        instances: None where it cannot be told.
-        bound: ``exactly``, or ``at most`` where an instance bears at least its rate.
-        low, high: instances at the ends of the rate's interval; None where there is no end.
-        reason: why there is no number.
+        target_rate: the rate to serve, requests/s.
+        headroom: additional capacity, as a share of the target.
+        per_instance: the rate of one instance, requests/s; None: unknown.
+        source: the origin of that rate, as text.
+        instances: number of instances; None: unknown.
+        bound: ``exactly``, or ``at most`` if ``per_instance`` is a lower bound.
+        low, high: instances at the ends of the interval of the rate; None: open.
+        reason: the reason for an unknown number.
     """
 
     target_rate: float
@@ -69,7 +71,7 @@ class Sizing:
         }
 
 
-def sized(target_rate: float, headroom: float, per_instance: float, source: str = "as told") -> Sizing:
+def sized(target_rate: float, headroom: float, per_instance: float, source: str = "as given") -> Sizing:
     """Instances for a rate an instance is known to bear.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Windows of load, from a store: it sends one row a window, never a request."""
+"""Load windows from a store, which sends one row per window."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ def store_load_windows(
     by_instance: bool = False,
     exact_rows: int = EXACT_ROWS,
 ) -> LoadWindows:
-    """The windows that ``load_windows`` makes of the same requests; arguments and errors as there.
+    """Return the same windows as ``load_windows``, computed by a store.
 
     Args:
         dsn: the store.
-        selection: which requests; None: all.
-        width, by_instance: as for ``load_windows``.
-        exact_rows: up to so many requests quantiles are exact; beyond, of values cut off after four digits.
+        selection: the requests; None: all.
+        width: width of a window, s; None: about 60 windows.
+        by_instance: one row per window and upstream address.
+        exact_rows: maximum number of requests for exact quantiles; with more, values are cut after four digits.
 
     Raises:
-        SojournError: also when the store cannot be reached or asked.
+        SojournError: as ``load_windows``; or the store cannot be reached or queried.
     """
     which = sql.chosen(selection or Selection())
     condition = "upstream IS NOT NULL" if by_instance else "1"
@@ -44,11 +45,11 @@ def store_load_windows(
 
     with connect(dsn) as store, plainly(store, "counting its load by window"):
 
-        def asked(text: str, **parameters: object) -> list[dict[str, object]]:
+        def rows_of(text: str, **parameters: object) -> list[dict[str, object]]:
             answer = store.client.query(text, parameters=which.named(text, **parameters))
             return [dict(zip(answer.column_names, row, strict=True)) for row in answer.result_rows]
 
-        (row,) = asked(statement("extent_of_load"))
+        (row,) = rows_of(statement("extent_of_load"))
         for name in ("first", "last"):
             row[name] = _utc(row[name])
         span = extent(row)
@@ -59,13 +60,13 @@ def store_load_windows(
         for column in instances(by_instance):
             instance = "''" if column is None else f"assumeNotNull({column})"
             text = statement("windows_of_load", instance=instance, quantiles=quantiles)
-            raws.append(_raw(asked(text, begin=sql.micros(span.first), width=micros)))
-    cut = f"There are more than {counted(exact_rows, 'request')}: quantiles are cut off after their fourth digit."
+            raws.append(_raw(rows_of(text, begin=sql.micros(span.first), width=micros)))
+    cut = f"There are more than {counted(exact_rows, 'request')}: quantiles have four digits."
     return finished(raws, span, micros, by_instance=by_instance, notes=() if exact else (cut,))
 
 
 def _raw(rows: list[dict[str, object]]) -> pl.DataFrame:
-    """Rows of ``windows_of_load`` with the columns of ``RAW``."""
+    """Return rows of ``windows_of_load`` with the columns of ``RAW``."""
     named = [{**row, **dict(zip(QUANTILES, row["quantiles"], strict=True))} for row in rows]  # type: ignore[call-overload]
     return pl.DataFrame([{name: row[name] for name in RAW} for row in named], RAW)
 

@@ -21,7 +21,7 @@ RESAMPLES = 500
 LEVEL = 0.95
 LEAST_WINDOWS = 6
 PARAMETERS = ("throughput_of_one", "sigma", "kappa")
-NOTHING = 1e-3  # of the denominator at the highest concurrency: a coefficient that adds less is not told from 0
+NOTHING = 1e-3  # of the denominator at the highest concurrency: a coefficient that adds less is not significant
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,12 @@ class Usl:
     """A fit. Intervals are (low, high) at ``LEVEL``, percentiles of a bootstrap over windows (Efron 1979).
 
     Attributes:
-        throughput_of_one: lambda, requests/s. sigma, kappa: dimensionless.
+        throughput_of_one: lambda, requests/s.
+        sigma, kappa: contention and coherency, dimensionless.
         r_squared: share of the variance of throughput that the curve explains.
         intervals: parameter -> (low, high).
-        least, most: concurrency seen.
-        windows: how many were fitted.
+        least, most: range of the observed concurrency.
+        windows: number of windows fitted.
     """
 
     throughput_of_one: float
@@ -46,26 +47,26 @@ class Usl:
     windows: int
 
     def throughput(self, concurrency: Floats) -> Floats:
-        """Requests/s at a mean number in system."""
+        """Return the throughput (requests/s) at a mean number in system."""
         return usl_throughput(concurrency, self.throughput_of_one, self.sigma, self.kappa)
 
     @property
     def peak(self) -> tuple[float, float] | None:
-        """(concurrency, requests/s) of the highest throughput; None where it was not reached or cannot be told."""
+        """(concurrency, requests/s) of the highest throughput; None if not reached or unknown."""
         return None if self.peak_reason else (self._top, float(self.throughput(np.array([self._top]))[0]))
 
     @property
     def peak_reason(self) -> str | None:
-        """Why there is no peak to name."""
+        """The reason for an unknown peak; None if it is known."""
         if "kappa" in self.unidentified:
-            return "kappa is not told from 0: no peak was seen"
+            return "kappa is not significant: no peak was observed"
         if self._top > self.most:
-            return f"the curve would peak at a concurrency of {self._top:.3g}, beyond the {self.most:.3g} that was seen"
+            return f"the curve would peak at a concurrency of {self._top:.3g}, beyond the observed {self.most:.3g}"
         return None
 
     @property
     def unidentified(self) -> tuple[str, ...]:
-        """Coefficients whose interval holds 0, or what adds nothing where it was looked."""
+        """Coefficients that are not significant: their interval includes 0, or they add nothing as observed."""
         reach = {"sigma": max(self.most - 1, 1e-9), "kappa": max(self.most * (self.most - 1), 1e-9)}
         return tuple(name for name, pairs in reach.items() if self.intervals[name][0] * pairs < NOTHING)
 
@@ -96,18 +97,19 @@ class Usl:
 
 
 def usl_throughput(concurrency: Floats, throughput_of_one: float, sigma: float, kappa: float) -> Floats:
-    """The law itself, requests/s."""
+    """Return the law itself, requests/s."""
     others = concurrency - 1
     return throughput_of_one * concurrency / (1 + sigma * others + kappa * concurrency * others)
 
 
 def fit_usl(concurrency: Floats, throughput: Floats, *, resamples: int = RESAMPLES, seed: int = 0) -> Usl:
-    """Least squares of throughput, with lambda > 0, 0 <= sigma <= 1, kappa >= 0, and intervals by bootstrap.
+    """Fit throughput by least squares, with lambda > 0, 0 <= sigma <= 1, kappa >= 0, and intervals by bootstrap.
 
     Args:
         concurrency: mean number in system, per window, above 0.
         throughput: requests/s, per window; at least ``LEAST_WINDOWS`` of them.
-        resamples, seed: of the bootstrap.
+        resamples: number of resamples of the bootstrap.
+        seed: seed of the bootstrap.
     """
     fitted = _fit(concurrency, throughput, np.ones(len(concurrency)), _beginning(concurrency, throughput))
     rng = np.random.default_rng(seed)

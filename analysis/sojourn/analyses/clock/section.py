@@ -26,7 +26,7 @@ def clock_section(result: ClockResult) -> Section:
     """Return the section of ``clock``."""
     return Section(
         key="clock",
-        title="How the clocks ran",
+        title="Clock offsets and drift",
         sentence=sentence(result),
         measures=MEASURES,
         failures=tuple(_failures(result)),

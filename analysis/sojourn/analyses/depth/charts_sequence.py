@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sojourn.present.chart_sizes import COARSE
-from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNTOLD
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNKNOWN_TIME
 from sojourn.timeline.request_timelines import GIVEN_UP, SERVED, TURNED_AWAY
 
 MOST = 60
@@ -17,7 +17,7 @@ MOST = 60
 CLIENT, NGINX, WORKER = 0.0, 1.0, 2.0
 LANES = {CLIENT: "client", NGINX: "nginx", WORKER: "worker"}
 WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "work", "client gone", "unknown"
-COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNTOLD}
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNKNOWN_TIME}
 WIDTH, LEAST_HEIGHT = 560, 320
 SIDE = 0.05  # lanes between one waiting request and the next
 SHORTEST = 1e-3  # s: the shortest time axis

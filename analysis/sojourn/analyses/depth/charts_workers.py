@@ -9,12 +9,12 @@ import altair as alt
 
 from sojourn.model.formatting import printable
 from sojourn.present.chart_sizes import COARSE, WIDTH
-from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNTOLD
+from sojourn.present.palette import OTHER, QUEUEING, SERVICE, UNKNOWN_TIME
 from sojourn.timeline.busiest_excerpt import Scene
 from sojourn.timeline.request_timelines import SERVED
 
 WAITING, WORKING, ABANDONED, UNKNOWN = "waiting", "in service", "client gone", "unknown"
-COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNTOLD}
+COLOURS = {WAITING: QUEUEING, WORKING: SERVICE, ABANDONED: OTHER, UNKNOWN: UNKNOWN_TIME}
 BACKENDS = 8
 LANES = 24  # of workers, of all backends
 LINE, GAP, BETWEEN = 14, 3, 20  # pixels: a worker's lane, between two of them, between two backends

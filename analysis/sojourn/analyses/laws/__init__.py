@@ -10,5 +10,5 @@ QUESTION = Question(
     asks="What does queueing theory say of this load?",
     needs="queueing delay and service time of the requests",
     example="docs/examples/shop.jsonl.gz --spans docs/examples/shop-spans.jsonl.gz",
-    title="What theory says",
+    title="Queueing laws and the measured wait",
 )

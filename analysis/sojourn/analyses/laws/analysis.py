@@ -1,4 +1,4 @@
-"""The laws of queueing beside the measured wait: which one holds here, and why the others do not.
+"""Queueing laws compared with the measured wait: which law applies, and why the others do not.
 
     Erlang C               M/M/c: Poisson arrivals, exponential services, c workers with one queue (Erlang 1917)
     Pollaczek–Khinchine    M/G/1: Poisson arrivals, any services, one worker (Pollaczek 1930; Khinchine 1932)
@@ -32,7 +32,7 @@ NEAR = 0.2  # a squared coefficient of variation so near to 1 is that of an expo
 BURSTY = 0.5  # an index of dispersion so far from 1 is not that of a Poisson process
 GIVEN_UP = 0.01
 DOUBTFUL = 0.1  # of the measured wait: its interval is worth saying from here on
-UNTOLD = 0.5  # a measured wait known no better than this tests no law
+UNCERTAIN = 0.5  # a measured wait known no better than this tests no law
 TICK = 0.001  # s: nginx's clock
 GAPS_OF_TICKS = 5
 NAMES = {
@@ -77,18 +77,18 @@ class StationLaws:
 
     @property
     def believed(self) -> Prediction | None:
-        """The prediction to believe."""
+        """The prediction of the law that applies best."""
         return next((p for p in self.predictions if p.law == self.believe), None)
 
     @property
     def doubt(self) -> float:
-        """How well the measured mean wait is known, relative to it; 0 where that cannot be told."""
+        """Relative uncertainty of the measured mean wait; 0 if unknown."""
         doubt = self.station.wait_error / self.station.mean_wait if self.station.mean_wait > 0 else 0.0
         return doubt if math.isfinite(doubt) else 0.0
 
     @property
     def label(self) -> str:
-        """The station's name for people: an upstream is its backends."""
+        """The station's name; an upstream is named by its backends."""
         station = self.station
         if station.kind == BACKEND:
             return printable(station.name or "–", 60)
@@ -96,12 +96,13 @@ class StationLaws:
 
     @property
     def sentence(self) -> str:
-        """Which law to believe, and how near it comes, in one sentence."""
+        """The law that applies best and its error, in one sentence."""
         law, measured = self.believed, self.station.mean_wait
-        if law is not None and law.mean_wait is not None and self.doubt > UNTOLD:
+        if law is not None and law.mean_wait is not None and self.doubt > UNCERTAIN:
             return (
-                f"{self.label}: too little to test a law by: the measured wait of {milliseconds(measured)} ms is known "
-                f"to ±{self.doubt:.0%} only; {NAMES[law.law]} says {milliseconds(law.mean_wait)} ms."
+                f"{self.label}: too few requests to test a law: the uncertainty of the measured wait of "
+                f"{milliseconds(measured)} ms is ±{self.doubt:.0%}; {NAMES[law.law]} predicts "
+                f"{milliseconds(law.mean_wait)} ms."
             )
         as_one = self.station.kind != BACKEND and self.believe != "closed_loop"
         if as_one and law is not None and law.mean_wait is not None:
@@ -156,9 +157,10 @@ class Laws(Result):
 
     Attributes:
         stations: upstreams of several backends first.
-        stationary: of the source; trend: what the test found.
-        failures: of the audit.
-        left_out: as in ``Visits``.
+        stationary: whether the load is stationary; None: unknown.
+        trend: the result of the trend test.
+        failures: failed audit checks.
+        left_out: reason -> requests, as in ``Visits``.
     """
 
     stations: tuple[StationLaws, ...]
@@ -169,35 +171,34 @@ class Laws(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What to know."""
+        """Limits of the result, in sentences."""
         seen = [s.station for s in self.stations]
         backends = [{"upstream": s.name, "in_one_worker": s.in_one_worker} for s in seen if s.kind == BACKEND]
         sentences = doubt(backends, "every law")
         if any(FROM_CONCURRENCY in s.workers_source for s in seen):
             sentences.append(
-                "No worker values were logged: workers are the most requests in service at the same time, which is "
-                "too few where they were never all busy. Give --workers."
+                "No worker values were logged: the number of workers is taken as the most requests in service at once, "
+                "which is too low if they were never all busy. Give --workers."
             )
         fast = [s for s in seen if s.arrival_rate * TICK * GAPS_OF_TICKS > 1]
         if fast:
             sentences.append(
                 f"Arrivals at {printable(fast[0].name or '–', 60)} are less than {GAPS_OF_TICKS} ms apart on average, "
-                "and nginx's clock has steps of 1 ms: c_a² is of rounded times."
+                "and nginx's clock has steps of 1 ms: c_a² is computed from rounded times."
             )
         if any(s.kind != BACKEND for s in seen):
             sentences.append(
-                "For an upstream the laws take its backends as one queue: what is measured beyond them is the price of "
-                "balancing."
+                "For an upstream the laws treat its backends as one queue: the excess is the cost of balancing."
             )
         if any(s.given_up > GIVEN_UP for s in seen):
-            sentences.append("Some requests were given up on: their waits end early, and the laws do not know of that.")
+            sentences.append("Some requests were abandoned: their waits end early, which the laws do not model.")
         if any(s.known < 0.99 for s in seen):
             least = min(s.known for s in seen)
-            sentences.append(f"Service times are known of {least:.0%} of the requests at the least, and taken for all.")
+            sentences.append(f"Service times are known for {least:.0%} of the requests or more, and used for all.")
         return sentences
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``sojourn laws --json`` prints."""
+        """Return the object that ``sojourn laws --json`` prints."""
         return {
             "stations": [station.to_dict() for station in self.stations],
             "stationary": self.stationary,
@@ -209,12 +210,12 @@ class Laws(Result):
 
 
 def laws(visits: Visits, audit: Audit | None = None, *, least: int = LEAST) -> Laws:
-    """The laws beside what was measured, per upstream of several backends and per backend.
+    """Compare the laws with the measured wait, per upstream of several backends and per backend.
 
     Args:
-        found: visits.
-        audit: of the same requests; its trend test decides whether averages mean anything. None: not looked at.
-        least: requests a station must have.
+        visits: the visits to backends.
+        audit: the audit of the same requests; its trend test decides whether averages are valid; None: not tested.
+        least: minimum number of requests of a station.
 
     Raises:
         SojournError: no station has enough requests whose service time is known.
@@ -222,7 +223,7 @@ def laws(visits: Visits, audit: Audit | None = None, *, least: int = LEAST) -> L
     loads = stations(visits, least=least)
     if not loads:
         raise SojournError(
-            f"no backend has {least} requests whose wait and service time are known; laws are about averages"
+            f"no backend has {least} requests with known wait and service time; the laws need averages of that many"
         )
     stationary = None if audit is None else audit.stationary
     trend = "not tested" if audit is None else audit.trend
@@ -236,7 +237,7 @@ def laws(visits: Visits, audit: Audit | None = None, *, least: int = LEAST) -> L
 
 
 def station_laws(station: Station, stationary: bool | None, trend: str = "") -> StationLaws:
-    """What each law says of one station."""
+    """Return the prediction of each law for one station."""
     rate, service, workers = station.arrival_rate, station.mean_service, station.workers
     values = {
         "erlang_c": lambda: mmc_wait(rate, service, workers),
@@ -259,7 +260,7 @@ def station_laws(station: Station, stationary: bool | None, trend: str = "") -> 
 
 
 def _reason(law: str, station: Station, stationary: bool | None, trend: str) -> str | None:
-    """Why a law does not apply; None where it does."""
+    """Return the reason that a law does not apply; None if it applies."""
     if station.in_one_worker > 1:
         return "a worker serves several requests at a time"
     if law == "closed_loop":
@@ -269,7 +270,7 @@ def _reason(law: str, station: Station, stationary: bool | None, trend: str) -> 
 
 def _against_a_closed_loop(station: Station, stationary: bool | None, trend: str) -> Iterator[str]:
     if not station.loop.closed:
-        yield "no closed loop"
+        yield "not a closed loop"
     if stationary is False:
         yield f"not stationary: {trend}"
     if station.loop.clients < station.workers:
@@ -277,7 +278,7 @@ def _against_a_closed_loop(station: Station, stationary: bool | None, trend: str
 
 
 def _against(law: str, station: Station, stationary: bool | None, trend: str) -> Iterator[str]:
-    """What speaks against a law of open arrivals, the gravest first."""
+    """Yield the reasons against a law of open arrivals, the most serious first."""
     if stationary is False:
         yield f"not stationary: {trend}"
     if station.loop.closed:

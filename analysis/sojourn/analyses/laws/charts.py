@@ -1,4 +1,4 @@
-"""Utilisation against wait: windows as points, what the laws say as a curve."""
+"""Chart of wait against utilisation: windows as points, laws as curves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEASURED, THEORY, POISSON = "measured, by window", "Allen–Cunneen", "Erlang C"
 
 
 def wait_against_utilisation(stations: StationLaws) -> Chart:
-    """Windows of one station, and the curves with its service time, workers and burstiness."""
+    """Draw the windows of one station, and the laws with its service time, workers and burstiness."""
     station = stations.station
     service, workers = station.mean_service, station.workers
     top = max(HIGHEST, station.utilisation) if station.utilisation < 1 else HIGHEST

@@ -1,4 +1,4 @@
-"""Requests in, theory beside the measured wait out."""
+"""Queueing laws of sources, splits or frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def laws(
     until: Instant = None,
     where: Where = None,
 ) -> Laws:
-    """The laws of queueing beside the measured wait, per upstream and backend, and which of them to believe.
+    """Compare the measured wait with queueing laws, per upstream and backend.
 
     >>> result = sojourn.laws("docs/examples/clocks.jsonl.gz")
     >>> result.stations[0].believe

@@ -1,11 +1,11 @@
-"""The laws of queueing beside the measured wait, for people."""
+"""The section of ``laws``."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from sojourn.analyses.laws import run
-from sojourn.analyses.laws.analysis import NAMES, UNTOLD, Laws, StationLaws
+from sojourn.analyses.laws.analysis import NAMES, UNCERTAIN, Laws, StationLaws
 from sojourn.analyses.laws.charts import wait_against_utilisation
 from sojourn.analyses.question import ReportContext
 from sojourn.model.formatting import duration, formatted, milliseconds, percent, printable
@@ -17,14 +17,15 @@ PICTURES = 4
 
 @lay_out.register(Laws)
 def laws_section(laws: Laws) -> Section:
-    """Which law holds for which upstream and backend, and what each of them says."""
+    """Return the section of ``laws``: the predictions per upstream and backend, and the law that applies."""
     return Section(
         key="laws",
-        title="The laws of queueing beside what was measured",
+        title="Queueing laws and the measured wait",
         sentence=" ".join(station.sentence for station in laws.stations[:2]),
         measures=(
-            "Wait: from nginx turning to the backend to the app's start. Service: as long as a worker was held. "
-            "Utilisation: λS/c. c_a², c_s²: variance / mean² of the times between arrivals and of the services."
+            "Wait: from the instant nginx turned to the backend to the app's start. Service: the time a worker was "
+            "held. Utilisation: λS/c. c_a², c_s²: variance / mean² of the times between arrivals and of the service "
+            "times."
         ),
         failures=laws.failures,
         tables=(_stations(laws), _predictions(laws)),
@@ -52,11 +53,11 @@ def _predictions(result: Laws) -> Table:
         s = laws.station
         rows.append((laws.label, "as measured", milliseconds(s.mean_wait), _plus_minus(s.wait_error)))
         for prediction in laws.predictions:
-            applies = "applies" if laws.doubt > UNTOLD else "believe this"
+            applies = "applies" if laws.doubt > UNCERTAIN else "best match"
             mark = applies if prediction.law == laws.believe else ""
             error = "" if prediction.error is None else formatted(prediction.error, "+.0%")
             value = milliseconds(prediction.mean_wait)
-            # What the trend was is said above, once.
+            # The sentence states the trend once.
             reason = "not stationary" if (prediction.reason or "").startswith("not stationary") else prediction.reason
             rows.append((f"  {NAMES[prediction.law]}", reason or mark, value, error))
     return Table(("mean wait", "", "ms", "off by"), tuple(rows), text_columns=2, shown=24)
@@ -70,30 +71,30 @@ def _picture(laws: StationLaws, number: int) -> Picture:
     return Picture(
         f"laws-{number}",
         f"Wait against utilisation, {printable(laws.label, 80)}",
-        f"Points are windows, lines what the laws say with S, c, c_a² and c_s² as measured; on the whole it was "
-        f"{percent(laws.station.utilisation)} busy.",
+        f"Points are windows, lines the predictions of the laws with the measured S, c, c_a² and c_s². Utilisation: "
+        f"{percent(laws.station.utilisation)}.",
         partial(wait_against_utilisation, laws),
         reading(laws),
     )
 
 
 def reading(laws: StationLaws) -> str:
-    """What windows and curves of a station show, in one sentence."""
+    """Describe the windows and curves of a station in one sentence."""
     station = laws.station
     measured = (
-        f"{duration(station.mean_wait)} of waiting were measured at a utilisation of {percent(station.utilisation)}"
+        f"The measured mean wait is {duration(station.mean_wait)} at a utilisation of {percent(station.utilisation)}"
     )
     windows = station.windows
     if not windows.is_empty():
         top = windows.sort("utilisation", descending=True).row(0, named=True)
         measured += (
             f", {duration(top['wait'])} in the window with the most offered load ({percent(top['utilisation'])} of "
-            "what the workers can do)"
+            "the workers' capacity)"
         )
     law = laws.believed
     if law is None or law.mean_wait is None:
-        return f"{measured}; no law holds here."
-    return f"{measured}; {NAMES[law.law]} says {duration(law.mean_wait)} for the whole."
+        return f"{measured}; no law applies."
+    return f"{measured}; {NAMES[law.law]} predicts {duration(law.mean_wait)} for the whole."
 
 
 def report_section(context: ReportContext) -> Section:

@@ -10,6 +10,6 @@ QUESTION = Question(
     asks="What do packets show about the queues before accept()?",
     needs="a capture",
     example="docs/examples/wire.pcap.gz --log docs/examples/wire.jsonl.gz",
-    title="What the packets show",
+    title="Packets and the queues before accept()",
     command="pcap",
 )

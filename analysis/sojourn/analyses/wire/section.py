@@ -53,7 +53,7 @@ def wire_section(result: WireResult, *, audited: bool = False) -> Section:
     """Return the section of ``pcap``; ``audited``: an audit on the same page shows the failed checks."""
     return Section(
         key="wire",
-        title="What the packets show",
+        title="Packets and the queues before accept()",
         sentence=sentence(result),
         measures=MEASURES,
         failures=tuple(failures_of(result, audited=audited)),

@@ -18,7 +18,7 @@ Positions = npt.NDArray[np.int32]
 
 
 class Addresses:
-    """Every address met so far; ``texts`` are the addresses as people write them, in the order they were met."""
+    """All addresses so far; ``texts``: the addresses as text, in the order of their first packets."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -28,12 +28,12 @@ class Addresses:
         )
 
     def of_ipv4(self, addresses: npt.NDArray[np.uint32]) -> Positions:
-        """Positions in ``texts``, one per address."""
+        """Return positions in ``texts``, one per address."""
         lower = addresses.astype(np.uint64)
         return self._ipv4.positions(np.zeros_like(lower), lower)
 
     def of_ipv6(self, addresses: Words) -> Positions:
-        """Positions in ``texts``, one per address; n × 2 words, the upper one first."""
+        """Return positions in ``texts``, one per address; n × 2 words, the upper one first."""
         return self._ipv6.positions(np.ascontiguousarray(addresses[:, 0]), np.ascontiguousarray(addresses[:, 1]))
 
 
@@ -70,16 +70,16 @@ class _Table:
 
 @compiled
 def _slot(upper, lower, slots):  # type: ignore[no-untyped-def]
-    """Where to look first: multiplication by odd constants, then the upper bits (Knuth, TAOCP 3, section 6.4)."""
+    """Return the first slot of the search by multiplicative hashing (Knuth, TAOCP 3, section 6.4)."""
     mixed = (upper ^ (lower * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xC2B2AE3D27D4EB4F)
     return np.int64((mixed >> np.uint64(32)) & np.uint64(slots - 1))
 
 
 @compiled
 def _looked_up(  # type: ignore[no-untyped-def]
-    upper, lower, done, known_upper, known_lower, position, known, next_position, found, new
+    upper, lower, done, known_upper, known_lower, position, known, next_position, positions, new
 ):
-    """Fill ``found`` from ``done`` on and put what is new into the table; returns where it stopped, and how many."""
+    """Fill ``positions`` from ``done`` on, add new addresses to the table; return where it stopped and their number."""
     slots = len(position)
     added = 0
     for i in range(done, len(upper)):
@@ -92,7 +92,7 @@ def _looked_up(  # type: ignore[no-untyped-def]
             known_upper[slot], known_lower[slot], position[slot] = upper[i], lower[i], next_position + added
             new[added] = i
             added += 1
-        found[i] = position[slot]
+        positions[i] = position[slot]
     return len(upper), added
 
 

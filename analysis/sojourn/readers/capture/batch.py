@@ -1,4 +1,4 @@
-"""What is read from a capture: TCP segments, a stretch of the file at a time, as columns."""
+"""TCP segments of a part of a capture, as columns."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Batch:
     """TCP segments, in the order of time within a file; every array has one entry per segment, ``buffer`` excepted.
 
     Attributes:
-        number: of the packet in all that is read, from 1.
+        number: number of the packet in all files, from 1.
         time: unix time, ns.
         source, target: addresses, as positions in ``Capture.addresses``.
         source_port, target_port: ports.
         seq, ack, flags, window: of the TCP header; ``window`` as sent, not scaled.
         ip_id: identification of the IPv4 header; 0 for IPv6.
         interface: of the capture, or the index that a Linux cooked header names; 0 where there is one.
-        length: bytes of payload as sent, whatever the capture kept of them.
-        payload: where the payload begins in ``buffer``.
+        length: bytes of payload as sent, also if the capture kept fewer.
+        payload: begin of the payload in ``buffer``.
         kept: bytes of the payload that are in ``buffer``.
         buffer: bytes of the file; it goes with the batch.
     """
@@ -52,17 +52,17 @@ class Batch:
 
 @dataclass
 class Counts:
-    """What became of the packets of a capture: ``packets`` is the sum of ``segments``, ``other`` and ``undecoded``.
+    """Counts of the packets of a capture: ``packets`` is the sum of ``segments``, ``other`` and ``undecoded``.
 
     Attributes:
         packets: records in the files.
         segments: TCP segments handed out.
         other: packets of another kind (UDP, ARP, …), by kind.
-        tunnels: packets that tunnels carry, by tunnel; what is inside counts under the others, and only that.
-        undecoded: packets nothing could be made of, by reason.
-        cut: packets of which the capture kept less than their TCP header and payload.
-        damaged: file -> why its rest could not be read (a record cut off in the middle, a length that cannot be).
-        dropped: packets that the capturing side says it lost (interface statistics of pcapng); None: it does not say.
+        tunnels: packets carried by tunnels, by tunnel; the inner packets count under the other figures.
+        undecoded: packets that could not be decoded, by reason.
+        cut: packets whose TCP header or payload was captured in part.
+        damaged: file -> reason that its rest could not be read (a truncated record, an impossible length).
+        dropped: packets lost in capturing (interface statistics of pcapng); None: unknown.
         overlapping: pairs of files, the second of which begins before the first ends.
     """
 

@@ -11,17 +11,17 @@ from typing import BinaryIO, cast
 from sojourn.model.errors import SojournError
 from sojourn.readers.compression import DAMAGE, GZIP_MAGIC, ZSTD_MAGIC, gunzipped, unzstandard
 
-# What was decompressed before a damaged place is handed out, but not what the same call would have returned.
+# Bytes decompressed before the damage are returned, except those of the failing call.
 _DECOMPRESSED_AT_ONCE = 64 << 10
 
 
 class Content:
-    """What is in a file, ``-`` being standard input; gzip and zstd are told by their first bytes.
+    """The content of a file (``-``: standard input); gzip and zstd are detected by their first bytes.
 
     Attributes:
-        identity: tells one file from another.
-        regular: it can be closed and opened again.
-        damage: why it could not be read to its end; None: it could, so far.
+        identity: (device, inode) of the file.
+        regular: whether it can be closed and opened again.
+        damage: reason that it could not be read to its end; None: no damage so far.
     """
 
     def __init__(self, name: str) -> None:
@@ -53,7 +53,7 @@ class Content:
             self._compressed = unzstandard(self._raw)
 
     def fill(self, room: memoryview) -> int:
-        """Read until the room is full or the file ends; returns how many bytes there are."""
+        """Read until the room is full or the file ends; return the number of bytes."""
         filled = 0
         try:
             while filled < len(room) and self.damage is None:
@@ -74,7 +74,7 @@ class Content:
         return len(octets)
 
     def close(self) -> None:
-        """Close the file; of standard input, only what reads it here."""
+        """Close the file; standard input remains open."""
         if self._compressed is not None:
             self._compressed.close()
         self._raw.close()

@@ -1,4 +1,4 @@
-"""Capture files: told from other files by what they hold, put in order, and cut into stretches of records."""
+"""Detect capture files by their content, order them, and split them into parts of records."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NOTHING = np.zeros(0, np.uint8)
 
 
 def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -> list[CaptureFile]:
-    """The captures that the sources name, each once, in the order of their first packets.
+    """Return the captures of the sources, without duplicates, in the order of their first packets.
 
-    Among several, one that is empty (a ring file just begun) is left out, and ``damaged`` says so.
+    An empty file among several (a new ring file) is left out and reported in ``damaged``.
 
     Raises:
-        SojournError: a source does not exist, cannot be read, or is no capture; or there is nothing in any of them.
+        SojournError: a source does not exist, cannot be read, or is not a capture; or all are empty.
     """
     named = [sources] if isinstance(sources, str | os.PathLike) else sources
     files: list[CaptureFile] = []
@@ -55,23 +55,23 @@ def capture_files(sources: Sequence[Source] | Source, damaged: dict[str, str]) -
             file.close()
         raise
     if not files:
-        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(named[0])}: holds no capture")
+        raise SojournError(f"{empty[0]}: empty" if empty else f"{os.fspath(named[0])}: no capture in it")
     damaged.update(dict.fromkeys(empty, "empty"))
     return sorted(files, key=lambda file: (file.first is None, file.first or 0))
 
 
 class CaptureFile:
-    """A file, looked into. Between the look and the reading it is closed where it can be opened again: rings are long.
+    """An inspected file. It is closed until it is read, if it can be opened again: a ring has many files.
 
     Attributes:
-        name: what the user called it, or its path.
-        identity: tells one file from another.
-        is_capture, is_empty: what it is; ``what_it_is`` says it where it is neither.
-        first: unix time of its first packet, ns; None: there is none near the beginning.
+        name: the name that the user gave, or its path.
+        identity: (device, inode) of the file.
+        is_capture, is_empty: its kind; ``what_it_is`` describes a file that is neither.
+        first: unix time of its first packet, ns; None: none near the beginning.
     """
 
     def __init__(self, name: str) -> None:
-        """Look into a file.
+        """Inspect the beginning of a file.
 
         Raises:
             SojournError: it cannot be opened.
@@ -90,15 +90,15 @@ class CaptureFile:
             self._head = _NOTHING
 
     def close(self) -> None:
-        """Close the file, where it is open."""
+        """Close the file if it is open."""
         if self._content is not None:
             self._content.close()
             self._content = None
 
     def records(self, batch_bytes: int, interfaces: dict[str, int], counts: Counts) -> Iterator[tuple[Bytes, Records]]:
-        """Stretches of the file and the records that lie in them.
+        """Yield parts of the file and their records.
 
-        ``interfaces`` gets the names of those that the file describes, ``counts`` what was lost or ended the reading.
+        ``interfaces`` gets the names of the file's interfaces, ``counts`` the losses and the damage.
         """
         try:
             content = self._content = self._content or Content(self.name)
@@ -109,7 +109,7 @@ class CaptureFile:
         rest, origin, wanted = self._head, 0, batch_bytes
         self._head = _NOTHING
         while True:
-            # Of standard input, more than a batch may have been looked at already.
+            # More than a batch of standard input may have been inspected.
             buffer, read = _filled(rest, max(wanted - len(rest) if reader is None else wanted, 0), content)
             if reader is None:
                 reader = format_of(buffer[: len(buffer) - PADDING], interfaces)
@@ -135,7 +135,7 @@ class CaptureFile:
 
 
 def format_of(head: Bytes, interfaces: dict[str, int]) -> Format | None:
-    """What reads a file that begins with these bytes; None: nothing does."""
+    """Return the reader for a file that begins with these bytes; None: unknown format."""
     begin = head[:12].tobytes()
     if is_pcap(begin):
         return Pcap()
@@ -143,7 +143,7 @@ def format_of(head: Bytes, interfaces: dict[str, int]) -> Format | None:
 
 
 def _look(content: Content) -> tuple[Bytes, Walked | None]:
-    """The beginning of a capture up to its first packet, and what was found there; None: it is no capture."""
+    """Return the beginning of a capture up to its first packet, and the records in it; None: not a capture."""
     size = _HEAD_BYTES
     head, _ = _filled(_NOTHING, size, content)
     while True:
@@ -157,7 +157,7 @@ def _look(content: Content) -> tuple[Bytes, Walked | None]:
 
 
 def _filled(rest: Bytes, wanted: int, content: Content) -> tuple[Bytes, int]:
-    """``rest``, up to ``wanted`` bytes more and the padding; and how many bytes were read."""
+    """Return ``rest``, up to ``wanted`` more bytes and the padding, and the number of bytes read."""
     buffer = np.empty(len(rest) + wanted + PADDING, np.uint8)
     buffer[: len(rest)] = rest
     read = content.fill(memoryview(buffer.data)[len(rest) : len(rest) + wanted])

@@ -32,7 +32,7 @@ _FIRST = np.dtype([("version", "u1")])
 
 _TAGS = (0x8100, 0x88A8, 0x9100)
 _MOST_TAGS = 8
-_NETLINK_DEVICE = 824  # ARPHRD_NETLINK: what follows is no packet of a network
+_NETLINK_DEVICE = 824  # ARPHRD_NETLINK: not a network packet
 _FAMILIES_IPV4 = (2,)
 # Linux; Windows; NetBSD, OpenBSD and BSD/OS; FreeBSD and DragonFly; Darwin.
 _FAMILIES_IPV6 = (10, 23, 24, 28, 30)
@@ -41,13 +41,13 @@ _FAMILIES_IPV6 = (10, 23, 24, 28, 30)
 def network_packets(
     packets: Packets, link_types: Ints, verdicts: Verdicts, interface: npt.NDArray[np.int32]
 ) -> Packets:
-    """The packets whose network header was found, ``at`` on it and its EtherType in ``kind``.
+    """Return the packets with a known network header, ``at`` on it and its EtherType in ``kind``.
 
     Args:
-        packets: with ``at`` on the first byte kept.
-        link_types: one per packet.
-        verdicts: gets the verdicts on those that are left out.
-        interface: one per record; a Linux cooked header that names an interface writes it here.
+        packets: packets with ``at`` on the first captured byte.
+        link_types: link type of each packet.
+        verdicts: output: verdicts on the other packets.
+        interface: output, one per record: the interface of a Linux cooked header.
     """
     if not len(packets):
         return packets
@@ -69,7 +69,7 @@ def _network(packets: Packets, link_type: int, verdicts: Verdicts, interface: np
             interface[inner.index] = named & 0x7FFFFFFF
         case 0 | 108:
             inner = _after_family(packets, verdicts)
-        case 101 | 12 | 14:  # the last two are what BSDs wrote before 101 was agreed upon
+        case 101 | 12 | 14:  # the last two were used by BSDs before 101
             inner = raw_packets(packets, verdicts)
         case 228:
             inner = packets.moved(0, np.full(len(packets), IPV4, np.int64))
@@ -92,7 +92,7 @@ def _cooked(packets: Packets, layout: np.dtype[np.void], verdicts: Verdicts) -> 
 
 
 def _after_family(packets: Packets, verdicts: Verdicts) -> Packets:
-    """After the word of a loopback header, which is in the byte order of whoever captured: families are small."""
+    """Return the packets behind a loopback header, whose word has the byte order of the capturing host."""
     whole = verdicts.without(packets, packets.at + 4 > packets.kept, LINK_CUT)
     word = whole.headers(_FAMILY)["family"].astype(np.uint32)
     family = np.where(word > 0xFFFF, word.byteswap(), word)
@@ -101,12 +101,12 @@ def _after_family(packets: Packets, verdicts: Verdicts) -> Packets:
 
 
 def ethernet_packets(packets: Packets, verdicts: Verdicts) -> Packets:
-    """The packets behind their Ethernet header and its VLAN tags."""
+    """Return the packets behind their Ethernet header and its VLAN tags."""
     return _untagged(_after(packets, _ETHERNET, verdicts), verdicts)
 
 
 def raw_packets(packets: Packets, verdicts: Verdicts) -> Packets:
-    """The packets that begin with an IP header, of the version that this says."""
+    """Return the packets that begin with an IP header of this version."""
     whole = verdicts.without(packets, packets.at >= packets.kept, IP_CUT)
     version = whole.headers(_FIRST)["version"] >> 4
     kind = np.select([version == 4, version == 6], [IPV4, IPV6], 0)
@@ -114,7 +114,7 @@ def raw_packets(packets: Packets, verdicts: Verdicts) -> Packets:
 
 
 def _untagged(packets: Packets, verdicts: Verdicts) -> Packets:
-    """The same packets with their VLAN tags (802.1Q, 802.1ad and what was used before it) behind them."""
+    """Return the same packets with their VLAN tags (802.1Q, 802.1ad and its predecessors) behind them."""
     done: list[Packets] = []
     for _ in range(_MOST_TAGS):
         tagged = (packets.kind == _TAGS[0]) | (packets.kind == _TAGS[1]) | (packets.kind == _TAGS[2])

@@ -44,20 +44,20 @@ _MOST_EXTENSIONS = 16
 
 _MORE_FRAGMENTS, _OFFSET = 0x2000, 0x1FFF
 _LEAST_TCP = 20
-_LONGEST = 1 << 20  # of what segmentation offload joins; a record that claims more than this on the wire is wrong
+_LONGEST = 1 << 20  # of packets joined by segmentation offload; a larger length on the wire is an error
 
 
 def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packets]:
-    """The packets that carry TCP over IPv4, and the others: ``at`` behind the IP header, ``sent`` the datagram's end.
+    """Return the TCP packets over IPv4, and the others; ``at``: behind the IP header, ``sent``: end of the datagram.
 
-    Of a datagram in fragments only the first one is taken, and only with the TCP header in it.
+    Of a fragmented datagram only the first fragment is used, if it has the TCP header.
     """
     whole = verdicts.without(packets, packets.at + IPV4_HEADER.itemsize > packets.kept, IP_CUT)
     header = whole.headers(IPV4_HEADER)
     version = header["version"]
     size = (version & 0x0F).astype(np.int64) * 4
     length = header["length"].astype(np.int64)
-    # A length of 0 is what segmentation offload leaves in the header: the packet then is as long as the wire says.
+    # Segmentation offload leaves a length of 0 in the header: the packet has the length on the wire.
     end = np.where(length == 0, whole.sent, whole.at + length)
     fragment = header["fragment"]
     later = (fragment & _OFFSET) != 0
@@ -78,7 +78,7 @@ def tcp_over_ipv4(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packet
 
 
 def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packets]:
-    """As ``tcp_over_ipv4``, over IPv6."""
+    """Return the same as ``tcp_over_ipv4``, over IPv6."""
     whole = verdicts.without(packets, packets.at + IPV6_HEADER.itemsize > packets.kept, IP_CUT)
     header = whole.headers(IPV6_HEADER)
     length = header["length"].astype(np.int64)
@@ -93,7 +93,7 @@ def tcp_over_ipv6(packets: Packets, verdicts: Verdicts) -> tuple[Packets, Packet
 
 
 def _first_reason(reasons: list[tuple[Mask, int]]) -> Codes:
-    """The code of the first condition that holds, per packet; 0 where none does."""
+    """Return the code of the first condition that holds, per packet; 0 if none holds."""
     conditions, codes = zip(*reasons, strict=True)
     if not np.logical_or.reduce(conditions).any():
         return np.zeros(len(conditions[0]), np.int32)
@@ -101,7 +101,7 @@ def _first_reason(reasons: list[tuple[Mask, int]]) -> Codes:
 
 
 def _past_extensions(packets: Packets, extensions: tuple[int, ...], verdicts: Verdicts) -> Packets:
-    """The same packets with those of these extension headers that they have behind them."""
+    """Return the same packets with ``at`` behind these extension headers, if they have any."""
     done: list[Packets] = []
     for _ in range(_MOST_EXTENSIONS):
         extended = np.isin(packets.kind, extensions) & (packets.kind != _TCP)

@@ -1,4 +1,4 @@
-"""Packets on their way up the layers: each layer takes all packets at once, as arrays of positions."""
+"""Packets during decoding: each layer processes all packets at once, as arrays of positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 PADDING = 64
-"""Bytes behind the last of a buffer, so that a header can be taken before it is known to be there in full."""
+"""Bytes behind the end of a buffer, so that a header can be read before its length is checked."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Packets:
 
     Attributes:
         buffer: bytes of the file, with ``PADDING`` behind them.
-        index: of the packet among the records.
-        at: where the next header begins in ``buffer``; never beyond ``kept``.
-        kept: where the bytes that the capture kept end.
-        sent: where the bytes that were sent would end; never before ``kept``.
-        kind: what the next header is: an EtherType, later the number of an IP protocol.
-        network: where the network header begins, once it is known.
+        index: index of the packet among the records.
+        at: begin of the next header in ``buffer``; never beyond ``kept``.
+        kept: end of the captured bytes.
+        sent: end of the bytes as sent; never before ``kept``.
+        kind: kind of the next header: an EtherType, later the number of an IP protocol.
+        network: begin of the network header, when known.
     """
 
     buffer: Bytes
@@ -43,18 +43,18 @@ class Packets:
         return len(self.index)
 
     def where(self, chosen: Mask) -> Packets:
-        """Those that are chosen."""
+        """Return the selected packets."""
         if chosen.all():
             return self
         some = np.flatnonzero(chosen)
         return Packets(self.buffer, *(getattr(self, f.name)[some] for f in fields(self)[1:]))
 
     def moved(self, size: int | Ints, kind: Ints) -> Packets:
-        """The same packets, ``size`` bytes further on, where the next header is of that kind."""
+        """Return the same packets, with ``at`` ``size`` bytes further on, behind headers of that kind."""
         return replace(self, at=self.at + size, kind=kind)
 
     def headers(self, layout: np.dtype[np.void]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-        """What is at ``at``, read as ``layout``; nonsense where the header is not there in full."""
+        """Return the bytes at ``at`` as ``layout``; arbitrary values if the header is incomplete."""
         return gathered(self.buffer, self.at, layout)
 
 
@@ -64,8 +64,8 @@ class Verdicts:
 
     Attributes:
         codes: one per record.
-        cut: how many TCP segments there are of which the capture kept a part only.
-        tunnels: how many headers of tunnels were opened, by the name of the tunnel.
+        cut: number of TCP segments captured in part.
+        tunnels: number of opened tunnel headers, by name of the tunnel.
     """
 
     codes: Codes
@@ -73,12 +73,12 @@ class Verdicts:
     tunnels: dict[str, int] = field(default_factory=dict)
 
     def enter(self, tunnel: str, packets: int) -> None:
-        """Count packets that a tunnel carries."""
+        """Count packets carried by a tunnel."""
         if packets:
             self.tunnels[tunnel] = self.tunnels.get(tunnel, 0) + packets
 
     def without(self, packets: Packets, failed: Mask, code: int | npt.NDArray[np.integer]) -> Packets:
-        """The packets that did not fail; the verdict on the others is ``code``, one for all or one per packet."""
+        """Return the packets that did not fail; the others get ``code``, one for all or one per packet."""
         if not failed.any():
             return packets
         self.codes[packets.index[failed]] = code if isinstance(code, int) else code[failed]
@@ -86,9 +86,9 @@ class Verdicts:
 
 
 def gathered(buffer: Bytes, at: Ints, layout: np.dtype[np.void]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """The bytes at each position, read as ``layout``.
+    """Return the bytes at each position, read as ``layout``.
 
-    The bytes are taken as one opaque value and given their layout afterwards: several times faster than field by field.
+    The bytes are copied as one opaque value and viewed as ``layout``, several times faster than field by field.
     """
     size = layout.itemsize
     opaque = np.ndarray((max(len(buffer) - size + 1, 0),), dtype=f"V{size}", buffer=buffer.data, strides=(1,))
@@ -96,7 +96,7 @@ def gathered(buffer: Bytes, at: Ints, layout: np.dtype[np.void]) -> np.ndarray[t
 
 
 def joined(parts: list[Packets]) -> Packets:
-    """All packets of the parts, which share one buffer."""
+    """Return all packets of the parts, which share one buffer."""
     if len(parts) == 1:
         return parts[0]
     return Packets(parts[0].buffer, *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Packets)[1:]))

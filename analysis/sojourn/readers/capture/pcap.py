@@ -1,7 +1,7 @@
 """The pcap format: a header of 24 bytes, then records (draft-ietf-opsawg-pcap).
 
-Read are both byte orders, microseconds and nanoseconds, and the variant of Alexey Kuznetzov's tcpdump, whose records
-have eight more bytes and name the index of their interface.
+Supported: both byte orders, microseconds and nanoseconds, and the variant of Alexey Kuznetzov's tcpdump, whose records
+have eight more bytes with the index of their interface.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sojourn.readers.capture.packets import Bytes
 from sojourn.readers.capture.records import LARGEST_RECORD, Records, Space, Walked, number
 from sojourn.readers.capture.verdicts import BAD_TIME
 
-# As the first four bytes read in big-endian order: ns per unit of the fraction, bytes of a record's header.
+# By the first four bytes in big-endian order: ns per unit of the fraction, bytes of a record's header.
 _MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
 _MAGICS_SWAPPED = {int.from_bytes(magic.to_bytes(4, "big"), "little"): how for magic, how in _MAGICS.items()}
 
@@ -22,7 +22,7 @@ HEADER_BYTES = 24
 
 
 def is_pcap(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is one."""
+    """Return whether a file that begins with these bytes has this format."""
     magic = int.from_bytes(head[:4], "big")
     return len(head) >= 4 and (magic in _MAGICS or magic in _MAGICS_SWAPPED)
 
@@ -38,7 +38,7 @@ class Pcap:
         self._scale, self._header = 1000, 16
 
     def walked(self, buffer: Bytes, begin: int, end: int, most: int) -> Walked:
-        """The records that lie in full between two positions of the buffer, ``most`` at once; first, the header."""
+        """Return the complete records between two positions of the buffer, at most ``most``; first, the header."""
         if self._link_type is None:
             if end - begin < HEADER_BYTES:
                 return Walked(self._records(Space(0), 0), begin, needed=HEADER_BYTES)
@@ -58,7 +58,7 @@ class Pcap:
         magic = int.from_bytes(header[:4], "big")
         self._big = magic in _MAGICS
         self._scale, self._header = (_MAGICS if self._big else _MAGICS_SWAPPED)[magic]
-        # The upper bits say how long the frame check sequence is; the lengths of the IP headers leave it out anyway.
+        # The upper bits are the length of the frame check sequence, which the lengths of IP headers exclude.
         self._link_type = int.from_bytes(header[20:24], "big" if self._big else "little") & 0xFFFF
 
     def _records(self, space: Space, count: int) -> Records:
@@ -71,7 +71,7 @@ class Pcap:
 
 @compiled
 def _walk(buffer, begin, end, big, header, scale, at, kept, sent, time, interface, verdict):  # type: ignore[no-untyped-def]
-    """Fill in the records; returns how many, where the next one begins, and how long it is in all."""
+    """Fill in the records; return their number, the begin of the next one, and its length."""
     position, count = begin, 0
     needed = header
     while count < len(at):
@@ -87,7 +87,7 @@ def _walk(buffer, begin, end, big, header, scale, at, kept, sent, time, interfac
         sent[count] = max(bytes_kept, number(buffer, position + 12, big))
         fraction = number(buffer, position + 4, big) * scale
         time[count] = number(buffer, position, big) * 1_000_000_000 + fraction
-        if fraction >= 1_000_000_000:  # a damaged record, or nanoseconds in a file that says microseconds
+        if fraction >= 1_000_000_000:  # a damaged record, or nanoseconds in a file of microseconds
             verdict[count] = BAD_TIME
         if header == 24:
             interface[count] = number(buffer, position + 16, big) & 0x7FFFFFFF

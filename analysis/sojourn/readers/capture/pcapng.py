@@ -1,7 +1,7 @@
 """The pcapng format: sections of blocks, each section in its own byte order (draft-ietf-opsawg-pcapng).
 
-Packets come in enhanced blocks; in simple ones, which have no time and so are of no use here; and in the obsolete
-packet block. Blocks that are neither these nor describe an interface or its statistics are passed over.
+Packets are in enhanced blocks, in simple blocks (without a time, not used) and in the obsolete packet block. Other
+blocks than these, interface descriptions and interface statistics are skipped.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SECTION, _INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED = 0x0A0D0D0A, 1, 
 _NAME, _RESOLUTION, _OFFSET = 2, 9, 14  # options of an interface
 _INTERFACE_DROPS, _SYSTEM_DROPS = 5, 7  # options of its statistics
 
-# Why a walk stopped.
-_MORE, _FULL, _TOLD, _TOO_LARGE, _BAD_LENGTH = range(5)
+# Reasons that a walk stopped.
+_MORE, _FULL, _DESCRIPTION, _TOO_LARGE, _BAD_LENGTH = range(5)
 
 _Order = Literal["big", "little"]
 _SECTION_BYTES = b"\n\r\r\n"  # the same in either byte order
@@ -35,7 +35,7 @@ _LAST_SECOND = (1 << 63) // _NS - 1
 
 
 class _Interface(NamedTuple):
-    """What a section says of an interface: its place among the names, its link type, its clock's place in a list."""
+    """An interface of a section: index of its name, link type, index of its clock."""
 
     position: int
     link_type: int
@@ -51,29 +51,29 @@ class _Clock(NamedTuple):
 
 
 def is_pcapng(head: bytes) -> bool:
-    """Whether a file that begins with these bytes is one."""
+    """Return whether a file that begins with these bytes has this format."""
     return head[:4] == _SECTION_BYTES and head[8:12] in _BYTE_ORDERS
 
 
 class PcapNg:
-    """The records of one file; interfaces are told by their names, and without one by their number."""
+    """The records of one file; interfaces are identified by name, or by number without one."""
 
     def __init__(self, names: dict[str, int]) -> None:
-        """``names`` of interfaces met in all files, each with its number, get those of this one."""
+        """Add the interfaces of this file to ``names``: the interfaces of all files with their numbers."""
         self._names = names
         self._clocks: dict[_Clock, int] = {}
         self._big = False
         self._described: list[_Interface] = []  # of all sections
-        self._base = 0  # where those of the current section begin
+        self._base = 0  # begin of those of the current section
         self._lost: dict[int, int] = {}
 
     @property
     def dropped(self) -> int | None:
-        """Packets that the statistics of the interfaces count as lost; None: there are none."""
+        """Packets lost according to the statistics of the interfaces; None: no statistics."""
         return sum(self._lost.values()) if self._lost else None
 
     def walked(self, buffer: Bytes, begin: int, end: int, most: int) -> Walked:
-        """The records that lie in full between two positions of the buffer, ``most`` at once."""
+        """Return the complete records between two positions of the buffer, at most ``most``."""
         space = Space(min(most, (end - begin) // 16 + 1))
         ticks = np.zeros(space.most, np.uint64)
         count, position, damage = 0, begin, None
@@ -82,26 +82,26 @@ class PcapNg:
                 buffer, position, end, self._big, self._base, len(self._described), count,
                 space.at, space.kept, space.sent, ticks, space.interface, space.verdict,
             )  # fmt: skip
-            if state != _TOLD:
+            if state != _DESCRIPTION:
                 break
             block = buffer[position:end]
-            size, damage = self._told(block)
+            size, damage = self._read_description(block)
             if damage is not None or size > len(block):
                 needed = size
                 break
             position += size
         if state == _TOO_LARGE:
-            damage = f"a block claims a length of {counted(needed, 'byte')}, which cannot be"
+            damage = f"a block has an impossible length of {counted(needed, 'byte')}"
         elif state == _BAD_LENGTH:
             damage = "the two lengths of a block differ"
         records = self._records(space, count, ticks[:count])
         return Walked(records, position, state == _FULL and damage is None, needed, damage)
 
-    def _told(self, rest: Bytes) -> tuple[int, str | None]:
-        """Take in the block that ``rest`` begins with, which describes something.
+    def _read_description(self, rest: Bytes) -> tuple[int, str | None]:
+        """Process the description block at the begin of ``rest``.
 
         Returns:
-            Its length, which may be more than there is, and why it cannot be read.
+            Its length, which may exceed ``rest``, and the reason that it cannot be read.
         """
         head = rest[:12].tobytes()
         section = head[:4] == _SECTION_BYTES
@@ -109,9 +109,9 @@ class PcapNg:
         size = int.from_bytes(head[4:8], order or "little")
         damage = None
         if order is None:
-            damage = "a section does not tell its byte order"
+            damage = "a section has no valid byte order"
         elif size > LARGEST_BLOCK or size < (28 if section else 20) or size % 4:
-            damage = f"a block claims a length of {counted(size, 'byte')}, which cannot be"
+            damage = f"a block has an impossible length of {counted(size, 'byte')}"
         elif size <= len(rest):
             damage = self._take(rest[:size].tobytes(), order)
         return size, damage
@@ -147,7 +147,7 @@ class PcapNg:
         )
 
     def _count_lost(self, body: bytes, order: _Order) -> None:
-        """Statistics are totals: the last ones of an interface say it all."""
+        """Keep the statistics of an interface; they are totals, so the last ones count."""
         options = _options(body[20:-4], order)
         lost = [int.from_bytes(options[code], order) for code in (_INTERFACE_DROPS, _SYSTEM_DROPS) if code in options]
         if lost:
@@ -157,7 +157,7 @@ class PcapNg:
         by = space.interface[:count]
         verdict = space.verdict[:count]
         time = np.zeros(count, np.int64)
-        # -1 is what is not described; the walk has given it its verdict.
+        # -1: not described; the walk has set the verdict.
         described = np.array([*self._described, (0, 0, -1)], np.int64)
         position, link_type, clock = described[by].T
         for place, how in enumerate(self._clocks):
@@ -170,7 +170,7 @@ class PcapNg:
 
 
 def _unix_ns(ticks: npt.NDArray[np.uint64], how: _Clock) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Unix time, ns, rounded down; and whether it is one between 1970 and 2262."""
+    """Return the unix time, ns, rounded down, and whether it is between 1970 and 2262."""
     k = how.exponent
     if how.binary:
         seconds = ticks >> np.uint64(k) if k < 64 else np.zeros_like(ticks)
@@ -190,7 +190,7 @@ def _unix_ns(ticks: npt.NDArray[np.uint64], how: _Clock) -> tuple[Ints, npt.NDAr
 
 
 def _options(body: bytes, order: _Order) -> dict[int, bytes]:
-    """Options by their code, as far as their lengths are right; of several with one code, the first."""
+    """Return options by code, up to the first wrong length; of several with one code, the first."""
     options: dict[int, bytes] = {}
     at = 0
     while at + 4 <= len(body):
@@ -206,13 +206,13 @@ def _options(body: bytes, order: _Order) -> dict[int, bytes]:
 def _walk(  # type: ignore[no-untyped-def]
     buffer, position, end, big, base, described, count, at, kept, sent, ticks, interface, verdict,
 ):  # fmt: skip
-    """Fill in the packets; returns how many there are, where it stopped, why, and the length of the block there."""
+    """Fill in the packets; return their number, the position and reason of the stop, and the block's length there."""
     while count < len(at):
         if position + 12 > end:
             return count, position, _MORE, 12
         kind = number(buffer, position, big)
         if kind in (_SECTION, _INTERFACE, _STATISTICS):
-            return count, position, _TOLD, 12
+            return count, position, _DESCRIPTION, 12
         size = number(buffer, position + 4, big)
         packet = kind in (_ENHANCED, _PACKET)
         if size > LARGEST_BLOCK or size < (32 if packet else 16 if kind == _SIMPLE else 12) or size % 4 != 0:

@@ -21,23 +21,23 @@ from sojourn.readers.capture.verdicts import SEGMENT, TUNNELS_TOO_MANY, count_in
 from sojourn.readers.inputs import Source
 
 BATCH_BYTES = 4 << 20
-"""How much of a file is read at once: it stays in the caches of the processor while one layer after another is read."""
+"""Bytes of a file per batch: small enough for the processor's caches while the layers are decoded."""
 
-_LEAST_BATCH_BYTES = 64  # enough to tell the format of a file
+_LEAST_BATCH_BYTES = 64  # enough to detect the format of a file
 
 
 class Capture:
     """The TCP segments of captures (pcap and pcapng; plain, gzip or zstd), in the order of the files' first packets.
 
     Within a file they are in the order of time. Iterate once, to the end: ``addresses``, ``interfaces`` and ``counts``
-    grow meanwhile; SojournError where the packets of a file are further out of order than ``TimeOrder`` sorts.
+    grow meanwhile. SojournError: the packets of a file are further out of order than ``TimeOrder`` can sort.
 
     Attributes:
-        names: of the files, in the order they are read.
-        addresses: what ``Batch.source`` and ``Batch.target`` are positions in.
-        interfaces: names of the interfaces that pcapng files describe; what ``Batch.interface`` is a position in,
-            unless a Linux cooked header names the index of an interface instead.
-        counts: what became of the packets.
+        names: names of the files, in the order of reading.
+        addresses: addresses, indexed by ``Batch.source`` and ``Batch.target``.
+        interfaces: names of the interfaces of pcapng files, indexed by ``Batch.interface`` (unless that is the index of
+            a Linux cooked header).
+        counts: counts of the packets.
     """
 
     def __init__(self, sources: Sequence[Source] | Source, *, batch_bytes: int = BATCH_BYTES) -> None:
@@ -45,10 +45,10 @@ class Capture:
 
         Args:
             sources: files, globs, folders of ring files, folders of runs, or ``-`` for standard input.
-            batch_bytes: how much of a file is read at once.
+            batch_bytes: bytes of a file per batch.
 
         Raises:
-            SojournError: a source does not exist, cannot be read, is empty, or is no capture.
+            SojournError: a source does not exist, cannot be read, is empty, or is not a capture.
         """
         self.counts = Counts()
         self._interfaces: dict[str, int] = {}
@@ -59,17 +59,17 @@ class Capture:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the files, in the order they are read."""
+        """Names of the files, in the order of reading."""
         return tuple(file.name for file in self._files)
 
     @property
     def addresses(self) -> list[str]:
-        """What ``Batch.source`` and ``Batch.target`` are positions in."""
+        """Addresses, indexed by ``Batch.source`` and ``Batch.target``."""
         return self._addresses.texts
 
     @property
     def interfaces(self) -> list[str]:
-        """What ``Batch.interface`` is a position in, where the capture names interfaces."""
+        """Names of interfaces, indexed by ``Batch.interface`` if the capture has names."""
         return list(self._interfaces)
 
     def __enter__(self) -> Capture:
@@ -121,7 +121,7 @@ class Capture:
 
 
 def _decoded(buffer: Bytes, records: Records, verdicts: Verdicts, addresses: Addresses) -> Columns:
-    """The columns of the records that are TCP segments, in their order."""
+    """Return the columns of the TCP segments among the records, in their order."""
     nowhere = records.at
     packets = Packets(
         buffer, np.arange(len(records.at)), records.at, records.at + records.kept, records.at + records.sent,

@@ -1,4 +1,4 @@
-"""Records of a capture file: where each packet lies, how long it was and when it came."""
+"""Records of a capture file: position, length and time of each packet."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from sojourn.readers.capture.packets import Bytes, Ints
 from sojourn.readers.capture.verdicts import Codes
 
 LARGEST_RECORD = 256 << 10
-"""Bytes of a packet beyond which its length is taken for damage; what tcpdump and dumpcap keep at most."""
+"""Bytes of a packet above which its length counts as damage; the maximum of tcpdump and dumpcap."""
 
 LARGEST_BLOCK = 16 << 20
-"""Bytes of a pcapng block beyond which its length is taken for damage."""
+"""Bytes of a pcapng block above which its length counts as damage."""
 
 RECORDS_AT_ONCE = 1 << 15
-"""At most this many records at a time, however short they are: memory is bounded, and their columns stay in caches."""
+"""Maximum number of records per batch, which bounds memory and keeps their columns in caches."""
 
 
 @dataclass(frozen=True)
 class Records:
-    """Some records in a row; every array has one entry per record.
+    """Consecutive records; every array has one entry per record.
 
     Attributes:
-        at: where the packet begins in the buffer.
-        kept: bytes of it that are there.
-        sent: bytes it had.
+        at: begin of the packet in the buffer.
+        kept: captured bytes of it.
+        sent: bytes of it as sent.
         time: unix time, ns.
         interface: see ``Batch.interface``.
-        link_type: how its first header is to be read.
-        verdict: 0, or why no packet can be made of the record.
+        link_type: type of its first header.
+        verdict: 0, or the reason that the record is not decoded.
     """
 
     at: Ints
@@ -47,14 +47,14 @@ class Records:
 
 @dataclass(frozen=True)
 class Walked:
-    """What one walk over a stretch of the file found.
+    """The result of one walk over a part of the file.
 
     Attributes:
         records: complete ones.
-        position: where in the buffer the next walk begins.
-        full: there may be more in the stretch.
-        needed: bytes that the record at ``position`` has in all, as far as that is known by now.
-        damage: why the rest of the file cannot be read; None: it can.
+        position: position in the buffer for the next walk.
+        full: whether the part may have more records.
+        needed: total bytes of the record at ``position``, as far as known.
+        damage: reason that the rest of the file cannot be read; None: no damage.
     """
 
     records: Records
@@ -65,21 +65,21 @@ class Walked:
 
 
 class Format(Protocol):
-    """A file format of captures: keeps between two walks what the file has said about its packets."""
+    """A file format of captures, with the state between two walks."""
 
     def walked(self, buffer: Bytes, begin: int, end: int, most: int) -> Walked:
-        """The records that lie in full between two positions of the buffer, ``most`` at once."""
+        """Return the complete records between two positions of the buffer, at most ``most``."""
         ...
 
     @property
     def dropped(self) -> int | None:
-        """Packets the capturing side says it lost; None: it does not say."""
+        """Packets lost in capturing; None: unknown."""
         ...
 
 
 @dataclass
 class Space:
-    """Room for records that a walk fills in."""
+    """Allocate records for a walk to fill in."""
 
     most: int
     at: Ints = field(init=False)
@@ -97,7 +97,7 @@ class Space:
 
 @compiled
 def number(buffer, at, big):  # type: ignore[no-untyped-def]
-    """Four bytes of the buffer as an unsigned number."""
+    """Return four bytes of the buffer as an unsigned number."""
     a, b, c, d = np.int64(buffer[at]), np.int64(buffer[at + 1]), np.int64(buffer[at + 2]), np.int64(buffer[at + 3])
     if big:
         return (a << 24) | (b << 16) | (c << 8) | d

@@ -1,4 +1,4 @@
-"""Which files the sources of a capture name."""
+"""The files of the sources of a capture."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _OF_RUN = re.compile(r"capture(-\d+)?\.pcap")
 
 
 def source_files(sources: Sequence[Source]) -> list[tuple[str, bool]]:
-    """Paths (``-``: standard input), and whether each was named itself and so has to be a capture.
+    """Return paths (``-``: standard input), and whether each was named directly and must be a capture.
 
-    Of a folder that holds ``capture.pcap``, ``capture-2.pcap`` … (a run's), these files; of another, all files: a ring
-    may be called anything. What in a folder is no capture is passed over.
+    A folder with ``capture.pcap``, ``capture-2.pcap`` … (a run) gives these files; any other folder gives all files,
+    because ring files can have any name. Other files of a folder are skipped.
 
     Raises:
-        SojournError: a source does not exist, cannot be looked into or matches nothing, or there is none.
+        SojournError: a source does not exist, cannot be read or matches nothing, or there are no sources.
     """
     if not sources:
         raise SojournError("no capture was given: name a file, a glob, a folder of ring files, a run's folder or -")
@@ -42,7 +42,7 @@ def _expanded(source: str) -> list[tuple[str, bool]]:
         files = sorted(str(p) for p in path.iterdir() if p.is_file())
         of_run = [f for f in files if _OF_RUN.match(os.path.basename(f))]
         if not files:
-            raise SojournError(f"{source}: holds no capture")
+            raise SojournError(f"{source}: no capture in it")
         return [(f, False) for f in of_run or files]
     if path.exists():
         return [(source, True)]

@@ -1,7 +1,7 @@
-"""Segments in the order of time: what came a little out of order is sorted, what came far out of order is refused.
+"""Sort segments by time: small disorder is sorted, large disorder is refused.
 
-A capture that has several queues or interfaces, or is merged from files, may have packets that lie a little apart from
-where they belong. Halves of a file that are swapped, or a file appended to another, cannot be sorted in bounded memory.
+A capture of several queues or interfaces, or merged from files, may have packets slightly out of order. Swapped halves
+of a file, or concatenated files, cannot be sorted in bounded memory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sojourn.model.formatting import duration
 from sojourn.readers.capture.batch import Batch
 
 WINDOW = 1_000_000_000
-"""ns by which a packet may be older than one before it in the file."""
+"""Maximum difference (ns) by which a packet may be older than an earlier one in the file."""
 
 MOST_HELD = 1 << 16
-"""Segments among which the next ones are sorted; twice as many are never held back."""
+"""Segments in the sorting window; never twice as many are kept."""
 
 MOST_BYTES = 16 << 20
-"""The same in bytes of the file: beyond it, whole batches are handed out."""
+"""The same in bytes of the file: above it, whole batches are yielded."""
 
 _COLUMNS = tuple(field.name for field in fields(Batch) if field.name != "buffer")
 
@@ -31,7 +31,7 @@ class TimeOrder:
     """The batches of one file, sorted.
 
     Attributes:
-        earliest, latest: unix time of the first and of the last segment so far, ns; None: there was none.
+        earliest, latest: unix time of the first and of the last segment so far, ns; None without segments.
     """
 
     def __init__(self, name: str) -> None:
@@ -39,14 +39,14 @@ class TimeOrder:
         self.latest: int | None = None
         self._name = name
         self._held: list[Batch] = []
-        self._passed: int | None = None  # time of the last segment handed out
+        self._passed: int | None = None  # time of the last segment yielded
 
     def batches(self, batch: Batch) -> Iterator[Batch]:
-        """Take the next batch of the file, which is not empty; yield those that no later segment can come before.
+        """Add the next batch of the file, which is not empty; yield the segments that no later one can precede.
 
         Raises:
-            SojournError: a segment is older than one before it by more than WINDOW, or came after MOST_HELD others that
-                it belongs before.
+            SojournError: a segment is older than one before it by more than WINDOW, or follows MOST_HELD
+                later ones.
         """
         before = batch.time[0] if self.latest is None else self.latest
         latest = np.maximum.accumulate(np.maximum(batch.time, before))
@@ -61,7 +61,7 @@ class TimeOrder:
         yield from self._released(self.latest - WINDOW)
 
     def rest(self) -> Iterator[Batch]:
-        """Yield what is held back: the file has ended."""
+        """Yield the remaining segments at the end of the file."""
         yield from self._held
         self._held = []
 
@@ -74,11 +74,11 @@ class TimeOrder:
             seconds = float(late[which]) / 1e9
             raise SojournError(
                 f"{self._name}: the packets are not in the order of time: packet {batch.number[which]:,} is "
-                f"{duration(seconds)} older than one before it; sort them first: reordercap IN OUT"
+                f"{duration(seconds)} older than one before it; sort them with: reordercap IN OUT"
             )
 
     def _merged(self, batch: Batch) -> Batch:
-        """The batch with those that it reaches into, which are held no longer, in the order of time."""
+        """Return the batch merged with the kept segments that it overlaps, in the order of time."""
         first = batch.time.min()
         parts = [batch]
         while self._held and self._held[-1].time[-1] > first:
@@ -90,7 +90,7 @@ class TimeOrder:
         return _taken(whole, np.argsort(whole.time, kind="stable"))
 
     def _released(self, until: int) -> Iterator[Batch]:
-        """Hand out what is older than ``until``, and what is more than MOST_HELD."""
+        """Yield segments older than ``until``, and those in excess of MOST_HELD."""
         size = sum(len(batch) for batch in self._held)
         octets = sum(len(batch.buffer) for batch in self._held)
         while self._held:
@@ -113,7 +113,7 @@ class TimeOrder:
 
 
 def _taken(batch: Batch, places: np.ndarray) -> Batch:
-    """The segments at these places, with no more of the buffer than they need."""
+    """Return the segments at these indices, with only the part of the buffer that they need."""
     columns = {name: getattr(batch, name)[places] for name in _COLUMNS}
     begin = int(columns["payload"].min())
     end = int((columns["payload"] + columns["kept"]).max())

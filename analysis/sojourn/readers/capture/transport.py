@@ -1,4 +1,4 @@
-"""TCP headers, and what they say as columns (RFC 9293, section 3.1)."""
+"""TCP headers as columns (RFC 9293, section 3.1)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 def segments(packets: Packets, *, ipv6: bool, addresses: Addresses, verdicts: Verdicts) -> Columns:
-    """The columns of ``Batch`` that the headers of TCP segments tell, and ``index``: their places among the records.
+    """Return the columns of ``Batch`` from the headers of TCP segments, and ``index``: their indices among the records.
 
-    A header whose options were not kept in full is taken: its first 20 bytes say everything that is asked here.
+    A header with truncated options is accepted: the first 20 bytes have all fields that are used.
     """
     short = verdicts.without(packets, packets.at + _TCP.itemsize > packets.sent, BAD_TCP_HEADER)
     before = len(short)

@@ -1,4 +1,4 @@
-"""Tunnels: from the packet that carries another to the network header of the one inside.
+"""Tunnels: from the outer packet to the network header of the inner packet.
 
 Sources: RFC 2784, 2890 and 2637 (GRE, and as PPTP has it), RFC 2003 (IP in IP), RFC 4213 (6in4), RFC 3378 (EtherIP),
 RFC 7348 (VXLAN), draft-ietf-nvo3-vxlan-gpe, RFC 8926 (Geneve), 3GPP TS 29.281 (GTP-U), RFC 3032, 4385 and 7510 (MPLS),
@@ -28,7 +28,7 @@ from sojourn.readers.capture.verdicts import (
 )
 
 MOST_LAYERS = 8
-"""Headers of tunnels that are opened, one inside the other; a packet with more is left."""
+"""Maximum number of nested tunnel headers; packets with more are not decoded."""
 
 _ETHERTYPES_FROM = 0x0600  # below it, the field is the length of a frame of IEEE 802.2
 _BRIDGED, _PPP, _ERSPAN_2, _ERSPAN_3 = 0x6558, 0x880B, 0x88BE, 0x22EB
@@ -49,13 +49,13 @@ Opener = Callable[[Packets, Verdicts], Packets]
 
 
 def inside_link(packets: Packets, verdicts: Verdicts) -> Packets:
-    """The packets inside those whose EtherType (``kind``) is that of a tunnel; the others get their verdict."""
+    """Return the inner packets of tunnels with their EtherType in ``kind``; other packets get their verdict."""
     codes = np.where(packets.kind < _ETHERTYPES_FROM, LLC_FRAME, ETHERTYPE + packets.kind)
     return _opened(packets, packets.kind, _OF_ETHERTYPE, codes, verdicts)
 
 
 def inside_ip(packets: Packets, verdicts: Verdicts) -> Packets:
-    """The packets inside those whose IP protocol (``kind``) is that of a tunnel; the others get their verdict."""
+    """Return the inner packets of tunnels with their IP protocol in ``kind``; other packets get their verdict."""
     codes = np.where(packets.kind == _NO_NEXT, NO_NEXT_HEADER, PROTOCOL + packets.kind)
     datagrams = (packets.kind == _UDP) & (packets.at + _UDP_HEADER.itemsize <= np.minimum(packets.kept, packets.sent))
     if not datagrams.any():
@@ -79,11 +79,11 @@ def inside_ip(packets: Packets, verdicts: Verdicts) -> Packets:
 def _opened(
     packets: Packets, kinds: Ints, openers: dict[int, tuple[str, Opener]], codes: Ints, verdicts: Verdicts
 ) -> Packets:
-    """The packets inside, opened by kind; a packet that none opens gets its code."""
+    """Return the inner packets, opened by kind; a packet of another kind gets its code."""
     if not len(packets):
         return packets
     packets = replace(packets, kept=np.minimum(packets.kept, packets.sent))
-    # What an opener does not understand keeps the verdict that it has without one.
+    # A packet that its opener does not understand keeps its verdict.
     verdicts.codes[packets.index] = codes
     parts = [_none(packets)]
     for kind, (name, opener) in openers.items():
@@ -105,19 +105,19 @@ def _only(packets: Packets, understood: Mask) -> Packets:
 
 
 def _there(packets: Packets, size: int | Ints, verdicts: Verdicts) -> Mask:
-    """Which packets have so many more bytes; one of which the capture kept less is cut, others keep their verdict."""
+    """Return which packets have this many more bytes; packets captured in part are counted as cut."""
     end = packets.at + size
     verdicts.codes[packets.index[(end > packets.kept) & (end <= packets.sent)]] = TUNNEL_CUT
     return end <= packets.kept
 
 
 def _whole(packets: Packets, size: int, verdicts: Verdicts) -> Packets:
-    """The packets that have so many more bytes."""
+    """Return the packets that have this many more bytes."""
     return _only(packets, _there(packets, size, verdicts))
 
 
 def _past(packets: Packets, size: int | Ints, kind: int | Ints, verdicts: Verdicts) -> Packets:
-    """The packets behind a header of that size, where the next header is of that kind."""
+    """Return the packets behind a header of that size, where the next header is of that kind."""
     kinds = np.broadcast_to(np.asarray(kind, np.int64), packets.at.shape)
     return _only(packets.moved(size, kinds), _there(packets, size, verdicts))
 
@@ -199,7 +199,7 @@ def _gre(packets: Packets, verdicts: Verdicts) -> Packets:
 
 
 def _as(kind: int, size: int = 0) -> Opener:
-    """What is of one kind, behind a header of that size."""
+    """Return the packets of one kind, behind a header of that size."""
     return lambda packets, verdicts: _past(packets, size, kind, verdicts)
 
 

@@ -1,4 +1,4 @@
-"""What became of each packet, as one number, and the words for it."""
+"""The verdict on each packet as a number, and its text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.readers.capture.batch import Counts
 Codes = npt.NDArray[np.int32]
 
 SEGMENT = 0
-"""The verdict on a packet that is handed out."""
+"""The verdict on a decoded packet."""
 
 # A verdict is a family times 65,536 plus a value whose meaning depends on the family.
 _STEP = 1 << 16

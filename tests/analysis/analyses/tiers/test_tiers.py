@@ -406,7 +406,7 @@ def test_invalid_lines_and_spans_are_counted(write: Callable[..., Path], tmp_pat
         (["GOOD", "--until", "2020-01-01"], 1, "no span"),
         (["GOOD", "--since", "soon"], 2, "is not an instant"),
         (["FOLDER"], 1, "holds no spans.jsonl"),
-        (["chdb:///nowhere/at/all"], 1, "there is no store yet"),
+        (["chdb:///nowhere/at/all"], 1, "no store in this folder"),
         (["s3://somewhere"], 1, "neither a file nor a store"),
         ([], 2, "Missing argument"),
     ],

@@ -129,7 +129,7 @@ def test_a_report_has_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     result = run("report", LOG, "--capture", CAPTURE, "--html", str(tmp_path / "report.html"))
     assert result.exit_code == 0, result.output
     (section,) = seen
-    assert section.title == "What the packets show"
+    assert section.title == "Packets and the queues before accept()"
     assert "42 of them (15 %)" in section.sentence
 
 
