@@ -66,7 +66,7 @@ def _(np, pl, result):
     counts = np.array([np.bincount(chance.integers(0, windows, windows), minlength=windows) for _ in range(draws)])
 
     def quantile(part, share):
-        """The quantile of a column (s), and the middle 95 % of what it is in the draws; the unknown is left out."""
+        """Return the quantile of a column (s) and its 95 % interval in the draws, without unknown values."""
         known = rows.select("window", part).drop_nulls().sort(part)
         values = known[part].to_numpy()
         cumulated = np.cumsum(counts[:, known["window"].to_numpy()], axis=1)

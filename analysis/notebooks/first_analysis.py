@@ -62,7 +62,7 @@ def _(log, sojourn, spans):
 @app.cell
 def _(escape, mo, plots, result):
     def shown(kind, **options):
-        """A chart and the sentence that reads it, which may quote the log: text, whatever it looks like."""
+        """Return a chart with its finding, escaped because it may quote the log."""
         picture = plots.picture(result, kind, **options)
         return mo.vstack([picture.chart().configure_legend(orient="top"), mo.Html(f"<p>{escape(picture.reading)}</p>")])
 

@@ -1,7 +1,7 @@
-"""Dashboard variables, and how their values come into SQL.
+r"""Dashboard variables, and how their values come into SQL.
 
 A value is hostile: a route or a request id is whatever a client sent. Grafana's ``sqlstring`` and ``singlequote`` leave
-the backslash alone, and in ClickHouse a backslash escapes: ``\\' OR 1=1 --`` would end the string. So values travel
+the backslash alone, and in ClickHouse a backslash escapes: ``\' OR 1=1 --`` would end the string. So values travel
 percent-encoded (``percentencode`` for one value, ``queryparam`` for several), which has neither quotes nor
 backslashes, and are decoded by the database.
 """

@@ -1,9 +1,9 @@
-"""The lab's app: it holds its worker for as long as the path says, so that the true service time is known.
+"""The lab's app: it holds its worker for the time in the path, so that the exact service time is known.
 
     /sleep/<seconds>     sleeps that long, then answers; optional query parameters:
         bytes=N          size of the body (default: a short text)
         stream=SECONDS   after the sleep send the headers and a quarter of the body, the rest over this time:
-                         service time ends with the headers, the worker stays busy until the last piece
+                         service time ends with the headers, the worker is busy until the last piece
         status=N         answer with this status
         dependency=N     after the sleep, ask the tier behind the app for N seconds of work (downstream.py)
         route=/NAME      the route to report, so that one app has several (default: /sleep/{seconds})
@@ -13,7 +13,7 @@
     middleware around the app.
     /ready               answered outside the middleware: no sleep, no span, no trace in any result
 
-The sleep is a real one in a synchronous worker: nobody else is served meanwhile, which is the queue.
+The sleep blocks a synchronous worker: other requests wait meanwhile, which is the queue.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ ROUTE = re.compile(r"/[a-z0-9/_-]{1,60}")
 
 
 def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Answer /sleep/<seconds> as the module's text says; 404 for another path, 400 for a bad number."""
+    """Answer /sleep/<seconds> as described above; 404 for another path, 400 for an invalid number."""
     head, _, text = environ.get("PATH_INFO", "").lstrip("/").partition("/")
     if head != "sleep":
-        return _plain(start_response, 404, "there is only /sleep/<seconds> and /ready")
+        return _plain(start_response, 404, "only /sleep/<seconds> and /ready exist")
     environ["sojourn.route"] = "/sleep/{seconds}"
     try:
         seconds = _number(text, "seconds", LONGEST)
@@ -63,7 +63,7 @@ def sleeper(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable
     with downstream.locked():
         time.sleep(seconds * SLOWDOWN)
     if behind and downstream.DEPENDENCY:
-        answered = downstream.asked(behind, environ.get("HTTP_X_LAB_CASE", ""))
+        answered = downstream.requested(behind, environ.get("HTTP_X_LAB_CASE", ""))
         if answered >= 400:
             return _plain(start_response, 502, f"the tier behind answered {answered}")
     body = f"slept {seconds:g} s\n".encode() if size is None else b"x" * size
@@ -116,7 +116,7 @@ measured = sleeper if os.environ.get("LAB_SILENT") == "1" else WSGIMiddleware(sl
 
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """The WSGI callable of the backend: the sleeper behind the middleware, and /ready beside it."""
+    """Return the WSGI callable of the backend: the app behind the middleware, and /ready without it."""
     if environ.get("PATH_INFO") == "/ready":
         return _plain(start_response, 200, "ready")
     return measured(environ, start_response)

@@ -1,8 +1,8 @@
 """A collector: takes heartbeats over HTTP, puts them into a bounded channel, and lets consumers bring them to a broker.
 
     POST /heartbeat   {"id": text, "viewer": number}; 202 once it is in the channel, 503 when the channel is full
-    GET /viewers      how many viewers were heard of in the last ten seconds, of what the broker has acknowledged
-    GET /stats        what is in the channel and in the consumers' hands, and what became of the rest
+    GET /viewers      number of viewers in the last ten seconds, of acknowledged heartbeats
+    GET /stats        counts of events in the channel, with consumers, and acknowledged
     GET /ready        200 once every consumer has its connection to the broker
 
 One thread answers HTTP. A consumer is a thread with a connection of its own: it takes what is in the channel, up to
@@ -51,7 +51,7 @@ class Event:
 
 
 class Recent:
-    """Who was heard of lately; instants in monotonic seconds."""
+    """Viewers with a recent heartbeat; instants in monotonic seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -59,13 +59,13 @@ class Recent:
         self._heard: deque[tuple[float, int]] = deque()
 
     def add(self, events: list[Event]) -> None:
-        """Take note of events that were acknowledged."""
+        """Record acknowledged events."""
         now = time.monotonic()
         with self._lock:
             self._heard.extend((now, event.viewer) for event in events)
 
     def viewers(self) -> int:
-        """Return how many different viewers were heard of."""
+        """Return the number of different recent viewers."""
         over = time.monotonic() - self._seconds
         with self._lock:
             while self._heard and self._heard[0][0] < over:

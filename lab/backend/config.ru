@@ -11,7 +11,7 @@ require "rack/utils"
 begin
   require "raindrops"
 rescue LoadError
-  # Then there is no /_raindrops, and nothing else is different.
+  # Then there is no /_raindrops; everything else is the same.
 end
 
 PIECES = 4
@@ -19,7 +19,7 @@ LONGEST = 86_400.0
 LARGEST = 1 << 30
 SLOWDOWN = Float(ENV.fetch("LAB_SLOWDOWN", "1"))
 
-# Sends a body in four pieces over some seconds, while the worker stays busy.
+# Sends a body in four pieces over some seconds, while the worker is busy.
 class Streamed
   def initialize(body, seconds)
     @body = body
@@ -72,7 +72,7 @@ sleeper = lambda do |env|
   [status, headers, stream.positive? ? Streamed.new(body, stream) : [body]]
 end
 
-# Outside Sojourn's middleware: the question is no request of anybody's.
+# Outside Sojourn's middleware: it is not a request of a client.
 use Raindrops::Middleware if defined?(Raindrops::Middleware)
 map("/ready") { run ->(_env) { plain.call(200, "ready") } }
 map("/") do

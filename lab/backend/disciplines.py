@@ -1,10 +1,9 @@
-"""Who is next: one small function per discipline, over the line of those who wait, in the order in which they came.
+"""Queueing disciplines: one function each, over the queue of waiting requests in order of arrival.
 
-Each is called with a line that is not empty and the present instant (s, monotonic). It takes out of the line whoever
-it decides on, and returns (who is next, who is turned away); nobody is next where all were turned away. Names and
-meanings are those of `sojourn simulate` and `sojourn whatif`, so that a prediction and the change it is about speak of
-the same thing; adaptive_timeout is known here only. Shortest service first is missing: a server cannot know it
-beforehand.
+Each is called with a queue that is not empty and the current instant (s, monotonic). It removes requests from the queue
+and returns (next request, rejected requests); the next request is None if all were rejected. Names and meanings are
+those of `sojourn simulate` and `sojourn whatif`; adaptive_timeout exists only here. Shortest service first is missing:
+a server does not know service times in advance.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ NAMES = ("fifo", "lifo", "adaptive_lifo", "codel", "deadline", "adaptive_timeout
 
 
 class Waiting(Protocol):
-    """What a discipline may know of somebody who waits."""
+    """The properties of a waiting request that a discipline uses."""
 
     @property
     def arrived(self) -> float:
-        """When it joined the line, s."""
+        """When it joined the queue, s."""
 
     def gone(self) -> bool:
-        """Whether nobody is there any more to take the answer."""
+        """Whether its client has gone."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The parameters of the disciplines that have any; durations in s.
+    """The parameters of the disciplines; durations in s.
 
     Attributes:
-        timeout: how long after its arrival a client gives up, for deadline; None: never.
-        deadline_margin: deadline turns away whoever has no more than this left.
-        codel_target, codel_interval: a wait that is too long; for how long it may be so.
-        lifo_threshold: how many may wait before adaptive_lifo turns.
-        calm_timeout, busy_timeout: how long one may wait for adaptive_timeout: as a rule, and who came when the line
-            had not been empty for a calm_timeout.
+        timeout: time after its arrival at which a client gives up, for deadline; None: never.
+        deadline_margin: deadline rejects requests with no more than this time left.
+        codel_target, codel_interval: target of the wait, and the time for which it may be exceeded.
+        lifo_threshold: queue length above which adaptive_lifo serves the last arrival first.
+        calm_timeout, busy_timeout: maximum wait of adaptive_timeout, normally and for requests that arrived when the
+            queue had not been empty for a calm_timeout.
     """
 
     timeout: float | None = None
@@ -57,7 +56,7 @@ Discipline = Callable[[deque[W], float], Taken[W]]
 
 
 def discipline(name: str, rules: Rules, _of: type[W]) -> Discipline[W]:
-    """Return the discipline of that name, with a memory of its own where it needs one; ValueError for another name."""
+    """Return the discipline of that name, with its own state; ValueError for another name."""
     match name:
         case "fifo":
             return fifo
@@ -75,24 +74,24 @@ def discipline(name: str, rules: Rules, _of: type[W]) -> Discipline[W]:
 
 
 def fifo(line: deque[W], now: float) -> Taken[W]:
-    """Whoever came first, as in the kernel's own accept queue."""
+    """Return the first arrival, as in the kernel's accept queue."""
     del now
     return line.popleft(), []
 
 
 def lifo(line: deque[W], now: float) -> Taken[W]:
-    """Whoever came last."""
+    """Return the last arrival."""
     del now
     return line.pop(), []
 
 
 def adaptive_lifo(line: deque[W], now: float, threshold: int) -> Taken[W]:
-    """Whoever came last while more than `threshold` wait, else whoever came first (Maurer 2015)."""
+    """Return the last arrival if more than `threshold` wait, otherwise the first (Maurer 2015)."""
     return lifo(line, now) if len(line) > threshold else fifo(line, now)
 
 
 def deadline(line: deque[W], now: float, timeout: float | None, margin: float) -> Taken[W]:
-    """Whoever came first and is still there; turned away are those who have given up or are about to."""
+    """Return the first arrival whose client waits; reject requests whose client has given up or is about to."""
     late: list[W] = []
     while line:
         first = line.popleft()
@@ -104,17 +103,17 @@ def deadline(line: deque[W], now: float, timeout: float | None, margin: float) -
 
 
 class CoDel:
-    """Whoever came first, some turned away when waits have been too long for too long.
+    """Return the first arrival, and reject requests while waits exceed the target for too long.
 
-    The control law of Nichols & Jacobson (2012; RFC 8289, section 5): waits that stay above the target for an interval
-    begin a spell in which one after the other is turned away, each sooner after the last by interval / sqrt(count). A
-    wait below the target, or nobody left behind, ends it.
+    The control law of Nichols & Jacobson (2012; RFC 8289, section 5): when waits have exceeded the target for an
+    interval, requests are rejected at intervals of interval / sqrt(count). A wait below the target, or an empty queue,
+    ends the rejections.
     """
 
     def __init__(self, target: float, interval: float) -> None:
         self._target = target
         self._interval = interval
-        # From when on turning away may begin: an interval after the first long wait.
+        # Rejections may begin an interval after the first long wait.
         self._long_since: float | None = None
         self._in_spell = False
         self._next = 0.0
@@ -146,12 +145,12 @@ class CoDel:
             if now < self._next:
                 return False
             self._count += 1
-            # When the next one is due is settled only once it is seen that the spell goes on.
+            # The next rejection is scheduled only if the rejections continue.
             self._next_is_due = True
             return True
         if now < self._long_since:
             return False
-        # A spell soon after the last one goes on at its pace.
+        # Rejections soon after the last ones continue at their rate.
         fresh = self._count - self._count_at_begin
         self._count = fresh if fresh > 1 and now - self._next < 16 * self._interval else 1
         self._count_at_begin = self._count
@@ -161,17 +160,16 @@ class CoDel:
 
 
 class AdaptiveTimeout:
-    """Whoever came first and has not waited too long; how long is too long depends on how things stood on arrival.
+    """Return the first arrival within its maximum wait, which depends on the queue on its arrival.
 
-    As a rule one may wait `calm`. Who comes when the line has not been empty for that long comes into a standing queue,
-    and may wait only `busy`: the line then runs empty, and waits are short again (Maurer 2015, "Fail at Scale", where
-    this goes by the name of controlled delay).
+    The maximum wait is `calm`. Requests that arrive when the queue has not been empty for that long may wait only
+    `busy`: the queue then drains, and waits become short again (Maurer 2015, "Fail at Scale", called controlled delay).
     """
 
     def __init__(self, calm: float, busy: float) -> None:
         self._calm = calm
         self._busy = busy
-        # When the line was empty the last time: until the first of those who wait now came.
+        # When the queue was last empty: until the first of the waiting requests arrived.
         self._empty_at = 0.0
         self._was_empty = True
 

@@ -1,8 +1,8 @@
 """The app's call to the tier behind it, and the lock that tier may hold.
 
-LAB_DEPENDENCY   where that tier's proxy answers; the app asks it for work where a request says `dependency=SECONDS`
-LAB_LOCK         a file; where it is set, all work is done while holding a lock on it, as under a lock that every
-                 query of a database takes. Waiting for the lock is waiting, not work: the middleware is told so
+LAB_DEPENDENCY   URL of that tier's proxy; the app requests work from it if a request has `dependency=SECONDS`
+LAB_LOCK         a file; if set, all work is done while holding a lock on it, as under a lock that every
+                 query of a database takes. Waiting for the lock counts as queueing delay in the middleware
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SUFFIX = ".dependency"
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Hold the lock, if there is one; what came before is then waiting."""
+    """Hold the lock, if there is one; the time before counts as waiting."""
     if not LOCK:
         yield
         return
@@ -37,8 +37,8 @@ def locked() -> Iterator[None]:
         yield
 
 
-def asked(seconds: float, case: str) -> int:
-    """Ask the tier behind for so much work, wait for its answer, and return its status; 502 where there is none.
+def requested(seconds: float, case: str) -> int:
+    """Request work from the tier behind, wait for its answer, and return its status; 502 without an answer.
 
     The call is a span of its own, a child of the request's; its context goes along, so that the spans of both tiers are
     one trace.

@@ -1,18 +1,18 @@
-"""The lab's app as a gRPC service: it holds a worker for as long as it is asked to, so that the service time is known.
+"""The lab's app as a gRPC service: it holds a worker for the time in the request, so that the service time is known.
 
     python grpc_server.py --workers 1 --log calls.jsonl
 
 Method `/lab.Lab/Sleep`: the request is a number of seconds in ASCII; the answer is empty. There are no generated
 classes: requests and answers are bytes. Without a number in the request the call fails with INVALID_ARGUMENT.
 
-Workers are the threads of the server's pool. A call that finds none free waits inside the server, first in, first out:
-that is the queue. It begins when the call has arrived and ends when a thread takes it. What it waited is answered in
+Workers are the threads of the server's pool. A call without a free worker waits inside the server, first in, first out:
+that is the queue. It begins when the call has arrived and ends when a thread takes it. Its wait is answered in
 the headers, as the HTTP app does, by the stamp in `x-request-start`; and every call is a line of the log:
 
     {"id": x-lab-id, "case": x-lab-case, "worker": "0", "start": unix s, "end": unix s}
 
-The port is chosen by the kernel and printed, `{"port": n}`, once the server answers. Where LAB_SLOWDOWN is set, every
-sleep takes that many times as long: a slower machine.
+The port is chosen by the kernel and printed, `{"port": n}`, once the server answers. With LAB_SLOWDOWN every sleep
+takes that many times as long: a slower machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sleeper:
         self._stamps = StampReader()
 
     def sleep(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Sleep as long as the request says, then answer; the headers leave with the end of the work."""
+        """Sleep for the time in the request, then answer; the headers leave at the end of the work."""
         start, began = time.time(), time.monotonic()
         metadata = {str(key): _text(value) for key, value in context.invocation_metadata()}
         seconds = _seconds(request)

@@ -1,19 +1,19 @@
 """A WSGI server whose queue is its own, so that its order can be chosen.
 
 gunicorn's sync workers take connections from the kernel's accept queue, which is first in, first out. This server
-accepts at once and lets whole requests wait in a line of its own, from which the workers (threads) take them by a
-discipline (disciplines.py). Everything else is as with gunicorn sync: a request holds one worker from its start to the
-end of its answer, one connection a request, and a client that has gone is noticed only when the answer is written.
+accepts at once and keeps whole requests in its own queue, from which the workers (threads) take them by a discipline
+(disciplines.py). Everything else is as with gunicorn sync: a request holds one worker from its start to the end of its
+answer, one connection per request, and a client that has gone is noticed only when the answer is written.
 
     python queue_server.py app:application --port 8000 --workers 2 --discipline lifo
 
-    acceptor (one thread, epoll)     accepts, reads head and body of many connections side by side, puts them in line
-    line                             those who wait
+    acceptor (one thread, epoll)     accepts, reads head and body of many connections concurrently, queues them
+    queue                            waiting requests
     workers (threads)                take by discipline, run the app, answer, close
 
-Turned away (503): by the discipline, and beyond `--capacity` waiting places. Bounds: HELD connections are held at once
+Rejected (503): by the discipline, and beyond `--capacity` waiting places. Bounds: HELD connections are held at once
 (further ones stay with the kernel), a request's head and body (http_request.py), READ_SECONDS to send it.
-SIGTERM and SIGINT: no more connections; who is in line is served, for at most GRACE seconds.
+SIGTERM and SIGINT: no more connections; queued requests are served, for at most GRACE seconds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Visit:
 
     Attributes:
         accepted: when its connection was accepted.
-        arrived: when it was whole, and joined the line.
+        arrived: when it was complete and joined the queue.
     """
 
     connection: socket.socket
@@ -66,7 +66,7 @@ class Visit:
     arrived: float
 
     def gone(self) -> bool:
-        """Whether the client has closed its side: nginx does when its own client or its patience has gone."""
+        """Whether the client has closed its side: nginx does after its client left or its timeout expired."""
         try:
             return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
@@ -76,7 +76,7 @@ class Visit:
 
 
 class Line:
-    """Those who wait, shared by the acceptor and the workers."""
+    """The waiting requests, shared by the acceptor and the workers."""
 
     def __init__(self, take: Discipline[Visit], capacity: int | None = None, last: str | None = None) -> None:
         self._take = take
@@ -92,10 +92,10 @@ class Line:
         return len(self._line) + len(self._patient)
 
     def put(self, visit: Visit) -> bool:
-        """Return whether there was a place; a free worker needs none."""
+        """Return whether there was a place; with a free worker none is needed."""
         with self._changed:
             if self._last is not None and visit.head.path == self._last:
-                # A probe asks whether the line has run empty: under lifo it would otherwise overtake everybody.
+                # A probe checks whether the queue is empty: under lifo it would overtake all other requests.
                 self._patient.append(visit)
             elif self._capacity is not None and len(self._line) >= self._capacity + self._idle:
                 return False
@@ -105,7 +105,7 @@ class Line:
             return True
 
     def taken(self) -> tuple[Visit | None, list[Visit]] | None:
-        """Return (who is next, who is turned away) as soon as somebody waits; None once closed and empty."""
+        """Return (next request, rejected requests) as soon as a request waits; None once closed and empty."""
         with self._changed:
             self._idle += 1
             try:
@@ -120,7 +120,7 @@ class Line:
             return self._take(self._line, time.monotonic())
 
     def close(self) -> None:
-        """No more come: workers end when nobody waits any more."""
+        """Accept no more requests: workers end when the queue is empty."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -150,7 +150,7 @@ def serve(visit: Visit, app: WSGIApplication, server: tuple[str, int]) -> None:
             handler = Answer(environ["wsgi.input"], out, sys.stderr, environ, multithread=True, multiprocess=False)
             handler.run(app)
     except OSError:
-        pass  # the client went; what is buffered for it is lost, and nobody misses it
+        pass  # the client has gone, and its buffered answer is discarded
     finally:
         close(connection)
 
@@ -173,7 +173,7 @@ def refuse(connection: socket.socket, status: str) -> None:
 
 
 def work(line: Line, app: WSGIApplication, server: tuple[str, int]) -> None:
-    """What one worker does: one visit after the other until the line is closed."""
+    """Serve one request after another until the queue is closed."""
     while (item := line.taken()) is not None:
         visit, turned_away = item
         for each in turned_away:
@@ -183,7 +183,7 @@ def work(line: Line, app: WSGIApplication, server: tuple[str, int]) -> None:
 
 
 class Acceptor:
-    """Accepts and reads, many connections side by side: one that sends slowly holds up nobody."""
+    """Accepts and reads many connections concurrently: a slow sender delays no other request."""
 
     def __init__(self, listener: socket.socket, line: Line) -> None:
         self._listener = listener
@@ -196,7 +196,7 @@ class Acceptor:
         listener.setblocking(False)
 
     def run(self, stopped: Callable[[], bool], wake: socket.socket) -> None:
-        """Go on until `stopped()`, which is asked whenever `wake` becomes readable; then close the listener."""
+        """Go on until `stopped()`, which is checked when `wake` becomes readable; then close the listener."""
         self._selector.register(wake, selectors.EVENT_READ)
         try:
             while not stopped():
@@ -220,8 +220,8 @@ class Acceptor:
             self._accepting = True
 
     def _pause(self) -> None:
-        # Too much is held, or no file is free: the kernel keeps who comes. Readable all the time, the listener would
-        # turn this loop into a busy one.
+        # Too much is held, or no file is free: the kernel keeps new connections. Readable all the time, the listener
+        # would turn this loop into a busy one.
         self._selector.unregister(self._listener)
         self._accepting = False
         self._again = time.monotonic() + PAUSE
@@ -285,7 +285,7 @@ class Acceptor:
 
 
 def run(listener: socket.socket, app: WSGIApplication, line: Line, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT, then those in line; returns when they are served or GRACE is over."""
+    """Serve until SIGTERM or SIGINT, then queued requests; return when they are served or GRACE is over."""
     server = listener.getsockname()[:2]
     stop = threading.Event()
     wake, waker = socket.socketpair()
@@ -324,7 +324,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--discipline", choices=NAMES, default="fifo")
     parser.add_argument("--capacity", type=int, help="waiting places; one more is answered with 503")
-    parser.add_argument("--last", metavar="PATH", help="requests for this path are served when nobody else waits")
+    parser.add_argument("--last", metavar="PATH", help="requests for this path are served when no other request waits")
     parser.add_argument("--timeout", type=float, help="s after which clients give up, for deadline")
     parser.add_argument("--deadline-margin", type=float, default=Rules.deadline_margin)
     parser.add_argument("--codel-target", type=float, default=Rules.codel_target)

@@ -1,4 +1,4 @@
-"""The lab's WebSocket app, one event loop: it evaluates a user's flags when asked, and holds the connection.
+"""The lab's WebSocket app, one event loop: it evaluates a user's flags on request, and holds the connection.
 
     python lab/backend/websocket_server.py --fd 3 --flags 40000 --heartbeat 10
 
@@ -7,10 +7,10 @@
     GET /ready           {"open": connections held now, "most": the most ever held, "syncs": answers given}
 
 Evaluating one flag is one SHA-256 of its key and the user, as flag services do to roll a variation out to a share of
-the users: real work of the processor, the same for everybody. While it is done the event loop does nothing else:
-whoever connects or asks meanwhile waits, and that is the queue.
+the users: real work of the processor, the same for every user. Meanwhile the event loop does nothing else:
+other connections and requests wait, which is the queue.
 
-`server` in an answer says when what happened, unix s on the clock of this machine:
+`server` in an answer has the instants, unix s on the clock of this machine:
     stamp       X-Request-Start of the upgrade: nginx opened the connection to this app (steps of 1 ms)
     accepted    accept() returned it
     entered     the event loop called the handler of the upgrade
@@ -37,7 +37,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 ROLLED_OUT = 100
-"""Of 10,000 users, how many get another variation than the usual one: only those are worth telling."""
+"""Of 10,000 users, the number with another variation than the default; only those are sent."""
 
 MOST_REMEMBERED = 100_000
 """Accepted connections whose upgrade has not come; beyond it the oldest are forgotten."""
@@ -97,7 +97,7 @@ class App:
         return round(instant + self._wall, 6)
 
     async def sync(self, request: web.Request) -> web.WebSocketResponse:
-        """Upgrade, answer what is asked, hold the connection until the other side closes it."""
+        """Upgrade, answer requests, hold the connection until the other side closes it."""
         entered = time.monotonic()
         peer = request.transport.get_extra_info("peername") if request.transport is not None else None
         accepted = self._listener.accepted.pop(peer, entered)
@@ -136,13 +136,13 @@ class App:
         return json.dumps({"type": "data-sync", "variations": variations, "server": {**known, **times}})
 
     async def ready(self, _: web.Request) -> web.Response:
-        """Say how many connections are held."""
+        """Answer the number of open connections."""
         return web.json_response({"open": self.open, "most": self.most, "syncs": self.syncs})
 
     async def keep_alive(self) -> None:
         """Ping every connection held, one after the other, each every `heartbeat` seconds.
 
-        Nobody is thrown out for a late pong: a busy event loop would read all of them late.
+        A late pong closes no connection: a busy event loop reads all of them late.
         """
         while True:
             due, connection = self._pings.popleft() if self._pings else (time.monotonic() + self._heartbeat, None)
@@ -164,7 +164,7 @@ def _stamp(header: str) -> float | None:
 
 
 async def serve(arguments: argparse.Namespace) -> None:
-    """Serve until asked to stop."""
+    """Serve until SIGTERM or SIGINT."""
     listener = TimedListener(fileno=arguments.fd)
     app = App(listener, arguments.flags, arguments.heartbeat)
     routes = web.Application()

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Run once before everything else, and again without effect: makes the passwords, and gives each volume to the one who
-# writes to it. A password is made here, stays in a volume, and is readable by those who need it only.
+# Runs once before every other service, and again without effect: creates the passwords, and gives each volume to its
+# writer. A password is created here, remains in a volume, and is readable only by the services that need it.
 set -eu
 
 ours=10001 vector=10002 migrations=10003 clickhouse=101 grafana=472
 
 secret() { # secret NAME OWNER GROUP MODE
     [ -s "/secrets/$1" ] && return 0
-    rm -f "/secrets/.$1" # of a run that was stopped: it may be somebody else's already, and not even root could write it
+    rm -f "/secrets/.$1" # of an interrupted run: it may belong to another user, and not even root could write it
     (umask 077 && od -An -N 24 -t x1 /dev/urandom | tr -d ' \n' > "/secrets/.$1")
     chmod "$4" "/secrets/.$1"
     chown "$2:$3" "/secrets/.$1"
@@ -40,7 +40,7 @@ XML
     mv /secrets/.admin /secrets/clickhouse_admin
     mv /clickhouse-users/.sojourn.xml /clickhouse-users/sojourn.xml
 fi
-# Servers of one cluster know each other by this (profile scale).
+# Secret among the servers of one cluster (profile scale).
 if [ ! -s /clickhouse-secrets/interserver.xml ]; then
     rm -f /clickhouse-secrets/.interserver.xml
     (umask 077 && printf '<clickhouse><interserver_secret>%s</interserver_secret></clickhouse>\n' \

@@ -84,7 +84,7 @@ def test_sources_of_the_wheel_are_copied_into_the_image() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     sources = {*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]}
     docker = (ROOT / "lab/images/Dockerfile").read_text()
-    copied = re.findall(r"^COPY (.*)/src/house\S*$", docker, re.M)  # codespell:ignore house
+    copied = re.findall(r"^COPY (.*)/src/project\S*$", docker, re.M)
     let_in = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for folders in ([each for line in copied for each in line.split()], let_in):
         assert {each for each in sources if not any(f"{each}/".startswith(f"{one}/") for one in folders)} == set()

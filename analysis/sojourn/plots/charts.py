@@ -1,7 +1,7 @@
 """Every kind of chart as a function from a split to an Altair chart.
 
 Times are seconds, instants UTC. Each function raises ``SojournError`` if the requests do not allow the chart.
-Arguments:
+Common arguments:
 
     result   the result of ``sojourn.split``
     by       a column that was read: route, service, upstream, worker, status, or another key of the log

@@ -18,7 +18,7 @@ HOST, POSITION = "edge-1", 4711
 
 
 def text() -> str:
-    """What requests.yaml has to hold."""
+    """Return the text of requests.yaml."""
     table = json.loads(TABLE.read_text("utf-8"))
     inputs = [f"      - {json.dumps(_input(i, case))}" for i, case in enumerate(table["cases"])]
     outputs = []

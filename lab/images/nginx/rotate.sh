@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs COMMAND, an nginx that stays in the foreground, and keeps its log within bounds: beyond SOJOURN_LOG_BYTES the
+# Runs COMMAND, an nginx in the foreground, and limits the size of its log: beyond SOJOURN_LOG_BYTES the
 # file gets a number and nginx a new one. SOJOURN_LOG_KEEP old ones are the time a reader of the log may be away.
 #   with-rotated-log FILE COMMAND...
 # In nginx's own container, because a service that shared its processes would stay down after a crash of nginx: the

@@ -32,7 +32,7 @@ from sojourn_lab.results.progress import watched
 from sojourn_lab.results.run_folder import RunFolder
 from sojourn_lab.results.run_schema import Run, run_in, seconds_between
 from sojourn_lab.results.tables import one_line
-from sojourn_lab.runtime.external import asked_target, external_runtime, external_scenario
+from sojourn_lab.runtime.external import external_runtime, external_scenario, target_from_options
 from sojourn_lab.runtime.interrupts import Interrupted, Interrupts
 from sojourn_lab.runtime.namespace import why_namespace_refused
 from sojourn_lab.runtime.runtime import RuntimeMaker
@@ -193,7 +193,7 @@ def run_scenario(
     wanted = _runnable(scenarios) if every and runtime == "process" and url is None else scenarios
     changes = options.changes()
     maker: RuntimeMaker | Literal["process", "compose"] = runtime
-    target = asked_target(
+    target = target_from_options(
         url, lab_app=lab_app, starts=server is not None or runtime != "process" or capture,
         limits={"rate": max_rate, "concurrency": max_concurrency, "duration": max_duration},
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is recorded beside a load: the packets of nginx and its app servers, and the kernel's word on their queues."""
+"""Recordings during a load: the packets of nginx and its app servers, and samples of the kernel's queues."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ MOST_MEGABYTES = 512
 
 @contextlib.contextmanager
 def recorded(context: RunContext, topology: Topology, runtime: Runtime) -> Iterator[None]:
-    """Record what the scenario asks for as long as the block lasts: capture.pcap and kernel.jsonl in the run's folder.
+    """Record during the block what the scenario selects: capture.pcap and kernel.jsonl in the run's folder.
 
-    What was captured is added to `context.captures`. Raises LabError where it cannot be captured here, with the reason.
+    Captures are added to `context.captures`. Raises LabError with the reason if capturing is not possible here.
     """
     scenario, folder = context.scenario, context.folder.partial
     if not isinstance(runtime, ProcessRuntime) or runtime.nginx is None:
         if scenario.capture:
-            raise LabError("packets are captured where the parts are processes of this machine, and nowhere else")
+            raise LabError(
+                "packets can be captured only if the servers are processes of this machine (--runtime process)"
+            )
         yield
         return
     with_port = [each for each in runtime.backends if each.port]
@@ -52,7 +54,7 @@ def recorded(context: RunContext, topology: Topology, runtime: Runtime) -> Itera
 
 @contextlib.contextmanager
 def _sampled(path: Path, ports: Mapping[str, int], period: float, backlogs: Mapping[int, int]) -> Iterator[None]:
-    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415 - only where it is asked for
+    from sojourn.host.sampler import KernelSampler  # noqa: PLC0415 - loaded on demand
 
     with KernelSampler(path, ports, period, backlogs=backlogs, keep=True):
         yield
@@ -60,7 +62,7 @@ def _sampled(path: Path, ports: Mapping[str, int], period: float, backlogs: Mapp
 
 @contextlib.contextmanager
 def _captured(path: Path, ports: Mapping[str, int], captures: list[Captured]) -> Iterator[None]:
-    from sojourn.host.recorder import Recorder  # noqa: PLC0415 - only where it is asked for
+    from sojourn.host.recorder import Recorder  # noqa: PLC0415 - loaded on demand
     from sojourn.host.tcpdump import Ring  # noqa: PLC0415
 
     try:

@@ -12,15 +12,14 @@ from sojourn_lab.scenario.load import AnyLoad, Distribution, NotNegative, Positi
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One case for one generator process; times in seconds.
 
-    Where there are `routes`, each request draws one of them and its service time; else all have `service_time`.
-    `seed` is a list so that every case of a scenario has its own random numbers: [seed, case].
-    `max_in_flight` bounds what the generator holds open: an open-loop arrival beyond it is
-    dropped, counted, and makes the run void. `dependency` is what requests without routes ask of the tier behind.
-    `local_ports` bounds the ports the generator may send from, `started` is a file that gets the instant (unix s) at
-    which the measured window begins, as soon as that is known.
-    `path` (with its query) is requested unchanged, whatever the service time: the URL is not the lab's app. The users
-    of
-    a closed loop together ask at most `most_a_second` times, and end early after `most_requests`.
+    Where there are `routes`, each request draws one of them and its service time; else all have `service_time`. `seed`
+    is a list so that every case of a scenario has its own random numbers: [seed, case]. `max_in_flight` bounds what the
+    generator holds open: an open-loop arrival beyond it is dropped, counted, and makes the run void. `dependency` is
+    the service time (s) that requests without routes request from the tier behind. `local_ports` bounds the ports the
+    generator may send from, `started` is a file that gets the instant (unix s) at which the measured window begins, as
+    soon as that is known. `path` (with its query) is requested unchanged, whatever the service time: the URL is not the
+    lab's app. The users of a closed loop together send at most `most_a_second` requests a second, and end early after
+    `most_requests`.
     """
 
     case: str

@@ -1,8 +1,8 @@
 """`python -m sojourn_lab.load.siege PLAN.json`: offer a closed loop with siege, as the article did.
 
-siege says of every request how long it took, in steps of 10 ms, when it is done. The instant at which its line arrives
-here is taken for the end of the request, so the client's figures are good to some hundredths of a second; the split,
-made of nginx's log, is as exact as ever. siege knows no think time of its own and no service times that differ.
+siege prints the duration of every request, in steps of 10 ms, when it ends. The instant at which the line arrives
+counts as the end of the request, so the client's figures have an error of some hundredths of a second; the split,
+computed from nginx's log, is exact. siege has no think time and no different service times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LINE = re.compile(r"HTTP/\S+ +([0-9]{3}) +([0-9]{1,9}(?:\.[0-9]{1,9})?) secs: +(
 """What siege prints of a request: status, seconds, bytes."""
 
 MOST = 255
-"""siege's own limit of users; above it, it wants to be told so in its configuration."""
+"""siege's own limit of users; more need an entry in its configuration."""
 
 
 def why_impossible(plan: Plan) -> str | None:

@@ -1,8 +1,8 @@
-"""A scenario's load, offered to a URL that somebody names: what the clients see, and within limits.
+"""Offer a scenario's load to a given URL, within limits, and measure at the clients.
 
-Nothing is started here and nothing is known of what is behind the URL, so there is no split, no law and no article
-beside the figures. The limits are low, hold for every host alike, this machine's own too, and are raised on purpose or
-not at all: a scenario that goes beyond one is refused before its first request.
+The lab starts no server and knows nothing of the system behind the URL, so there is no split, no law and no article
+with the figures. The limits are low, hold for every host including this machine, and are raised only by options: a
+scenario that exceeds one is refused before its first request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPEN_CONNECTIONS = 100
 """Requests that an open load may have in flight at the URL; those beyond are dropped, and make the run void."""
 
 SEEN = ("client.", "void")
-"""How the paths begin of what clients can tell."""
+"""Prefixes of the metrics that clients can measure."""
 
 COLUMNS = [
     Column("requests", "client.offered", "count"),
@@ -48,7 +48,7 @@ NO_PART = dict.fromkeys(("nginx", "njs", "gunicorn", "sojourn-middleware"), "too
 
 @dataclass(frozen=True)
 class Limits:
-    """What a URL may be asked: requests a second, users of a closed loop, seconds of load in all."""
+    """Limits of the load: requests a second, users of a closed loop, total seconds of load."""
 
     rate: float = 5.0
     concurrency: int = 4
@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Target:
-    """A URL: `base` (scheme and host), and the `path` and query to ask for; None where the lab's app answers there."""
+    """A URL: `base` (scheme and host), and the `path` with query to request; None for the lab's app."""
 
     base: str
     path: str | None
@@ -65,17 +65,23 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """The URL as it is recorded: without its query, which may hold a key."""
+        """The URL for the records, without its query, which may hold a key."""
         return self.base + (self.path or "").partition("?")[0]
 
 
-def asked_target(url: str | None, *, limits: Mapping[str, float | None], lab_app: bool, starts: bool) -> Target | None:
-    """Return what a command asks for, None without a URL; ScenarioError for options that do not go together.
+def target_from_options(
+    url: str | None, *, limits: Mapping[str, float | None], lab_app: bool, starts: bool
+) -> Target | None:
+    """Return the target of a command's options, None without a URL.
 
     Args:
-        url: as given. lab_app: whether the lab's app is behind it.
-        limits: those that were told, by the names of `Limits`.
-        starts: whether the command says what the lab should start.
+        url: of `--url`.
+        limits: options by the names of `Limits`; None for those not set.
+        lab_app: whether the lab's app is behind the URL.
+        starts: whether other options say which servers the lab starts.
+
+    Raises:
+        ScenarioError: options that do not go together.
     """
     limited = {key: value for key, value in limits.items() if value is not None}
     if url is None:
@@ -93,7 +99,7 @@ def asked_target(url: str | None, *, limits: Mapping[str, float | None], lab_app
 
 
 def target_of(url: str, limits: Limits, *, lab_app: bool = False) -> Target:
-    """Return what a URL names; ScenarioError where it is none, or holds a password."""
+    """Return the target of a URL; ScenarioError if it is invalid or holds a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -113,10 +119,10 @@ def target_of(url: str, limits: Limits, *, lab_app: bool = False) -> Target:
 
 
 def external_scenario(scenario: Scenario, target: Target) -> Scenario:
-    """Return the scenario as it can be run against a target; ScenarioError if it cannot.
+    """Return the part of a scenario that can run against a target; ScenarioError if it cannot run.
 
-    What only nginx and the app could tell is left out: criteria about it, contrasts, predictions, analyses. Its
-    `learned` names every one.
+    Criteria, contrasts, predictions and analyses that need data of nginx or the app are left out; `learned` names
+    every one.
     """
     _refuse_unless_plain(scenario)
     _refuse_beyond(scenario, target.limits)
@@ -139,7 +145,7 @@ def external_scenario(scenario: Scenario, target: Target) -> Scenario:
         columns=columns or COLUMNS,
         reference=[],
         reference_note="",
-        learned=_said(target, left_out),
+        learned=_external_note(target, left_out),
     )
 
 
@@ -200,7 +206,7 @@ def _attempts(scenario: Scenario, case: Case) -> int:
 
 
 def _without_service_time(case: Case) -> Case:
-    """Return the case as somebody else's URL can be asked: how long it takes is not ours to say."""
+    """Return the case without service times, which a foreign URL does not accept."""
     load = case.load
     if isinstance(load, InstantsLoad):
         load = msgspec.structs.replace(load, service_times=None, routes=None)
@@ -212,7 +218,7 @@ def _seen(path: str) -> bool:
 
 
 def _kept(criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
-    """Return whether clients alone can tell that a criterion is kept."""
+    """Return whether a criterion can be evaluated from measurements at the clients alone."""
     if criterion.predictions is not None:
         return False
     if criterion.contrasts is not None:
@@ -222,7 +228,7 @@ def _kept(criterion: Criterion, contrasts: Sequence[Contrast]) -> bool:
     return all(_seen(each) for each in bounds if isinstance(each, str))
 
 
-def _said(target: Target, left_out: Sequence[str]) -> str:
+def _external_note(target: Target, left_out: Sequence[str]) -> str:
     """Return the paragraph for the report; braces are places for figures there, and none of a URL's are."""
     requests = "its /sleep/… paths" if target.path is None else "exactly that"
     text = (
@@ -235,7 +241,7 @@ def _said(target: Target, left_out: Sequence[str]) -> str:
 
 
 class ExternalRuntime(Lifecycle):
-    """A context in which nothing runs but the generator; `url` is where somebody else answers."""
+    """A context in which only the generator runs; `url` is the target, which the lab does not control."""
 
     kind: Literal["external"] = "external"
 
@@ -246,18 +252,19 @@ class ExternalRuntime(Lifecycle):
 
     @property
     def backends(self) -> Sequence[AppServer]:
-        """None: whoever answers is not the lab's."""
+        """Empty: the servers of the target are not the lab's."""
         return ()
 
     @property
     def url(self) -> str:
-        """Where somebody else answers."""
+        """Base URL of the target."""
         return self._target.base
 
     def planned(self, plan: Plan, warmup: float) -> Plan:
-        """Return the plan of a case as the target may be asked; `warmup` as the scenario has it, s.
+        """Return the plan of a case within the limits of the target; `warmup` of the scenario, s.
 
-        No law makes the warm-up of a closed loop longer: it would be of another system. Its users share the rate.
+        The warm-up of a closed loop is not extended by a law, which would describe another system. Its users share
+        the rate.
         """
         limits = self._target.limits
         attempts = 1 if plan.retries is None else plan.retries.attempts
@@ -270,20 +277,20 @@ class ExternalRuntime(Lifecycle):
         )
 
     def settle(self, deadline: float) -> None:
-        """Return at once: nobody here knows whether a queue is left there."""
+        """Return at once: the target's queue is unknown."""
 
     def perform(self, action: Action) -> None:
-        """Refuse: what is behind a URL is not the lab's to change."""
+        """Raise LabError: the lab cannot change the servers behind a URL."""
         raise LabError(f"{action.do}: what is behind a URL is not the lab's to change")
 
 
 def external_runtime(target: Target) -> RuntimeMaker:
-    """Return what makes the runtime of a target."""
+    """Return the factory of the runtime of a target."""
 
-    def made(
+    def make(
         topology: Topology, folder: Path, logs: Path, interrupts: Interrupts, *, nginx_in: Path | None = None
     ) -> ExternalRuntime:
-        del topology, folder, nginx_in  # nothing of it is started
+        del topology, folder, nginx_in  # no server is started
         return ExternalRuntime(target, logs, interrupts)
 
-    return made
+    return make

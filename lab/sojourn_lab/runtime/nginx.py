@@ -34,25 +34,25 @@ _TEMP_FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def nginx_program() -> Path | None:
-    """The nginx executable; sbin is searched too, because it is not on an ordinary user's PATH."""
+    """Return the nginx executable; sbin is searched too, because an ordinary user's PATH lacks it."""
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin"))
     program = shutil.which("nginx", path=path)
     return Path(program) if program else None
 
 
 def build_text(program: Path) -> str:
-    """What `nginx -V` says about how it was built."""
+    """Return the output of `nginx -V`, the build options."""
     return subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stderr
 
 
 def nginx_version(program: Path) -> str:
-    """The version number, for instance `1.22.1`; empty when nginx does not tell."""
+    """Return the version number, for instance `1.22.1`; empty if unknown."""
     version = re.search(r"nginx version: [^/\s]*/(\S+)", build_text(program))
     return version[1] if version else ""
 
 
 def js_module_line(build: str) -> str | None:
-    """The load_module line for njs, empty when njs is compiled in; None if the module does not exist."""
+    """Return the load_module line for njs; empty if njs is compiled in, None if the module does not exist."""
     if re.search(r"--add-module=\S*njs", build):
         return ""
     option = re.search(r"--modules-path=('[^']*'|\S+)", build)
@@ -65,7 +65,7 @@ def js_module_line(build: str) -> str | None:
 
 
 def quoted(path: Path) -> str:
-    """The path as one nginx parameter; LabError for a path that nginx cannot take."""
+    """Return the path as one nginx parameter; LabError for a path that nginx cannot use."""
     text = os.fspath(path)
     if "$" in text:
         raise LabError(f"nginx would read the $ in {text} as a variable: choose another folder")
@@ -79,10 +79,9 @@ class Nginx:
     project's include (upstreams, maps, more servers). The log goes to `access_log` in the format `sojourn`. A worker
     holds at most `connections`, those to the apps included.
     `edit` changes nginx.conf in the folder each time it is written, before nginx reads it.
-    `files` replaces the text of include files by name; `trusted.conf` is the one users edit. Requests under way may
-    take
-    `drain_s` seconds to finish once it is stopped. With `http2` it speaks HTTP/2 without TLS, and nothing else.
-    LabError from `start()` carries the words of `nginx -t`.
+    `files` replaces the text of include files by name; `trusted.conf` is the one users edit. Requests in
+    progress may take `drain_s` seconds after a stop. With `http2` it speaks HTTP/2 without TLS, and nothing else.
+    LabError from `start()` has the output of `nginx -t`.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class Nginx:
 
     @staticmethod
     def why_unavailable() -> str | None:
-        """Why the lab cannot start nginx here, naming the missing tool; None when it can."""
+        """Return the reason that nginx cannot start here, with the missing tool; None if it can."""
         program = nginx_program()
         if program is None:
             return "nginx is not installed"
@@ -130,7 +129,7 @@ class Nginx:
 
     @property
     def url(self) -> str:
-        """Where it answers, without a slash at the end."""
+        """The base URL, without a slash at the end."""
         return f"http://{_HOST}:{self.port}"
 
     @property
@@ -141,7 +140,7 @@ class Nginx:
         return self._process
 
     def start(self, deadline_s: float = 15.0) -> Self:
-        """Lays out the folder, checks the configuration, starts, and waits until it accepts connections."""
+        """Create the folder, check the configuration, start, and wait until it accepts connections."""
         program = nginx_program()
         if (reason := self.why_unavailable()) is not None or program is None:
             raise LabError(reason or "nginx is not installed")
@@ -221,7 +220,7 @@ http {{
             raise LabError(f"nginx does not accept {self.folder / 'nginx.conf'}:\n{words.strip()}")
 
     def config_words(self, program: Path) -> str:
-        """What `nginx -t` says about the configuration in the folder, warnings included."""
+        """Return the output of `nginx -t` for the configuration in the folder, warnings included."""
         check = subprocess.run(
             [*self._command(program), "-t"], capture_output=True, text=True, errors="replace", check=False
         )
@@ -250,7 +249,7 @@ http {{
         return written == str(self.process.pid) and port_answers(_HOST, self.port)
 
     def reopen(self, deadline_s: float = 5.0) -> None:
-        """Tells nginx to reopen its logs (after a rename) and waits until every process writes to the new file."""
+        """Signal nginx to reopen its logs (after a rename), and wait until every process writes to the new file."""
         self.process.send_signal(signal.SIGUSR1)
         self.process.wait_until(
             lambda: all(self._holds_access_log(pid) for pid in group_members(self.process.pid)),
@@ -259,9 +258,9 @@ http {{
         )
 
     def reconfigure(self, server: str, http: str, deadline_s: float = 5.0) -> None:
-        """Puts other text in place of `server` and `http` and reloads: new workers take over.
+        """Replace the texts of `server` and `http`, and reload.
 
-        Returns once no old worker accepts any more; LabError with the words of `nginx -t` for text it refuses.
+        Returns when no old worker accepts connections; LabError with the output of `nginx -t` for an invalid text.
         """
         program = nginx_program()
         if program is None:
@@ -304,7 +303,7 @@ http {{
         return any(os.path.samestat(wanted, one) for one in held)
 
     def stop(self) -> None:
-        """Lets requests under way finish for up to `drain_s` seconds, then ends nginx. Safe to call again."""
+        """Let requests in progress finish for up to `drain_s` seconds, then end nginx. Can be called again."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGQUIT)
@@ -314,14 +313,14 @@ http {{
         self._process.stop()
 
     def error_log_text(self) -> str:
-        """The error log so far; empty when there is none."""
+        """Return the error log so far; empty without one."""
         try:
             return self.error_log.read_text(errors="replace")
         except FileNotFoundError:
             return ""
 
     def alerts(self) -> list[str]:
-        """The lines of the error log that mean nginx itself went wrong: [alert] and [emerg]."""
+        """Return the lines of the error log with a failure of nginx itself: [alert] and [emerg]."""
         return [line for line in self.error_log_text().splitlines() if "[alert]" in line or "[emerg]" in line]
 
     def __enter__(self) -> Self:

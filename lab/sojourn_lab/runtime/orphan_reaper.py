@@ -1,10 +1,10 @@
-"""The last line of defence: ends the lab's process groups when the lab itself was killed.
+"""End the lab's process groups if the lab itself was killed.
 
 Run as a program (`python orphan_reaper.py`) with a pipe on its standard input. The lab writes `+PGID` when a process
-group starts and `-PGID` when it has ended. The pipe closes when the lab dies, however it dies; whatever is still
-on the list then gets SIGTERM and, GRACE_S later, SIGKILL.
+group starts and `-PGID` when it has ended. The pipe closes when the lab ends for any reason; the groups still
+on the list then get SIGTERM and, GRACE_S later, SIGKILL.
 
-PR_SET_PDEATHSIG would not do: it fires when the *thread* that forked ends, and it does not reach grandchildren
+PR_SET_PDEATHSIG is not enough: it fires when the *thread* that forked ends, and it does not reach grandchildren
 (the workers of nginx survive a killed master).
 """
 
@@ -21,7 +21,7 @@ GRACE_S = 2.0
 
 
 def groups_left(lines: Iterable[str]) -> set[int]:
-    """The process groups that were announced (`+PGID`) and not taken back (`-PGID`)."""
+    """Return the process groups that were announced (`+PGID`) and not removed (`-PGID`)."""
     left: set[int] = set()
     for line in lines:
         sign, number = line[:1], int(line[1:])
@@ -33,15 +33,15 @@ def groups_left(lines: Iterable[str]) -> set[int]:
 
 
 def signal_groups(groups: Iterable[int], which: signal.Signals) -> None:
-    """Sends `which` to every group that still exists."""
+    """Send `which` to every group that still exists."""
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, which)
 
 
 def main() -> None:
-    """Waits for the pipe to close, then ends what is left."""
-    # Ctrl-C is for the lab, which takes its groups off the list itself.
+    """Wait for the pipe to close, then end the remaining groups."""
+    # Ctrl-C is handled by the lab, which removes its groups itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     left = groups_left(sys.stdin)
     signal_groups(left, signal.SIGTERM)
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def has_member(group: int) -> bool:
-    """Whether the process group has a member (a zombie counts)."""
+    """Return whether the process group has a member (a zombie counts)."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

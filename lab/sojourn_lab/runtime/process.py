@@ -1,4 +1,4 @@
-"""Starting, waiting for and ending the processes of a run, so that nothing outlives it."""
+"""Start, await and end the processes of a run, so that none outlives it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def port_answers(host: str, port: int, timeout_s: float = 0.5) -> bool:
-    """Whether a TCP connection to the port is accepted (by the kernel: the program may still be busy)."""
+    """Return whether a TCP connection to the port is accepted (by the kernel: the program may still be busy)."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s):
             return True
@@ -46,7 +46,7 @@ def port_answers(host: str, port: int, timeout_s: float = 0.5) -> bool:
 
 
 def wait_for_port(host: str, port: int, deadline_s: float, process: Process | None = None) -> None:
-    """Waits until the port accepts a connection; LabError after `deadline_s` seconds, or when `process` exits."""
+    """Wait until the port accepts a connection; LabError after `deadline_s` seconds, or when `process` exits."""
     what = f"{host}:{port} to accept connections"
     if process is not None:
         process.wait_until(lambda: port_answers(host, port), deadline_s, what)
@@ -59,14 +59,14 @@ def wait_for_port(host: str, port: int, deadline_s: float, process: Process | No
 
 
 def group_members(group: int) -> list[int]:
-    """The living processes (zombies are not) of a process group, read from /proc; empty where there is no /proc."""
+    """Return the living processes of a process group, without zombies, from /proc; empty without /proc."""
     members = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The command name is in parentheses and may hold anything, so count fields from the last one.
             state, _parent, pgrp = entry.read_text(errors="replace").rpartition(")")[2].split()[:3]
         except (OSError, ValueError):
-            continue  # it ended while we were reading
+            continue  # it ended meanwhile
         if int(pgrp) == group and state not in "ZX":
             members.append(int(entry.parent.name))
     return members
@@ -93,7 +93,7 @@ class _Guard:
     def add(self, group: int) -> None:
         with self._lock:
             if self._owner != os.getpid():
-                self._groups.clear()  # after a fork they are the parent's to end
+                self._groups.clear()  # after a fork the parent ends them
                 self._loads.clear()
             self._groups.add(group)
             if self._owner == os.getpid() and self._program is not None and self._program.poll() is None:
@@ -165,7 +165,7 @@ class Process:
         self._stopped = False
 
     def start(self) -> Self:
-        """Starts the command; LabError when it cannot be executed."""
+        """Start the command; LabError if it cannot be executed."""
         if self._popen is not None:
             raise LabError(f"{self.name} was already started")
         self.out_path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,12 +221,12 @@ class Process:
         return self._popen is not None and self.exit_code() is None
 
     def send_signal(self, which: signal.Signals) -> None:
-        """Sends a signal to the first process, if it still runs."""
+        """Send a signal to the first process, if it still runs."""
         if self.running():
             os.kill(self.pid, which)
 
     def last_lines(self, count: int = _LOG_LINES_SHOWN) -> str:
-        """The last lines the command wrote, standard output before standard error."""
+        """Return the last lines of the command, standard output before standard error."""
         lines: list[str] = []
         for path in (self.out_path, self.err_path):
             with contextlib.suppress(OSError):
@@ -234,7 +234,7 @@ class Process:
         return "\n".join(lines[-count:])
 
     def wait_until(self, predicate: Callable[[], bool], deadline_s: float, what: str) -> None:
-        """Polls until `predicate()` is true.
+        """Poll until `predicate()` is true.
 
         LabError with the last lines of the log when the process exits first, or when `deadline_s` seconds passed.
         """
@@ -249,7 +249,7 @@ class Process:
             time.sleep(_POLL_S)
 
     def wait(self, deadline_s: float) -> int:
-        """Waits for the command to end by itself and returns its exit code; LabError after `deadline_s` seconds."""
+        """Wait for the command to end by itself, and return its exit code; LabError after `deadline_s` seconds."""
         deadline = time.monotonic() + deadline_s
         while (code := self.exit_code()) is None:
             if time.monotonic() > deadline:
@@ -258,9 +258,9 @@ class Process:
         return code
 
     def stop(self, deadline_s: float = 5.0) -> int | None:
-        """Ends the group: the stop signal first, SIGKILL for whatever is left after `deadline_s` seconds.
+        """End the group: the stop signal first, SIGKILL for remaining processes after `deadline_s` seconds.
 
-        Returns the exit code of the first process (None when it was never started). Safe to call again.
+        Returns the exit code of the first process (None when it was never started). Can be called again.
         """
         if self._popen is None or self._stopped:
             return self.exit_code()

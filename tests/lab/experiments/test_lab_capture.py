@@ -15,7 +15,7 @@ from sojourn.model.errors import CaptureError
 from sojourn_lab.errors import LabError, ScenarioError
 from sojourn_lab.experiments.recording import _captured
 from sojourn_lab.results.run_schema import Captured
-from sojourn_lab.runtime.external import asked_target
+from sojourn_lab.runtime.external import target_from_options
 from sojourn_lab.runtime.nginx import Nginx
 from sojourn_lab.scenario.run_options import RunOptions, scenario_with_options
 
@@ -129,7 +129,7 @@ def test_a_capture_is_asked_for_by_the_command_or_the_file() -> None:
     with pytest.raises(ScenarioError, match="no case sends plain requests through nginx"):
         scenario_with_options("websocket", RunOptions(capture=True))
     with pytest.raises(ScenarioError, match="--capture"):
-        asked_target("http://127.0.0.1:9", limits={}, lab_app=False, starts=True)
+        target_from_options("http://127.0.0.1:9", limits={}, lab_app=False, starts=True)
 
 
 def test_what_keeps_packets_from_being_recorded_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

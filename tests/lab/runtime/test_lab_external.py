@@ -11,7 +11,7 @@ from lab_support import Seen, generated, http_server, plan_for
 from sojourn_lab.cli import app
 from sojourn_lab.errors import ScenarioError
 from sojourn_lab.load.generator.loops import Pace
-from sojourn_lab.runtime.external import Limits, asked_target, external_scenario, peak_rate, target_of
+from sojourn_lab.runtime.external import Limits, external_scenario, peak_rate, target_from_options, target_of
 from sojourn_lab.scenario.files import scenario_from_text
 from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, InstantsLoad, RampLoad, StepsLoad
 from sojourn_lab.scenario.schema import Scenario
@@ -94,12 +94,12 @@ def test_what_is_no_url_is_refused(url: str, words: str) -> None:
 
 
 def test_limits_go_with_a_url_and_servers_do_not() -> None:
-    assert asked_target(None, limits={"rate": None}, lab_app=False, starts=True) is None
+    assert target_from_options(None, limits={"rate": None}, lab_app=False, starts=True) is None
     with pytest.raises(ScenarioError, match="go with --url"):
-        asked_target(None, limits={"rate": 3.0}, lab_app=False, starts=False)
+        target_from_options(None, limits={"rate": 3.0}, lab_app=False, starts=False)
     with pytest.raises(ScenarioError, match="it starts nothing"):
-        asked_target("http://a", limits={}, lab_app=False, starts=True)
-    result = asked_target("http://a", limits={"rate": 9.0, "concurrency": None}, lab_app=False, starts=False)
+        target_from_options("http://a", limits={}, lab_app=False, starts=True)
+    result = target_from_options("http://a", limits={"rate": 9.0, "concurrency": None}, lab_app=False, starts=False)
     assert result is not None
     assert result.limits == Limits(rate=9.0)
 

@@ -1,1 +1,1 @@
-"""Endurance: the whole stack under a steady load for a long time. Does memory stay where it was, is nothing lost?"""
+"""Endurance: the whole stack under a steady load for a long time. Memory must be flat, and nothing may be lost."""

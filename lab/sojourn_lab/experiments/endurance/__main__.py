@@ -1,8 +1,8 @@
-"""`python -m sojourn_lab.experiments.endurance`: run the whole stack for a long time and check that memory stays flat.
+"""`python -m sojourn_lab.experiments.endurance`: run the whole stack for a long time and check that memory is flat.
 
 nginx, app servers with the middleware and their spans, `sojourn watch` twice (as JSON, and on a terminal), a loader
-that keeps an embedded store up to date from the logs that are rotated, and `sojourn capture` into a ring where asked.
-Exit code: 0 where everything is flat and nothing is missing, 1 otherwise.
+that keeps an embedded store up to date from the logs that are rotated, and `sojourn capture` into a ring with
+--capture. Exit code: 0 if everything is flat and nothing is missing, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m sojourn_lab.experiments.endurance", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--minutes", type=float, default=30.0, help="how long (default: 30)")
+    parser.add_argument("--minutes", type=float, default=30.0, help="duration of the load (default: 30)")
     parser.add_argument("--rate", type=float, default=20.0, help="requests a second (default: 20)")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between samples (default: 10)")
     parser.add_argument("--rotate", type=float, default=60.0, help="seconds between rotations of the log (default: 60)")
-    parser.add_argument("--capture", action="store_true", help="record packets into a ring too (takes root)")
-    parser.add_argument("--out", type=Path, help="a folder for endurance.json, endurance.md and what was said")
+    parser.add_argument("--capture", action="store_true", help="record packets into a ring too (needs root)")
+    parser.add_argument("--out", type=Path, help="folder for endurance.json, endurance.md and the logs")
     options = parser.parse_args(arguments)
     if options.minutes <= 0 or options.rate <= 0 or options.every <= 0 or options.rotate <= 2:
-        parser.error("give numbers above 0, and at least 2 s between rotations")
+        parser.error("--minutes, --rate and --every must be above 0, --rotate above 2")
     wish = Wish(options.minutes * 60.0, options.rate, options.every, options.rotate, options.capture)
     folder = options.out or Path(tempfile.mkdtemp(prefix="endurance-"))
     if folder.exists() and any(folder.iterdir()):
-        parser.error(f"{folder} is there and not empty")
+        parser.error(f"--out {folder}: the folder is not empty; name a new one")
     folder.mkdir(parents=True, exist_ok=True)
     interrupts, seen, broken = Interrupts(), Seen(), ""
     try:

@@ -23,7 +23,7 @@ def loaded(folder: Path) -> dict[str, int]:
     dsn = f"chdb://{folder / 'store'}"
     counts = {"files": 0, "lines": 0, "refused": 0, "minutes": 0}
     explained = time.monotonic()
-    # The engine stays open: closing and opening it for every file would measure another program.
+    # The engine remains open: closing and opening it for every file would measure another program.
     init(dsn)
     with connect(dsn) as kept:
         while True:

@@ -30,13 +30,13 @@ ROUTES = [
 ]
 TOPOLOGY = Topology(backends=2, workers=2)
 SERVICE, CASE = "endurance", "endurance"
-PATIENCE = 120.0  # s for the end of what was started
+PATIENCE = 120.0  # s that processes may take to end
 CAPTURED = ("--ring-files", "3", "--ring-megabytes", "2", "--quiet")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """How long and how hard, seconds and requests a second; `capture`: packets are recorded too, which takes root."""
+    """Duration (s) and rate (requests/s) of a run; `capture` also records packets, which needs root."""
 
     seconds: float
     rate: float
@@ -48,14 +48,14 @@ class Wish:
 
 @dataclass
 class Seen:
-    """What was seen while it ran.
+    """Measurements of a run.
 
     Attributes:
         instants: s since the load began, of the samples.
-        usage: by the name of what was started, a sample for each instant.
+        usage: by the name of the process, a sample for each instant.
         disk: bytes of all files, store and logs, for each instant.
         counts: requests offered, answered, logged and stored, and the like.
-        ends: exit codes of what ended by itself or when it was asked to.
+        ends: exit codes of processes that ended by themselves or by a signal.
     """
 
     instants: list[float] = field(default_factory=list)
@@ -66,11 +66,12 @@ class Seen:
 
 
 def endured(folder: Path, wish: Wish, interrupts: Interrupts, seen: Seen, on_sample: Callable[[Seen], None]) -> None:
-    """Run it all in a folder of its own, and put down what was seen as it is seen.
+    """Run the stack in a folder of its own, and record measurements in ``seen`` as they come.
 
-    LabError where a part cannot be started, or ends by itself.
+    Raises:
+        LabError: a part cannot be started, or ends by itself.
     """
-    # Not with the servers: it ends once all they left is loaded.
+    # Not with the servers: it ends once all their files are loaded.
     command = [sys.executable, "-m", "sojourn_lab.experiments.endurance.loader", str(folder)]
     with Process(command, name="loader", folder=folder) as loader:
         _run(folder, wish, interrupts, loader, seen, on_sample)
@@ -98,12 +99,12 @@ def _run(
         for name in ("watch", "watch on a terminal", "capture"):
             if name in parts:
                 seen.ends[name] = parts[name].stop(deadline_s=30.0)
-    for backend in runtime.backends:  # they have ended: their spans are all in their files
+    for backend in runtime.backends:  # they have ended, so all spans are in their files
         seen.counts[f"{backend.name} spans"] = _lines(backend.spans) if backend.spans else 0
 
 
 def _beside(runtime: ProcessRuntime, folder: Path, wish: Wish) -> dict[str, Process]:
-    """What runs beside the servers all the time."""
+    """Start the processes that run with the servers all the time."""
     log, sojourn = str(runtime.access_log), [sys.executable, "-m", "sojourn", "--no-config"]
     terminal = [sys.executable, "-m", "sojourn_lab.experiments.endurance.terminal"]
     parts = {
@@ -158,7 +159,7 @@ def _until_the_end(
 
 
 class Rotation:
-    """The log turned over as logrotate does it: renamed, nginx told, the old one handed on when nobody writes it."""
+    """Rotate the log as logrotate does: rename it, signal nginx, pass the old one on once it is closed."""
 
     def __init__(self, folder: Path, nginx: Nginx) -> None:
         self._folder = folder
@@ -174,7 +175,7 @@ class Rotation:
 
 
 def _settled(folder: Path, loader: Process, seen: Seen) -> None:
-    """Hand on what is left, wait for the store, and count."""
+    """Pass the remaining log on, wait for the store, and count."""
     rest = folder / "access.jsonl"
     if rest.stat().st_size:
         rest.rename(folder / "access.jsonl.999999")

@@ -1,4 +1,4 @@
-"""What came of a long run: is everything flat, did everything arrive; as JSON and as a table."""
+"""The verdict on a long run: whether memory is flat and all data arrived; as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sojourn_lab.experiments.endurance.growth import Growth, growth_of
 from sojourn_lab.experiments.endurance.stack import Seen, Wish
 
 ALLOWED_BYTES, ALLOWED_FILES = 10e6, 8.0
-ENDED = (0, 143, -15, None)  # by itself, or as it was asked to
+ENDED = (0, 143, -15, None)  # by itself or by SIGTERM
 DRIVER = "generator"
-"""Keeps a record of every request until its end, and is no part of what is measured."""
+"""Keeps a record of every request until its end, and is not measured."""
 
 
 def verdict_of(wish: Wish, seen: Seen, broken: str = "") -> dict[str, Any]:
-    """Return what is to be written down; ``faults`` are sentences, and none of them is how it should be.
+    """Return the results; ``faults`` are sentences, empty for a good run.
 
-    ``broken``: why it came to an end before its time.
+    ``broken`` is the reason of an early end.
     """
     faults = [broken] if broken else []
     parts: dict[str, Any] = {}
@@ -30,7 +30,7 @@ def verdict_of(wish: Wish, seen: Seen, broken: str = "") -> dict[str, Any]:
         memory = growth_of(instants, [float(each.resident) for each in samples], ALLOWED_BYTES)
         files = growth_of(instants, [float(each.files) for each in samples], ALLOWED_FILES)
         spent = (samples[-1].cpu - samples[0].cpu) / max(instants[-1] - instants[0], 1e-9)
-        parts[name] = {"memory": _told(memory), "files": _told(files), "cores": spent}
+        parts[name] = {"memory": _as_dict(memory), "files": _as_dict(files), "cores": spent}
         if name == DRIVER:
             continue
         if memory is not None and not memory.flat:
@@ -52,7 +52,7 @@ def verdict_of(wish: Wish, seen: Seen, broken: str = "") -> dict[str, Any]:
 
 
 def _missing(counts: dict[str, int]) -> list[str]:
-    """Return where the counts of what was asked for, written and stored do not agree."""
+    """Return a sentence for every two counts (offered, written, stored …) that differ."""
     same = [("offered", "answered"), ("answered", "logged"), ("logged", "stored"), ("stored", "rolled up"),
             ("answered", "spans written"), ("spans written", "spans stored")]  # fmt: skip
     return [
@@ -60,12 +60,12 @@ def _missing(counts: dict[str, int]) -> list[str]:
     ]
 
 
-def _told(growth: Growth | None) -> dict[str, Any] | None:
+def _as_dict(growth: Growth | None) -> dict[str, Any] | None:
     return None if growth is None else asdict(growth)
 
 
 def table_of(verdict: dict[str, Any]) -> str:
-    """Return it as Markdown: a row for each part, then the counts and the faults."""
+    """Return the results as Markdown: a row for each part, then the counts and the faults."""
     rows = [
         "| part | memory, MB | most, MB | growth, MB | per day, MB | open files | cores | |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",

@@ -149,7 +149,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         result = inserted(plan)
-    except Exception as error:  # the engine's errors are of many kinds; whoever started this shows what is written here
+    except Exception as error:  # the engine's errors are of many kinds; the parent process shows this text
         sys.stderr.write(f"store: {type(error).__name__}: {' '.join(str(error).split())[:600]}\n")
         return 1
     Path(plan.result).write_bytes(msgspec.json.encode(result))

@@ -87,7 +87,7 @@ def _made(
 
 
 def measured(playbook: Playbook, run: Run, result: StepResult) -> None:
-    """Put what a step's run found into its result."""
+    """Add the outcome and figures of a step's run to its result."""
     (rounds,) = by_base(run.cases).values()
     result.outcome = "void" if run.void else "failed" if run.faults else "measured"
     result.reason = "; ".join([*run.void_reasons, *run.faults])

@@ -52,10 +52,11 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Playbook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole playbook. `case` is the one case of the scenario that every step measures; before the first step it is
-    measured as it is. `scale` and `duration` are as for `sojourn lab run`, `quick` is the short form.
+    """A playbook.
 
-    `columns` are the figures of the table, `criteria` what success means: of each step it is counted how many it meets.
+    `case` is the case of the scenario that every step measures; it is measured unchanged before the first step. `scale`
+    and `duration` are as for `sojourn lab run`, `quick` is the short form. `columns` are the figures of the table,
+    `criteria` the conditions of success, counted for each step.
     """
 
     name: Name

@@ -119,7 +119,7 @@ def _criteria(replay: Replay, tolerance: float) -> list[tuple[str, str, Bound]]:
         ("every request was sent", "client.dropped", {"equals": 0.0}),
     ]
     if replay.speed != 1.0:
-        return sound  # nobody measured the original at this speed
+        return sound  # there is no original measurement at this speed
     about = replay.original
     criteria: list[tuple[str, str, Bound]] = []
     if not replay.drawn:
@@ -143,7 +143,7 @@ def _criteria(replay: Replay, tolerance: float) -> list[tuple[str, str, Bound]]:
             "below": "reference.response_time",
             "times": round(2.0 * QUEUED + OVERHEAD / about.response_mean, 6),
         }
-        criteria.append(("hardly anybody queues, as in the original", COLUMNS[1][1], bound))
+        criteria.append(("hardly any queueing, as in the original", COLUMNS[1][1], bound))
     response, of = about.response_mean, "reference.response_time"
     for name, column, wanted in (
         ("mean response time", COLUMNS[3], response),

@@ -1,11 +1,11 @@
-"""A log as something the lab can offer again: arrivals and service times, and of everything else nothing.
+"""Reduce a log to a load that the lab can replay: arrivals and service times only.
 
-Kept are the instants relative to the first arrival, how long each request held a worker, which requests were of the
-same route, and how many backends and workers there were; to the microsecond. No URI, address, id, name or date.
+The replay keeps the instants relative to the first arrival, the service times, which requests share a route, and the
+number of backends and workers; to the microsecond. It keeps no URI, address, id, name or date.
 
 An arrival is the instant at which nginx turned to the backend that answered: an upload, or attempts that failed before,
-are over by then and are not made again. A request whose service time nobody told (504 without a span, say) held a
-worker nevertheless: it gets the service time of another request of its route. One that no worker took is left out.
+are over by then and are not replayed. A request of unknown service time (504 without a span, say) held a worker
+nevertheless: it gets the service time of another request of its route. A request that no worker served is left out.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from sojourn.analyses.whatif.workload import Workload
 
 LONGEST = 86_400.0
-"""s; longer than a day no scenario is."""
+"""Longest scenario, s."""
 
 MOST = 64
-"""Backends, and workers of each, that the lab starts."""
+"""Most backends, and most workers of each, that the lab starts."""
 
 PATIENCE = 60.0
-"""s that nginx waits for an app where the log does not tell: its own default."""
+"""Timeout of nginx for an app (s) if the log does not show it: nginx's default."""
 
 COLUMNS = ("request_id", "connection", "remote_addr", "route", "service", "worker")
-"""What has to be read of a log beside what its split needs; none of it is kept."""
+"""Columns read in addition to those of the split; the replay keeps none of them."""
 
 
 @dataclass(frozen=True)
 class Tier:
-    """The backends that served the same routes: how many, workers of each, and how that is known."""
+    """The backends that served the same routes: their number, workers of each, and the source of that number."""
 
     backends: int
     workers: int
@@ -50,7 +50,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured originally, of the requests that are replayed and answered; s.
+    """Original measurements of the requests that are replayed and answered; s.
 
     `response` is the time at the backend, from nginx's turning to it to the end of its answer.
     """
@@ -66,14 +66,14 @@ class Figures:
 
 @dataclass(frozen=True)
 class Replay:
-    """What is to be offered, and what became of the requests of the log.
+    """The load to be offered, and counts of the log's requests.
 
     Attributes:
         at: s after the first arrival, ascending. services: s. routes: as the replay calls them.
         tiers: the largest first. balancer: as nginx has it. patience: s that nginx waits for an app.
         original: what was measured. speed: how many times as fast the arrivals come.
-        read: requests in the log; drawn, left_early, not_proxied, refused, repeated: how many of them had no service
-            time of their own, were left by their client, went to no backend, were taken by no worker, were there twice.
+        read: requests in the log; drawn, left_early, not_proxied, refused, repeated: those without a service time of
+            their own, abandoned by their client, sent to no backend, served by no worker, present twice.
     """
 
     at: Sequence[float]
@@ -110,13 +110,14 @@ def replay_of(
     Args:
         rows: the requests.
         workers: of each backend, or of some by address; None: read off the worker values.
-        limit: only so many, the earliest.
-        speed: of the arrivals; service times stay.
+        limit: number of requests to keep, the earliest.
+        speed: factor of the arrivals; service times do not change.
         keep_routes: call the routes by their names, as far as a scenario can spell them.
 
-    Raises LabError where there is nothing to replay, or more than the lab can offer.
+    Raises:
+        LabError: there is no request to replay, or more than the lab can offer.
     """
-    import polars as pl  # noqa: PLC0415 - takes its time to load
+    import polars as pl  # noqa: PLC0415 - slow to import
     from sojourn.analyses.whatif.workload import workload_of  # noqa: PLC0415
     from sojourn.model.errors import SojournError  # noqa: PLC0415
 
@@ -159,13 +160,13 @@ def replay_of(
 
 
 def _route_keys(work: Workload) -> list[tuple[int, str]]:
-    """Return what tells routes apart: the upstream as well, because one name may be in two."""
+    """Return the keys of routes: upstream and name, because two upstreams may share a name."""
     pools = work.visits.pool[work.visits.backend]
     return [(int(pool), str(route or "")) for pool, route in zip(pools, work.route, strict=True)]
 
 
 def _route_names(work: Workload, keep: bool) -> dict[tuple[int, str], str]:
-    """Return what each route is called: /r1, /r2, … in the order of their first request, or its own name."""
+    """Return the name of each route: /r1, /r2, … in the order of their first request, or its own name."""
     names: dict[tuple[int, str], str] = {}
     for key in _route_keys(work):
         if key not in names:
@@ -174,7 +175,7 @@ def _route_names(work: Workload, keep: bool) -> dict[tuple[int, str], str]:
 
 
 def _own_name(route: str, used: set[str]) -> str:
-    """Return a route's name as a scenario can spell it, different from those taken."""
+    """Return a route's name as a scenario can spell it, different from those in use."""
     spelt = re.sub(r"[^a-z0-9/_-]+", "-", route.lower()).strip("-").lstrip("/")[:50] or "route"
     candidates = [f"/{spelt}", *(f"/{spelt}-{number}" for number in range(2, len(used) + 3))]
     return next(each for each in candidates if each not in used)
@@ -193,7 +194,7 @@ def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
             raise LabError(
                 f"the log has {counted(len(members), 'backend')} of {counted(each, 'worker')}; the lab starts at "
                 f"most {MOST} of {MOST}:"
-                " choose some by --where upstream=…, or tell --workers"
+                " choose some with --where upstream=…, or set --workers"
             )
         routes = tuple(name for (of, _), name in names.items() if of == pool)
         source = ", ".join(sorted({visits.workers.source[code] for code in members}))
@@ -202,7 +203,7 @@ def _tiers(work: Workload, names: Mapping[tuple[int, str], str]) -> list[Tier]:
 
 
 def _figures(work: Workload) -> Figures:
-    """Return what was measured of the requests that count: not of those whose client left."""
+    """Return the figures of the requests that count, without those whose client left."""
     import numpy as np  # noqa: PLC0415
     import polars as pl  # noqa: PLC0415
 
@@ -210,7 +211,7 @@ def _figures(work: Workload) -> Figures:
     response = measured[work.counted & ~np.isnan(measured)]
     wait = work.wait[work.counted & ~np.isnan(work.wait)]
     if not len(response) or not len(wait):
-        raise LabError("nothing of the log was answered: there is nothing to hold a replay against")
+        raise LabError("no request of the log was answered: there are no figures to compare a replay with")
     return Figures(
         requests=len(response),
         response_mean=float(response.mean()),

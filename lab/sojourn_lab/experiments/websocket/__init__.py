@@ -37,13 +37,13 @@ from sojourn_lab.runtime.process import Process, group_members
 from sojourn_lab.scenario.experiment_settings import Websocket
 
 MARGIN = 30.0
-"""Seconds a generator may take beyond what it is told, to start, to let a queue run empty and to sum up."""
+"""Seconds that a generator may exceed its plan, to start, to drain a queue and to sum up."""
 
 PROBING_USERS = 8
-"""For each app, when its capacity is found: while one of them closes and connects, others wait."""
+"""Users per app while its capacity is measured: while one of them closes and connects, others wait."""
 
 SETTLED_IN = 0.25
-"""Of the connections made one after the other, the first quarter fills caches and is not counted."""
+"""Share of the sequential connections that is not counted, because caches fill."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ def run_case(stage: Stage) -> Outcome:
         cost = cost_of(unloaded.connections, round(SETTLED_IN * len(unloaded.connections)))
         if cost is None or not capacity:
             errors = sorted({each.error for each in unloaded.connections if each.error is not None})
-            raise LabError(f"no connection was answered before the ramp: {', '.join(errors) or 'nobody says why'}")
+            raise LabError(
+                f"no connection was answered before the ramp: {', '.join(errors) or 'without an error message'}"
+            )
         plan = _ramp_plan(stage, settings, parts, capacity)
         connections = _ramp(stage, settings, plan, capacity)
         held = sum(held_by(app) for app in parts.apps)

@@ -38,7 +38,7 @@ def cost_of(connections: Sequence[Connection], settled_in: int) -> float | None:
 
 
 def unloaded_figures(connections: Sequence[Connection]) -> dict[str, Any]:
-    """Return what a connection comes to when nobody else is there, s."""
+    """Return the time of a connection without queueing, s."""
     opened = [each for each in connections if each.made]
     return {"connections": len(opened), **_latencies(opened)}
 
@@ -147,7 +147,7 @@ def void_reasons(summary: ConnectionSummary, connections: Sequence[Connection], 
         if lag is not None and lag > limit
     ]
     if summary.dropped:
-        reasons.append(f"the generator dropped {summary.dropped} connections: it had nobody left to make them")
+        reasons.append(f"the generator dropped {summary.dropped} connections: all its processes were busy")
     begun = sum(each.began < summary.window.until + limit for each in connections)
     if not summary.offered:
         reasons.append("the schedule has no instant in the ramp")

@@ -140,7 +140,7 @@ def _patience() -> aiohttp.ClientWSTimeout:
 
 
 async def made_one_by_one(plan: ConnectionPlan, connections: Connections, clock: Clock) -> ConnectionSummary:
-    """Make them one after the other: nobody ever waits for anybody else. Then find the capacity."""
+    """Open connections one after the other, so that none waits for another. Then measure the capacity."""
     since = clock.now()
     for number in range(plan.sequential):
         connection = await connections.answered(number, clock.now())
@@ -155,9 +155,9 @@ async def made_one_by_one(plan: ConnectionPlan, connections: Connections, clock:
 
 
 async def answers_per_second(plan: ConnectionPlan, connections: Connections, clock: Clock) -> float:
-    """Return how many connections a second the app can answer, from users who never let it rest.
+    """Return how many connections a second the app can answer, with users who keep it busy.
 
-    Counted are answers after a quarter of the time, in which every user has found the others.
+    Answers in the first quarter of the time are not counted: the users start one after the other.
     """
     start = clock.now()
     counted, end = start + plan.saturated / 4.0, start + plan.saturated

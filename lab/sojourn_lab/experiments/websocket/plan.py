@@ -1,4 +1,4 @@
-"""What a generator of WebSocket connections is told, and what it writes back."""
+"""The plan of a generator of WebSocket connections, and its results."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class ConnectionSummary(msgspec.Struct):
 
     `settled`: when the last connection had its answer, `ended`: when the holding was over. `offered` is what the
     schedule intended, `late` how late connections were begun; `loop_lag` is the lateness of the event loop, and `cpu`
-    the share of a core that the generator used; None where it cannot tell. `capacity`: answers a second while all
-    users asked at the same time; None after a ramp.
+    the share of a core that the generator used; None: unknown. `capacity`: answers a second while all users
+    send at the same time; None after a ramp.
     """
 
     window: Window

@@ -13,7 +13,7 @@ SLICES = 12
 """A ramp is cut into so many slices of equally many connections: a quantile needs connections, not seconds."""
 
 QUEUEING = 8.0
-"""Queueing has begun where p95 of the wait stays beyond so many evaluations. By chance alone, far from saturation, a
+"""Queueing begins where p95 of the wait remains beyond this many evaluations. By chance alone, far from saturation, a
 connection meets one or two others, at each of the turns of the event loop that it needs."""
 
 WAITS = ("accept", "upgrade", "message")
@@ -98,7 +98,7 @@ def slices_of(
 
 
 def onset_of(slices: Sequence[dict[str, Any]], threshold: float, capacity: float) -> dict[str, Any]:
-    """Return where queueing begins: the first slice from which on p95 of the wait stays beyond `threshold` seconds.
+    """Return where queueing begins: the first slice from which on p95 of the wait remains beyond `threshold` seconds.
 
     `found` is 1 or 0; `rate`, and `offered_load` as a share of the capacity, are of that slice; `station` is where most
     of its wait was.

@@ -1,12 +1,12 @@
 """A generator that may send from few ports only: what a NAT gateway with few ports for a destination is to a client.
 
-The kernel is told by the socket option IP_LOCAL_PORT_RANGE (Linux 6.3 and later) which ports a connection may be made
-from, and refuses with EADDRNOTAVAIL when all of them are taken. An older kernel is asked for one port after the other
+The socket option IP_LOCAL_PORT_RANGE (Linux 6.3 and later) sets the ports of a connection, and
+the kernel refuses with EADDRNOTAVAIL when all of them are in use. On an older kernel one port after the other is tried
 instead, by bind: that it refuses all of them comes to the same.
 
-These sockets are reset when they are closed, so that a port is free as soon as its answer was read. Whoever closes in
-good order first would otherwise keep it in TIME_WAIT, now the client and now the server, and nobody could say for how
-long a port is held.
+These sockets are reset when they are closed, so that a port is free as soon as its answer was read. The side that
+closes first would otherwise keep it in TIME_WAIT, now the client and now the server, for an unknown long a port is
+held.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def ephemeral_range() -> tuple[int, int]:
 
 
 def free_block(count: int, start_from: int) -> range:
-    """Return `count` neighbouring ports of the ephemeral range that nobody holds at this moment.
+    """Return `count` neighbouring ports of the ephemeral range that are free at this moment.
 
     Blocks are looked at from one that `start_from` picks, so that two generators begin at different ones. OSError
-    (EADDRNOTAVAIL) where there is none. A port that somebody takes later is one less to send from.
+    (EADDRNOTAVAIL) where there is none. A port that is bound later is one less to send from.
     """
     low, high = ephemeral_range()
     blocks = (high + 1 - low) // count

@@ -36,7 +36,7 @@ def void_reasons(plan: Plan, summary: Summary) -> list[str]:
             )
     if refused := summary.errors.get("no_local_port"):
         most = "" if plan.local_ports is None else f": it may send from {plan.local_ports}"
-        reasons.append(f"the generator ran out of local ports: {refused} requests found none free{most}")
+        reasons.append(f"the generator ran out of local ports: {refused} requests had no free port{most}")
     if summary.dropped:
         reasons.append(f"the generator dropped {summary.dropped} requests: {plan.max_in_flight} were in flight already")
     if isinstance(plan.load, ClosedLoad):

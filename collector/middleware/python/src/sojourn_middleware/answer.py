@@ -12,7 +12,7 @@ SERVICE_TIME = "X-Service-Time"
 WORKER = "X-Worker"
 ROUTE = "X-Route"
 
-# What stays readable in a route template; a control character or a letter outside ASCII would break the
+# Characters that remain unescaped in a route template; a control character or a letter outside ASCII would break the
 # header.
 _ROUTE_SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%") + "%"
 
@@ -21,12 +21,12 @@ _NAMED = _MEASURED | {ROUTE.lower()}
 
 
 def seconds(value: float) -> str:
-    """Seconds with six decimals and a point, whatever the locale says."""
+    """Return seconds with six decimals and a point, in every locale."""
     return f"{value:.6f}"
 
 
 def answer_headers(timing: Timing, worker: str, route: str | None) -> list[tuple[str, str]]:
-    """The headers to add; a delay that is not known is left out rather than sent as zero."""
+    """Return the headers to add; an unknown delay is left out, not sent as zero."""
     headers = []
     delay, service = timing.queueing_delay, timing.service_time
     if delay is not None:
@@ -39,15 +39,15 @@ def answer_headers(timing: Timing, worker: str, route: str | None) -> list[tuple
     return headers
 
 
-# The routes of an app are few; one that answers a name of its own to every request fills this and no more.
+# An app has few routes; one with a name for every request fills this cache and no more.
 @lru_cache(maxsize=256)
 def _printable(route: str) -> str:
     return quote(route, safe=_ROUTE_SAFE, errors="replace")
 
 
 def replaced_names(route: str | None) -> frozenset[str]:
-    """Lower-case names of the app's own headers that `answer_headers` supersedes.
+    """Return the lower-case names of the app's own headers that `answer_headers` supersedes.
 
-    An ``X-Route`` set by the app stays when nothing better is known.
+    An ``X-Route`` set by the app remains if the route is unknown.
     """
     return _NAMED if route else _MEASURED

@@ -26,7 +26,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# Names of headers that the answer may supersede: the only ones of the app's own that have to be looked at.
+# Names of headers that the answer may replace: the only ones of the app that are checked.
 _OURS = frozenset(name.encode("ascii") for name in replaced_names("any"))
 _BYTES = {name: name.encode("ascii").lower() for name in (QUEUEING_DELAY, SERVICE_TIME, WORKER, ROUTE)}
 
@@ -56,13 +56,13 @@ class ASGIMiddleware:
         try:
             await self.app(scope, receive, _measured_send(exchange, send))
         except BaseException as error:
-            # Cancellation too: it is how a server takes the worker away from a client that has gone.
+            # Cancellation too: a server cancels the task when the client has gone.
             exchange.finish(error)
             raise
         finally:
             if detach is not None:
                 detach()
-            # A task that is thrown away half-way is closed in a context that is not its own.
+            # A discarded task is closed in another context than its own.
             with suppress(ValueError):
                 current_timing.reset(token)
         exchange.finish()
@@ -92,7 +92,7 @@ def _measured_send(exchange: Exchange, send: Send) -> Send:
 
 
 def _with_answer(exchange: Exchange, message: Message, status: int | None) -> Message:
-    """A copy of the message with our headers in it; the app keeps its own message as it was."""
+    """Return a copy of the message with the headers added; the app's message remains unchanged."""
     others: list[tuple[bytes, bytes]] = []
     texts: list[tuple[str, str]] = []
     try:
@@ -104,7 +104,7 @@ def _with_answer(exchange: Exchange, message: Message, status: int | None) -> Me
             else:
                 others.append((lowered, bytes(value)))
     except (TypeError, ValueError):
-        # Not what ASGI asks for; whether that will do is for the server to say.
+        # Not valid in ASGI; the server decides whether to accept it.
         exchange.headers_left(status, [])
         return message
     for title, text in exchange.headers_left(status, texts):

@@ -1,7 +1,7 @@
 """The route template for Django: ``"sojourn_middleware.django.tell_route"``, last in MIDDLEWARE.
 
 Django resolves the route deep inside, where neither WSGI nor ASGI can see it. This function only passes the
-name on; the measuring is done by the middleware around the whole application.
+name on; the middleware around the whole application measures.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from asgiref.sync import iscoroutinefunction
 
 
 def tell_route(get_response: Callable[[Any], Any]) -> Callable[[Any], Any] | Callable[[Any], Awaitable[Any]]:
-    """A Django middleware, synchronous or asynchronous like what it wraps."""
+    """Return a Django middleware, synchronous or asynchronous like the wrapped one."""
     if iscoroutinefunction(get_response):
 
         async def telling_async(request: Any) -> Any:
@@ -39,5 +39,5 @@ def _tell(request: Any) -> None:
     match = request.resolver_match
     if match is not None:
         # Under WSGI request.META is the environ itself; under ASGI only the scope reaches the outside.
-        told_to = getattr(request, "scope", request.META)
-        told_to["sojourn.route"] = "/" + match.route.removeprefix("^").removeprefix("/")
+        outer = getattr(request, "scope", request.META)
+        outer["sojourn.route"] = "/" + match.route.removeprefix("^").removeprefix("/")

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from .telemetry import TelemetrySpan
 
-    # Given the environ or the scope: the route's template, or None to let the middleware look for it.
+    # From the environ or the scope to the route's template, or None to let the middleware detect it.
     RouteCallable = Callable[[Any], str | None]
 
 _logger = logging.getLogger("sojourn_middleware")
 
 
 class Options(TypedDict, total=False):
-    """What a middleware can be told; see `Measurement` for what each means."""
+    """The options of a middleware; see `Measurement` for their meaning."""
 
     max_age: float
     max_future: float
@@ -83,14 +83,14 @@ class Measurement:
             return None
 
     def warn(self, what: str) -> None:
-        """Log the exception being handled; the same trouble with every request is told once."""
+        """Log the current exception; the same error of several requests is logged once."""
         if what not in self._warned:
             self._warned.add(what)
             _logger.warning("%s; the same again will not be logged", what, exc_info=True)
 
 
 class Exchange:
-    """What is known so far about one request. No method raises: a failure to measure stays in here."""
+    """The measurements of one request so far. No method raises: a failure to measure is logged."""
 
     def __init__(self, measurement: Measurement, request: Request, native: Any, timing: Timing) -> None:
         self.measurement = measurement
@@ -117,7 +117,7 @@ class Exchange:
         return None if raw is None else raw - self.measurement.clock_offset
 
     def headers_left(self, status: int | None, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The app's response headers with ours in place; the service time ends here."""
+        """Return the app's response headers with the headers added; the service time ends here."""
         self.timing.headers_left()
         self.status = status
         if self.route is None:
@@ -134,7 +134,7 @@ class Exchange:
             return headers
 
     def finish(self, error: BaseException | None = None) -> None:
-        """The body has ended, or the request failed with `error`. Only the first call counts."""
+        """End the request: the body has ended, or it failed with `error`. Only the first call counts."""
         if self._finished:
             return
         self._finished = True
@@ -142,9 +142,9 @@ class Exchange:
             self.span.end(error)
 
     def look_for_route(self) -> None:
-        """Ask for the route's template now; a framework may forget it before the headers leave."""
+        """Read the route's template now; a framework may discard it before the headers leave."""
         chosen = self.measurement.route
         try:
             self.route = (chosen(self.native) if chosen is not None else None) or self.request.route()
         except Exception:
-            self.measurement.warn("the route of a request could not be told")
+            self.measurement.warn("the route of a request could not be read")

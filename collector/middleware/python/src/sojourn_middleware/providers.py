@@ -1,4 +1,4 @@
-"""Where spans and measurements go when the app did not say.
+"""Choose where spans and measurements go if the app did not.
 
 Spans: ``SOJOURN_SPANS`` names a file → the file. Else the app's global TracerProvider, if it set one. Else
 an OTLP endpoint in the environment → an OTLP/HTTP exporter. Else nowhere. Measurements: the same without
@@ -25,7 +25,7 @@ _made: dict[str, Any] = {}
 
 
 class Wishes(NamedTuple):
-    """What the environment asks for: the file of the spans, an OTLP exporter of spans, one of measurements."""
+    """The settings of the environment: file of the spans, OTLP exporter of spans, OTLP exporter of measurements."""
 
     file: str | None
     traces: bool
@@ -33,7 +33,7 @@ class Wishes(NamedTuple):
 
 
 def wishes() -> Wishes:
-    """Of this process now. Each look into the environment takes half a microsecond: not for every request."""
+    """Return those of this process. Reading the environment takes half a microsecond: not for every request."""
     return Wishes(os.environ.get(SPANS_FILE) or None, _otlp_wanted("TRACES"), _otlp_wanted("METRICS"))
 
 
@@ -43,7 +43,7 @@ def forget() -> None:
 
 
 def preload() -> None:
-    """Import now what the first request would import, if the environment tells that it will be needed.
+    """Import now what the first request would import, if the environment requires it.
 
     Imports take tenths of a second, which the first request of every worker would otherwise spend. They are
     safe before a fork; making a provider is not.
@@ -55,13 +55,13 @@ def preload() -> None:
     if settings.metrics:
         wanted.append("opentelemetry.exporter.otlp.proto.http.metric_exporter")
     for module in wanted:
-        # What is missing or broken is reported when it is missed.
+        # A missing or broken package is reported when it is used.
         with suppress(Exception):
             import_module(module)
 
 
 def automatic_tracer_provider(settings: Wishes | None = None) -> Any:
-    """A TracerProvider by the rules above, or None; `asked` is what the environment asked for."""
+    """Return a TracerProvider by the rules above, or None; `settings` from the environment."""
     settings = settings or wishes()
     path = settings.file
     if path:
@@ -73,7 +73,7 @@ def automatic_tracer_provider(settings: Wishes | None = None) -> Any:
 
 
 def automatic_meter_provider(settings: Wishes | None = None) -> Any:
-    """A MeterProvider by the rules above, or None; `asked` is what the environment asked for."""
+    """Return a MeterProvider by the rules above, or None; `settings` from the environment."""
     settings = settings or wishes()
     provider = _global_provider("metrics", "_ProxyMeterProvider")
     if provider is None and settings.metrics:
@@ -82,7 +82,7 @@ def automatic_meter_provider(settings: Wishes | None = None) -> Any:
 
 
 def _once(kind: str, make: Callable[[], Any], extra: str, consequence: str) -> Any:
-    """What `make` returns, made once a process; None, and one warning, if it cannot be made."""
+    """Return the result of `make`, called once per process; None, and one warning, if it fails."""
     if kind not in _made:
         _made[kind] = None
         try:
@@ -96,7 +96,7 @@ def _once(kind: str, make: Callable[[], Any], extra: str, consequence: str) -> A
 
 
 def _global_provider(module: str, proxy: str) -> Any:
-    """The provider the app set, or None. An app that set one has imported OpenTelemetry."""
+    """Return the provider that the app set, or None. An app that set one has imported OpenTelemetry."""
     api = sys.modules.get(f"opentelemetry.{module}")
     if api is None:
         return None
@@ -125,7 +125,7 @@ def _require_http(signal: str) -> None:
 def _resource() -> Any:
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  (only when it is used)
 
-    # Forked workers report separate streams: without an identity each they would overwrite one another.
+    # Forked workers report separate streams: without their own identity they would overwrite one another.
     own: dict[str, Any] = {"process.pid": os.getpid()}
     if "service.instance.id" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         own["service.instance.id"] = str(uuid.uuid4())
@@ -138,8 +138,8 @@ def _file_provider(path: str) -> Any:
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: PLC0415
 
     stream: Any = AppendingStream(path)
-    # Every request, whatever the caller sampled: the file is joined to the proxy's log request by request.
-    # And at once rather than in batches: a worker that is killed for its slowness is the one whose span is
+    # Every request, whatever the caller sampled: the file is joined with the proxy's log by request.
+    # And immediately, not in batches: a worker that is killed for its slowness is the one whose span is
     # wanted.
     provider = TracerProvider(sampler=sampling.ALWAYS_ON, resource=_resource())
     provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=stream)))

@@ -17,16 +17,16 @@ _PATH_SAFE = "/!$&'()*+,;=:@-._~"
 
 
 class Request(Protocol):
-    """What the measurements and the span need to know of a request."""
+    """The properties of a request for the measurements and the span."""
 
     def stamp_values(self) -> Sequence[Sequence[str]]:
         """Every value of each of `STAMP_HEADERS`, in that order."""
 
     def header(self, name: str) -> str | None:
-        """The value of a request header, its name given in lower case; None when absent."""
+        """Return the value of a request header by its lower-case name; None if absent."""
 
     def route(self) -> str | None:
-        """The route's template, once the framework has found it."""
+        """Return the route's template, once the framework has matched it."""
 
     @property
     def multithread(self) -> bool:
@@ -46,7 +46,7 @@ class Request(Protocol):
 
     @property
     def protocol_version(self) -> str:
-        """``1.0``, ``1.1``, ``2`` …"""
+        """The version: ``1.0``, ``1.1``, ``2`` …."""
 
     @property
     def server(self) -> tuple[str, int | None]:
@@ -90,7 +90,7 @@ class EnvironRequest:
     def path(self) -> str:
         """See `Request`."""
         path = str(self.environ.get("SCRIPT_NAME", "")) + str(self.environ.get("PATH_INFO", ""))
-        # PEP 3333 hands over bytes dressed as latin-1.
+        # PEP 3333 passes bytes decoded as latin-1.
         return quote(path.encode("latin-1", "replace"), safe=_PATH_SAFE) or "/"
 
     @property
@@ -113,7 +113,7 @@ class EnvironRequest:
 class ScopeRequest:
     """A request that came through ASGI."""
 
-    multithread = False  # One event loop a process: while it is busy nobody else in the process is served.
+    multithread = False  # One event loop per process: while it is busy, the process serves no other request.
 
     def __init__(self, scope: MutableMapping[str, Any]) -> None:
         self.scope = scope
@@ -123,7 +123,7 @@ class ScopeRequest:
         """See `Request`. Repeated headers arrive as separate entries."""
         values: tuple[list[str], ...] = tuple([] for _ in _SCOPE_NAMES)
         for name, value in self.scope.get("headers", ()):
-            # Most names are told apart by their length, which costs the least.
+            # Most names differ in length, which is the cheapest check.
             if len(name) in _LENGTHS:
                 number = _SCOPE_NAMES.get(name.lower())
                 if number is not None:

@@ -1,4 +1,4 @@
-"""The template of the route a request took, such as ``/users/{id}``, where the framework tells it."""
+"""The template of a request's route, such as ``/users/{id}``, if the framework provides it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def route_of_environ(environ: Mapping[str, Any]) -> str | None:
-    """What the app put under ``sojourn.route``, or what Flask matched.
+    """Return the value that the app set as ``sojourn.route``, or the route that Flask matched.
 
     Werkzeug leaves its request in the environ, and Flask's request knows the rule; nothing is imported for
     this.
@@ -21,7 +21,7 @@ def route_of_environ(environ: Mapping[str, Any]) -> str | None:
 
 
 def route_of_scope(scope: Mapping[str, Any], outer_root_path: str) -> str | None:
-    """What the app put under ``sojourn.route``, or the template Starlette or FastAPI matched.
+    """Return the value that the app set as ``sojourn.route``, or the template that Starlette or FastAPI matched.
 
     A mounted application knows its routes without the prefix of the mount; the prefix is what the root path
     gained since the middleware saw the request with `outer_root_path`.

@@ -1,4 +1,4 @@
-"""What a span carries: OpenTelemetry's stable HTTP attributes, and our own under ``queueing.``."""
+"""The attributes of a span: OpenTelemetry's stable HTTP attributes, and Sojourn's under ``queueing.``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .timing import Timing
 
     class MeasuredRequest(Protocol):
-        """What telemetry reads of a request: an `Exchange` is one."""
+        """The properties of a request for telemetry: an `Exchange` is one."""
 
         request: Request
         timing: Timing
@@ -36,8 +36,8 @@ STAMP_EVENT = "http.proxy.request.started"
 
 HISTOGRAM = "queueing.delay"
 
-#: Seconds. The boundaries of ``http.server.request.duration``, finer below 5 ms, where a healthy queue
-#: lives, and wider above 10 s, where an overloaded one does.
+#: Seconds. The boundaries of ``http.server.request.duration``, finer below 5 ms, for healthy
+#: queues, and wider above 10 s, for overloaded ones.
 BUCKETS = [
     *(0.0005, 0.001, 0.0025),
     *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
@@ -50,18 +50,18 @@ _METHODS = frozenset(
 
 
 def span_name(method: str, route: str | None) -> str:
-    """``GET /users/{id}``; the method alone while the route is not known, never the raw path."""
+    """Return ``GET /users/{id}``; the method alone if the route is unknown, never the raw path."""
     name = method if method in _METHODS else "HTTP"
     return f"{name} {route}" if route else name
 
 
 def known_method(method: str) -> str:
-    """The method, or ``_OTHER``: a client can send any word, and a word must not become a time series."""
+    """Return the method, or ``_OTHER``: a client can send any text, and no text may create a time series."""
     return method if method in _METHODS else "_OTHER"
 
 
 def first_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
-    """What is known when the request starts, so that a sampler can decide by it."""
+    """Return the attributes known at the start of the request, for a sampler."""
     request = exchange.request
     attributes: dict[str, Any] = {
         "http.request.method": known_method(request.method),
@@ -84,7 +84,7 @@ def first_attributes(exchange: MeasuredRequest) -> dict[str, Any]:
 
 
 def final_attributes(exchange: MeasuredRequest, error: BaseException | None) -> dict[str, Any]:
-    """What is known when the request has ended. Delays and times in seconds; an unknown one is left out."""
+    """Return the attributes known at the end of the request. Times in seconds; unknown ones are left out."""
     timing = exchange.timing
     attributes: dict[str, Any] = {
         "queueing.status": timing.stamp.status,
@@ -104,7 +104,7 @@ def final_attributes(exchange: MeasuredRequest, error: BaseException | None) -> 
 
 
 def error_type(exchange: MeasuredRequest, error: BaseException | None) -> str | None:
-    """The class of the exception, or the status from 500 on; None if all is well."""
+    """Return the class of the exception, or the status from 500 on; None without an error."""
     if error is not None:
         return f"{type(error).__module__}.{type(error).__qualname__}".replace("builtins.", "")
     if exchange.status is not None and exchange.status >= 500:
@@ -113,7 +113,7 @@ def error_type(exchange: MeasuredRequest, error: BaseException | None) -> str | 
 
 
 def _server(exchange: MeasuredRequest) -> tuple[str, int | None]:
-    """Whom the client addressed, by the Host header; else where the server listens."""
+    """Return the host and port of the Host header, or else the address at which the server listens."""
     host = exchange.request.header("host")
     if not host:
         return exchange.request.server

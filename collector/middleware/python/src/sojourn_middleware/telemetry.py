@@ -1,7 +1,7 @@
 """A SERVER span and a histogram value for every request, in the names of OpenTelemetry.
 
 A process that does not use OpenTelemetry never imports it. Nothing here raises: what cannot be recorded is
-logged once and the request goes on.
+logged once and the request continues.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Telemetry:
             providers.preload()
 
     def _forget(self) -> None:
-        # After a fork the exporting threads of the parent are gone and its lock may be held for ever.
+        # After a fork the exporting threads of the parent are gone and its lock may be held forever.
         self._lock = threading.Lock()
         self._instruments: _Instruments | None = None
         self._wishes: providers.Wishes | None = None
         self._warned: set[str] = set()
 
     def start(self, exchange: MeasuredRequest) -> TelemetrySpan | None:
-        """The span of one request; None when nothing is to be recorded."""
+        """Return the span of one request; None if nothing is recorded."""
         try:
             instruments = self._instruments or self._set_up()
             return None if instruments is None else TelemetrySpan(self, instruments, exchange)
@@ -68,8 +68,8 @@ class Telemetry:
             if self._instruments is None:
                 tracer_provider, meter_provider = self._given
                 if tracer_provider is None and meter_provider is None:
-                    # Nothing found is asked again with the next request: an app may configure itself late.
-                    # The environment is looked at once: a process is told by it when it starts.
+                    # Without a provider, each request checks again: an app may configure itself late.
+                    # The environment is read once, at the start of a process.
                     self._wishes = self._wishes or providers.wishes()
                     tracer_provider = providers.automatic_tracer_provider(self._wishes)
                     meter_provider = providers.automatic_meter_provider(self._wishes)
@@ -78,7 +78,7 @@ class Telemetry:
             return self._instruments
 
     def warn(self, what: str) -> None:
-        """Log the exception being handled; the same trouble with every request is told once a process."""
+        """Log the current exception; the same error of several requests is logged once per process."""
         if what not in self._warned:
             self._warned.add(what)
             _logger.warning("%s; the same again will not be logged", what, exc_info=True)
@@ -119,7 +119,7 @@ class _Instruments:
             )
 
     def parent(self, exchange: MeasuredRequest) -> Any:
-        """The context of the caller, from ``traceparent`` or whatever the app's propagators read."""
+        """Return the context of the caller, from ``traceparent`` or what the app's propagators read."""
         carrier = {}
         for field in self.propagate.get_global_textmap().fields:
             value = exchange.request.header(field.lower())

@@ -19,7 +19,7 @@ class _ThreadNumbers:
         self._forget()
 
     def _forget(self) -> None:
-        # A forked child has one thread, whatever the parent had, and the parent's lock may be held for ever.
+        # A forked child has one thread, whatever the parent had, and the parent's lock may be held forever.
         self._lock = threading.RLock()
         self._free: list[int] = []
         self._highest = 0

@@ -94,7 +94,7 @@ class _Reply:
             write(data)
 
     def body_for_server(self, body: Iterable[bytes], is_file: bool) -> Iterable[bytes]:
-        """What the server gets: `body` itself where it can, so that its length and sendfile keep working."""
+        """Return the body for the server: `body` itself if possible, so that its length and sendfile keep working."""
         exchange = self.exchange
         complete = is_file or isinstance(body, (list, tuple))
         try:
@@ -171,7 +171,7 @@ class _ListThatFinishes(list[bytes]):
 
 
 def _file_that_finishes(body: Any, exchange: Exchange) -> Iterable[bytes]:
-    """The server's own file object, its `close` extended where it lets us; a server tells it by its class."""
+    """Return the server's file object with an extended `close`, if possible; a server detects it by its class."""
     close = getattr(body, "close", None)
 
     def close_and_finish() -> None:
@@ -190,13 +190,13 @@ def _file_that_finishes(body: Any, exchange: Exchange) -> Iterable[bytes]:
 
 
 def _server_file_test(environ: Environ) -> Callable[[object], bool]:
-    """Tells whether a body is one that the server's own ``wsgi.file_wrapper`` made."""
+    """Return whether a body is one that the server's own ``wsgi.file_wrapper`` made."""
     wrapper = environ.get("wsgi.file_wrapper")
     if isinstance(wrapper, type):
         return lambda body: isinstance(body, wrapper)
     types: list[object] = []
     if callable(wrapper):
-        # uWSGI's wrapper is a function that recognises later what it returned; so must we.
+        # uWSGI's wrapper is a function that later recognises its result; so must the middleware.
         def remembering(*args: Any) -> Any:
             types.append(wrapper(*args))
             return types[-1]
@@ -236,7 +236,7 @@ def _status_code(status: str) -> int | None:
 
 
 def _has_no_body(exchange: Exchange, held: tuple[Any, ...] | None) -> bool:
-    """Whether a server may answer without ever asking for the body."""
+    """Return whether a server may answer without reading the body."""
     if held is None:
         return False
     code = _status_code(held[0])
