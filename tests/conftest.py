@@ -14,7 +14,7 @@ from sojourn.store.client import Store
 
 Schema = tuple[tuple[str, str], ...]
 
-# No test depends on what whoever runs it has made their defaults.
+# No test depends on the defaults of the user who runs it.
 os.environ["SOJOURN_CONFIG"] = ""
 
 

@@ -1,4 +1,4 @@
-"""Requests through one nginx to one-worker backends whose clocks run as they are told to."""
+"""Requests through one nginx to one-worker backends whose clocks have given offsets and drifts."""
 
 from __future__ import annotations
 

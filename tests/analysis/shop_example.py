@@ -1,4 +1,4 @@
-"""The example log of the documents: a shop that is asked for too many exports for a quarter of a minute.
+"""The example log of the documents: a shop with too many requests for exports for a quarter of a minute.
 
 Run as a program, it writes docs/examples/shop.jsonl.gz and shop-spans.jsonl.gz anew.
 """

@@ -218,7 +218,7 @@ def test_the_report_holds_what_the_command_line_puts_into_it(tmp_path: Path, mon
     written: dict[str, Any] = {}
 
     class Page(NamedTuple):
-        """What is asked of a page."""
+        """Requirements of a page."""
 
         result: object
         more: dict[str, Any]

@@ -56,8 +56,8 @@ def test_a_bomb_s_memory_is_bounded(tmp_path: Path) -> None:
     path.write_bytes(_gzip(iter([b"\n" * MIB] * 2 + [b"x" * MIB] * 200)))
     code = (
         "import re, sys; from pathlib import Path; from sojourn.sources.requests import read; "
-        "found = read(sys.argv[1]).records; "
-        "print(found.rejected, re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
+        "requests = read(sys.argv[1]).records; "
+        "print(requests.rejected, re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
     )
     process = subprocess.run(
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True, timeout=200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pytest
 from sojourn.present.picture_tables import ROWS, figures_of
-from sojourn.present.pictures import drawn, told_apart
+from sojourn.present.pictures import drawn, with_unique_ids
 from sojourn.present.section import Picture
 
 
@@ -66,7 +66,7 @@ def test_ids_of_two_drawings_never_meet() -> None:
     def clipped() -> alt.Chart:
         return chart().mark_line(clip=True)
 
-    first, second = told_apart([drawn(Picture(key, "t", "c", clipped)) for key in ("one", "two")], set())
+    first, second = with_unique_ids([drawn(Picture(key, "t", "c", clipped)) for key in ("one", "two")], set())
     assert 'id="one-clip' in first.svg
     assert "url(#two-clip" in second.svg
     assert "one-clip" not in second.svg

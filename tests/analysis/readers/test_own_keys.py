@@ -1,4 +1,4 @@
-"""Keys that somebody added to the log format are read as text, from logs and from Parquet."""
+"""Custom keys of the log format are read as text, from logs and from Parquet."""
 
 from __future__ import annotations
 

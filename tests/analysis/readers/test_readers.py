@@ -342,7 +342,7 @@ def test_parquet_of_something_else_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "c.parquet")
 
 
-def test_only_the_columns_asked_for_are_read(tmp_path: Path) -> None:
+def test_reads_only_the_selected_columns(tmp_path: Path) -> None:
     log = tmp_path / "access.jsonl"
     log.write_bytes(line())
     assert read(log, columns=("time", "uri")).rows.collect_schema().names() == ["time", "uri"]

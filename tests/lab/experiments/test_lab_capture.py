@@ -72,7 +72,7 @@ def test_every_set_of_servers_has_its_capture(run: dict[str, Any]) -> None:
 
 
 @needs_namespace
-def test_all_that_was_captured_is_read_and_every_request_is_found(run: dict[str, Any]) -> None:
+def test_capture_is_read_and_every_request_is_joined(run: dict[str, Any]) -> None:
     for case in run["cases"]:
         wire = case["figures"]["wire"]
         assert wire["packets"] == sum(each["captured"] for each in run["captures"])
@@ -103,7 +103,7 @@ def test_dropped_syns_are_the_same_in_the_log_on_the_wire_and_in_the_kernel(run:
 
 
 @needs_namespace
-def test_the_kernel_was_asked_in_both_namespaces(run: dict[str, Any]) -> None:
+def test_kernel_was_sampled_in_both_namespaces(run: dict[str, Any]) -> None:
     lines = (Path(run["run"]) / "kernel.jsonl").read_bytes().splitlines()
     limits = {each["limit"] for line in lines for each in json.loads(line)["sockets"] if each["name"] != "nginx"}
     assert limits == {64, 1}
@@ -118,7 +118,7 @@ def test_the_report_shows_both(run: dict[str, Any]) -> None:
     assert "Counters went back" not in page
 
 
-def test_a_capture_is_asked_for_by_the_command_or_the_file() -> None:
+def test_capture_is_selected_by_option_or_scenario() -> None:
     assert scenario_with_options("benchmark", RunOptions())[0].capture is False
     requested, _ = scenario_with_options("benchmark", RunOptions(capture=True))
     assert (requested.capture, requested.analyses) == (True, ["wire"])
@@ -144,7 +144,7 @@ def test_what_keeps_packets_from_being_recorded_is_said_once(tmp_path: Path, mon
 
 
 class Kept:
-    """A recorder that leaves the files it is told to."""
+    """A recorder that writes the given files."""
 
     made: ClassVar[list[str]] = ["capture.pcap0"]
 

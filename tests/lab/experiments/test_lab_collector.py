@@ -118,7 +118,7 @@ def test_cores_used_are_processor_time_by_the_clock() -> None:
     assert channel_of(samples, 10, WINDOW) == {"mean": 8.0, "max": 10.0, "full": pytest.approx(1 / 3)}
 
 
-def test_what_is_lost_and_what_came_twice_is_told() -> None:
+def test_reports_lost_and_duplicate_events() -> None:
     clients = [beat("a", 101.0), beat("b", 102.0), beat("refused", 103.0, 503), beat("read", 104.0, 200, "/viewers")]
     batches = [Acknowledged(1, 101.0, 101.2, ["a"])]
     settings = Collector(rate=0.3)
@@ -197,7 +197,7 @@ def test_a_full_channel_refuses_and_counts(tmp_path: Path, monkeypatch: pytest.M
     assert server.Recent(0.0).viewers() == 0
 
 
-def test_work_uses_the_processor_for_as_long_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_uses_the_processor_for_the_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(resource_file("backend")))
     import collector_server as server  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.alone
 SAME = ["offered", "answered", "logged", "stored", "rolled up", "spans written", "spans stored"]
 
 
-def test_growth_is_told_from_noise_and_from_settling() -> None:
+def test_growth_is_distinguished_from_noise_and_settling() -> None:
     rng = np.random.default_rng(1)
     time = np.arange(0.0, 1_800.0, 10.0)
     settled = 100e6 + 50e6 * (1 - np.exp(-time / 100.0)) + rng.normal(0.0, 1e6, len(time))

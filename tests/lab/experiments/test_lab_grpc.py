@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Iterator[GrpcServer]:
         result.process.stop()
 
 
-def test_the_server_works_as_long_as_it_is_told_and_says_what_a_call_waited(server: GrpcServer) -> None:
+def test_server_works_for_the_given_time_and_reports_the_wait(server: GrpcServer) -> None:
     with grpc.insecure_channel(server.ready_address(), options=OPTIONS) as channel:
         ask = channel.unary_unary(METHOD)
         metadata = (("x-lab-id", "one-1"), ("x-lab-case", "one"), ("x-request-start", "t=1000000000.000"))

@@ -70,12 +70,12 @@ def test_the_same_requests_are_offered_to_every_discipline() -> None:
 
 
 @needs_nginx
-def test_first_in_first_out_works_for_nobody_above_its_capacity(tmp_path: Path) -> None:
+def test_fifo_has_no_goodput_above_its_capacity(tmp_path: Path) -> None:
     names = ("fifo-200", "lifo-200", "deadline-200")
     scenario = with_cases(find_scenario("overload"), names, seed=5, duration=1.0)
     run = run_of(with_loads(scenario, PoissonLoad(180.0), "-200"), tmp_path)
     goodput = {case.name: case.figures["goodput"] for case in run.cases}
-    # Nobody was lost: each was answered, turned away or given up on.
+    # No request was lost: each was answered, rejected or abandoned.
     for case in run.cases:
         assert case.client is not None
         assert goodput[case.name]["unknown"] == 0
@@ -107,7 +107,7 @@ def test_clients_who_ask_again_keep_it_down(tmp_path: Path) -> None:
 
 @pytest.mark.scenario
 @needs_nginx
-def test_a_slow_route_on_workers_of_its_own_holds_nobody_up(tmp_path: Path) -> None:
+def test_slow_route_on_its_own_workers_delays_no_other_route(tmp_path: Path) -> None:
     scenario = find_scenario("head-of-line")
     run = run_of(msgspec.structs.replace(scenario, seed=3, duration=9.0, learned=""), tmp_path, scale=0.5)
     shared, own = (case.figures["routes"] for case in run.cases)

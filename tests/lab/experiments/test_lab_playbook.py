@@ -95,13 +95,13 @@ def test_a_change_is_kept_when_it_is_better_and_the_next_step_begins_there(tmp_p
     assert [each.kept for each in record.steps] == [True, False, True, True, True]
     assert [each.start for each in record.steps] == [None, BASELINE, BASELINE, "two", "four"]
     assert [each.ratio for each in record.steps] == [None, 1.0, 2.0, 2.0, pytest.approx(1.4)]
-    # The cores made no difference, so nobody has them afterwards.
+    # The cores made no difference, so they are removed.
     assert record.steps[-1].settings == {CONSUMERS: 8}
     assert [each.met for each in record.steps] == [0, 0, 0, 0, 1]
     assert (record.found, record.passed) == ("eight", True)
     assert "collector.consumers = 8 (× 1.40)" in record.learned
     assert "Made no difference worth keeping: collector.cores = 2 (× 1.00)." in record.learned
-    assert "What was found meets every criterion." in record.learned
+    assert "The result meets every criterion." in record.learned
 
 
 def test_a_step_may_say_where_it_starts_and_whether_it_is_kept(tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ def test_a_playbook_that_is_none_is_refused_with_a_reason(more: dict[str, Any], 
 def test_every_step_is_read_before_the_first_is_run() -> None:
     with pytest.raises(ScenarioError, match=r"step 'typo': .*collector\.toml"):
         checked(playbook(steps=[{"name": "typo", "set": {"cases.*.collector.consumer": 2}}]))
-    with pytest.raises(ScenarioError, match="no case 'nobody'"):
-        checked(playbook(case="nobody"))
+    with pytest.raises(ScenarioError, match="no case 'missing'"):
+        checked(playbook(case="missing"))
 
 
 def test_a_step_measures_one_case_with_the_playbook_s_criteria() -> None:

@@ -96,7 +96,7 @@ def test_nothing_else_of_the_log_is_kept(tmp_path: Path) -> None:
     assert set(load_of(scenario_from_text(text, "")).routes or []) == {"/r1"}
 
 
-def test_routes_are_told_apart_and_named_only_if_asked(tmp_path: Path) -> None:
+def test_routes_are_distinguished_and_named_only_on_request(tmp_path: Path) -> None:
     names = ["/b", "/a", "/b", "/A b;'\"\n", "/a"]
     log = log_of(tmp_path, [record(0.1 * n, 0.01, route=name) for n, name in enumerate(names)])
     assert replayed(log).routes == ["/r1", "/r2", "/r1", "/r3", "/r2"]
@@ -105,7 +105,7 @@ def test_routes_are_told_apart_and_named_only_if_asked(tmp_path: Path) -> None:
     assert load_of(scenario_of(kept)).routes == kept.routes
 
 
-def test_a_request_nobody_told_the_service_time_of_still_holds_a_worker(tmp_path: Path) -> None:
+def test_request_without_service_time_holds_a_worker(tmp_path: Path) -> None:
     records = [*PLAIN, *(record(20.0 + n, None, 2.0) for n in range(3))]
     result = replayed(log_of(tmp_path, records))
     assert (result.read, result.drawn, len(result.at)) == (103, 3, 103)
@@ -125,7 +125,7 @@ def test_what_no_worker_took_is_left_out_and_counted(tmp_path: Path) -> None:
     assert (result.read, result.not_proxied, result.refused, len(result.at)) == (102, 1, 1, 100)
 
 
-def test_the_topology_is_read_off_the_log_or_told(tmp_path: Path) -> None:
+def test_topology_is_derived_from_the_log_or_given(tmp_path: Path) -> None:
     records = [record(0.1 * n, 0.15, upstream_addr=f"10.0.0.{n % 2 + 1}:80", worker=str(n % 6)) for n in range(60)]
     (tier,) = replayed(log_of(tmp_path, records)).tiers
     assert (tier.backends, tier.workers, tier.source) == (2, 3, "worker values")

@@ -32,7 +32,7 @@ CASES = [case("a", 1, x=2.0), case("b", 1, x=1.0), case("a", 2, x=9.0), case("b"
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "number"),
     [
         ("a.b", 1.0),
         ("a.c.1", 3.0),
@@ -46,9 +46,9 @@ CASES = [case("a", 1, x=2.0), case("b", 1, x=1.0), case("a", 2, x=9.0), case("b"
         ("text", None),
     ],
 )
-def test_a_path_leads_through_tables_lists_and_names_with_dots(path: str, found: float | None) -> None:
+def test_path_through_tables_lists_and_names_with_dots(path: str, number: float | None) -> None:
     result = {"a": {"b": 1, "c": [2, 3]}, "p99.9": {"max": 7}, "yes": True, "text": "9"}
-    assert number_at(path, result) == found
+    assert number_at(path, result) == number
     assert value_at("text", result) == "9"
 
 
@@ -66,7 +66,7 @@ def test_of_several_rounds_the_median_counts_and_one_that_is_missing_is_not_pass
         (Criterion("c", "figures.x", cases="a", above="b:figures.x"), True),
         (Criterion("c", "figures.x", cases="a", above="b:figures.x", times=4.5), False),
         (Criterion("c", "figures.x", cases="a", within=0.01, of="b:figures.x", times=4.0), True),
-        (Criterion("c", "figures.x", cases="a", below="nobody:figures.x"), False),
+        (Criterion("c", "figures.x", cases="a", below="missing:figures.x"), False),
         (Criterion("c", "b:figures.x", cases="a", equals=2.0), True),
     ],
 )
@@ -74,7 +74,7 @@ def test_a_criterion_may_look_at_another_case_and_multiply(criterion: Criterion,
     (judged,) = judged_criteria([criterion], CASES)
     assert (judged.case, judged.passed) == ("a", passed)
     assert judged.bound
-    if criterion.below == "nobody:figures.x":
+    if criterion.below == "missing:figures.x":
         assert "has no value" in judged.bound
 
 
@@ -140,7 +140,7 @@ def test_all_cases_are_run_round_by_round_with_random_numbers_of_their_own() -> 
     once = msgspec.structs.replace(scenario, repeats=1)
     assert [each.name for each in planned_cases(once)] == ["a", "b"]
     assert seeds_of(once, planned_cases(once)[0]) == [3, 9]
-    # A case that changes its topology leaves it to nobody.
+    # A case that changes its topology does not change that of others.
     assert [len(list(group)) for _, group in groupby(planned, key=lambda each: servers_of(scenario, each))] == [1] * 4
 
 

@@ -78,8 +78,8 @@ def test_the_stations_of_a_connection_add_up_to_the_whole() -> None:
     assert stations_of(Connection("c", 0, 1.0, 1.0, error="refused")) is None
 
 
-def test_the_onset_is_the_first_slice_from_which_on_everybody_waits() -> None:
-    # A ramp from 0 to 10 a second in 10 s: nobody waits before 6 a second, but for one stall at 3 a second.
+def test_onset_is_the_first_slice_after_which_every_user_waits() -> None:
+    # A ramp from 0 to 10 a second in 10 s: no user waits before 6 a second, except for one stall at 3 a second.
     items = [
         connection(number, at, wait=1.0 if at > 6.0 or 3.0 < at < 3.2 else 0.0)
         for number, at in enumerate(10.0 * np.sqrt(np.linspace(0.0, 0.999, 600)))
@@ -137,7 +137,7 @@ def test_a_late_generator_makes_a_run_void() -> None:
     assert "began 100 of 110" in void_reasons(summary_for(110), items, 0.02)[0]
 
 
-def test_the_log_is_asked_for_every_connection(tmp_path: Path) -> None:
+def test_log_has_every_connection(tmp_path: Path) -> None:
     log = tmp_path / "access.jsonl"
     rows = [("c", "101", "id-0"), ("c", "101", "id-1"), ("c", "502", "id-2"), ("other", "101", "id-3")]
     log.write_bytes(
@@ -169,7 +169,7 @@ def test_more_connections_than_files_are_refused_beforehand() -> None:
         check_room(1e6, 1)
 
 
-def test_k6_holds_until_the_queue_is_gone_and_is_told_everything(tmp_path: Path) -> None:
+def test_k6_holds_until_the_queue_is_empty_and_gets_all_settings(tmp_path: Path) -> None:
     plan = plan_for(tmp_path, rate=40.0, ramp=10.0, hold=2.0)
     assert k6_hold(plan, 50.0) == 3.0
     # 20 a second beyond 20 at the end: 50 connections too many, 2.5 s of work.
@@ -226,7 +226,7 @@ def test_the_app_answers_a_data_sync_holds_the_connection_and_pings_it(tmp_path:
     assert app.process.last_lines() == ""
 
 
-def test_a_generator_with_nobody_to_connect_to_tells_it(tmp_path: Path) -> None:
+def test_generator_without_a_server_reports_it(tmp_path: Path) -> None:
     with listening_socket(1) as unused:
         port = unused.getsockname()[1]
     plan = plan_for(tmp_path, url=f"http://127.0.0.1:{port}/sync", rate=40.0, ramp=0.5)
@@ -273,7 +273,7 @@ def record_of(folder: Path, generator: str) -> dict[str, Any]:
 
 
 def check(record: dict[str, Any]) -> None:
-    """What must hold whoever makes the connections."""
+    """Properties with every generator."""
     assert record["passed"]
     calm, flooded = (case["figures"] for case in record["cases"])
     for figures in (calm, flooded):

@@ -75,7 +75,7 @@ def test_the_warm_up_is_logged_and_not_counted(tmp_path: Path) -> None:
 
 
 def test_an_open_loop_keeps_its_schedule_while_the_server_stalls(tmp_path: Path) -> None:
-    """One request after the other, the tenth takes half a second: everybody behind it is seen to wait."""
+    """One request after the other, the tenth takes half a second: all requests behind it wait."""
 
     def stall_once(number: int) -> None:
         if number == 10:
@@ -173,7 +173,7 @@ def test_a_ramp_holds_its_first_rate_in_the_warm_up(tmp_path: Path) -> None:
 
 def test_failures_are_counted_by_kind(tmp_path: Path) -> None:
     with socket.socket() as none_waiting:
-        none_waiting.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else can take the port
+        none_waiting.bind(("127.0.0.1", 0))  # bound and not listening: refused, and no other program can take the port
         url = f"http://127.0.0.1:{none_waiting.getsockname()[1]}"
         summary, records = generated(plan_for(tmp_path, url, ConstantLoad(20.0), duration=0.5))
     assert summary.errors == {"refused": 10}

@@ -21,13 +21,13 @@ COMMAND = [sys.executable, "-m", "sojourn_lab"]
 
 
 class Sleeper(BaseHTTPRequestHandler):
-    """Answers at once and remembers what it was asked."""
+    """Answers at once and records the requests."""
 
     protocol_version = "HTTP/1.1"
-    asked: list[tuple[str, str | None]]
+    received: list[tuple[str, str | None]]
 
     def do_GET(self) -> None:
-        self.asked.append((self.path, self.headers["X-Lab-Case"]))
+        self.received.append((self.path, self.headers["X-Lab-Case"]))
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -96,7 +96,7 @@ def test_load_for_people(server: tuple[str, list[tuple[str, str | None]]]) -> No
         (["listen", "app=80", "--out", "/nowhere/x"], 1, "/nowhere/x: No such file"),
     ],
 )
-def test_what_cannot_be_done_is_said(arguments: list[str], code: int, words: str) -> None:
+def test_rejects_loads_that_cannot_be_generated(arguments: list[str], code: int, words: str) -> None:
     done = lab(*arguments)
     assert words in done.stderr.replace("\n", " ")
     assert done.returncode == code
@@ -126,12 +126,12 @@ def test_samples_are_appended_rotated_and_end_with_a_signal(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux netlink is not available")
-def test_a_socket_that_is_gone_ends_the_sampler_if_asked(tmp_path: Path) -> None:
+def test_closed_socket_ends_the_sampler_if_configured(tmp_path: Path) -> None:
     out = tmp_path / "listen.jsonl"
     with socket.socket() as listener, socket.socket() as never:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        never.bind(("127.0.0.1", 0))  # bound, and never listening: nobody else can take the port
+        never.bind(("127.0.0.1", 0))  # bound, and never listening: no other program can take the port
         sockets = [f"app={listener.getsockname()[1]}", f"other={never.getsockname()[1]}"]
         command = [*COMMAND, "listen", *sockets, "--out", out, "--every", "0.05", "--gone", "0.5"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sampler:

@@ -12,7 +12,7 @@ from sojourn_lab.scenario.load import ClosedLoad, ConstantLoad, Retries, retries
 pytestmark = pytest.mark.alone
 
 
-def test_a_failure_is_asked_for_again_after_a_growing_pause(tmp_path: Path) -> None:
+def test_failure_is_retried_with_growing_pauses(tmp_path: Path) -> None:
     retries = Retries(attempts=3, backoff=0.1, factor=2.0)
     with http_server(Seen(status=503)) as seen:
         summary, records = generated(plan_for(tmp_path, seen.url, ConstantLoad(2.0), duration=0.95, retries=retries))
@@ -45,7 +45,7 @@ def test_a_success_is_the_end_and_its_latency_counts_from_the_first_attempt(tmp_
     assert summary.useful.latency.mean == pytest.approx(records[1].done - records[0].intended, abs=1e-5)  # type: ignore[operator]
 
 
-def test_a_refusal_that_is_the_client_s_own_fault_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_client_error_is_not_retried(tmp_path: Path) -> None:
     with http_server(Seen(status=404)) as seen:
         _, records = generated(
             plan_for(tmp_path, seen.url, ConstantLoad(5.0), duration=0.4, retries=Retries(attempts=3))

@@ -1,4 +1,4 @@
-"""Schedules: the rate asked for, the right kind of gaps, the same instants for the same seed."""
+"""Schedules: the configured rate, the right kind of gaps, the same instants for the same seed."""
 
 from __future__ import annotations
 

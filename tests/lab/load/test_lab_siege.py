@@ -22,7 +22,7 @@ LOOP = ClosedLoad(3)
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "parsed"),
     [
         ("HTTP/1.1 200     0.40 secs:      12 bytes ==> GET  /sleep/0.1", (200, 0.40, 12)),
         ("HTTP/1.1 504    60.00 secs:     167 bytes ==> GET  /sleep/0.1", (504, 60.0, 167)),
@@ -31,13 +31,13 @@ LOOP = ClosedLoad(3)
         ("", None),
     ],
 )
-def test_a_line_of_siege_s_is_a_request_or_none(line: str, found: tuple[int, float, int] | None) -> None:
+def test_parses_lines_of_siege(line: str, parsed: tuple[int, float, int] | None) -> None:
     record = record_of(line, plan_for(Path("."), "http://x", LOOP, 1.0), 7, 100.0)
-    if found is None:
+    if parsed is None:
         assert record is None
         return
     assert record is not None
-    status, seconds, size = found
+    status, seconds, size = parsed
     assert (record.status, record.bytes, record.id, record.done) == (status, size, "test-7", 100.0)
     assert record.sent == pytest.approx(100.0 - seconds)
 

@@ -18,7 +18,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux n
 
 @contextlib.contextmanager
 def waiting(backlog: int, connections: int) -> Iterator[tuple[socket.socket, int]]:
-    """Yield a listener that accepts nobody, with that many connections waiting."""
+    """Yield a listener that accepts no connection, with that many waiting."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))

@@ -147,7 +147,7 @@ def test_many_backends_at_once_never_share_a_port(tmp_path: Path) -> None:
     assert len(ports) == 200
 
 
-def test_timeouts_of_app_servers_are_never_shorter_than_asked() -> None:
+def test_timeouts_of_app_servers_are_never_shorter_than_configured() -> None:
     assert [whole_seconds(t) for t in (60.0, 0.06, 1.2)] == [60, 1, 2]
 
 

@@ -38,7 +38,7 @@ def test_the_lock_lets_one_process_in_at_a_time(tmp_path: Path) -> None:
     assert held[0][1] <= held[1][0], "the second was let in while the first held it"
 
 
-def test_without_a_lock_nobody_waits(tmp_path: Path) -> None:
+def test_without_a_lock_no_request_waits(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "LAB_LOCK"}
     environment["PYTHONPATH"] = str(resource_file("backend"))
     before = time.monotonic()

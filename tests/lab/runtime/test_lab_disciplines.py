@@ -22,7 +22,7 @@ from disciplines import NAMES, AdaptiveTimeout, CoDel, Rules, adaptive_lifo, dea
 
 @dataclass(frozen=True)
 class Someone:
-    """Somebody who waits, told apart by a number."""
+    """A waiting request, identified by a number."""
 
     number: int
     arrived: float
@@ -67,7 +67,7 @@ def test_deadline_turns_away_who_is_out_of_time_or_gone() -> None:
     someone, away = deadline(line, 9.0, 4.0, 0.0)
     assert (someone, [each.number for each in away]) == (Someone(3, 7.0), [0, 1, 2])
     assert deadline(line_of(1.0, gone=(0,)), 1.0, None, 0.0) == (None, [Someone(0, 1.0, True)])
-    assert deadline(line_of(1.0), 1e6, None, 0.0)[0] == Someone(0, 1.0), "nobody is out of time without a timeout"
+    assert deadline(line_of(1.0), 1e6, None, 0.0)[0] == Someone(0, 1.0), "no request expires without a timeout"
     assert deadline(line_of(1.0), 4.5, 4.0, 1.0)[0] is None, "the margin counts"
 
 
@@ -142,7 +142,7 @@ def test_an_adaptive_timeout_is_long_for_a_burst_and_short_in_a_standing_queue()
     assert (result, away) == (Someone(2, 24.5), [Someone(1, 23.5)])
 
 
-def test_an_adaptive_timeout_turns_nobody_away_who_came_to_an_empty_line() -> None:
+def test_adaptive_timeout_accepts_requests_that_arrive_at_an_empty_queue() -> None:
     take = AdaptiveTimeout(calm=10.0, busy=1.0)
     for now in (0.0, 100.0, 200.0):
         assert take(line_of(now - 5.0), now) == (Someone(0, now - 5.0), [])

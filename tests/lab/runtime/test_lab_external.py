@@ -1,4 +1,4 @@
-"""A scenario's load at somebody's URL: what is refused, what is asked, how often, and what is said of it."""
+"""A scenario's load at a given URL: refusals, requests, limits, and the report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(folder: Path, *arguments: str, more: str = "", case: str = "") -> tuple[
     return done.exit_code, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
-def test_a_url_is_asked_for_to_the_letter() -> None:
+def test_requests_the_exact_url() -> None:
     result = target_of("https://example.org:8443/a%20b?c=d%2Fe&f", LIMITS)
     assert (result.base, result.path) == ("https://example.org:8443", "/a%20b?c=d%2Fe&f")
     assert result.shown == "https://example.org:8443/a%20b", "a query may hold a key"

@@ -145,7 +145,7 @@ def said_by_child(prefix: list[str], before: str = "") -> list[str]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 def test_without_the_right_to_it_the_way_out_is_named() -> None:
-    # What is imported after that would have to be readable for somebody else, too: it is imported before.
+    # Imported before, because afterwards another user would have to be able to read it.
     refused, unmoved = said_by_child([], "os.setgid(65534); os.setuid(65534)")
     assert refused.startswith("a network namespace of its own cannot be made here (Operation not permitted): ")
     assert "unshare --map-current-user --net --keep-caps sojourn lab run" in refused
@@ -166,9 +166,9 @@ def test_the_way_out_leads_there() -> None:
 
 
 def test_what_is_said_in_a_file_is_strict() -> None:
-    found = loads("namespace = {somaxconn = 8, tcp_syncookies = 0}").topology.namespace
-    assert found == Namespace(somaxconn=8, tcp_syncookies=0)
-    assert found.sysctls == {"somaxconn": 8, "tcp_syncookies": 0}
+    namespace = loads("namespace = {somaxconn = 8, tcp_syncookies = 0}").topology.namespace
+    assert namespace == Namespace(somaxconn=8, tcp_syncookies=0)
+    assert namespace.sysctls == {"somaxconn": 8, "tcp_syncookies": 0}
     for wrong in ("namespace = {somaxcon = 8}", "namespace = {tcp_syncookies = 3}", "defer_accept = 0"):
         with pytest.raises(ScenarioError, match=r"topology"):
             loads(wrong)
@@ -189,7 +189,7 @@ def test_a_case_that_has_another_namespace_inherits_nothing_of_the_scenario_s() 
         ("namespace = {}", 'websocket = {rate = 5}', "of the kind websocket, which knows no `namespace`"),
     ],
 )  # fmt: skip
-def test_half_open_connections_are_few_and_in_a_namespace_only(topology: str, case: str, words: str) -> None:
+def test_half_open_connections_are_limited_to_a_namespace(topology: str, case: str, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         loads(topology, case)
     assert loads("namespace = {}", LOAD + HALF_OPEN % 150).cases[0].actions == [Action(0.1, "half_open", count=150)]
@@ -203,13 +203,13 @@ def test_containers_have_namespaces_of_their_own() -> None:
     assert "TCP_DEFER_ACCEPT" in str(why_not_in_containers(loads("defer_accept = 1")))
 
 
-def test_a_reason_is_found_without_moving() -> None:
+def test_reason_without_entering_a_namespace() -> None:
     outside = own_namespace()
     why_namespace_refused()
     assert own_namespace() == outside
 
 
-def test_whoever_asks_for_all_is_told_what_was_left_out(
+def test_run_of_all_scenarios_reports_those_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = [(find_scenario("benchmark"), 1.0), (find_scenario("somaxconn"), 1.0)]

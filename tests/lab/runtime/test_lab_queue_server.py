@@ -54,7 +54,7 @@ def answer_on(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
     return int(first.split(" ")[1]) if first else 0, headers, body
 
 
-def asked(backend: Backend, path: str, head: str = "") -> tuple[int, dict[str, str], bytes]:
+def answer_of(backend: Backend, path: str, head: str = "") -> tuple[int, dict[str, str], bytes]:
     return answer_on(sent(backend, path, head))
 
 
@@ -64,7 +64,7 @@ def in_line(backend: Backend, *paths: str) -> list[socket.socket]:
     for path in paths:
         connections.append(sent(backend, path))
         # One acceptor reads in turn: when a later connection is refused for its head, earlier ones are in line.
-        assert asked(backend, "/x y")[0] == 400
+        assert answer_of(backend, "/x y")[0] == 400
     return connections
 
 
@@ -114,19 +114,19 @@ def test_workers_work_side_by_side_under_names_of_their_own(tmp_path: Path) -> N
         assert backend.spans.read_bytes().count(b"\n") == 4
 
 
-def test_a_client_that_sends_slowly_holds_up_nobody(tmp_path: Path) -> None:
+def test_slow_sender_delays_no_other_request(tmp_path: Path) -> None:
     with serving(tmp_path) as backend:
         slow = socket.create_connection((HOST, backend.port), timeout=20.0)
         slow.sendall(b"GET /sleep/0.01 HT")
-        assert asked(backend, "/sleep/0.01")[0] == 200
+        assert answer_of(backend, "/sleep/0.01")[0] == 200
         for piece in (b"TP/1.1\r\nHo", b"st: x\r\nContent-Length: 3\r\n\r", b"\nab"):
             slow.sendall(piece)
-            assert asked(backend, "/sleep/0")[0] == 200
+            assert answer_of(backend, "/sleep/0")[0] == 200
         slow.sendall(b"c")
         assert answer_on(slow)[0] == 200
 
 
-def test_clients_that_break_off_cost_nobody_else_anything(tmp_path: Path) -> None:
+def test_disconnecting_clients_affect_no_other_request(tmp_path: Path) -> None:
     with serving(tmp_path) as backend:
         for path in ("/sleep/0.05", "/sleep/0.05?bytes=5000000"):
             for part in (f"GET {path} HTTP/1.1\r\n\r\n", "GET /sl"):
@@ -135,12 +135,12 @@ def test_clients_that_break_off_cost_nobody_else_anything(tmp_path: Path) -> Non
                 # Zero linger: close sends a reset.
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 connection.close()
-        status, _, body = asked(backend, "/sleep/0?bytes=3000000")
+        status, _, body = answer_of(backend, "/sleep/0?bytes=3000000")
         assert (status, len(body)) == (200, 3_000_000)
         assert "Traceback" not in backend.process.err_path.read_text()
 
 
-def test_a_client_gone_while_waiting_is_served_for_nobody_by_fifo_and_not_at_all_by_deadline(tmp_path: Path) -> None:
+def test_abandoned_request_is_served_by_fifo_and_not_by_deadline(tmp_path: Path) -> None:
     for discipline, served in (("fifo", 3), ("deadline", 2)):
         folder = tmp_path / discipline
         folder.mkdir()
@@ -171,20 +171,20 @@ def test_deadline_answers_503_when_nginx_is_about_to_give_up(tmp_path: Path) -> 
     with serving(tmp_path, discipline="deadline", proxy_read_timeout=0.2) as backend:
         connections = in_line(backend, "/sleep/1.0", "/sleep/0.5")
         assert [answer_on(each)[0] for each in connections] == [200, 503]
-        assert asked(backend, "/sleep/0")[0] == 200
+        assert answer_of(backend, "/sleep/0")[0] == 200
 
 
 def test_beyond_the_waiting_places_a_request_is_answered_with_503_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, rules=QueueRules(capacity=2)) as backend:
         held = in_line(backend, "/sleep/2.5", "/sleep/0.01", "/sleep/0.01")
         begun = time.monotonic()
-        status, _, _ = asked(backend, "/sleep/0.01")
+        status, _, _ = answer_of(backend, "/sleep/0.01")
         assert status == 503
         assert time.monotonic() - begun < 2.0, "while the first is still in service"
         assert [answer_on(each)[0] for each in held] == [200] * 3
 
 
-def test_a_probe_is_answered_when_nobody_waits_any_more_whatever_the_order(tmp_path: Path) -> None:
+def test_probe_is_answered_when_the_queue_is_empty(tmp_path: Path) -> None:
     with serving(tmp_path, discipline="lifo") as backend:
         waiting = in_line(backend, *["/sleep/0.1"] * 4)
         assert backend.answers(timeout=10.0)
@@ -214,7 +214,7 @@ def test_what_is_no_request_is_refused(one: Backend, request_text: bytes, status
     connection = socket.create_connection((HOST, one.port), timeout=20.0)
     connection.sendall(request_text)
     assert answer_on(connection)[0] == status
-    assert asked(one, "/sleep/0")[0] == 200
+    assert answer_of(one, "/sleep/0")[0] == 200
 
 
 @pytest.fixture(scope="module")
@@ -223,9 +223,9 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-def test_a_route_may_be_told(one: Backend) -> None:
-    assert asked(one, "/sleep/0?route=/export/all")[1]["x-route"] == "/export/all"
-    status, _, body = asked(one, "/sleep/0?route=export%0d%0aX:y")
+def test_reports_the_given_route(one: Backend) -> None:
+    assert answer_of(one, "/sleep/0?route=/export/all")[1]["x-route"] == "/export/all"
+    status, _, body = answer_of(one, "/sleep/0?route=export%0d%0aX:y")
     assert (status, body[:6]) == (400, b"route ")
 
 

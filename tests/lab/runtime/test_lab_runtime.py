@@ -161,7 +161,7 @@ def test_a_signal_waits_for_a_shield_and_counts_once() -> None:
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def test_what_nohup_ignores_stays_ignored() -> None:
+def test_signals_ignored_by_nohup_remain_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with Interrupts().caught():

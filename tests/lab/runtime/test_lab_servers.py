@@ -119,7 +119,7 @@ def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyP
         ({"server": "puma", "dependency": Dependency()}, "no `dependency`"),
     ],
 )
-def test_settings_that_a_server_does_not_have_are_refused(values: dict[str, Any], complaint: str) -> None:
+def test_rejects_settings_that_a_server_lacks(values: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Topology(**values)
 

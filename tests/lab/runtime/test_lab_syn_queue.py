@@ -24,7 +24,7 @@ def looked_at(port: int) -> Sample:
 
 
 @needs_namespace
-def test_they_fill_the_syn_queue_and_nobody_answers() -> None:
+def test_half_open_connections_fill_the_syn_queue() -> None:
     outside = own_namespace()
     with network_namespace({"tcp_syncookies": 0}), socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server:
         host, port = server.getsockname()
@@ -35,7 +35,7 @@ def test_they_fill_the_syn_queue_and_nobody_answers() -> None:
         seen = looked_at(port)
         (app,) = seen.sockets
         assert app.syn_recv is not None
-        # All but those that found room were dropped; the accept queue has nothing to do with it.
+        # All above the limit were dropped; the accept queue is not involved.
         assert app.syn_recv + seen.counters["TCPReqQFullDrop"] == 12
         assert (app.depth, seen.counters["ListenOverflows"]) == (0, 0)
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as real:
@@ -62,7 +62,7 @@ def test_outside_of_a_namespace_none_is_made() -> None:
 
 
 @needs_namespace
-def test_whoever_has_left_the_namespace_makes_none_any_more() -> None:
+def test_no_half_open_connections_after_leaving_the_namespace() -> None:
     outside = own_namespace()
     with network_namespace({}):
         half_open = HalfOpen(outside)
@@ -75,7 +75,7 @@ def test_whoever_has_left_the_namespace_makes_none_any_more() -> None:
 
 
 @needs_namespace
-def test_there_are_never_more_than_a_bound() -> None:
+def test_number_of_half_open_connections_is_bounded() -> None:
     outside = own_namespace()
     with network_namespace({}), socket.create_server(("127.0.0.1", 0)) as server:
         half_open = HalfOpen(outside)

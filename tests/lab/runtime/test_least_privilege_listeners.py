@@ -21,7 +21,7 @@ pytestmark = pytest.mark.alone
 ROOT = Path(__file__).parents[3]
 LISTENING = "0A"  # the state, in /proc/net/tcp
 # Where every address of a container is meant, whose ports compose publishes at 127.0.0.1 or not at all; where hosts of
-# others are described; and what reads such an address where somebody else wrote it.
+# others are described; and code that reads such an address from other programs.
 EVERYWHERE = {
     "collector/vector/compose/listeners.yaml",
     "lab/images/Dockerfile",
@@ -37,16 +37,16 @@ ADDRESS = re.compile(r"(?<![\d.])0\.0\.0\.0(?!/)|\[::\]:\d|\bINADDR_ANY\b|(?:bin
 
 
 def sources() -> Iterator[Path]:
-    """What somebody runs or copies: programs, configuration, examples in the documents."""
+    """Files that a user runs or copies: programs, configuration, examples in the documents."""
     for folder, folders, names in os.walk(ROOT):
         # Not what a machine left behind, nor what starts with a dot.
         folders[:] = [
             name for name in folders if name[0] != "." and name not in {"runs", "site", "dist", "__pycache__"}
         ]
-        yield from _told(Path(folder).relative_to(ROOT) / name for name in names)
+        yield from _shipped(Path(folder).relative_to(ROOT) / name for name in names)
 
 
-def _told(paths: Iterable[Path]) -> Iterator[Path]:
+def _shipped(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         kinds = {".py", ".rb", ".yaml", ".yml", ".toml", ".conf", ".md", ".sh", ".js", ".ru", ""}
         if path.suffix in kinds and path.parts[0] not in {"tests", "CHANGELOG.md"}:

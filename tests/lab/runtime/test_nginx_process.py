@@ -1,4 +1,4 @@
-"""The lab's nginx: laid out, checked, started on a port nobody else has, stopped without an alert."""
+"""The lab's nginx: configured, checked, started on a free port, stopped without an alert."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_requests_under_way_finish_and_hanging_ones_do_not_hold_it(tmp_path: Pat
     assert nginx.alerts() == []
 
 
-def test_alerts_are_found(tmp_path: Path) -> None:
+def test_detects_alerts(tmp_path: Path) -> None:
     nginx = lab(tmp_path)
     assert (nginx.error_log_text(), nginx.alerts()) == ("", [])
     nginx.error_log.parent.mkdir(parents=True)
@@ -144,7 +144,7 @@ def test_before_the_start(tmp_path: Path) -> None:
         _ = nginx.process
 
 
-def test_where_the_module_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_of_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ngx_http_js_module.so").touch()
     line = f"load_module {quoted(tmp_path / 'ngx_http_js_module.so')};"
     assert js_module_line(f"configure arguments: --modules-path={tmp_path} --x") == line

@@ -195,7 +195,7 @@ def test_inherited_sockets_are_passed(tmp_path: Path) -> None:
         assert int(process.out_path.read_text()) == server.getsockname()[1]
 
 
-def test_resource_files_are_found_and_missing_ones_named() -> None:
+def test_names_missing_resource_files() -> None:
     assert resource_file("nginx", "sojourn.conf").is_file()
     with pytest.raises(LabError, match=r"nginx/nothing\.conf is missing"):
         resource_file("nginx", "nothing.conf")

@@ -129,7 +129,7 @@ def lesson_of(record: PlaybookRecord) -> str:
         f"Kept: {'; '.join(helped)}." if helped else "Nothing was kept.",
         f"Made no difference worth keeping: {'; '.join(idle)}." if idle else "",
         f"Not known, the run failed or is void: {', '.join(unknown)}." if unknown else "",
-        f"What was found meets {'every criterion' if record.passed else 'not every criterion'}.",
+        f"The result meets {'every criterion' if record.passed else 'not every criterion'}.",
         f"{counted(len(record.steps), 'run')} took {whole:.0f} s, of which {took:.0f} s to bring everything up and "
         f"down.",
     ]

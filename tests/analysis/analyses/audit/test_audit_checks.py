@@ -23,7 +23,7 @@ NAMES = (
 
 
 def audited(folder: Path, seen: list[Seen]) -> dict[str, dict[str, object]]:
-    """Checks by name; what fails is told in ``failures``, and nothing else is."""
+    """Return checks by name; exactly the failed ones are in ``failures``."""
     (folder / "a.jsonl").write_bytes(lines_of(seen))
     audit = sojourn.split(folder / "a.jsonl").to_dict()["audit"]
     assert [check["name"] for check in audit["checks"]] == list(NAMES)

@@ -65,7 +65,7 @@ def test_what_is_no_size(wrong: tuple[float, float, float]) -> None:
 @pytest.mark.parametrize(
     ("slo", "p", "limit"), [("p99=0.1", 0.99, 0.1), ("p50=0.05", 0.5, 0.05), ("p90=0.2", 0.9, 0.2)]
 )
-def test_the_knee_of_a_ramp_is_found(slo: str, p: float, limit: float) -> None:
+def test_knee_of_a_ramp(slo: str, p: float, limit: float) -> None:
     result = open_ramp(slos=[Slo.of(slo)], target_rate=24_000.0, headroom=0.3)
     (knee,) = result.knees
     truth = breaks_at(p, limit)
@@ -222,7 +222,7 @@ def test_section_and_charts(make: Callable[[], Capacity], capsys: pytest.Capture
     assert json.dumps(result.to_dict())
 
 
-def test_the_example_is_what_its_generator_makes_and_its_truth_is_found() -> None:
+def test_example_equals_its_generator_and_the_knee_is_exact() -> None:
     """Four workers of 20 requests/s each: throughput cannot pass 80."""
     assert LOG.read_bytes() == ramp_log()
     document = json.loads(CliRunner().invoke(app, ["capacity", str(LOG), "--slo", "p99=0.5", "--json"]).stdout)

@@ -1,4 +1,4 @@
-"""Compare: a change that was made is found, in its component and route; where there is none, none is found."""
+"""Compare: a change is attributed to its component and route; without a change, none is reported."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_what_no_sample_tells_is_unknown_and_not_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "somaxconn", "asked", "key", "said"),
+    ("limit", "somaxconn", "requested", "key", "text"),
     [
         (128, 128, 511, "cut", "net.core.somaxconn is 128 in this network namespace and cut it"),
         (128, 4096, 511, "cut", "was lower when it began to listen"),
@@ -118,11 +118,13 @@ def test_what_no_sample_tells_is_unknown_and_not_zero() -> None:
         (128, 128, 128, None, ""),
     ],
 )
-def test_a_backlog_that_was_cut(limit: int, somaxconn: int, asked: int | None, key: str | None, said: str) -> None:
+def test_backlog_cut_by_the_kernel(
+    limit: int, somaxconn: int, requested: int | None, key: str | None, text: str
+) -> None:
     produced = samples([0, 0], limit=limit, settings={"somaxconn": somaxconn})
-    findings = findings_of(produced, **({} if asked is None else {"p8000": asked}))
+    findings = findings_of(produced, **({} if requested is None else {"p8000": requested}))
     assert keys(findings) == ([] if key is None else [key])
-    assert all(said in finding.sentence for finding in findings.findings)
+    assert all(text in finding.sentence for finding in findings.findings)
 
 
 def test_a_sample_can_contain_the_requested_backlog() -> None:

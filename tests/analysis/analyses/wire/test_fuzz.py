@@ -33,7 +33,7 @@ def sound(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def memory_stays(sound: dict[str, bytes], folder: Path) -> Iterator[None]:
+def bounded_memory(sound: dict[str, bytes], folder: Path) -> Iterator[None]:
     """No damage makes the process take much more than sound captures do."""
     for data in sound.values():
         assert isinstance(tracked(data, folder), Counts)

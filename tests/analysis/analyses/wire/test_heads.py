@@ -176,12 +176,12 @@ def test_figures_that_are_none() -> None:
 
 @settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 300))
-def test_any_bytes_are_survived(asked: bytes, answered: bytes, cut: int) -> None:
+def test_accepts_any_bytes(query: bytes, answered: bytes, cut: int) -> None:
     talk = Talk().opened()
-    for k, text in enumerate((b"GET /" + asked, b"HTTP/1.1 " + answered)):
+    for k, text in enumerate((b"GET /" + query, b"HTTP/1.1 " + answered)):
         send = talk.answer if k else talk.ask
         send(3 + k, text[:cut])
         send(6 + k, text[cut:])
     tracking = tracked(talk.segments).exchanges
     assert tracking.height >= 1
-    assert tracking["request_bytes"].sum() <= len(asked) + 5
+    assert tracking["request_bytes"].sum() <= len(query) + 5

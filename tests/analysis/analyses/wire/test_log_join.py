@@ -1,4 +1,4 @@
-"""Requests on the wire and records of the log that are the same are found, and no others."""
+"""Requests in a capture are joined with the matching records of the log, and with no others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_attempts_are_one_row_and_the_last_is_the_row_s() -> None:
     assert len(result.frame) == len(wire.rows)  # the first attempts have no rows of their own
 
 
-def test_the_clock_of_another_machine_is_found_by_requests_with_an_id() -> None:
+def test_offset_of_another_machine_s_clock_from_requests_with_an_id() -> None:
     result, _ = joined(made_wire(Made(capture_ahead=0.4)))
     assert result.joined.clock_offset == pytest.approx(0.4, abs=0.001)
     assert joined(made_wire(Made()))[0].joined.clock_offset == 0.0
@@ -87,7 +87,7 @@ def test_stamps_that_are_none_do_not_move_the_clock() -> None:
     assert result.joined.clock_offset == pytest.approx(5.0, abs=0.002)
 
 
-def test_what_is_alike_in_every_way_stays_unjoined_and_is_counted() -> None:
+def test_equal_requests_are_not_joined_but_counted() -> None:
     # One client, one path, a thousand requests a second: of some nothing tells which is which.
     wire = made_wire(Made(loopback=True, clients=1, paths=1, rate=1000.0, ids=False, wait=0.0005, service=0.001))
     result, rows = joined(wire)
@@ -104,7 +104,7 @@ def test_whole_connections_tell_what_single_requests_do_not() -> None:
     assert kept.joined.both == 2_000 > alone.joined.both
 
 
-def test_an_id_that_came_twice_is_told_apart_by_time() -> None:
+def test_duplicate_id_is_resolved_by_time() -> None:
     wire = made_wire(Made(requests=100))
     twice = pl.when(pl.col("request_id").is_in(["r3", "r90"])).then(pl.lit("same")).otherwise("request_id")
     exchanges = wire.tracked.exchanges.with_columns(request_id=twice)
@@ -115,7 +115,7 @@ def test_an_id_that_came_twice_is_told_apart_by_time() -> None:
     assert result.joined.by == {"request_id": 100}
 
 
-def test_an_id_that_everybody_has_is_no_id() -> None:
+def test_common_id_is_not_an_identity() -> None:
     wire = made_wire(Made(requests=2_000, rate=50.0))
     exchanges = wire.tracked.exchanges.with_columns(
         request_id=pl.when(pl.col("request_id").is_not_null()).then(pl.lit("constant"))
@@ -222,7 +222,7 @@ def test_what_is_alone_is_taken_and_then_what_is_left_alone() -> None:
     assert pairs(side((0, 100, 1, 1), (4, 104, 2, 1)), side((0, 100, 1, 1), (8, 108, 2, 1))) == ([(0, 0), (1, 1)], 0)
 
 
-def test_a_tie_is_nobody_s() -> None:
+def test_tie_is_not_joined() -> None:
     assert pairs(side((0, 100, 1, 1), (1, 101, 2, 1)), side((0, 101, 1, 1), (1, 100, 2, 1))) == ([], 2)
 
 
@@ -258,10 +258,10 @@ def test_a_log_that_is_redacted_joins_as_one_that_is_whole() -> None:
     cut = wire.rows.with_columns(
         pl.col("remote_addr").str.replace(r"\.\d+$", ".0"), pl.col("uri").str.replace(r"\?.*", "")
     )
-    whole_found, _ = joined(wire)
+    whole_result, _ = joined(wire)
     result, rows = joined(Wire(wire.tracked, cut, wire.truth, wire.backends))
     assert wrong(rows, "client") == wrong(rows, "backend") == 0
-    assert result.joined.both == whole_found.joined.both
+    assert result.joined.both == whole_result.joined.both
     assert not result.frame["path"].str.contains("?", literal=True).any()
 
 

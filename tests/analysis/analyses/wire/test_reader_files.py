@@ -44,7 +44,7 @@ def test_sections_of_both_byte_orders_and_their_interfaces(tmp_path: Path) -> No
         captures.section(big=True)
         + captures.interface(name="eth0", big=True)
         + captures.interface(captures.RAW, name="tun0", resolution=9, big=True)
-        + captures.block(0x0BAD, b"of whoever made it", big=True)
+        + captures.block(0x0BAD, b"of another program", big=True)
         + captures.enhanced(Frame(START + 1, bytes(first), interface=1), resolution=9, big=True)
         + captures.section()
         + captures.interface(captures.COOKED_2, name="any")

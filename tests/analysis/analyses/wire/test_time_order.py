@@ -117,7 +117,7 @@ def test_a_packet_older_by_more_than_a_second_is_refused_with_its_number(tmp_pat
         all_of(path, batch_bytes=batch_bytes)
 
 
-def test_payload_stays_with_its_packet(tmp_path: Path) -> None:
+def test_payload_remains_with_its_packet(tmp_path: Path) -> None:
     order = [3, 1, 2, 0, 7, 4, 6, 5, 9, 8]
     content = [
         Frame(START + k * MS, linked(segment(seq=k, flags="PA", payload=f"payload {k}".encode() * (k + 1))))

@@ -37,7 +37,7 @@ def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
 
 @pytest.mark.parametrize("log", [True, False], ids=["log", "wire alone"])
 @pytest.mark.parametrize("skew", [0.0, 0.25, -0.1])
-def test_the_wait_for_accept_is_found_whatever_the_app_s_clock(log: bool, skew: float) -> None:
+def test_wait_for_accept_with_any_offset_of_the_app_s_clock(log: bool, skew: float) -> None:
     wire = made_wire(Made(skew=skew))
     rows = joined(wire) if log else with_truth(wire, timeline(wire.tracked))
     assert len(rows) == 2_000
@@ -113,7 +113,7 @@ def test_a_clock_that_stands_elsewhere_moves_the_log_not_the_packets() -> None:
     assert rows["proxy_unread"].abs().max() < 1.2 * MS
 
 
-def test_legs_are_told_by_stamps_by_the_log_and_by_the_user() -> None:
+def test_legs_from_stamps_log_and_options() -> None:
     def legs(timelines: Timelines) -> dict[str, str]:
         return dict(timelines.connections.select("endpoint", pl.col("leg").cast(pl.String)).unique().iter_rows())
 

@@ -402,18 +402,18 @@ def test_payload_on_the_syn() -> None:
 
 
 def test_who_is_the_client_without_a_handshake() -> None:
-    def found(payload: bytes, *servers: int, side: int = CLIENT, server_port: int = 80) -> str:
+    def client_of(payload: bytes, *servers: int, side: int = CLIENT, server_port: int = 80) -> str:
         talk = Talk(client_port=50, server_port=server_port)
         talk.send(0, side, ACK, payload)
         return str(tracked(talk.segments, servers=servers).connections["client"][0])
 
-    assert found(b"", 80) == ADDRESSES[CLIENT]
-    assert found(b"", 50) == ADDRESSES[SERVER]
-    assert found(b"") == ADDRESSES[SERVER], "the lower port serves"
-    assert found(request()) == ADDRESSES[CLIENT]
-    assert found(answer(), side=SERVER) == ADDRESSES[CLIENT]
-    assert found(b"\x16\x03\x01\x00\x05\x01\0\0\0\0") == ADDRESSES[CLIENT]
-    assert found(b"\x16\x03\x03\x00\x05\x02\0\0\0\0", side=SERVER) == ADDRESSES[CLIENT]
+    assert client_of(b"", 80) == ADDRESSES[CLIENT]
+    assert client_of(b"", 50) == ADDRESSES[SERVER]
+    assert client_of(b"") == ADDRESSES[SERVER], "the lower port serves"
+    assert client_of(request()) == ADDRESSES[CLIENT]
+    assert client_of(answer(), side=SERVER) == ADDRESSES[CLIENT]
+    assert client_of(b"\x16\x03\x01\x00\x05\x01\0\0\0\0") == ADDRESSES[CLIENT]
+    assert client_of(b"\x16\x03\x03\x00\x05\x02\0\0\0\0", side=SERVER) == ADDRESSES[CLIENT]
 
 
 def test_two_flows_that_differ_in_an_address_only() -> None:

@@ -1,6 +1,6 @@
 """What tshark reads of a capture, and where what is read here differs from it.
 
-tshark is told to look at packets one by one: no reassembly of fragments or of messages, so that a head is reported in
+tshark decodes single packets: no reassembly of fragments or of messages, so that a head is reported in
 the packet it begins in. TCP inside of ICMP errors and of anything else that is not read here (``LAYERS``) is
 left out on its side, as it is counted under ``other`` on ours.
 """

@@ -1,6 +1,6 @@
 """Connections and exchanges as a capture of both sides of nginx gives them, the log of the requests, and the truth.
 
-Waits are drawn, not queued: what is tested is whether they are found again. nginx's clock is truncated to a
+Waits are drawn, not queued: the test is whether the analysis measures them. nginx's clock is truncated to a
 millisecond, the wire's is not; the app's clock may be off.
 """
 
@@ -241,7 +241,7 @@ def made_wire(produced: Made = Made()) -> Wire:
 
 
 def _frame(schema: dict[str, pl.DataType], size: int, **columns: Any) -> pl.DataFrame:
-    """A frame of a schema; instants in us, one value for all rows, or None. Counts that are not told are 0."""
+    """A frame of a schema; instants in us, one value for all rows, or None. Missing counts are 0."""
     items = []
     for name, dtype in schema.items():
         value = columns.pop(name, 0 if dtype == pl.Int32() and schema is CONNECTIONS else None)
