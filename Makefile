@@ -7,6 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PY := .venv/bin/python
 CODE := analysis lab collector dashboards docs/conf.py docs/sojourn_docs tests
+TEXTS := analysis collector dashboards docs lab nginx tests docker-compose.yml Makefile $(wildcard *.md)
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,9 +45,10 @@ lab: setup ## every scenario of the lab in its short form, one after the other (
 stacks: setup-test ## seven usual stacks behind nginx (PHP, Python, Node, Go, Java, Ruby), and what Sojourn says of each
 	@$(PY) -m sojourn_lab.experiments.stacks $(ARGS)
 
-lint: setup-test ## ruff, types, import contracts, shell syntax, generated files
+lint: setup-test ## ruff, the language of docs/language.txt, types, import contracts, shell syntax, generated files
 	@$(PY) -m ruff check $(CODE)
 	@$(PY) -m ruff format --check $(CODE)
+	@.venv/bin/codespell $(TEXTS)
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports --no-cache --no-logo
 	@for script in lab/setup.sh lab/images/*.sh lab/images/nginx/*.sh; do sh -n "$$script" || exit 1; done; bash -n .ci/run

@@ -91,7 +91,7 @@ def _(mo):
     ## The figures
 
     The share of requests that took longer than a time, both axes logarithmic; time by percentile; service time against
-    queueing delay; and the distribution by the number of requests that an arrival found.
+    queueing delay; and the distribution by the number of requests ahead on arrival.
     """)
     return
 

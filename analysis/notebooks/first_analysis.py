@@ -95,7 +95,7 @@ def _(shown):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md("""
-    ## Who waited for whom
+    ## Victims and culprits
 
     Every instant of every wait is charged to those who held the workers then, to the balancer where another backend had
     a free worker, or to the way there.
@@ -119,7 +119,7 @@ def _(shown):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md("""
-    ## How deep the queue was
+    ## Queue depth and worker utilisation
     """)
     return
 

@@ -9,7 +9,7 @@ def _(mo):
     mo.md("""
     # A lab study
 
-    A run of the lab read again: what was asked, whether the run may be believed, what was measured, what the law says,
+    A run of the lab, read again: the question, the validity of the run, the measurements, the prediction of the law,
     and what the article had said. It opens on a recorded run of the scenario `benchmark`. For one of your own:
 
         sojourn lab run benchmark --out runs/mine

@@ -89,7 +89,7 @@ def _labelled(sockets: pl.DataFrame, backlogs: Mapping[int, int]) -> pl.DataFram
             socket=pl.when(several)
             .then(pl.format("{} at {}:{}", "name", shown.otherwise("address"), "port"))
             .otherwise("name"),
-            asked=pl.coalesce("backlog", "asked"),
+            asked=pl.coalesce("backlog", "asked"),  # codespell:ignore asked
         )
         .drop("backlog")
     )
@@ -107,7 +107,7 @@ def _sockets(sockets: pl.DataFrame) -> pl.DataFrame:
             limit=pl.col("limit").last(),
             full=FULL.sum(),
             full_share=FULL.mean(),
-            asked=pl.col("asked").last(),
+            asked=pl.col("asked").last(),  # codespell:ignore asked
             syn_recv=pl.col("syn_recv").max(),
             open_while_full=pl.col("syn_recv").filter(FULL).max(),
         )
