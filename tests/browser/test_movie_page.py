@@ -240,6 +240,6 @@ def test_hostile_names_and_no_script(open_page: OpenPage, tmp_path: Path) -> Non
     expect(page.locator("h1")).to_have_text("</script><b>&\\x1b[31m")
     assert page.locator("b").count() == 0
     silent = open_page(path, java_script_enabled=False)
-    expect(silent.get_by_text("moves by a script")).to_be_visible()
+    expect(silent.get_by_text("The animation needs a script")).to_be_visible()
     expect(silent.get_by_text("Of 3 requests 1 was served")).to_be_visible()
     expect(silent.locator("#bar")).to_be_hidden()

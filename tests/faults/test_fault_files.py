@@ -105,7 +105,7 @@ def test_a_name_that_is_no_log_is_a_sentence(tmp_path: Path) -> None:
         listener.bind(str(tmp_path / "socket"))
         for name, words in (
             ("loop", "no such file or folder"),
-            ("folder", "not a run's folder"),
+            ("folder", "not the folder of a run"),
             ("socket", "No such device or address"),
             ("gone-*.jsonl", "no file matches"),
         ):

@@ -77,10 +77,10 @@ def test_a_result_that_does_not_fit_is_not_there(full: dict[str, Any], name: str
 
 def test_a_temporary_folder_that_is_full_or_gone_is_named(full: dict[str, Any]) -> None:
     assert full["much"]["code"] == full["nowhere"]["code"] == 1
-    assert "what was read cannot be kept in " in full["much"]["said"]
-    assert f"({FULL}); TMPDIR names another place" in full["much"]["said"]
+    assert "cannot write the rows to " in full["much"]["said"]
+    assert f"({FULL}); set TMPDIR to another folder" in full["much"]["said"]
     assert full["much"]["left"] == []
-    assert "what was read cannot be kept in a temporary folder (No such file or directory)" in full["nowhere"]["said"]
+    assert "cannot write the rows to a temporary folder (No such file or directory)" in full["nowhere"]["said"]
 
 
 def test_a_store_without_room_is_completed_by_loading_again(tmp_path: Path) -> None:

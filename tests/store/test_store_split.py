@@ -217,7 +217,7 @@ def test_a_store_beside_a_file_and_beside_span_files(with_spans: tuple[Path, Pat
     assert sojourn.split([dsn, more, dsn]).requests == wanted["requests"]
     untold = sojourn.split(dsn, spans=[late]).to_dict()
     assert list(differences(sojourn.split(log, spans=[reported]).to_dict(), untold)) == []
-    with pytest.raises(sojourn.SojournError, match="spans are read from files"):
+    with pytest.raises(sojourn.SojournError, match="--spans takes files"):
         sojourn.split(log, spans=[dsn])
 
 

@@ -66,7 +66,9 @@ def read(
     wanted = tuple(dict.fromkeys((*columns, *selection.columns)))
     extra = tuple(name for name in wanted if name not in SCHEMA)
     if not all(map(is_extra, extra)):
-        raise SojournError(f"not columns and not valid keys of a log: {', '.join(n for n in extra if not is_extra(n))}")
+        raise SojournError(
+            f"not columns and not valid keys of a log: {', '.join(repr(n) for n in extra if not is_extra(n))}"
+        )
     named = listed(sources)
     inputs = opened_inputs(named)
     spool = Spool()

@@ -128,8 +128,8 @@ def _header(view: View, looks: Looks) -> Line:
     if view.last is None:
         parts.append(Part("  no record yet", BAD))
     elif view.late is not None:
-        how = "behind" if view.late > 0 else "ahead of"
-        parts.append(Part(f"  log {duration(abs(view.late))} {how} this clock", BAD))
+        how = "behind" if view.late > 0 else "ahead"
+        parts.append(Part(f"  log {duration(abs(view.late))} {how}", BAD))
     elif view.age is not None and view.age > max(SILENT, 3 * looks.every):
         parts.append(Part(f"  last record {duration(view.age)} ago", BAD))
     if view.where:

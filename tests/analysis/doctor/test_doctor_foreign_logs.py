@@ -160,7 +160,7 @@ def test_other_commands_end_with_the_same_words(
     monkeypatch.chdir(tmp_path)
     code, out, error = run(arguments[0], written(tmp_path, SAMPLES["Envoy"][0]), *arguments[1:])
     assert (code, out) == (1, "")
-    assert "is Envoy's access log. It holds " in error
+    assert "is Envoy's access log. It has " in error
 
 
 def test_a_compressed_log_is_recognised(tmp_path: Path) -> None:

@@ -191,10 +191,10 @@ def test_the_report_has_a_picture_of_each_kind_of_the_split(shop: SplitResult) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"kind": "pie"}, "there is no chart 'pie'; choose from distribution"),
-        ({"kind": "heatmap", "of": "upload"}, "of response, queueing, service, not of 'upload'"),
-        ({"kind": "split_by", "by": "nothing_such"}, "there is no column 'nothing_such'"),
-        ({"kind": "flow", "by": "nothing_such"}, "there is no column 'nothing_such'"),
+        ({"kind": "pie"}, "'pie' is not a chart; choose from distribution"),
+        ({"kind": "heatmap", "of": "upload"}, "'upload' is not one of response, queueing, service"),
+        ({"kind": "split_by", "by": "nothing_such"}, "column 'nothing_such' was not read"),
+        ({"kind": "flow", "by": "nothing_such"}, "column 'nothing_such' was not read"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(shop: SplitResult, options: dict[str, Any], words: str) -> None:
@@ -206,7 +206,7 @@ def test_a_file_of_another_kind_is_refused(pictures: dict[str, Picture], tmp_pat
     for name, words in (("chart.gif", "not as .gif"), ("chart", r"\.pdf and \.json$")):
         with pytest.raises(SojournError, match=words):
             plots.save(pictures["ccdf"], tmp_path / name)
-    with pytest.raises(SojournError, match="light or dark, not 'blue'"):
+    with pytest.raises(SojournError, match="'blue' is not light or dark"):
         plots.save(pictures["ccdf"], tmp_path / "a.svg", theme="blue")
     with pytest.raises(SojournError, match="cannot be written"):
         plots.save(pictures["ccdf"], tmp_path / "no" / "a.svg")
@@ -336,7 +336,7 @@ def test_a_window_and_a_condition_are_drawn(tmp_path: Path) -> None:
         (["ccdf", "x"], "name the file to write"),
         (["ccdf", "x", "--out", "a.gif"], "not as .gif"),
         (["ccdf", "x", "--out", "a.svg", "--theme", "blue"], "light or dark"),
-        (["heatmap", "x", "--out", "a.svg", "--of", "upload"], "heatmap is of response"),
+        (["heatmap", "x", "--out", "a.svg", "--of", "upload"], "not one of response"),
         (["ccdf", "x", "--out", "a.png", "--scale", "99"], "--scale"),
         (["flow", "x", "--out", "a.png", "--by", "a b"], "cannot be a column"),
     ],

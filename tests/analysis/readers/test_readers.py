@@ -302,7 +302,7 @@ def test_a_run_folder_brings_its_log_and_its_spans(tmp_path: Path) -> None:
     [
         ("nowhere.jsonl", "no such file"),
         ("nothing*.jsonl", "no file matches"),
-        (".", "not a run's folder"),
+        (".", "not the folder of a run"),
         ("s3://bucket/a.jsonl", "neither a file nor a store"),
     ],
 )

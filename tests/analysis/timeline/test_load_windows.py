@@ -24,7 +24,7 @@ def test_one_constant_load_needs_a_ramp() -> None:
     rows = frame(arrivals, rng.exponential(0.02, 60_000))
     result = capacity(load_windows(rows), slos=[Slo("p99", 0.5), Slo("p50", 0.0139)])
     assert not result.ramp
-    assert any("Ramp it" in note for note in result.notes)
+    assert any("Ramp the load" in note for note in result.notes)
     assert "ramp" in str(result.usl_reason)
     assert result.knees[0].at_least == pytest.approx(50, rel=0.1)
     assert "ramp is needed" in str(result.knees[1].reason)
@@ -130,7 +130,7 @@ def test_windows_by_instance() -> None:
     assert [row["instance"] for row in result.by_instance] == ["a:80", "b:80"]
     knees = [row["knees"][0]["rate"] for row in result.by_instance]
     assert knees == pytest.approx([breaks_at(0.99, 0.1) * 2 / 3, breaks_at(0.99, 0.1) / 3], rel=0.06)
-    assert "upstream addresses served this" in " ".join(capacity(whole).notes)
+    assert "upstream addresses are counted as one system" in " ".join(capacity(whole).notes)
 
 
 def test_too_short_for_one_window() -> None:

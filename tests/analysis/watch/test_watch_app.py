@@ -154,7 +154,7 @@ def test_filter_can_be_applied_and_cancelled(log: Path) -> None:
             assert not app.looks.paused
             await until(lambda: app.reading.view and app.reading.view.windows["10m"].requests == 220)
             await pilot.pause(0.2)
-            assert " behind this clock  only /r" in lines_of(app)[0]
+            assert " behind  only /r2" in lines_of(app)[0]
             await pilot.press("f", "x", "escape")
             assert app.choice.where == "/r2"
             await pilot.press("f", "ctrl+u", "enter")

@@ -7,7 +7,7 @@ from random import Random
 
 from sojourn.doctor.builtin_includes import with_builtin_includes
 from sojourn.doctor.findings import Diagnosis
-from sojourn.doctor.nginx import _look
+from sojourn.doctor.nginx import _run_checks
 from sojourn.doctor.nginx_levels import Conf
 from sojourn.host.nginx_ports import endpoints, proxied_of
 from sojourn.model.errors import CaptureError
@@ -75,7 +75,7 @@ def _diagnosed(root: Directive, text: str) -> None:
     path = Path("/etc/nginx/nginx.conf")
     with_builtin_includes(root, path)
     diagnosis = Diagnosis()
-    _look(Conf(path, Reading(root, None, (), {"nginx.conf": text})), diagnosis)
+    _run_checks(Conf(path, Reading(root, None, (), {"nginx.conf": text})), diagnosis)
     for finding in diagnosis.findings:
         assert "\x1b" not in finding.what, finding
 

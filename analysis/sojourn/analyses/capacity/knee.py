@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sojourn.model.errors import SojournError
+from sojourn.model.formatting import counted
 
 Floats = npt.NDArray[np.float64]
 
@@ -122,12 +123,16 @@ def knee_of(rate: Floats, figure: Floats, slo: Slo, *, resamples: int = RESAMPLE
     over = figure > slo.limit
     if crossing == math.inf or not over.any():
         most = float(rate.max())
-        alone = f" ({over.sum()} of {len(over)} windows broke it, without relation to the load)" if over.any() else ""
+        alone = (
+            f" (broken in {over.sum()} of {counted(len(over), 'window')}, without relation to the load)"
+            if over.any()
+            else ""
+        )
         reason = f"it held at every observed load, up to {most:.4g} requests/s{alone}; higher loads were not observed"
         return Knee(slo, at_least=most, reason=reason)
     if crossing == -math.inf or over.all():
         least = float(rate.min())
-        return Knee(slo, at_most=least, reason=f"it was broken at every load seen, from {least:.4g} requests/s on")
+        return Knee(slo, at_most=least, reason=f"it was broken at every observed load, from {least:.4g} requests/s on")
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(len(rate), np.full(len(rate), 1 / len(rate)), size=resamples)
     again = _crossing(smooth.grid, *smooth.monotone(values, counts.T.astype(float)), limit)

@@ -63,7 +63,7 @@ class Prediction:
     reason: str | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return plain values."""
         return {"mean_wait": self.mean_wait, "error": self.error, "reason": self.reason}
 
 
@@ -112,20 +112,20 @@ class StationLaws:
             )
         if law is None or law.mean_wait is None:
             reason = next(p.reason for p in self.predictions if p.law == "allen_cunneen")
-            return f"{self.label}: no law holds here, {reason}."
+            return f"{self.label}: no law applies: {reason}."
         if law.error is None:
-            return f"{self.label}: believe {NAMES[law.law]}."
+            return f"{self.label}: {NAMES[law.law]} applies."
         doubt = self.doubt
         if abs(law.error) > doubt + DOUBTFUL:
             return (
-                f"{self.label}: no law comes near. {NAMES[law.law]}, which applies, is off by "
-                f"{formatted(law.error, '+.0%')}: look for bursts, timeouts or a discipline it does not know."
+                f"{self.label}: no law is near the measurement. The error of {NAMES[law.law]} is "
+                f"{formatted(law.error, '+.0%')}: the cause may be bursts, timeouts or another discipline."
             )
-        known = f"; the measured wait itself is known to ±{doubt:.0%}" if doubt > DOUBTFUL else ""
-        return f"{self.label}: believe {NAMES[law.law]}, which is off by {formatted(law.error, '+.0%')}{known}."
+        known = f"; the uncertainty of the measured wait is ±{doubt:.0%}" if doubt > DOUBTFUL else ""
+        return f"{self.label}: {NAMES[law.law]} applies, with an error of {formatted(law.error, '+.0%')}{known}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         s = self.station
         return {
             "kind": s.kind,

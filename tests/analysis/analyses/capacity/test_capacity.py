@@ -103,7 +103,7 @@ def test_what_never_broke_is_at_least() -> None:
     result = open_ramp(slos=[Slo("p99", 30.0)], target_rate=1000.0)
     (knee,) = result.knees
     assert (knee.rate, knee.at_least) == (None, pytest.approx(95, rel=0.05))
-    assert "not seen" in str(knee.reason)
+    assert "not observed" in str(knee.reason)
     assert result.sizing is not None
     assert (result.sizing.bound, result.sizing.instances) == ("at most", math.ceil(1000 / knee.at_least))  # type: ignore[operator]
     assert "at least" in capacity_section(result).sentence
@@ -115,7 +115,7 @@ def test_what_was_always_broken_is_below() -> None:
     assert (knee.rate, knee.at_most) == (None, pytest.approx(5, rel=0.3))
     assert result.sizing is not None
     assert result.sizing.instances is None
-    assert "broken at every load" in str(result.sizing.reason)
+    assert "broken at every observed load" in str(result.sizing.reason)
 
 
 def test_the_objective_that_breaks_first_sizes() -> None:

@@ -41,7 +41,7 @@ def test_a_peak_beyond_what_was_seen_is_not_named() -> None:
     fitted = fit_usl(*noisy(0.05, 0.0008, 20, seed=1, noise=0.001), resamples=100)
     assert fitted.unidentified == ()
     assert fitted.peak is None
-    assert "beyond the 20 that was seen" in str(fitted.peak_reason)
+    assert "beyond the observed 20" in str(fitted.peak_reason)
 
 
 def test_linear_growth_has_neither_contention_nor_coherency() -> None:

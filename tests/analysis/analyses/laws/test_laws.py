@@ -144,7 +144,7 @@ def test_a_trend_takes_the_laws_away() -> None:
     assert reported.failures[0].startswith("not stationary: arrivals rose")
     assert only(reported).believe is None
     assert all("arrivals rose" in str(p.reason) for p in only(reported).predictions if p.law != "closed_loop")
-    assert "no law holds here" in laws_section(reported).sentence
+    assert "no law applies" in laws_section(reported).sentence
     assert laws(result, Audit(stationary=True)).stations[0].believe is not None
 
 
@@ -184,7 +184,7 @@ def test_round_robin_makes_arrivals_more_even_than_poisson() -> None:
     assert law(one, "kingman").error == pytest.approx(0, abs=0.15)
     assert (upstream.station.workers, upstream.station.ca2) == (2, pytest.approx(1, abs=0.03))
     assert law(upstream, "erlang_c").mean_wait < 0.8 * upstream.station.mean_wait  # type: ignore[operator]
-    assert "price of balancing" in " ".join(result.notes)
+    assert "cost of balancing" in " ".join(result.notes)
 
 
 def test_too_few_to_speak_of_averages() -> None:
@@ -234,7 +234,7 @@ def test_a_log_meets_erlang_c(log: Path) -> None:
 def test_the_command(log: Path) -> None:
     printed = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["laws", str(log)])
     assert printed.exit_code == 0, printed.output
-    assert "believe Erlang C" in " ".join(printed.stdout.split())
+    assert "Erlang C applies" in " ".join(printed.stdout.split())
     assert max(map(len, printed.stdout.splitlines())) <= 80
     document = json.loads(CliRunner().invoke(app, ["laws", str(log), "--workers", "8", "--json"]).stdout)
     (station,) = document["stations"]

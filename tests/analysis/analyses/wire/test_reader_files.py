@@ -123,9 +123,7 @@ def test_garbage_in_the_middle(tmp_path: Path) -> None:
     rows, counts, _ = all_of(path)
     assert len(rows) == 5
     assert counts.damaged == {
-        str(
-            path
-        ): f"a block claims a length of 4,294,967,295 bytes, which cannot be (at byte {begin:,}); not read further"
+        str(path): f"a block has an impossible length of 4,294,967,295 bytes (at byte {begin:,}); not read further"
     }
 
 
@@ -140,7 +138,7 @@ def test_blocks_whose_lengths_differ(tmp_path: Path) -> None:
 
 
 def test_a_section_of_another_version_or_order(tmp_path: Path) -> None:
-    for at, value, word in ((12, b"\x09\x00", "version 9 of pcapng"), (8, b"abcd", "does not tell its byte order")):
+    for at, value, word in ((12, b"\x09\x00", "version 9 of pcapng"), (8, b"abcd", "no valid byte order")):
         bad = bytearray(captures.section())
         bad[at : at + len(value)] = value
         path = written(tmp_path, PCAPNG + bytes(bad))
@@ -197,9 +195,9 @@ def test_what_is_no_capture(tmp_path: Path) -> None:
     assert "no capture was given" in refusal()
     nothing = tmp_path / "nothing"
     nothing.mkdir()
-    assert "holds no capture" in refusal(nothing)
+    assert "no capture in it" in refusal(nothing)
     written(nothing, b"{}", "access.jsonl")
-    assert "holds no capture" in refusal(nothing)
+    assert "no capture in it" in refusal(nothing)
     good = written(tmp_path, PCAP)
     assert "neither pcap nor pcapng" in refusal(good, log)
 

@@ -23,7 +23,7 @@ EXAMPLE = Path(__file__).parents[4] / "docs/examples/wire.pcap.gz"
 needs_wireshark = pytest.mark.skipif(
     not all(map(shutil.which, ("tshark", "editcap", "mergecap", "reordercap"))), reason="no editcap, mergecap, tshark"
 )
-ADVICE = "sort them first: reordercap IN OUT"
+ADVICE = "sort them with: reordercap IN OUT"
 
 
 def run(*command: str | Path) -> str:
