@@ -190,7 +190,7 @@ def test_a_window_is_chosen_and_given_up_again(open_page: OpenPage, three: Path)
     assert now(page) == 0
 
 
-def test_it_fits_every_width(open_page: OpenPage, three: Path, many: Path) -> None:
+def test_page_fits_every_width(open_page: OpenPage, three: Path, many: Path) -> None:
     for path in (three, many):
         page = open_page(path)
         for width in (360, 768, 1_280, 1_920):

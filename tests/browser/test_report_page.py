@@ -68,7 +68,7 @@ def test_every_chart_is_drawn(wide: Page, narrow: Page) -> None:
         assert page.locator(".chart .still:visible").count() == 0
 
 
-def test_what_is_drawn_with_scripts_is_what_is_drawn_without(wide: Page) -> None:
+def test_charts_are_the_same_with_and_without_scripts(wide: Page) -> None:
     marks = "querySelectorAll('.role-mark path, .role-mark text, .role-mark line, .role-mark image').length"
     other = wide.evaluate(
         "Array.from(document.querySelectorAll('.chart'), (e) => [e.id, ...['.still', '.live'].map((of) => "
@@ -77,7 +77,7 @@ def test_what_is_drawn_with_scripts_is_what_is_drawn_without(wide: Page) -> None
     assert other == []
 
 
-def test_it_is_small_and_shut(report: Path) -> None:
+def test_details_are_closed_and_small(report: Path) -> None:
     text = report.read_text()
     assert len(text.encode()) < 5_000_000
     assert "default-src 'none'" in text
@@ -103,7 +103,7 @@ def test_the_keyboard_reaches_everything(wide: Page) -> None:
     assert not figures.locator("table").first.is_visible()
 
 
-def test_what_scrolls_is_reached_and_named_and_what_does_not_is_no_stop(narrow: Page) -> None:
+def test_only_scrollable_parts_are_focusable_and_named(narrow: Page) -> None:
     narrow.set_viewport_size({"width": 360, "height": 740})
     regions = "Array.from(document.querySelectorAll('.scroll')).filter((e) => e.checkVisibility())"
     scrolls = "(e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1)"

@@ -50,7 +50,7 @@ def test_the_agents_send_what_they_would_have_stored() -> None:
 
 
 @pytest.mark.parametrize("sink", AGENT["sinks"].values(), ids=AGENT["sinks"])
-def test_what_is_sent_is_acknowledged_encrypted_and_never_given_up(sink: dict[str, Any]) -> None:
+def test_sinks_acknowledge_encrypt_and_retry_indefinitely(sink: dict[str, Any]) -> None:
     table = sink["topic"].removeprefix("sojourn.")
     assert sink["acknowledgements"]["enabled"] is (table != "pipeline_metrics")
     assert sink["librdkafka_options"]["acks"] == "all"

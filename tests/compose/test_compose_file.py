@@ -60,7 +60,7 @@ def test_an_image_is_pinned(name: str) -> None:
 
 
 @every_service
-def test_what_goes_on_is_watched_and_what_ends_is_not(name: str) -> None:
+def test_long_running_services_have_health_checks(name: str) -> None:
     service = SERVICES[name]
     if name in ONCE:
         assert "healthcheck" not in service
@@ -86,7 +86,7 @@ def test_no_secret_is_in_the_environment(name: str) -> None:
 
 
 @every_service
-def test_it_waits_for_what_it_needs(name: str) -> None:
+def test_services_wait_for_their_dependencies(name: str) -> None:
     for other, how in SERVICES[name].get("depends_on", {}).items():
         assert other in SERVICES
         finished = other in ONCE

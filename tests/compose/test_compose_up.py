@@ -118,7 +118,7 @@ def measured(stack: Stack, command: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(1500)
-def test_what_compose_measures_is_the_law_and_what_the_process_runtime_measures(stack: Stack, tmp_path: Path) -> None:
+def test_compose_run_equals_the_law_and_the_process_runtime(stack: Stack, tmp_path: Path) -> None:
     """Closed loop, two workers, 0.1 s of work: R = N·S/2, so queueing is 0.1 s at 4 users and 0.3 s at 8.
 
     The same cases as processes of one container, the lab's own runtime, have to come to the same. On a machine too busy

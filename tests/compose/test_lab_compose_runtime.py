@@ -160,7 +160,7 @@ def scenario(topology: str = "", old: str = "", new: str = "") -> Any:
     return scenario_from_text(SMALL.replace("TOPOLOGY", topology).replace(old, new), "x")
 
 
-def test_what_has_no_container_is_refused_before_anything_is_started() -> None:
+def test_rejects_parts_without_container_before_the_start() -> None:
     assert why_not_in_containers(scenario()) is None
     refused = why_not_in_containers(scenario('[topology]\nserver = "unicorn"'))
     assert refused is not None
@@ -174,7 +174,7 @@ def test_what_has_no_container_is_refused_before_anything_is_started() -> None:
 # ---- Without an engine, or without images
 
 
-def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_missing_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabError, match="docker is not installed"):
         engine_here()
@@ -456,7 +456,7 @@ def test_a_killed_lab_leaves_nothing(running: subprocess.Popen[str], tmp_path: P
 
 
 @pytest.mark.usefixtures("engine")
-def test_what_an_earlier_lab_left_is_removed_by_the_next() -> None:
+def test_removes_containers_of_an_earlier_lab() -> None:
     host, boot, *_ = owner_here().split("|")
     gone = f"{host}|{boot}|{os.getpid()}|1"
     project = f"sojourn-lab-test{os.getpid()}"

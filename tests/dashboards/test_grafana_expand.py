@@ -35,7 +35,7 @@ def test_a_macro(written: str, sent: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["$__timeFilter", "$__timeFilter(a, b)", "$__nosuch(a)", "$gone"])
-def test_what_the_plugin_does_not_know_is_an_error(wrong: str) -> None:
+def test_rejects_macros_unknown_to_the_plugin(wrong: str) -> None:
     with pytest.raises(AssertionError):
         expanded(wrong, VIEW)
 

@@ -257,7 +257,7 @@ def test_parts_of_a_run_that_are_killed_are_said(tmp_path: Path) -> None:
     assert not any(group_members(group) for group in groups)
 
 
-def test_what_befell_a_server_keeps_a_run_from_passing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_fault_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = RunFolder.claimed(tmp_path / "run")
     interrupts = Interrupts()
     scenario = scenario_from_file(small_scenario(tmp_path))

@@ -86,7 +86,7 @@ ANSWERS: dict[str, tuple[Callable[[socket.socket], None], str]] = {
 
 @pytest.mark.parametrize("which", ANSWERS)
 @pytest.mark.parametrize("name", ["load", "split"])
-def test_what_is_answered_instead_is_said(which: str, name: str, tmp_path: Path) -> None:
+def test_reports_answers_of_other_servers(which: str, name: str, tmp_path: Path) -> None:
     answer, words = ANSWERS[which]
     with served(answer) as port:
         result = refused(f"127.0.0.1:{port}/s?timeout=1", name, tmp_path)

@@ -118,7 +118,7 @@ def test_minutes_something_arrived_for_are_due_again_and_what_vanished_is_gone(
     assert set(result["minute"]) < set(truth["minute"])  # the others were not due
 
 
-def test_what_may_still_arrive_is_left_for_later(store_dsn: str, tmp_path: Path) -> None:
+def test_recent_minutes_are_not_computed_yet(store_dsn: str, tmp_path: Path) -> None:
     now = datetime.now(UTC)
     rows = [
         record(

@@ -222,7 +222,7 @@ def test_a_store_that_fails_is_one_sentence(store_dsn: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("source", ["nowhere.jsonl", "chdb:///other"])
-def test_what_cannot_be_loaded(store_dsn: str, tmp_path: Path, source: str) -> None:
+def test_rejects_sources_that_cannot_be_loaded(store_dsn: str, tmp_path: Path, source: str) -> None:
     with pytest.raises(SojournError, match=source.rsplit("/", maxsplit=1)[-1]):
         load(store_dsn, source)
 

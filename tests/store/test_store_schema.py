@@ -160,7 +160,7 @@ def test_rejects_cluster_with_the_embedded_engine(store_dsn: str) -> None:
         init(store_dsn, cluster="c")
 
 
-def test_what_a_refresh_computes_fits_the_table(store_dsn: str) -> None:
+def test_rollup_columns_match_the_table(store_dsn: str) -> None:
     """INSERT … SELECT * goes by position."""
     names = (
         "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = '{}' ORDER BY position"

@@ -79,7 +79,7 @@ MORE_SELECTIONS = (
     [*ORDINARY_SELECTIONS, *(pytest.param(each, marks=pytest.mark.thorough) for each in MORE_SELECTIONS)],
     ids=str,
 )
-def test_what_is_selected(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
+def test_selections(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
     assert assert_same_split(*loaded, records=False, **selection) > 0
 
 
@@ -109,7 +109,7 @@ def test_the_window_holds_its_beginning_and_not_its_end(store_dsn: str, tmp_path
     ],
     ids=str,
 )
-def test_what_selects_nothing(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
+def test_selections_without_requests(loaded: tuple[Path, str], selection: dict[str, object]) -> None:
     assert assert_same_split(*loaded, records=False, **selection) == 0
 
 

@@ -109,7 +109,7 @@ def test_an_older_store_keeps_its_rows_and_gets_the_views(
     assert gaps(dsn) == [(700, 900, 2)]
 
 
-def test_what_arrives_is_counted_before_it_collapses(store_dsn: str, tmp_path: Path) -> None:
+def test_arrived_rows_are_counted_before_they_collapse(store_dsn: str, tmp_path: Path) -> None:
     """Requests and their dead letters, by source; a dead letter that was a span is not a line of the log."""
     log = write_log(tmp_path / "a.jsonl", record(1), record(2), b"bad\n", b"worse\n")
     spans = write_log(tmp_path / "spans.jsonl", b"[]\n")

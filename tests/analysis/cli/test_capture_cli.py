@@ -117,7 +117,7 @@ def test_wrong_usage_is_one_sentence(arguments: list[str], code: int, words: str
 
 @needs_packets
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_in_good_order(port: int, tmp_path: Path, number: signal.Signals) -> None:
+def test_capture_ends_cleanly_on_signals(port: int, tmp_path: Path, number: signal.Signals) -> None:
     path, kernel = tmp_path / "a.pcap", tmp_path / "kernel.jsonl"
     arguments = ["--port", str(port), "--out", str(path), "--interface", "lo", "--kernel", str(kernel), "--json"]
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:

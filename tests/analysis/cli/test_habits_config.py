@@ -183,7 +183,7 @@ def test_nothing_that_writes_can_be_set(ran: Ran) -> None:
                     assert option[2:] in NEVER, f"{name} {option}"
 
 
-def test_what_is_completed_is_what_there_is() -> None:
+def test_completion_offers_existing_values() -> None:
     assert set(COLUMNS) <= set(SCHEMA)
     assert DISCIPLINES == system.DISCIPLINES
     assert set(BALANCERS) <= set(system.BALANCERS)

@@ -369,7 +369,7 @@ def test_no_text_names_a_package_that_no_index_has() -> None:
     assert wrong == []
 
 
-def test_what_advice_names_is_in_the_checkout() -> None:
+def test_files_named_in_advice_exist() -> None:
     text = (ROOT / "analysis" / "sojourn" / "doctor" / "app_servers.py").read_text()
     named = re.findall(r"(?:docs|collector)/[\w./-]*\w", text)
     assert len(named) >= 5

@@ -98,7 +98,7 @@ def test_without_a_filter_the_same_frames_are_chosen(scapy: Any) -> None:
 
 @needs_tcpdump
 @pytest.mark.parametrize("kind", ["EN10MB", "LINUX_SLL", "LINUX_SLL2", "RAW", "NULL"])
-def test_it_compiles_for_every_kind_of_link(kind: str) -> None:
+def test_filter_compiles_for_every_link_type(kind: str) -> None:
     expressions = [capture_filter([80], BACKENDS), capture_filter([80]), capture_filter([], BACKENDS[:1])]
     for each in (*expressions, *([capture_filter([80], BACKENDS, vlan=True)] if kind == "EN10MB" else [])):
         subprocess.run(["tcpdump", "-y", kind, "-d", each], check=True, capture_output=True, timeout=20)
@@ -122,7 +122,7 @@ def test_the_filter_says_each_thing_once() -> None:
         ([80], [Endpoint("a or port 22", 1)], "is not an address"),
     ],
 )
-def test_what_is_no_filter_is_refused(ports: list[int], hosts: list[Endpoint], words: str) -> None:
+def test_rejects_invalid_filters(ports: list[int], hosts: list[Endpoint], words: str) -> None:
     with pytest.raises(CaptureError, match=words):
         capture_filter(ports, hosts)
 

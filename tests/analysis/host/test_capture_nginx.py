@@ -114,7 +114,7 @@ def test_strange_but_good_syntax() -> None:
         ("\x1b[31m \\", "the file ends within|not an nginx configuration"),
     ],
 )
-def test_what_is_no_configuration_is_refused_with_its_line(text: str, words: str) -> None:
+def test_rejects_invalid_configuration_with_its_line(text: str, words: str) -> None:
     with pytest.raises(CaptureError, match=words):
         parsed(text)
 

@@ -90,7 +90,7 @@ def test_all_silent_says_nothing_of_queueing(tmp_path: Path) -> None:
     assert headers(result)["verdict"] == "fail"
 
 
-def test_what_nginx_answers_itself_is_not_unknown(tmp_path: Path) -> None:
+def test_answers_of_nginx_itself_are_not_unknown(tmp_path: Path) -> None:
     seen = two_backends()
     for one in seen[:500]:
         one.record.update({key: "" for key in one.record if key.startswith("upstream_")})

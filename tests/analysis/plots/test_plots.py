@@ -197,7 +197,7 @@ def test_the_report_has_a_picture_of_each_kind_of_the_split(shop: SplitResult) -
         ({"kind": "flow", "by": "nothing_such"}, "column 'nothing_such' was not read"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(shop: SplitResult, options: dict[str, Any], words: str) -> None:
+def test_rejects_charts_that_cannot_be_drawn(shop: SplitResult, options: dict[str, Any], words: str) -> None:
     with pytest.raises(SojournError, match=re.escape(words)):
         plots.picture(shop, **options)
 

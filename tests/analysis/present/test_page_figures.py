@@ -57,7 +57,7 @@ def test_where_a_mark_is_put_is_no_figure() -> None:
 
 
 @pytest.mark.parametrize("value", [None, [1, 2], {"a": 1}])
-def test_what_is_no_cell_harms_nothing(value: object) -> None:
+def test_ignores_values_that_are_not_cells(value: object) -> None:
     result = figures_of(alt.Chart(alt.InlineData(values=[{"x": value}])).mark_point().encode(x="x:Q").to_dict())
     assert [table.rows for table in result] == ([(("–",),)] if value is None else [])
 

@@ -19,7 +19,7 @@ def test_a_tenant_is_read_where_the_log_has_one(tmp_path: Path) -> None:
     assert rows.schema["tenant"] == pl.String()
 
 
-def test_it_passes_through_the_split_and_through_parquet(tmp_path: Path) -> None:
+def test_custom_keys_are_kept_by_split_and_parquet(tmp_path: Path) -> None:
     log, parquet = tmp_path / "a.jsonl", tmp_path / "a.parquet"
     log.write_bytes(line(tenant="blue") + line(tenant="red"))
     sojourn.split(log, columns=("tenant",)).write_parquet(parquet)
@@ -30,7 +30,7 @@ def test_it_passes_through_the_split_and_through_parquet(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ['a"b', "a b", "1st", "", "a" * 65, "a;DROP"])
-def test_what_cannot_be_a_key_is_refused(tmp_path: Path, name: str) -> None:
+def test_rejects_invalid_keys(tmp_path: Path, name: str) -> None:
     log = tmp_path / "a.jsonl"
     log.write_bytes(line())
     with pytest.raises(SojournError, match="not valid keys"):

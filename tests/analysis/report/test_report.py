@@ -61,7 +61,7 @@ class Elements(HTMLParser):
             self.specs[-1] += data
 
 
-def test_it_is_one_file_that_asks_nothing_of_a_network(page: Path) -> None:
+def test_page_is_one_file_without_network_access(page: Path) -> None:
     text = page.read_text()
     elements = Elements()
     elements.feed(text)
@@ -83,9 +83,7 @@ def test_hostile_content_remains_text(page: Path) -> None:
     assert len(labels) == len(elements.specs)
 
 
-def test_it_holds_the_verdict_the_tables_the_audit_and_what_was_refused(
-    page: Path, result: sojourn.SplitResult
-) -> None:
+def test_page_has_verdict_tables_audit_and_refused_lines(page: Path, result: sojourn.SplitResult) -> None:
     text = page.read_text()
     assert unbroken(result.verdict.sentence) in text
     headings = re.findall(r"<h([1-6])[^>]*>([^<]*)</h\1>", text)
@@ -160,6 +158,6 @@ def test_a_report_of_nothing(tmp_path: Path) -> None:
     assert "invalid_json" in text
 
 
-def test_it_cannot_be_written(result: sojourn.SplitResult, tmp_path: Path) -> None:
+def test_reports_a_page_that_cannot_be_written(result: sojourn.SplitResult, tmp_path: Path) -> None:
     with pytest.raises(sojourn.SojournError, match="directory"):
         report_page(result).write(tmp_path)

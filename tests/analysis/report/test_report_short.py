@@ -32,7 +32,7 @@ def test_a_split_alone_needs_no_second_verdict(result: sojourn.SplitResult) -> N
     assert in_short(result, [Section("wire", "Wire", "…", short="something")]) == []
 
 
-def test_what_a_section_claims_is_said_and_what_it_does_not_claim_is_not(result: sojourn.SplitResult) -> None:
+def test_summary_repeats_only_the_claims_of_sections(result: sojourn.SplitResult) -> None:
     happened, cost, help_ = in_short(result, SECTIONS)
     assert happened.text.endswith("/export caused it.")
     assert happened.more == (("blame", "Who"),)

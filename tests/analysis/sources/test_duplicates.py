@@ -92,7 +92,7 @@ def test_without_an_id_whole_lines_are_compared_as_far_as_a_connection_tells_the
     assert (result.requests, result.audit.duplicates) == (5, 1)
 
 
-def test_what_is_selected_and_read_from_parquet_too(tmp_path: Path) -> None:
+def test_duplicates_with_selection_and_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"".join(LINES * 2))
     whole = sojourn.split(tmp_path / "a.jsonl", all_columns=True)
     assert RECORD not in whole.rows.collect_schema()

@@ -73,7 +73,7 @@ def test_abandoned_request_holds_its_worker_later() -> None:
     )
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_counts_requests_left_out() -> None:
     gone = {"status": 504, "request_start": 0.0, "header": None, "response": 1.0, "request_time": 1.0}
     result = of(
         ANSWERED, gone, {"attempts": 0, "upstream": None, "status": 200}, {**ANSWERED, "request_id": "0"},

@@ -130,7 +130,7 @@ def test_a_get_writes_nothing(table: StandIn) -> None:
     assert (status, headers["X-ClickHouse-Exception-Code"]) == (500, "164")
 
 
-def test_it_refuses_for_a_while(table: StandIn) -> None:
+def test_stand_in_refuses_temporarily(table: StandIn) -> None:
     before = table.control(refuse=60)["refused"]
     assert post(table, "SELECT 1")[0] == 503
     assert table.control(refuse=0)["refused"] == before + 1
@@ -144,7 +144,7 @@ def test_an_answer_may_be_lost_and_its_rows_not(table: StandIn) -> None:
     assert table.ask("SELECT count() AS n FROM t", "d") == [{"n": 1}]
 
 
-def test_who_asks_is_checked(tmp_path: Path) -> None:
+def test_stand_in_checks_credentials(tmp_path: Path) -> None:
     with StandIn(tmp_path, ("writer", "right")) as server:
         for user, password, status in (("writer", "right", 200), ("writer", "wrong", 403), ("", "", 403)):
             basic = base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -111,7 +111,7 @@ def test_a_sample_is_a_row() -> None:
         '{"time":1767225600,"socket":"a","port":null,"depth":1,"limit":1}',
     ],
 )  # fmt: skip
-def test_what_would_not_fit_its_table_is_no_sample(message: str) -> None:
+def test_rejects_samples_that_do_not_fit_the_table(message: str) -> None:
     assert samples(message) == ["invalid_sample"]
 
 

@@ -52,7 +52,7 @@ def test_every_output_is_taken_and_every_input_exists() -> None:
 
 
 @pytest.mark.parametrize("name", REMAPS)
-def test_what_a_program_refuses_is_kept(name: str) -> None:
+def test_events_refused_by_a_program_are_kept(name: str) -> None:
     remap = REMAPS[name]
     assert [remap[option] for option in ("drop_on_error", "drop_on_abort", "reroute_dropped")] == [True] * 3
     takers = [taker for taker, c in COMPONENTS.items() if f"{name}.dropped" in c.get("inputs", [])]
@@ -84,7 +84,7 @@ def test_a_store_sink_is_strict_and_gives_up_no_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_what_a_file_keeps_has_no_other_buffer(name: str) -> None:
+def test_file_sources_have_no_further_buffer(name: str) -> None:
     """A disk buffer loses records when the agent is killed; only what is pushed, and kept nowhere, has one."""
     sink = STORES[name]
     pushed = name == "store_spans"

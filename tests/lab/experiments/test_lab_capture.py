@@ -132,7 +132,7 @@ def test_capture_is_selected_by_option_or_scenario() -> None:
         target_from_options("http://127.0.0.1:9", limits={}, lab_app=False, starts=True)
 
 
-def test_what_keeps_packets_from_being_recorded_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_the_obstacle_to_recording_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Recorder) -> Recorder:
         raise CaptureError("tcpdump may not open a socket: run it as root")
 

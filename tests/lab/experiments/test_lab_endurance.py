@@ -38,7 +38,7 @@ def test_growth_is_distinguished_from_noise_and_settling() -> None:
     assert growth_of(time[:4], settled[:4], 10e6) is None
 
 
-def test_what_grows_and_what_is_missing_is_a_fault() -> None:
+def test_growth_and_loss_are_faults() -> None:
     instants = [10.0 * k for k in range(60)]
     seen = Seen(instants=instants, disk=[1] * 60, counts=dict.fromkeys([*SAME, "refused"], 100))
     seen.usage["watch"] = [Usage(1, 100_000_000 + 1_000_000 * k, 10, 0.1 * k) for k in range(60)]

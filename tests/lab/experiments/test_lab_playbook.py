@@ -145,7 +145,7 @@ def test_a_step_that_fails_or_is_void_does_not_stop_the_others_and_is_not_kept(t
     assert written(tmp_path / "played") == record
 
 
-def test_what_is_known_is_written_after_every_step(tmp_path: Path) -> None:
+def test_writes_results_after_every_step(tmp_path: Path) -> None:
     def stopped(scenario: Scenario, scale: float, folder: RunFolder, **reported: Any) -> Run:
         if folder.final.name == "02":
             raise KeyboardInterrupt

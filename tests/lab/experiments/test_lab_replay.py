@@ -117,7 +117,7 @@ def test_request_without_service_time_holds_a_worker(tmp_path: Path) -> None:
     assert "3 had no service time of their own" in replay_toml(result)
 
 
-def test_what_no_worker_took_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_requests_without_worker_are_left_out_and_counted(tmp_path: Path) -> None:
     nothing = dict.fromkeys(("upstream_status", "upstream_connect_time", "upstream_header_time"), "")
     static = record(3.05, None, upstream_addr="", upstream_response_time="", status="200", **nothing)
     refused = record(3.06, None, status="502", upstream_status="502", upstream_connect_time="-")
@@ -172,7 +172,7 @@ def test_the_criteria_move_with_the_scale(tmp_path: Path) -> None:
     assert p99.times * reference.response_time == pytest.approx(0.04, abs=0.001)  # type: ignore[operator]
 
 
-def test_what_the_lab_cannot_offer_is_refused(tmp_path: Path) -> None:
+def test_rejects_logs_that_the_lab_cannot_offer(tmp_path: Path) -> None:
     for records, words in (
         ([record(0.0, 0.01), record(90_000.0, 0.01)], "longer than a scenario's day"),
         ([record(0.01 * n, 0.01, upstream_addr=f"10.0.0.{n}:80") for n in range(70)], "70 backends"),

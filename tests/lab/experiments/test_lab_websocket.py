@@ -179,7 +179,7 @@ def test_k6_holds_until_the_queue_is_empty_and_gets_all_settings(tmp_path: Path)
     assert Path(command[-1]).is_file()
 
 
-def test_what_k6_tells_becomes_a_connection(tmp_path: Path) -> None:
+def test_parses_connections_of_k6(tmp_path: Path) -> None:
     server = msgspec.to_builtins(connection(0, 1.0).server)
     answered = {"number": 1, "due": 1000.5, "began": 1001, "upgraded": 1003, "sent": 1003, "answered": 1014}
     lines = [{**answered, "server": server}, {"number": 0, "due": 900.0, "began": 901, "error": "refused"}]

@@ -52,9 +52,7 @@ def test_parses_lines_of_siege(line: str, parsed: tuple[int, float, int] | None)
         (ClosedLoad(1000), {}, "255"),
     ],
 )
-def test_what_siege_cannot_offer_is_refused_before_it_begins(
-    tmp_path: Path, load: Any, more: dict[str, Any], words: str
-) -> None:
+def test_rejects_loads_that_siege_cannot_offer(tmp_path: Path, load: Any, more: dict[str, Any], words: str) -> None:
     plan = plan_for(tmp_path, "http://127.0.0.1:1", load, 1.0, **more)
     assert words in (why_impossible(plan) or "")
     path = tmp_path / "plan.json"

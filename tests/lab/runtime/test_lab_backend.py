@@ -51,11 +51,11 @@ def answer(backend: Backend, path: str, **headers: str) -> tuple[http.client.HTT
         connection.close()
 
 
-def test_it_listens_with_the_scenario_s_backlog(backend: Backend) -> None:
+def test_listens_with_the_scenario_s_backlog(backend: Backend) -> None:
     assert listen_depths()[backend.port].limit == 17
 
 
-def test_it_sleeps_as_long_as_the_path_says_and_tells_so(backend: Backend) -> None:
+def test_sleeps_for_the_time_in_the_path_and_reports_it(backend: Backend) -> None:
     response, body = answer(backend, "/sleep/0.2", X_Request_Start=f"t={time.time():.3f}")
     assert (response.status, body) == (200, b"slept 0.2 s\n")
     assert 0.2 <= float(response.headers["X-Service-Time"]) < 2.0

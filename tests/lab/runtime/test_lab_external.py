@@ -87,7 +87,7 @@ def test_requests_the_exact_url() -> None:
         ("http://example.org/\r\nX: y", "only printable ASCII"),
     ],
 )
-def test_what_is_no_url_is_refused(url: str, words: str) -> None:
+def test_rejects_invalid_url(url: str, words: str) -> None:
     with pytest.raises(ScenarioError, match=words) as refused:
         target_of(url, LIMITS)
     assert "secret" not in str(refused.value)
@@ -140,12 +140,12 @@ def test_a_scenario_beyond_a_limit_is_refused_with_the_option_that_raises_it(
         ('generator = "siege"', "does not know the limits"),
     ],
 )
-def test_what_only_the_labs_own_servers_can_do_is_refused(case: str, words: str) -> None:
+def test_rejects_cases_that_need_the_lab_s_servers(case: str, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         external_scenario(scenario(case=case), target_of("http://localhost/", LIMITS))
 
 
-def test_what_clients_cannot_tell_is_left_out_and_named() -> None:
+def test_names_figures_that_clients_cannot_measure() -> None:
     result = external_scenario(scenario('analyses = ["routes"]'), target_of("http://localhost/{x}", LIMITS))
     assert [each.name for each in result.criteria] == ["no failure", "the URL answered"]
     assert "criterion: identity; criterion: as the law has it; analysis: routes." in result.learned

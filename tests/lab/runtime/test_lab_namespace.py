@@ -165,7 +165,7 @@ def test_the_way_out_leads_there() -> None:
     assert unmoved == "True"
 
 
-def test_what_is_said_in_a_file_is_strict() -> None:
+def test_namespace_settings_are_validated() -> None:
     namespace = loads("namespace = {somaxconn = 8, tcp_syncookies = 0}").topology.namespace
     assert namespace == Namespace(somaxconn=8, tcp_syncookies=0)
     assert namespace.sysctls == {"somaxconn": 8, "tcp_syncookies": 0}

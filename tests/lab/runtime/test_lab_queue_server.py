@@ -210,7 +210,7 @@ def test_probe_is_answered_when_the_queue_is_empty(tmp_path: Path) -> None:
         (b"GET /%E2%82%AC HTTP/1.1\r\n\r\n", 404),
     ],
 )
-def test_what_is_no_request_is_refused(one: Backend, request_text: bytes, status: int) -> None:
+def test_rejects_invalid_requests(one: Backend, request_text: bytes, status: int) -> None:
     connection = socket.create_connection((HOST, one.port), timeout=20.0)
     connection.sendall(request_text)
     assert answer_on(connection)[0] == status
@@ -229,7 +229,7 @@ def test_reports_the_given_route(one: Backend) -> None:
     assert (status, body[:6]) == (400, b"route ")
 
 
-def test_who_is_in_line_is_still_served_after_sigterm(tmp_path: Path) -> None:
+def test_queued_requests_are_served_after_sigterm(tmp_path: Path) -> None:
     with serving(tmp_path) as backend:
         waiting = in_line(backend, *["/sleep/0.2"] * 3)
         with ThreadPoolExecutor(1) as pool:
@@ -242,7 +242,7 @@ def test_who_is_in_line_is_still_served_after_sigterm(tmp_path: Path) -> None:
             assert probe.connect_ex((HOST, backend.port)) != 0
 
 
-def test_it_runs_alone_and_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+def test_command_line_rejects_unknown_values(tmp_path: Path) -> None:
     with Process(
         command("--port", str(port := free_port(HOST)), "--workers", "2"), name="alone", folder=tmp_path
     ) as one:

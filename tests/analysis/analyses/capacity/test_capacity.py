@@ -54,7 +54,7 @@ def test_the_instances_bear_the_target_and_one_less_would_not(target: float, one
 @pytest.mark.parametrize(
     "wrong", [(0, 1, 0), (1, 0, 0), (1, 1, -0.1), (math.nan, 1, 0), (1, math.inf, 0), (1, 1, math.nan)]
 )
-def test_what_is_no_size(wrong: tuple[float, float, float]) -> None:
+def test_rejects_invalid_sizes(wrong: tuple[float, float, float]) -> None:
     with pytest.raises(SojournError, match="must be"):
         instances_needed(*wrong)
 
@@ -99,7 +99,7 @@ def test_a_queue_that_was_simulated_breaks_where_theory_says() -> None:
     assert knee.rate == pytest.approx(20 - 1 / 0.2, rel=0.08)
 
 
-def test_what_never_broke_is_at_least() -> None:
+def test_objective_that_never_broke_gives_a_lower_bound() -> None:
     result = open_ramp(slos=[Slo("p99", 30.0)], target_rate=1000.0)
     (knee,) = result.knees
     assert (knee.rate, knee.at_least) == (None, pytest.approx(95, rel=0.05))
@@ -109,7 +109,7 @@ def test_what_never_broke_is_at_least() -> None:
     assert "at least" in capacity_section(result).sentence
 
 
-def test_what_was_always_broken_is_below() -> None:
+def test_objective_always_broken_gives_an_upper_bound() -> None:
     result = open_ramp(slos=[Slo("p99", 0.001)], target_rate=1000.0)
     (knee,) = result.knees
     assert (knee.rate, knee.at_most) == (None, pytest.approx(5, rel=0.3))
@@ -149,7 +149,7 @@ def test_the_knee_is_a_rate_that_was_seen_or_between(pairs: list[tuple[int, floa
 
 
 @pytest.mark.parametrize("text", ["p99", "p99=", "p99=x", "p99=0", "p99=-1", "p98=1", "p99=inf", "errors=1", "=1"])
-def test_what_is_no_objective(text: str) -> None:
+def test_rejects_invalid_objectives(text: str) -> None:
     with pytest.raises(SojournError, match="is not an objective"):
         Slo.of(text)
 

@@ -97,7 +97,7 @@ def test_counters_that_go_back_are_said_and_not_counted() -> None:
     assert any("went back" in failure for failure in kernel_section(findings).failures)
 
 
-def test_what_no_sample_tells_is_unknown_and_not_zero() -> None:
+def test_values_without_samples_are_unknown() -> None:
     result = kernel(samples_of([Sample(time=START, sockets=[listener(5)])]))
     assert (result.overflows, result.other_drops, result.cookies, result.period) == (None, None, None, None)
     assert result.sockets["syn_recv"].to_list() == [None]
@@ -275,7 +275,7 @@ def test_files_are_read_in_the_order_of_their_first_sample(tmp_path: Path) -> No
     assert read_samples([earlier], ports=[80]).sockets.is_empty()
 
 
-def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
+def test_rejects_files_that_are_not_recordings(tmp_path: Path) -> None:
     for name, text, output in [
         ("a", b"", "0 lines read"),
         ("b", b"x\n", "1 line read, all refused .not_a_sample 1."),
@@ -309,7 +309,7 @@ def test_settings_that_a_kernel_does_not_have_are_left_out(tmp_path: Path) -> No
         settings(tmp_path / "net")
 
 
-def test_what_ss_prints() -> None:
+def test_parses_the_output_of_ss() -> None:
     text = (
         "LISTEN 3      511          0.0.0.0:80        0.0.0.0:*\n"
         "LISTEN 0      128             [::]:80           [::]:*\n"
@@ -413,7 +413,7 @@ def test_addresses_that_are_none(url: str) -> None:
         (b"", "no answer: Remote end closed connection without response"),
     ],
 )
-def test_what_comes_from_a_unix_socket(tmp_path: Path, answer: bytes, said: str | None) -> None:
+def test_reads_answers_of_a_unix_socket(tmp_path: Path, answer: bytes, said: str | None) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "s"))
         listening.listen(1)
@@ -470,7 +470,7 @@ def test_a_recording_is_explained(recording: Path) -> None:
     assert "was full, 5 connections, in 50 % of 4 samples" in " ".join(run(recording.parent).split())
 
 
-def test_what_nginx_asks_for(recording: Path, tmp_path: Path) -> None:
+def test_backlogs_from_the_nginx_configuration(recording: Path, tmp_path: Path) -> None:
     conf = tmp_path / "nginx.conf"
     conf.write_text(
         "events {}\nhttp { server { listen 8000 backlog=1024; } server { listen 8000; server_name x; } "

@@ -56,7 +56,7 @@ def test_spellings(field: bytes, newline: bytes) -> None:
     assert row["request_id"] == "r"
 
 
-def test_what_is_not_there_is_null() -> None:
+def test_missing_values_are_null() -> None:
     row = exchange(head(b"GET / HTTP/1.1"), head(b"HTTP/1.1 200 OK"))
     names = ("host", "request_id", "stamp", "queueing_delay", "service_time", "worker")
     assert [row[name] for name in names] == [None] * 6

@@ -217,7 +217,7 @@ def pairs(first: Side, second: Side) -> tuple[list[tuple[int, int]], int]:
     return sorted(result.iter_rows()), unsure["second"].n_unique()
 
 
-def test_what_is_alone_is_taken_and_then_what_is_left_alone() -> None:
+def test_joins_unique_matches_first() -> None:
     # The second could be either record, until the first has taken the only one it can be.
     assert pairs(side((0, 100, 1, 1), (4, 104, 2, 1)), side((0, 100, 1, 1), (8, 108, 2, 1))) == ([(0, 0), (1, 1)], 0)
 

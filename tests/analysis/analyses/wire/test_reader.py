@@ -96,7 +96,7 @@ def test_vlan_tags(tmp_path: Path, link_type: int) -> None:
     assert rows == expected(packets, interface=3 if link_type == captures.COOKED_2 else 0)
 
 
-def test_what_a_cooked_header_holds_of_another_kind(tmp_path: Path) -> None:
+def test_cooked_headers_of_other_kinds(tmp_path: Path) -> None:
     for link_type, device in ((captures.COOKED, 2), (captures.COOKED_2, 8)):
         data = bytearray(linked(segment(), link_type))
         data[device : device + 2] = (824).to_bytes(2, "big")
@@ -227,7 +227,7 @@ def test_fragments(tmp_path: Path) -> None:
     assert [(row[2], row[-3]) for row in rows] == [(1, 44)]
 
 
-def test_what_is_not_tcp_is_counted_by_its_kind(tmp_path: Path) -> None:
+def test_counts_other_packets_by_kind(tmp_path: Path) -> None:
     ip, ip6 = IP(src=V4[0], dst=V4[1]), IPv6(src=V6[0], dst=V6[1])
     inner = segment()
     packets = [

@@ -71,7 +71,7 @@ def test_packets_without_a_time_are_counted(tmp_path: Path) -> None:
     assert [row[2] for row in rows] == [2]
 
 
-def test_what_the_capturing_side_lost(tmp_path: Path) -> None:
+def test_counts_packets_lost_in_capturing(tmp_path: Path) -> None:
     """Statistics are totals of an interface, so the last ones count."""
     assert all_of(written(tmp_path, PCAPNG))[1].dropped is None
     assert all_of(written(tmp_path, PCAPNG + captures.statistics()))[1].dropped is None
@@ -182,7 +182,7 @@ def test_link_types_that_are_not_known(tmp_path: Path) -> None:
     assert all_of(path)[1] == Counts(packets=14, undecoded={"link type 105": 14})
 
 
-def test_what_is_no_capture(tmp_path: Path) -> None:
+def test_rejects_files_that_are_not_captures(tmp_path: Path) -> None:
     log = written(tmp_path, b'{"time": "1"}\n', "access.jsonl")
     assert refusal(log) == f"{log}: neither pcap nor pcapng (it begins with the bytes 7b 22 74 69 6d 65 22 3a)"
     zipped = written(tmp_path, gzip.compress(b"text"), "a.pcap.gz")

@@ -128,7 +128,7 @@ def test_payload_remains_with_its_packet(tmp_path: Path) -> None:
         assert [row[-1] for row in rows] == [f"payload {k}".encode() * (k + 1) for k in range(10)]
 
 
-def test_what_is_held_back_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_window_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_order, "MOST_HELD", 10)
     times = [k + (0.5 if k % 2 else -0.9) for k in range(500)]
     rows, _, _ = all_of(written(tmp_path, pcap(frames_at(times))), batch_bytes=200)

@@ -311,7 +311,7 @@ def test_copies_count_nowhere_else() -> None:
     assert tracking.exchanges.equals(tracked(plain().segments).exchanges)
 
 
-def test_what_is_no_copy() -> None:
+def test_different_segments_are_not_copies() -> None:
     talk = Talk().opened()
     requested = talk.ask(3, request())
     talk.again(3.5, requested)  # sent again at once, as another packet
@@ -369,7 +369,7 @@ def test_a_new_connection_whose_handshake_is_not_captured() -> None:
     assert tracking.exchanges["path"].to_list() == ["/", "/later"]
 
 
-def test_what_comes_after_the_end_belongs_to_it() -> None:
+def test_packets_after_the_end_belong_to_the_connection() -> None:
     talk = plain()
     talk.again(50, talk.segments[3])
     talk.ack(60, SERVER)
@@ -401,7 +401,7 @@ def test_payload_on_the_syn() -> None:
     assert tracking.exchanges["path"].to_list() == ["/fast"]
 
 
-def test_who_is_the_client_without_a_handshake() -> None:
+def test_detects_the_client_without_a_handshake() -> None:
     def client_of(payload: bytes, *servers: int, side: int = CLIENT, server_port: int = 80) -> str:
         talk = Talk(client_port=50, server_port=server_port)
         talk.send(0, side, ACK, payload)

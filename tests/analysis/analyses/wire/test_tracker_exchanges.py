@@ -225,7 +225,7 @@ def test_heads_in_single_bytes() -> None:
     assert column(tracking, "response_bytes") == [len(answered)]
 
 
-def test_what_the_capture_cut_off() -> None:
+def test_truncated_captures_of_exchanges() -> None:
     """Of each packet 40 bytes are kept: turns tell the requests apart."""
     talk = Talk().opened()
     for k, path in enumerate(["/a", "/b?" + "q" * 50]):

@@ -154,7 +154,7 @@ def test_connections_inside_and_outside_are_counted_once(tmp_path: Path) -> None
     assert result.to_dict()["tunnels"] == {"gre": 7}
 
 
-def test_what_tunnels_hold_is_said_where_it_is_not_tcp(tmp_path: Path) -> None:
+def test_counts_other_protocols_in_tunnels(tmp_path: Path) -> None:
     pings = [IP(src=V4[0], dst=V4[1]) / ICMP(seq=k) for k in range(100)]
     names = [IP(src=V4[0], dst=V4[1]) / UDP(dport=53) / Raw(b"x") for _ in range(6)]
     path = written(tmp_path, pcap(wrapped(WRAPS["gre"][0], [*pings, *names])))
@@ -187,7 +187,7 @@ def test_tunnels_cut_off_anywhere_are_counted(kind: str, tmp_path: Path) -> None
         (IP(src=V4[0], dst=V4[1], flags="MF", proto=4) / Raw(bytes(OUTER / Raw(bytes(90)))), "ipv4 fragment"),
     ],
 )
-def test_what_is_no_packet_inside_is_counted_by_its_kind(packet: Packet, kind: str, tmp_path: Path) -> None:
+def test_counts_undecodable_inner_packets_by_kind(packet: Packet, kind: str, tmp_path: Path) -> None:
     data = bytes(packet) if isinstance(packet, Ether) else linked(packet)
     _, counts, _ = all_of(written(tmp_path, pcap([Frame(START, data)])))
     assert (counts.other, counts.undecoded) == ({kind: 1}, {})
