@@ -88,4 +88,4 @@ def _say(result: SplitResult, lines: Sequence[Line], html: Path) -> None:
     for line in lines:
         doubt = " (in doubt: see the page)" if line.doubtful else ""
         console.print(Text(f"{line.label}: ", style="bold"), Text(f"{printable(line.text, 900)}{doubt}"), sep="")
-    console.print(Text(f"{printable(html, 300)} has all of it.", style="dim"))
+    console.print(Text(f"Full report: {printable(html, 300)}", style="dim"))

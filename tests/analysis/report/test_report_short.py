@@ -1,4 +1,4 @@
-"""In short: three lines that claim no more than the sections do."""
+"""The summary repeats the claims of the sections."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ def test_on_a_terminal_an_audit_that_failed_comes_first_and_nothing_is_obeyed(
     assert verdict == result.verdict.sentence
     assert happened.startswith("Cause: ")
     assert happened.endswith("(in doubt: see the page)")
-    assert last == "r.html has all of it."
+    assert last == "Full report: r.html"
