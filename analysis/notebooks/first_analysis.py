@@ -81,7 +81,7 @@ def _(mo):
     ## The slowest requests
 
     Quantiles of parts do not add up to the quantile of the whole, so the slow end is shown by what the slowest requests
-    are made of.
+    consist of.
     """)
     return
 

@@ -40,17 +40,17 @@ def model(name: str) -> dict[str, Any]:
     built = DASHBOARDS[name]().build()
     for number, panel in enumerate(built.panels or [], start=1):
         panel.id_val = number
-    made: dict[str, Any] = json.loads(json.dumps(built, cls=JSONEncoder))
-    for variable in made["templating"].get("list") or []:
+    document: dict[str, Any] = json.loads(json.dumps(built, cls=JSONEncoder))
+    for variable in document["templating"].get("list") or []:
         _without(variable, *ONLY_OF_INTERVALS)
-    for panel in made["panels"]:
+    for panel in document["panels"]:
         if panel["type"] == "table":
             _without(panel["options"], "footer")
         for link in panel.get("fieldConfig", {}).get("defaults", {}).get("links") or []:
             _without(link, *ONLY_OF_DASHBOARDS)
-    for link in made["links"]:
+    for link in document["links"]:
         _without(link, "placement")  # it would move them out of sight, into a menu
-    return made
+    return document
 
 
 def _without(part: dict[str, Any], *keys: str) -> None:

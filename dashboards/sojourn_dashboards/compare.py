@@ -29,7 +29,7 @@ def begin(letter: str) -> str:
 
 
 def _both(select: str, *more: str) -> str:
-    """Return SQL: a full join of the two runs on the minutes since their start; ``select`` speaks of a.… and b.…."""
+    """Return SQL: a full join of the two runs on the minutes since their start; ``select`` refers to a.… and b.…."""
     one = """
         SELECT dateDiff('minute', @begin@, minute) AS minutes, sum(requests) AS n, sum(response_seconds) AS s_response,
             sum(queueing_seconds) AS s_queueing, sum(service_seconds) AS s_service @more@

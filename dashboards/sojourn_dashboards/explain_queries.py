@@ -141,7 +141,7 @@ def _against_capacity(selected: str, grouped: str, condition: str = "1 = 1") -> 
         SELECT @selected@
         FROM
         (
-            SELECT r.t AS t, r.name AS name, r.n AS n, @bears@ AS bears
+            SELECT r.t AS t, r.name AS name, r.n AS n, @limit_rate@ AS limit_rate
             FROM
             (
                 SELECT $__timeInterval(minute) AS t, service AS name, sum(requests) AS n
@@ -154,17 +154,17 @@ def _against_capacity(selected: str, grouped: str, condition: str = "1 = 1") -> 
         selected=selected,
         grouped=grouped,
         condition=condition,
-        bears=BEARS,
+        limit_rate=BEARS,
         where=WHOLE,
         seconds=SECONDS,
     )
 
 
-AGAINST_CAPACITY = _against_capacity(f't, sum(n) / any({SECONDS}) AS "throughput", sum(bears) AS "capacity"', "t")
+AGAINST_CAPACITY = _against_capacity(f't, sum(n) / any({SECONDS}) AS "throughput", sum(limit_rate) AS "capacity"', "t")
 SHARE_OF_CAPACITY = _against_capacity(
-    f"t, if(name = '', '-', name) AS service, sum(n) / any({SECONDS}) / any(bears) AS \"Value\"",
+    f"t, if(name = '', '-', name) AS service, sum(n) / any({SECONDS}) / any(limit_rate) AS \"Value\"",
     "t, service",
-    "bears > 0",
+    "limit_rate > 0",
 )
 
 SATURATION = sql(

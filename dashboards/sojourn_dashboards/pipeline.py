@@ -89,7 +89,7 @@ FROM
 GROUP BY t, place ORDER BY t, place
 """
 
-# Vector named them anew in 2025; both are read.
+# Vector renamed them in 2025; both names are read.
 BUFFERS = """
 SELECT $__timeInterval(time) AS t, concat(agent, ' ', component) AS place, max(value) AS "Value"
 FROM pipeline_metrics WHERE $__timeFilter(time) AND metric IN (@metrics@)

@@ -24,7 +24,7 @@ def summed(*more: str) -> str:
 
 
 def one(expression: str, *more: str) -> str:
-    """Return SQL: one value made of the sums; no row where there is no request."""
+    """Return SQL: one value computed from the sums; no row where there is no request."""
     return sql("SELECT @it@ AS value FROM (@sums@) WHERE n > 0", it=expression, sums=summed(*more))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-NOTE = "<!-- Written by python -m sojourn_docs: change the code it speaks of, and run that again. -->"
+NOTE = "<!-- Written by python -m sojourn_docs: change the code it documents, and run that again. -->"
 
 
 def paragraph(*parts: str) -> str:

@@ -11,7 +11,7 @@ from sojourn_docs.commands import first_sentence
 from sojourn_docs.tree import PROGRAM, Command, Parameter, program
 
 WIDTH = 76  # manual pages are kept short in their source, too
-NOTE = '.\\" Written by python -m sojourn_docs: change the code it speaks of, and run that again.\n'
+NOTE = '.\\" Written by python -m sojourn_docs: change the code it documents, and run that again.\n'
 
 CONFIGURATION = Path(__file__).parents[1] / "reference/configuration.md"  # has the exit codes and the environment
 FILES = (

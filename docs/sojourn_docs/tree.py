@@ -28,7 +28,7 @@ class Parameter:
     names: tuple[str, ...]
     shown: str
     help: str
-    said: str
+    text: str
     option: bool
     required: bool
     flag: bool

@@ -5,7 +5,7 @@ does: no core is busy meanwhile. How long is known beforehand, `--ack` seconds f
 
     python collector_broker.py --fd 3 --ack 0.04 --log events.jsonl
 
-A producer sends a length (four bytes, network order) and so many bytes, which are lines of JSON, and waits for one
+A producer sends a length (four bytes, network order) and that many bytes of JSON lines, and waits for one
 byte. Its next batch on the same connection waits its turn; batches on other connections do not.
 """
 

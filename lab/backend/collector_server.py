@@ -106,13 +106,13 @@ class Collector:
                 with self._lock:
                     self.ready += 1
                 while True:
-                    self._bring(number, self._taken(), connection)
+                    self._bring(number, self._next_batch(), connection)
         except OSError as error:
             sys.stderr.write(f"consumer {number}: the broker at {broker} failed: {error}\n")
             sys.stderr.flush()
             os._exit(1)
 
-    def _taken(self) -> list[Event]:
+    def _next_batch(self) -> list[Event]:
         """Return what is in the channel, up to a batch; waits for the first event only."""
         events = [self.channel.get()]
         while len(events) < self._batch:
@@ -150,7 +150,7 @@ class Collector:
 
 
 def work(seconds: float) -> None:
-    """Use so many seconds of a core. Hashing a large block leaves Python's lock alone: threads do it side by side."""
+    """Use that many seconds of a core. Hashing a large block releases Python's lock, so threads run in parallel."""
     if seconds <= 0.0:
         return
     end = time.thread_time() + seconds

@@ -104,7 +104,7 @@ class Line:
             self._changed.notify()
             return True
 
-    def taken(self) -> tuple[Visit | None, list[Visit]] | None:
+    def next_request(self) -> tuple[Visit | None, list[Visit]] | None:
         """Return (next request, rejected requests) as soon as a request waits; None once closed and empty."""
         with self._changed:
             self._idle += 1
@@ -174,7 +174,7 @@ def refuse(connection: socket.socket, status: str) -> None:
 
 def work(line: Line, app: WSGIApplication, server: tuple[str, int]) -> None:
     """Serve one request after another until the queue is closed."""
-    while (item := line.taken()) is not None:
+    while (item := line.next_request()) is not None:
         visit, turned_away = item
         for each in turned_away:
             refuse(each.connection, "503 Service Unavailable")

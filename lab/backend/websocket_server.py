@@ -63,7 +63,7 @@ class TimedListener(socket.socket):
 
 
 def keys_of(flags: int) -> list[bytes]:
-    """Return the keys of so many flags."""
+    """Return the keys of that many flags."""
     return [f"flag-{number}:".encode() for number in range(flags)]
 
 

@@ -1,4 +1,4 @@
-"""The manual pages: current (test_reference.py says so), without a warning, and with every option."""
+"""The manual pages: current (checked in test_reference.py), without a warning, and with every option."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_what_is_not_current_is_named_and_then_written(
 def test_every_command_argument_and_option_has_help(command: Command) -> None:
     assert command.summary.endswith((".", "?")), command.paragraphs
     for parameter in command.parameters:
-        assert parameter.said, f"{command.name} {parameter.shown} is not explained"
+        assert parameter.text, f"{command.name} {parameter.shown} is not explained"
 
 
 @pytest.mark.parametrize("verb", ROOT.children, ids=lambda verb: verb.words[0])

@@ -81,7 +81,7 @@ def _led(options: argparse.Namespace, work: Path, seed: int) -> int:
         rng = random.Random(number)
         kind = rng.random()
         if kind < 0.3:
-            return bytes(module.made(rng)[:most])
+            return bytes(module.generated(rng)[:most])
         if kind < 0.6:
             return damaged(data, rng)[:most]
         return bytes(atheris.Mutate(data, most))
@@ -122,7 +122,7 @@ def _blind(module: ModuleType, options: argparse.Namespace, work: Path, seed: in
 
 
 def _drawn(module: ModuleType, kept: list[bytes], rng: random.Random) -> bytes:
-    data: bytes = module.made(rng) if not kept or rng.random() < 0.7 else rng.choice(kept)
+    data: bytes = module.generated(rng) if not kept or rng.random() < 0.7 else rng.choice(kept)
     return damaged(data, rng) if rng.random() < 0.4 else data
 
 

@@ -36,7 +36,7 @@ def test_kept_inputs(name: str) -> None:
 def test_fresh_inputs(name: str) -> None:
     """The same ones each time; ``make fuzz`` draws others."""
     module, rng = target(name), Random(name)
-    fresh = [module.made(rng) for _ in range(getattr(module, "FRESH", FRESH))]
+    fresh = [module.generated(rng) for _ in range(getattr(module, "FRESH", FRESH))]
     fresh += [damaged(data, rng) for data in fresh]
     for data in [b"\n".join(fresh)] if getattr(module, "JOINED", False) else fresh:
         module.check(data)
@@ -46,4 +46,4 @@ def test_fresh_inputs(name: str) -> None:
 def test_other_languages(name: str) -> None:
     """njs, Ruby and Vector's program say the same of every kept input, and of fresh ones."""
     module, rng = target(name), Random(name)
-    module.compare([*(path.read_bytes() for path in inputs(name)), *(module.made(rng) for _ in range(200))])
+    module.compare([*(path.read_bytes() for path in inputs(name)), *(module.generated(rng) for _ in range(200))])

@@ -17,11 +17,11 @@ class Server:
     """Takes commands, as a server would."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.queries: list[str] = []
         self.client = self
 
     def command(self, sql: str) -> None:
-        self.said.append(sql)
+        self.queries.append(sql)
 
     def __enter__(self) -> Server:
         return self
@@ -39,8 +39,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 def test_no_user_without_a_password_file(server: Server) -> None:
     assert make_roles(parse("clickhouse://h"), environment={}) == []
-    assert not [s for s in server.said if "USER" in s.split()]
-    assert not [s for s in server.said if "IDENTIFIED" in s]
+    assert not [s for s in server.queries if "USER" in s.split()]
+    assert not [s for s in server.queries if "IDENTIFIED" in s]
 
 
 def test_users_with_a_file_and_no_password_in_what_is_sent(server: Server, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_users_with_a_file_and_no_password_in_what_is_sent(server: Server, tmp_p
         "SOJOURN_READER_PASSWORD_FILE": str(tmp_path / "r"),
     }
     assert make_roles(parse("clickhouse://h"), environment=environment) == ["sojourn_writer", "sojourn_reader"]
-    sent = "\n".join(server.said)
+    sent = "\n".join(server.queries)
     assert "horse" not in sent
     assert "staple" not in sent
     (hashed, salt), *_ = re.findall(r"sha256_hash BY '(\w+)' SALT '(\w+)'", sent)
@@ -63,7 +63,7 @@ def test_an_empty_file_creates_no_user(server: Server, tmp_path: Path) -> None:
     (tmp_path / "w").write_text("\n")
     with pytest.raises(SojournError, match="empty"):
         make_roles(parse("clickhouse://h"), environment={"SOJOURN_WRITER_PASSWORD_FILE": str(tmp_path / "w")})
-    assert server.said == []
+    assert server.queries == []
 
 
 def grants(role: str, cluster: str | None = None) -> list[str]:

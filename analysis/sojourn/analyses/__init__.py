@@ -1,6 +1,6 @@
 """The list of questions, written once: commands, API, report, manual pages, completions and reference follow it.
 
-A question is a folder. To add one, add the folder and its name here; ``docs/reference`` is then made anew.
+A question is a folder. To add one, add the folder and its name here; then regenerate ``docs/reference``.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def capture(
     ] = 1024,
     seconds: Annotated[float | None, typer.Option("--seconds", metavar="S", help="End after so long.")] = None,
     packets: Annotated[
-        int | None, typer.Option("--packets", metavar="N", min=1, help="End after so many packets.")
+        int | None, typer.Option("--packets", metavar="N", min=1, help="End after this many packets.")
     ] = None,
     ring_files: Annotated[
         int | None,

@@ -1,4 +1,4 @@
-"""``sojourn config``: which defaults are in force, and which file says so.
+"""``sojourn config``: the defaults in force, and the file that sets each.
 
 Measures nothing.
 """
@@ -34,7 +34,7 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"files": [str(file) for file in defaults.files], "defaults": listed}, indent=2))
         return
     if not defaults.files:
-        typer.echo("no configuration file: every option has the default that its command's help tells")
+        typer.echo("no configuration file: every option has the default in its command's help")
         return
     for file in defaults.files:
         typer.echo(f"read {printable(file, 1_000)}")

@@ -154,7 +154,8 @@ def capacity(
     dsn: Address,
     service: Annotated[str, typer.Argument(metavar="SERVICE", help="As nginx names it in its log.")],
     rate: Annotated[
-        float, typer.Argument(metavar="RATE", min=0, help="Requests/s it bears, as sojourn capacity finds; 0: none.")
+        float,
+        typer.Argument(metavar="RATE", min=0, help="Requests/s it sustains, as sojourn capacity estimates; 0: none."),
     ],
 ) -> None:
     """Note the load at which a service's objective breaks: dashboards and the alert hold the load against it."""

@@ -79,7 +79,7 @@ class Verbs(TyperGroup):
                     and option not in ctx.meta.get(GIVEN, ())
                     and isinstance(getattr(error, "message", None), str)
                 ):
-                    error.message = f"{error.message} ({setting.file} says so)"  # type: ignore[attr-defined]
+                    error.message = f"{error.message} (set in {setting.file})"  # type: ignore[attr-defined]
                     break
             if isinstance(message := getattr(error, "message", None), str):
                 # typer prints it as it is, and a value it quotes may have come from a file.

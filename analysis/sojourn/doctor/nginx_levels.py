@@ -102,7 +102,7 @@ class Pass:
 
     @property
     def encrypted(self) -> bool:
-        """Whether nginx speaks TLS to the app."""
+        """Whether nginx connects to the app over TLS."""
         return bool(self.directive.args) and self.directive.args[0].startswith(("https://", "grpcs://"))
 
     @property

@@ -30,20 +30,20 @@ class Logs:
         return {each.args[0]: log_format(each) for each in self.conf.http.own("log_format") if each.args}
 
     def format_of(self, line: Directive) -> LogFormat | None:
-        """Return the format of an ``access_log`` if a split can be made of it, otherwise None."""
+        """Return the format of an ``access_log`` if `split` can use it, otherwise None."""
         names = [word for word in line.args[1:] if "=" not in word and word != "gzip"]
         fmt = self.formats.get(names[0]) if names else None
         return fmt if fmt is not None and fmt.meant else None
 
     def sojourn_logs(self, lines: list[Directive]) -> list[Directive]:
-        """Return the ``access_log`` lines that a split can be made of; none where one of them is ``off``."""
+        """Return the ``access_log`` lines that `split` can use; none where one of them is ``off``."""
         if any(each.args[:1] == ["off"] for each in lines):
             return []
         return [each for each in lines if self.format_of(each)]
 
     @cached_property
     def lines(self) -> list[Directive]:
-        """All ``access_log`` lines of the configuration that a split can be made of."""
+        """All ``access_log`` lines of the configuration that `split` can use."""
         access_logs = [each for level in (self.conf.http, *self.conf.levels) for each in level.own("access_log")]
         return [each for each in access_logs if self.format_of(each)]
 

@@ -68,7 +68,7 @@ def checked_requests(facts: Facts, findings: list[Finding]) -> list[str]:
     codes = {each.code for each in findings}
     number = len(facts.backends)
     speaking = facts.answered > sum(silent for _, _, silent in facts.backends)
-    backends = "the backend tells" if number == 1 else f"each of {counted(number, 'backend')} tells"
+    backends = "the backend reports" if number == 1 else f"each of {counted(number, 'backend')} reports"
     fine = {
         "stamp-missing": f"{facts.proxied - facts.unstamped:,} of {counted(facts.proxied, 'request')} to an app "
         f"{'has' if facts.proxied - facts.unstamped == 1 else 'have'} a stamp",

@@ -12,7 +12,7 @@ class LinesFile:
     """A file of JSON lines, open until it is closed.
 
     Args:
-        path: the file; begun anew unless ``keep``.
+        path: the file; truncated unless ``keep``.
         keep: what is in the file remains.
         max_bytes: beyond, the file becomes ``<name>.1``, in place of an older one, and a new one begins.
 

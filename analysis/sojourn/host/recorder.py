@@ -52,7 +52,7 @@ class Recorder:
         path: the file, or what the names of the ring's files begin with.
         ports: ports to record on any address. hosts: addresses and ports. Or ``filter``, instead of both.
         interface: ``any`` for all of them.
-        snaplen: bytes kept of a packet, 0 for all. packets: end after so many.
+        snaplen: bytes kept of a packet, 0 for all. packets: end after this many.
         overwrite: files that are there may be replaced.
         immediate: each packet is handed over at once; for short recordings of little, which then end at once, too. The
             kernel's buffer then has room for so few packets as ``snaplen`` goes into it.

@@ -48,7 +48,7 @@ def sampled(probe: KernelProbe, *, seconds: float, period: float, stop: threadin
     """Sample every ``period`` s, at once and at the end of ``seconds``; 0: once.
 
     Raises:
-        SojournError: this kernel tells neither its sockets nor its counters.
+        SojournError: this kernel exposes neither its sockets nor its counters.
     """
     begun = time.monotonic()
     samples = [probe.sample()]
@@ -66,7 +66,7 @@ def recorded(sampler: KernelSampler, path: Path, *, seconds: float | None, stop:
     """Write samples to a file until ``seconds`` have passed (None: for good) or ``stop`` is set; then it is complete.
 
     Raises:
-        SojournError: the file cannot be written, or this kernel tells neither its sockets nor its counters.
+        SojournError: the file cannot be written, or this kernel exposes neither its sockets nor its counters.
     """
     with sampler:
         until = None if seconds is None else time.monotonic() + seconds

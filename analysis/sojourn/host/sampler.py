@@ -29,7 +29,7 @@ class KernelSampler:
     them in ``unavailable["samples"]``. What the kernel refuses is recorded in the sample, and the sampling goes on.
 
     Args:
-        path: the file; begun anew unless ``keep``.
+        path: the file; truncated unless ``keep``.
         ports: name -> port of the sockets to sample; None: all that are listening.
         period: seconds between samples.
         backlogs: port -> requested backlog, where known; recorded with the socket.

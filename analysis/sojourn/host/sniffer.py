@@ -39,7 +39,7 @@ _TURN_S = 0.1
 class ScapyRecorder:
     """Does what `sojourn.host.recorder.Recorder` does, without a ring of files, more slowly and in this process.
 
-    Interfaces that are neither Ethernet nor loopback are left out with ``any``; ``notes`` say so. Where the filter
+    Interfaces that are neither Ethernet nor loopback are left out with ``any``; ``notes`` list them. Where the filter
     cannot be compiled (no libpcap) packets are chosen in Python, by ports and addresses.
 
     Raises:
@@ -184,7 +184,7 @@ class ScapyRecorder:
             if frame and (self._wanted is None or self._wanted(frame)):
                 seconds, fraction = divmod(at or time.time(), 1)
                 kept = frame[: self._snaplen]
-                # scapy's time is a float, which tells instants of these years apart to a quarter of a microsecond.
+                # scapy's time is a float, which resolves present-day instants to a quarter of a microsecond.
                 self._writer._write_packet(kept, None, int(seconds), int(fraction * 1e9), len(kept), len(frame))
                 captured += 1
         self.summary = Summary(captured, captured)

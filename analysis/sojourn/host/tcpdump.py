@@ -17,7 +17,7 @@ BUFFER_MEGABYTES = 16
 
 @dataclass(frozen=True)
 class Ring:
-    """A set of files, of which the oldest is written over: so many, each of so many million bytes."""
+    """A set of files, of which the oldest is overwritten: a number of files, each of a size in million bytes."""
 
     files: int
     megabytes: int
@@ -34,7 +34,7 @@ class Recording:
 
     Attributes:
         snaplen: bytes kept of each packet; 0: all of them.
-        packets: end after so many.
+        packets: end after this many.
         user: the user that tcpdump switches to once its socket is open (needs root); None: no switch.
         immediate: each packet is handed over at once, not some of them together after at most a second. It costs a
             turn of the processor per packet.

@@ -13,7 +13,7 @@ import numba
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile ``function`` with numba on its first call, and cache it next to its file or in the user's cache folder.
 
-    Where neither can be written (a read-only image without a home), it is compiled anew by every process.
+    Where neither can be written (a read-only image without a home), every process compiles it again.
     """
     return _kept(function)
 
@@ -51,7 +51,7 @@ def _forget_outdated(function: Callable[..., Any], kept: Path) -> None:
     numba looks at the function's own file alone, while the machine code holds the functions called from it, too.
     """
     with contextlib.suppress(OSError):
-        # An installed package may bear the date of its making: when a file came here is its change time.
+        # An installed package may keep the dates of its build; the change time is that of the installation.
         statuses = [file.stat() for file in Path(function.__code__.co_filename).parent.glob("*.py")]
         changed = max(max(file.st_mtime, file.st_ctime) for file in statuses)
         for index in _indexes(function, kept):

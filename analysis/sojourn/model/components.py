@@ -41,7 +41,7 @@ CLIENT_STATUSES = (400, 408, 413, 499)
 SWITCHING_PROTOCOLS = 101
 
 
-# What a span tells about its request: the app's start (its clock), how long the worker was held and how long until the
+# What a span adds to its request: the app's start (its clock), how long the worker was held and how long until the
 # response headers (s), and the route, which an app that was not waited for cannot answer in a header.
 SPAN_FACTS: dict[str, pl.DataType] = {
     "span_start": INSTANT,

@@ -13,7 +13,7 @@ from functools import cached_property
 from sojourn.model.formatting import counted, printable
 
 NAMED = 3  # backends named in a sentence
-MANY_IMPOSSIBLE = 0.1  # of the reported delays: so many are no exceptions
+MANY_IMPOSSIBLE = 0.1  # of the reported delays: a larger share is no exception
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Counts:
         not_proxied: answered by nginx itself.
         answered: answered by the app. Of these: by_stamp (delay and service time, by stamp or span), by_duration (by
             service time alone), silent (neither), and the rest a delay without a service time.
-        timed_out, left, failed: proxied and not answered, and no span tells what the worker did: status 504, 499, any
+        timed_out, left, failed: proxied and not answered, and no span shows what the worker did: status 504, 499, any
             other.
         impossible: reported delays longer than their response, not used.
     """
@@ -69,7 +69,7 @@ class Coverage:
 
     @property
     def unanswered(self) -> int:
-        """Requests proxied and not answered, of which no span tells more."""
+        """Requests proxied and not answered, without a span that shows more."""
         return self.total.timed_out + self.total.left + self.total.failed
 
     @property
@@ -80,7 +80,7 @@ class Coverage:
 
     @property
     def distrusted(self) -> bool:
-        """Whether so many reported delays are impossible that the others cannot be relied on."""
+        """Whether too many reported delays are impossible for the others to be relied on."""
         return self.total.impossible > MANY_IMPOSSIBLE * max(self.reported, 1)
 
     def incomplete_backends(self) -> str:

@@ -37,7 +37,7 @@ def printable(text: object, limit: int = 120) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return a name in so many columns of a terminal: where it is too long, its middle is left out."""
+    """Return a name at most ``width`` terminal columns wide; the middle of a longer one is left out."""
     if cell_len(text) <= width:
         return text
     tail = max(width - 1, 0) // 2

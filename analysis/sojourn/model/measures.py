@@ -1,4 +1,4 @@
-"""What a split is made of: sums, figures and counts over requests that carry their components.
+"""Measures of a split: sums, figures and counts over requests that carry their components.
 
 ``split`` assembles them into a result, ``audit`` judges them, charts draw them. Two things compute them: a frame
 (``sojourn.sources.frame_measures``) and a store (``sojourn.sources.store_measures``), which sends no row for any of it.

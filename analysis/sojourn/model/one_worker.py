@@ -29,7 +29,7 @@ class Overlap:
     """Requests of one backend that were in service at the same time in one worker.
 
     Attributes:
-        most: in one worker at one instant; 0 where no request names its worker and tells when it was served.
+        most: in one worker at one instant; 0 where no request names its worker and its time of service.
         share: of the requests, those that began while their worker served another.
     """
 
@@ -116,7 +116,7 @@ def serving_several(backends: Iterable[Mapping[str, Any]]) -> str:
 
 
 def unnamed(backends: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence that the number of workers is a lower bound; empty unless ``source`` says so for a backend."""
+    """Return a sentence that the number of workers is a lower bound; empty unless ``source`` is one for a backend."""
     if not any(row["source"] == "most at once" for row in backends):
         return []
     return [

@@ -13,9 +13,9 @@ from sojourn.readers.record import IDENTITY, RECORD
 
 
 def read_parquet(path: Path, extra: Sequence[str] = ()) -> pl.LazyFrame:
-    """Return a frame written by ``sojourn split --parquet`` (columns the split added are made anew, not trusted).
+    """Return a frame written by ``sojourn split --parquet`` (columns the split added are recomputed, not trusted).
 
-    ``extra``: columns of the user's own to keep. The column ``record`` tells rows of one request id apart from each
+    ``extra``: columns of the user's own to keep. The column ``record`` distinguishes rows of one request id from each
     other; null where there is no request id.
     """
     known = pl.col("request_id").is_not_null() & (pl.col("request_id") != "")

@@ -2,7 +2,7 @@
 
 nginx writes every value as a string: a number (``is_number``), ``-``, nothing, or a list with one element per attempt
 (``, ``) and internal redirect (`` : ``). Anything else is refused. Instants and durations become whole microseconds
-here, so that sums made of them are exact.
+here, so that their sums are exact.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from sojourn.readers.spool import on_disk
 from sojourn.sources.frame_measures import FrameMeasures, without_upgraded
 from sojourn.sources.rows import split_rows
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 Instant = datetime | float | None
 Where = Mapping[str, object] | None
 
@@ -40,8 +40,8 @@ class OpenedRequests:
     _rows: Callable[[], pl.LazyFrame] = field(default=pl.LazyFrame, repr=False)
     _derived: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what ``make`` makes of these requests; it is called for the first of equal keys."""
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return ``make(requests)``, called once for each key."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -60,7 +60,7 @@ class OpenedRequests:
 
     @property
     def served(self) -> pl.LazyFrame:
-        """The rows the distributions are made of: without upgraded connections, which last as long as they are used."""
+        """The rows of the distributions: without upgraded connections, which last as long as they are used."""
         return without_upgraded(self.rows)
 
     @property

@@ -61,7 +61,7 @@ class ChartMeasures(ABC):
             return np.array([]), np.array([])
         if self._exact:
             levels = [rank / max(count - 1, 1) for rank in ranks.tolist()]
-        else:  # the value at which so many have been passed
+        else:  # the value below which that many lie
             levels = [(rank + 0.5) / count for rank in ranks.tolist()]
         quantiles = sql.quantiles(column, tuple(levels), exact=self._exact)
         values = self._one("exceeding", {"quantiles": quantiles})["points"]

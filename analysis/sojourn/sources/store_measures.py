@@ -24,7 +24,7 @@ from sojourn.sources.store_chart_measures import ChartMeasures
 from sojourn.store import statements as sql
 from sojourn.store.client import Store, connect, in_utc, plainly
 
-# Up to so many requests quantiles are exact, which takes about 250 bytes of the store's memory a request.
+# Quantiles are exact up to this many requests, which takes about 250 bytes of the store's memory a request.
 EXACT_ROWS = 5_000_000
 BEFORE_ALL = -(1 << 62)  # us
 
@@ -35,7 +35,7 @@ class StoreMeasures(ChartMeasures):
     Args:
         dsn: the store; connected to for every question, or once for all inside ``session``.
         selection: which requests.
-        exact_rows: up to so many requests quantiles are exact; beyond, of values cut off after four digits.
+        exact_rows: quantiles are exact up to this many requests; beyond, of values cut off after four digits.
     """
 
     def __init__(self, dsn: str, selection: Selection, *, exact_rows: int = EXACT_ROWS) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 CONNECT_SECONDS = 10
-# How long a server may say nothing, unless the DSN tells: to the first question, and to those that take work.
+# Read timeouts unless the DSN sets them: of the first query, and of queries that take work.
 OPEN_SECONDS, ANSWER_SECONDS = 30, 300
 QUERY = "query"  # what is being done where the question is a user's own
 _OTHER_TABLES = re.compile(r"UNKNOWN_TABLE|UNKNOWN_IDENTIFIER|NO_SUCH_COLUMN_IN_TABLE|Unknown table expression")

@@ -11,7 +11,10 @@ _SAID = (
     (r"read timeout=([\d.]+)", "no answer within {} s; ?timeout=SECONDS after its address waits longer"),
     (r"NameResolutionError|getaddrinfo failed", "its name is not known"),
     (r"certificate verify failed([^)]*)", "its certificate is not trusted{}"),
-    (r"WRONG_VERSION_NUMBER|HTTPS_PROXY|UNEXPECTED_EOF|record layer failure", "what answers there speaks no TLS"),
+    (
+        r"WRONG_VERSION_NUMBER|HTTPS_PROXY|UNEXPECTED_EOF|record layer failure",
+        "the server at that address does not use TLS",
+    ),
     (r"BadStatusLine|Unexpected response to server version", "what answers there is no ClickHouse"),
     (r"IncompleteRead|RemoteDisconnected|Stream failed during read|ConnectionReset|Broken ?[Pp]ipe", _CLOSED),
     (r"\[Errno [^\]]*\] ([^'\")]*)", "{}"),

@@ -17,7 +17,7 @@ from sojourn.store.client import Store, connect, plainly, rows
 _PACKAGED = Path(__file__).with_name("schema")
 _CHECKOUT = Path(__file__).parents[3] / "collector" / "clickhouse"
 
-# What an old row may cost: the tables that grow with the traffic, and the column that tells a row's age. Rollups stay.
+# Tables that grow with the traffic, with the column of a row's age. Rollups are kept.
 EXPIRING = {
     "requests": "time",
     "spans": "start",
@@ -184,7 +184,7 @@ def _keep(store: Store, days: int, cluster: str | None) -> None:
 
 
 def _minutes_kept(days: int, cluster: str | None) -> str:
-    """Return the view of the minutes that may be computed, for so many days: of those before, not all rows are left."""
+    """Return the view of the minutes that may be computed, for that many days: older minutes lack rows."""
     create = "CREATE VIEW IF NOT EXISTS minutes_known"
     view = next(s for m in migrations(cluster) for s in m.statements(cluster) if s.startswith(create))
     if days:

@@ -71,7 +71,7 @@ def request_timelines(rows: pl.LazyFrame, *, most: int | None = None) -> pl.Data
 
     Args:
         rows: with spans joined, those given up on have a begin and an end.
-        most: so many at most.
+        most: maximum number of requests.
 
     Raises:
         SojournError: no request went to a backend, or more than ``most`` did.
@@ -87,7 +87,7 @@ def timelines_with_workers(
     Args:
         rows: as for ``request_timelines``.
         workers: per backend, or the same for all; None: read off the worker values.
-        most: so many at most.
+        most: maximum number of requests.
 
     Raises:
         SojournError: no request went to a backend, or more than ``most`` did.

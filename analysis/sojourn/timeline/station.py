@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.load_windows import RESPONSES, WINDOWS
-from sojourn.timeline.loop import Loop, loop_of
 from sojourn.timeline.visits import Visits
 
 Floats = npt.NDArray[np.float64]
@@ -64,7 +64,7 @@ class Station:
     mean_wait: float
     wait_error: float
     given_up: float
-    loop: Loop
+    loop: ApparentLoop
     windows: pl.DataFrame
     in_one_worker: int = 1
 
@@ -158,7 +158,7 @@ def _dispersion(arrival: Floats) -> tuple[float | None, float, float]:
     return float(counts.var(ddof=1) / counts.mean()), width, math.sqrt(2 / (windows - 1))
 
 
-def loop_of_requests(arrival: Floats, ended: Floats) -> Loop:
+def loop_of_requests(arrival: Floats, ended: Floats) -> ApparentLoop:
     """Estimate whether the load is a closed or an open loop, by windows as in ``capacity``.
 
     Args:

@@ -4,7 +4,7 @@
     wait_end     arrival + queueing delay: the app's start, or the instant nginx or the client gave up
     busy_start   the app's start, on nginx's clock; for a request given up on, later than wait_end
     busy_end     busy_start + the time a worker was held: the span's where there is one, otherwise the service time,
-                 which ends with the response headers (a worker that goes on streaming is held longer; a span tells)
+                 which ends with the response headers (a worker that goes on streaming is held longer; a span shows it)
 
 Blame, queue length and what-if all start from these four instants.
 """
@@ -76,7 +76,7 @@ class Visits:
         workers: per backend.
         frame: the n rows, in the same order, with the requested columns.
         left_out: reason -> requests of the source that are not here: ``not_proxied``, ``no_wait`` (proxied, but nothing
-            tells how long it waited), ``duplicates`` (the same request id and end as another row).
+            shows how long it waited), ``duplicates`` (the same request id and end as another row).
     """
 
     base: datetime
@@ -130,7 +130,7 @@ def visits(
             counts once.
         columns: to keep in ``frame`` beside upstream, route, service, worker, status and time (when it ended).
         workers: per backend, or the same for all; None: read off the worker values.
-        waits_unknown: keep requests that nothing tells the wait of, with NaN for ``wait_end``.
+        waits_unknown: keep requests of unknown wait, with NaN for ``wait_end``.
     """
     kept = dict.fromkeys(("upstream", "route", "service", "worker", "status", "time", *columns))
     epoch = pl.col("start").dt.epoch("us")

@@ -127,8 +127,8 @@ def _against_sql(settings: Settings) -> Row:
     ours, theirs = (sorted(seconds[name])[len(seconds[name]) // 2] for name in ("ours", "theirs"))
     return Row(
         f"blame of {requests:,} visits in memory", "s", ours, JOIN, theirs, ratio, low, high, times=True,
-        note="the query knows no balancer, so blamed seconds by culprit only, of every backend on its own; blame tells "
-        "three accounts, the matrix, the chain and windows besides",
+        note="the query knows no balancer, so blamed seconds by culprit only, of every backend on its own; blame "
+        "computes three accounts, the matrix, the chain and windows besides",
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def recorded(context: RunContext, topology: Topology, runtime: Runtime) -> Itera
             # Ubuntu lets tcpdump write names that end in .pcap and a digit, and no others.
             number = len(context.captures) + 1
             path = folder / ("capture.pcap" if number == 1 else f"capture-{number}.pcap")
-            # What is behind the app speaks of the same requests again; here it is about the proxy and who is behind it.
+            # Connections behind the app carry the same requests again; only the proxy and its backends count here.
             behind = {each.name: each.port for each in with_port if each.address in runtime.upstreams.all}
             stack.enter_context(_captured(path, {"nginx": ports["nginx"], **behind}, context.captures))
         yield

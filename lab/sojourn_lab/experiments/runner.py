@@ -85,7 +85,7 @@ def planned_cases(scenario: Scenario) -> list[Planned]:
 
 
 def servers_of(scenario: Scenario, planned: Planned) -> tuple[Any, ...]:
-    """Return what tells one set of running servers from another."""
+    """Return the key of a set of running servers."""
     alone = (planned.round, planned.number) if planned.case.actions or planned.case.kind != "http" else ()
     return planned.case.kind, scenario.topology_of(planned.case), alone
 

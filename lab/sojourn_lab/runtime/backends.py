@@ -29,7 +29,7 @@ class Backend:
         process: its first process.
         spans: where its spans go; None: it writes none.
         path: of its Unix socket; None: it listens on a port.
-        protocol: what it speaks.
+        protocol: the protocol of its port.
     """
 
     name: str

@@ -80,7 +80,7 @@ class Nginx:
     holds at most `connections`, those to the apps included.
     `edit` changes nginx.conf in the folder each time it is written, before nginx reads it.
     `files` replaces the text of include files by name; `trusted.conf` is the one users edit. Requests in
-    progress may take `drain_s` seconds after a stop. With `http2` it speaks HTTP/2 without TLS, and nothing else.
+    progress may take `drain_s` seconds after a stop. With `http2` it accepts HTTP/2 without TLS only.
     LabError from `start()` has the output of `nginx -t`.
     """
 
@@ -172,7 +172,7 @@ class Nginx:
 
     def _write_config(self, program: Path) -> None:
         module = js_module_line(build_text(program)) or ""
-        # Run as the owner of the folder: another user could not enter a private run folder. Only root may say so.
+        # Run as the owner of the folder: another user could not enter a private run folder. Only root may set it.
         user = f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
         # Two files for each connection: the client's and the app's. More than the hard limit only root may ask for.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -287,7 +287,7 @@ http {{
 
     @staticmethod
     def _accepts(pid: int) -> bool:
-        # nginx writes what a worker is doing where its name stands; one that only finishes its requests says so.
+        # nginx puts a worker's state into its process title; a worker that only finishes its requests is marked there.
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:

@@ -46,7 +46,7 @@ class Upstreams:
 
     @property
     def all(self) -> set[str]:
-        """Every address that nginx sends clients' requests to, or may once an action says so."""
+        """Every address that nginx sends clients' requests to, or may after an action."""
         return {*self.own, *self.standby, *(each for members in self.pools.values() for each in members)}
 
     def after(self, action: Action) -> Upstreams:
@@ -67,7 +67,7 @@ class Upstreams:
 
 
 def http_text(topology: Topology, upstreams: Upstreams) -> str:
-    """Return the http level of the lab's nginx: who the upstreams are, and that a row tells its case."""
+    """Return the http level of the lab's nginx: the upstreams, and the case in each row of the log."""
     pools = "".join(upstream(topology, f"lab_pool_{name}", members) for name, members in upstreams.pools.items())
     return f"""
     # The generator names the case it is measuring; outside the lab a user maps $host or a constant here.

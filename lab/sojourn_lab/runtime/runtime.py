@@ -232,7 +232,7 @@ class ProcessRuntime(Lifecycle):
     def settle(self, deadline: float) -> None:
         """Return when every backend answers again, so that no case inherits the work of the one before.
 
-        LabError where nginx or a backend is gone: then nothing tells since when.
+        LabError where nginx or a backend is gone: since when is then unknown.
         """
         if self.nginx is not None and (code := self.nginx.process.exit_code()) is not None:
             raise LabError(f"nginx ended ({code}) while it was under load")

@@ -35,7 +35,7 @@ def versions_here(servers: Collection[str]) -> dict[str, str]:
     program = nginx_program()
     versions = {
         "nginx": (nginx_version(program) if program else "") or UNKNOWN,
-        # The module itself tells only from inside a configuration; its command comes from the same source.
+        # The module reports its version only inside a configuration; its command comes from the same source.
         "njs": _first_version(["njs", "-v"]),
         "python": platform.python_version(),
         "kernel": platform.release(),

@@ -39,7 +39,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Either all requests have one `service_time`, or each draws one of the `routes`. Cases with the same `seed` get the
     same arrivals, routes and service times; without a seed, every case has its own. `topology`: differences from the
-    scenario's topology; the servers are then started anew. `dependency`: seconds of work that every request needs from
+    scenario's topology; the servers are then restarted. `dependency`: seconds of work that every request needs from
     the tier behind the app. `timeout` and `retries`: those of the case's clients, instead of the scenario's.
 
     `local_ports`: the number of ports that the generator may send from. `expect_void`: the case shows a generator that

@@ -132,8 +132,8 @@ def test_value_refused_by_a_command_names_the_file(ran: Ran, tmp_path: Path) -> 
     (tmp_path / "sojourn.toml").write_text('[split]\nby = "colour"\n')
     code, _, stderr = ran("split", SHOP)
     assert code == 2
-    assert "(sojourn.toml says so)" in stderr
-    assert "says so" not in ran("split", SHOP, "--by", "moon")[2]
+    assert "(set in sojourn.toml)" in stderr
+    assert "set in" not in ran("split", SHOP, "--by", "moon")[2]
 
 
 def test_help_shows_settings_in_force_and_works_with_an_invalid_file(ran: Ran, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_complete_log_gives_no_finding(tmp_path: Path) -> None:
     assert codes(diagnosis) == []
     assert not diagnosis.broken
     assert "600 of 600 lines could be used" in diagnosis.checked
-    assert "each of 2 backends tells how long requests waited and how long it worked" in diagnosis.checked
+    assert "each of 2 backends reports how long requests waited and how long it worked" in diagnosis.checked
 
 
 def without(*keys: str) -> Change:

@@ -154,7 +154,7 @@ def test_kept_connections_are_advised_where_workers_share_them(tmp_path: Path, n
 def test_connections_kept_by_default_are_turned_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool, how: str
 ) -> None:
-    """Since 1.29.7 nginx keeps connections without a line that says so."""
+    """Since 1.29.7 nginx keeps connections without a line for it."""
     monkeypatch.setattr("sojourn.doctor.nginx._version", lambda: (1, 29, 7))
     conf, _ = configured(tmp_path / "conf", "php-fpm", kept=kept)
     findings = diagnose(str(conf.path), somaxconn=4096).findings

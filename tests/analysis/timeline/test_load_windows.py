@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 from sojourn import SojournError
 from sojourn.analyses.capacity.analysis import capacity
 from sojourn.analyses.capacity.knee import Slo
+from sojourn.timeline.apparent_loop import loop_of
 from sojourn.timeline.load_windows import load_windows
-from sojourn.timeline.loop import loop_of
 
 # --- what a load must be like
 

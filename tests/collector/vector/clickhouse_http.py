@@ -287,7 +287,7 @@ class StandIn:
         return f"clickhouse://{login}127.0.0.1:{self.port}/{database}"
 
     def control(self, **how: float) -> dict[str, int]:
-        """Set one of ``Moods.NAMES`` for so many seconds; returns the counts so far."""
+        """Set one of ``Moods.NAMES`` for this many seconds; return the counts so far."""
         status, _, body = self.request("POST", "/control?" + urlencode(how))
         assert status == 200
         return json.loads(body)

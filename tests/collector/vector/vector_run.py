@@ -68,7 +68,7 @@ class Vector:
                 self._process.wait_until(self._healthy, START_S, "the agent's health")
                 return
             except LabError:
-                output = self.said()
+                output = self.output()
                 self._process.stop()
                 if attempt == 2 or "in use" not in output:
                     raise
@@ -76,7 +76,7 @@ class Vector:
     def kill(self) -> None:
         """End it at once, with no chance to save anything."""
         assert self._process is not None
-        assert self._process.running(), self.said()
+        assert self._process.running(), self.output()
         self._process.send_signal(signal.SIGKILL)
         assert self._process.wait(20) == -signal.SIGKILL
         self._process.stop()
@@ -92,7 +92,7 @@ class Vector:
         lines = self._process.err_path.read_text().splitlines() + self._process.out_path.read_text().splitlines()
         return [line for line in lines if " WARN " in line or " ERROR " in line]
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The last lines of its log."""
         return self._process.last_lines(40) if self._process is not None else ""
 

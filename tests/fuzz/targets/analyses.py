@@ -52,6 +52,6 @@ def _answer(analysis: Callable[[Any], Any], result: sojourn.SplitResult) -> None
     json.dumps(rounded(analysis(result).to_dict()), allow_nan=False, default=str)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """As for the split."""
-    return split.made(rng)
+    return split.generated(rng)

@@ -36,7 +36,7 @@ def check(data: bytes) -> None:
         assert row["request_id"], row
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """Some lines."""
     return b"\n".join(_line(rng) for _ in range(rng.randrange(1, 4)))
 

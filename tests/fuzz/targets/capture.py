@@ -28,7 +28,7 @@ def _sound() -> tuple[bytes, ...]:
     return tuple(containers(small_capture(Path(_FOLDER.name))).values())
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """A sound one with accidents, or with lengths that lie."""
     data = bytearray(rng.choice(_sound()))
     for _ in range(rng.choice((0, 1, 2))):

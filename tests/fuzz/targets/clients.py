@@ -36,7 +36,7 @@ def check(data: bytes) -> None:
     refusal(lambda: k6_summary(_K6, 1.0, connections_of(console, "a"), summary), LabError)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """siege's lines, and k6's with its summary at the end."""
     number = nasty.number(rng) if rng.random() < 0.5 else f"{rng.random():.2f}"
     if rng.random() < 0.4:

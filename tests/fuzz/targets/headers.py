@@ -89,7 +89,7 @@ def _through_asgi(parts: list[bytes]) -> list[tuple[str, str]]:
     return [(n.decode("latin-1"), v.decode("latin-1")) for n, v in sent[0]["headers"]]
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """Five parts."""
     parent = rng.choice(
         (f"00-{rng.randrange(1 << 128):032x}-{rng.randrange(1 << 64):016x}-01", nasty.text(rng), nasty.number(rng))
@@ -97,4 +97,4 @@ def made(rng: Random) -> bytes:
     name = rng.choice(("X-Worker", "x-route", "X-Service-Time", "X-Other", "Content-Type", ""))
     texts = (f"/{nasty.text(rng)}", nasty.text(rng), parent, name)
     parts = [text.encode("utf-8", "surrogatepass").replace(b"\n", b"") for text in texts]
-    return b"\n".join([*parts, stamp.made(rng).split(b"\n")[0]])
+    return b"\n".join([*parts, stamp.generated(rng).split(b"\n")[0]])

@@ -45,7 +45,7 @@ def _recording(path: Path) -> None:
     json.dumps(samples.counters.to_dicts(), default=str, allow_nan=False)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """One of the texts, with some of its figures replaced; or a sample of a recording."""
     if rng.random() < 0.6:
         return rng.choice(_TEXTS)(lambda: _number(rng), rng).encode("utf-8", "replace")

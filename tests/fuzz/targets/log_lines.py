@@ -162,7 +162,7 @@ def _unix_us(instant: Any) -> int | None:
     return None if instant is None else round(instant.timestamp() * 10**6)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """A few lines: sound ones with some values replaced, and what is no record at all."""
     return b"\n".join(line(rng) for _ in range(rng.randrange(1, 4))) + rng.choice((b"", b"\n"))
 

@@ -85,7 +85,7 @@ def _one_sentence(error: CaptureError) -> None:
     assert "\n" not in str(error), error
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """A sound configuration, damaged; or words of the language in any order; or very deep blocks."""
     kind = rng.random()
     if kind < 0.5:

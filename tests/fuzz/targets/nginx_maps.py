@@ -94,7 +94,7 @@ def _check_network(value: str) -> None:
         assert ip_address(kept) == ip_network((address, 48), strict=False)[0], (written, kept)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """A traceparent, an id, or a figure of the app's, with something changed."""
     kind = rng.randrange(5)
     if kind == 4:

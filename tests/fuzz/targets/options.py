@@ -71,7 +71,7 @@ _READERS: tuple[Callable[[str], object], ...] = (
 )
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """Something like one of them."""
     number, word = nasty.number(rng), nasty.text(rng)
     begins = rng.choice(tuple(_SHAPES))

@@ -62,7 +62,7 @@ def check(data: bytes) -> None:
     refusal(lambda: find_playbook(str(path)), LabError)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """A sound file with some values replaced; or one that is deep, or multiplies."""
     kind = rng.random()
     if kind < 0.03:

@@ -64,7 +64,7 @@ def _sound(path: Path) -> None:
         assert "://u:hunter2@" not in str(without_secrets(each.value)), each
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """Tables of verbs with options of theirs and others."""
     if rng.random() < 0.02:
         return b"a = " + b"[" * rng.choice((50, 500, 5000))

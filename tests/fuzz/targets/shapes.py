@@ -43,7 +43,7 @@ def check(data: bytes) -> None:
             assert not differ, differ
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """Lines with the same keys in the same order, as nginx writes them, some of their values odd."""
     keys = list(log_lines.SOUND) if rng.random() < 0.7 else rng.sample([*KEYS, "tenant"], rng.randrange(3, 20))
     keys += [key for key in ("time", "request_time", "status") if key not in keys]

@@ -35,7 +35,7 @@ def check(data: bytes) -> None:
     assert all(count > 0 for count in traces.refused.values())
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """Some exports."""
     return b"\n".join(export(rng, nasty.text(rng), 1767225600.0) for _ in range(rng.randrange(1, 4)))
 

@@ -39,7 +39,7 @@ def check(data: bytes) -> None:
         assert str(result)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """Requests close to each other, some of them odd, and spans of some of them."""
     lines: list[bytes] = []
     for number in range(rng.choice((1, 2, 5, 20, 60))):

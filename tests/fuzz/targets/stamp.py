@@ -65,7 +65,7 @@ def verdict_of_wsgi(headers: list[tuple[str, str]]) -> Stamp:
     return _READER.read(EnvironRequest(environ).stamp_values(), NOW_US)
 
 
-def made(rng: Random) -> bytes:
+def generated(rng: Random) -> bytes:
     """One header or two, near the clock's own instant, in any unit."""
     return b"\n".join(_line(rng) for _ in range(rng.choice((1, 1, 1, 2, 3))))
 

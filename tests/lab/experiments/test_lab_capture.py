@@ -126,7 +126,7 @@ def test_capture_is_selected_by_option_or_scenario() -> None:
         scenario_with_options("accept-queue", RunOptions(capture=True))[0]
         == scenario_with_options("accept-queue", RunOptions())[0]
     )
-    with pytest.raises(ScenarioError, match="no case sends plain requests through nginx"):
+    with pytest.raises(ScenarioError, match="no case of websocket sends plain requests through nginx"):
         scenario_with_options("websocket", RunOptions(capture=True))
     with pytest.raises(ScenarioError, match="--capture"):
         target_from_options("http://127.0.0.1:9", limits={}, lab_app=False, starts=True)

@@ -58,7 +58,7 @@ def test_server_works_for_the_given_time_and_reports_the_wait(server: GrpcServer
         with pytest.raises(grpc.RpcError) as refused:
             ask(b"soon", timeout=10.0)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    # Twice as slow as it was told, as LAB_SLOWDOWN says.
+    # LAB_SLOWDOWN doubles the service time that was requested.
     assert float(headers["x-service-time"]) == pytest.approx(0.1, abs=0.05)
     assert headers["x-route"] == METHOD
     # Older than an hour: no stamp is better than one of that kind.

@@ -1,4 +1,4 @@
-"""No difference, with the interval that says so: more workers of the proxy in front of app servers that are full."""
+"""More workers of the proxy in front of saturated app servers make no difference beyond the interval."""
 
 from __future__ import annotations
 

@@ -51,5 +51,5 @@ def test_the_shortest_first_the_order_of_service_makes_no_difference_to_how_many
     served = {case.name: case.figures["goodput"]["served"] for case in produced.cases}
     # 56 s of work in all, which 60 s of patience allow in any order.
     assert (served["gunicorn-fifo"], served["fifo"], served["lifo"]) == (6, 6, 6)
-    # What was written down beforehand is about other requests, and says so by failing.
+    # The predictions were written for other requests, so their criteria fail.
     assert not produced.passed

@@ -40,7 +40,7 @@ class Sleeper(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     requested: list[tuple[str, str | None]] = []
-    handler = type("Handler", (Sleeper,), {"asked": requested})
+    handler = type("Handler", (Sleeper,), {"received": requested})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
@@ -69,7 +69,7 @@ def test_load_is_offered_and_ends_by_itself(
     assert set(requested) == {("/sleep/0.020000", "c2")}
     assert len(requested) == len(log.read_text().splitlines())
     assert done.returncode == (1 if summary["void"] else 0)
-    assert ("say more about the generator" in done.stderr) == bool(summary["void"])
+    assert ("the generator was the bottleneck" in done.stderr) == bool(summary["void"])
 
 
 def test_load_for_people(server: tuple[str, list[tuple[str, str | None]]]) -> None:
@@ -80,8 +80,12 @@ def test_load_for_people(server: tuple[str, list[tuple[str, str | None]]]) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["load", "http://127.0.0.1:1"], 2, "--concurrency (users who wait"),
-        (["load", "http://127.0.0.1:1", "--concurrency", "1", "--rate", "1"], 2, "--concurrency (users who wait"),
+        (["load", "http://127.0.0.1:1"], 2, "--concurrency (closed loop) or --rate (open loop)"),
+        (
+            ["load", "http://127.0.0.1:1", "--concurrency", "1", "--rate", "1"],
+            2,
+            "--concurrency (closed loop) or --rate (open loop)",
+        ),
         (["load", "nowhere", "--concurrency", "1"], 1, "nowhere: not a URL"),
         (["load", "http://127.0.0.1:1", "--concurrency", "1", "--name", "a b"], 2, "--name a b"),
         (["load", "http://127.0.0.1:1", "--rate", "5", "--duration", "9999"], 2, "--duration"),
@@ -140,5 +144,7 @@ def test_closed_socket_ends_the_sampler_if_configured(tmp_path: Path) -> None:
             listener.close()
             assert sampler.wait(30) == 1
             assert sampler.stderr is not None
-            assert f"none of {', '.join(sockets)} was there for 0.5 s" in sampler.stderr.read().replace("\n", " ")
+            assert f"no socket of {', '.join(sockets)} has existed for 0.5 s" in sampler.stderr.read().replace(
+                "\n", " "
+            )
     assert {json.loads(line)["socket"] for line in out.read_text().splitlines()} == {"app"}

@@ -136,7 +136,7 @@ print(own_namespace() == outside)
 """
 
 
-def said_by_child(prefix: list[str], before: str = "") -> list[str]:
+def output_of_child(prefix: list[str], before: str = "") -> list[str]:
     command = [*prefix, sys.executable, "-c", CHILD.format(before=before)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
@@ -146,7 +146,7 @@ def said_by_child(prefix: list[str], before: str = "") -> list[str]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 def test_without_the_right_to_it_the_way_out_is_named() -> None:
     # Imported before, because afterwards another user would have to be able to read it.
-    refused, unmoved = said_by_child([], "os.setgid(65534); os.setuid(65534)")
+    refused, unmoved = output_of_child([], "os.setgid(65534); os.setuid(65534)")
     assert refused.startswith("a network namespace of its own cannot be made here (Operation not permitted): ")
     assert "unshare --map-current-user --net --keep-caps sojourn lab run" in refused
     assert unmoved == "True"
@@ -157,10 +157,10 @@ def test_the_way_out_leads_there() -> None:
         pytest.skip("unshare is not installed")
     way = ["unshare", "--map-current-user", "--net", "--keep-caps"]
     if (done := subprocess.run([*way, "true"], capture_output=True, text=True, check=False)).returncode:
-        pytest.skip(f"namespaces of users are not to be had here: {done.stderr.strip()}")
-    assert said_by_child(way) == ["True 8", "True"]
-    # Without a network of its own there would be no way back: said before, not found out after.
-    refused, unmoved = said_by_child(["unshare", "--map-current-user", "--keep-caps"])
+        pytest.skip(f"user namespaces are not available here: {done.stderr.strip()}")
+    assert output_of_child(way) == ["True 8", "True"]
+    # Without a network namespace of its own the lab could not return: it refuses before it starts.
+    refused, unmoved = output_of_child(["unshare", "--map-current-user", "--keep-caps"])
     assert "cannot be made here" in refused
     assert unmoved == "True"
 
@@ -185,8 +185,8 @@ def test_a_case_that_has_another_namespace_inherits_nothing_of_the_scenario_s() 
         ("", LOAD + HALF_OPEN % 1, "needs a `namespace`"),
         ("namespace = {}", LOAD + HALF_OPEN % 151, "begins 302 half-open connections, more than 300"),
         ("namespace = {}", LOAD + HALF_OPEN % 301, "300"),
-        ("namespace = {}", LOAD + 'actions = [{at = 0.1, do = "half_open"}]', "`count` goes with `half_open`"),
-        ("namespace = {}", 'websocket = {rate = 5}', "of the kind websocket, which knows no `namespace`"),
+        ("namespace = {}", LOAD + 'actions = [{at = 0.1, do = "half_open"}]', "`count` is needed for `half_open`"),
+        ("namespace = {}", 'websocket = {rate = 5}', "of the kind websocket, which cannot have a `namespace`"),
     ],
 )  # fmt: skip
 def test_half_open_connections_are_limited_to_a_namespace(topology: str, case: str, words: str) -> None:
@@ -214,10 +214,10 @@ def test_run_of_all_scenarios_reports_those_left_out(
 ) -> None:
     both = [(find_scenario("benchmark"), 1.0), (find_scenario("somaxconn"), 1.0)]
     monkeypatch.setattr(cli, "why_namespace_refused", lambda: "none can be made here")
-    assert cli._possible_here(both) == both[:1]
+    assert cli._runnable(both) == both[:1]
     assert capsys.readouterr().err == "sojourn lab: left out: somaxconn: none can be made here\n"
     monkeypatch.setattr(cli, "why_namespace_refused", lambda: None)
-    assert cli._possible_here(both) == both
+    assert cli._runnable(both) == both
 
 
 @pytest.mark.skipif(Nginx.why_unavailable() is not None, reason=Nginx.why_unavailable() or "")

@@ -112,11 +112,11 @@ def test_version_of_php_fpm_needs_no_php_on_the_path(monkeypatch: pytest.MonkeyP
         ({"server": "node", "workers": 2}, "one event loop"),
         ({"server": "java", "unix": True}, "cannot listen on a Unix socket"),
         ({"server": "unicorn", "threads": 2}, "no threads"),
-        ({"server": "uwsgi", "keepalive": 32}, "one request a connection"),
-        ({"unix": True, "defer_accept": 1}, "are about TCP"),
-        ({"unix": True, "namespace": Namespace()}, "are about TCP"),
-        ({"server": "java", "defer_accept": 1}, "a socket of its own"),
-        ({"server": "puma", "dependency": Dependency()}, "no `dependency`"),
+        ({"server": "uwsgi", "keepalive": 32}, "cannot have `keepalive`"),
+        ({"unix": True, "defer_accept": 1}, "apply to TCP"),
+        ({"unix": True, "namespace": Namespace()}, "apply to TCP"),
+        ({"server": "java", "defer_accept": 1}, "cannot have `defer_accept`"),
+        ({"server": "puma", "dependency": Dependency()}, "cannot have a `dependency`"),
     ],
 )
 def test_rejects_settings_that_a_server_lacks(values: dict[str, Any], complaint: str) -> None:

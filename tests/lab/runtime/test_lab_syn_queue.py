@@ -79,10 +79,10 @@ def test_number_of_half_open_connections_is_bounded() -> None:
     outside = own_namespace()
     with network_namespace({}), socket.create_server(("127.0.0.1", 0)) as server:
         half_open = HalfOpen(outside)
-        with pytest.raises(LabError, match=f"at most {MOST_HALF_OPEN}"):
+        with pytest.raises(LabError, match=f"exceed the limit of {MOST_HALF_OPEN}"):
             half_open.begin(*server.getsockname(), MOST_HALF_OPEN + 1)
         half_open.begin(*server.getsockname(), MOST_HALF_OPEN)
-        with pytest.raises(LabError, match=f"at most {MOST_HALF_OPEN}"):
+        with pytest.raises(LabError, match=f"exceed the limit of {MOST_HALF_OPEN}"):
             half_open.begin(*server.getsockname(), 1)
 
 

@@ -30,11 +30,11 @@ def audit_of(requests: OpenedRequests) -> Audit:
     """Return the audit of opened requests; it is computed once."""
     measures = requests.measures
 
-    def made() -> Audit:
+    def compute() -> Audit:
         overall, figures = requests.once("overall", measures.overall), requests.once("figures", measures.figures)
         return audit(measures, overall["upgraded"], figures["queueing_delay"]["p50"])
 
-    return requests.once("audit", made)
+    return requests.once("audit", compute)
 
 
 def audit(rows: pl.LazyFrame | Measures, upgraded: int, median_delay: float | None = None) -> Audit:

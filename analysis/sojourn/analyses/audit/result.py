@@ -248,7 +248,7 @@ def _resolution(audit: Audit) -> Check:
 
 def _clock(audit: Audit) -> Check:
     if audit.contradiction is None:
-        return Check("clock", None, NETWORK_GAP, UNKNOWN, "no request tells how far an app's clock stands from nginx's")
+        return Check("clock", None, NETWORK_GAP, UNKNOWN, "no request shows the offset of an app's clock from nginx's")
     held = audit.contradiction <= NETWORK_GAP
     sentence = "what requests say of the clocks agrees"
     if not held:

@@ -146,9 +146,9 @@ def _periods(
 
     # Requests in service when the period began; a long service may overlap the beginning of several.
     begin, free = services.begin[at_backend], services.end[at_backend]
-    kept = at_backend[~np.isnan(free)]
+    served = at_backend[~np.isnan(free)]
     low, high = (np.searchsorted(start, bound[~np.isnan(free)], "left") for bound in (begin, free))
-    in_service = np.repeat(kept, high - low)
+    in_service = np.repeat(served, high - low)
     skipped = np.cumsum(high - low) - (high - low)
     period_of = np.arange(len(in_service)) - np.repeat(skipped - low, high - low)
     earlier = visits.arrival[in_service] < start[period_of]
@@ -165,9 +165,8 @@ def _periods(
 
     count = np.bincount(culprit[at_backend], minlength=classes)
     rate = count / span
-    shares = kept
-    seconds = summed(culprit[shares], services.end[shares] - services.begin[shares], classes)
-    usual = seconds / np.maximum(np.bincount(culprit[shares], minlength=classes), 1)
+    seconds = summed(culprit[served], services.end[served] - services.begin[served], classes)
+    usual = seconds / np.maximum(np.bincount(culprit[served], minlength=classes), 1)
     held = services.end[members] - services.begin[members]
     service = np.where(np.isnan(services.end[members]), usual[culprit[members]], held)
     # Only the classes that are there: one that is absent can only have brought less than usual.

@@ -18,8 +18,8 @@ from sojourn.analyses.capacity.usl import LEAST_WINDOWS as USL_WINDOWS
 from sojourn.analyses.capacity.usl import Usl, fit_usl
 from sojourn.model.formatting import counted, iso, percent
 from sojourn.model.result import Result
+from sojourn.timeline.apparent_loop import ApparentLoop, loop_of
 from sojourn.timeline.load_windows import LoadWindows
-from sojourn.timeline.loop import Loop, loop_of
 
 RAMP = 1.5  # ratio of the loads of busy and quiet windows; below it the load counts as constant
 QUIET, BUSY = 0.05, 0.95
@@ -48,7 +48,7 @@ class Capacity(Result):
     """
 
     windows: LoadWindows
-    loop: Loop
+    loop: ApparentLoop
     quiet: float
     busy: float
     ramp: bool
@@ -164,7 +164,7 @@ def capacity(
     )
 
 
-def _varied(table: pl.DataFrame, loop: Loop) -> tuple[float, float, bool]:
+def _varied(table: pl.DataFrame, loop: ApparentLoop) -> tuple[float, float, bool]:
     """Return the rates of quiet and busy windows, and whether they differ by more than chance and ``RAMP``."""
     quiet, busy = (float(v) for v in np.quantile(table["rate"].to_numpy(), [QUIET, BUSY]))
     # The square root of a Poisson count has a standard deviation of 1/2, whatever its mean (Anscombe 1948).
@@ -173,7 +173,7 @@ def _varied(table: pl.DataFrame, loop: Loop) -> tuple[float, float, bool]:
     return quiet, busy, busy >= RAMP * chance * quiet and not loop.closed
 
 
-def _usl(table: pl.DataFrame, loop: Loop, ramp: bool, seed: int) -> tuple[Usl | None, str | None]:
+def _usl(table: pl.DataFrame, loop: ApparentLoop, ramp: bool, seed: int) -> tuple[Usl | None, str | None]:
     """Return the fit of the law; in a closed loop the number of clients has to vary, otherwise the rate."""
     if not ramp and not loop.closed:
         return None, "the load was nearly constant: a ramp is needed"
@@ -192,7 +192,7 @@ def _too_few(windows: int, least: int) -> str:
     return f"{counted(windows, 'window of load is', 'windows of load are')} too few; at least {least} are needed"
 
 
-def _knee(table: pl.DataFrame, slo: Slo, loop: Loop, ramp: bool, seed: int) -> Knee:
+def _knee(table: pl.DataFrame, slo: Slo, loop: ApparentLoop, ramp: bool, seed: int) -> Knee:
     if loop.closed:
         return Knee(slo, reason="closed loop without think time: the rate is a result, not an input")
     if len(table) < KNEE_WINDOWS:
@@ -237,7 +237,7 @@ def _sizing(
     )
 
 
-def _instances(table: pl.DataFrame, slos: Sequence[Slo], loop: Loop, seed: int) -> list[dict[str, Any]]:
+def _instances(table: pl.DataFrame, slos: Sequence[Slo], loop: ApparentLoop, seed: int) -> list[dict[str, Any]]:
     instances = []
     for (name,), part in sorted(table.partition_by("instance", as_dict=True).items()):
         quiet, busy, ramp = _varied(part, loop)

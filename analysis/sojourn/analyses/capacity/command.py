@@ -44,7 +44,7 @@ def capacity(
         ),
     ] = "system",
     per_instance: Annotated[
-        float | None, typer.Option(metavar="RATE", help="Requests/s that an instance bears, where it is known.")
+        float | None, typer.Option(metavar="RATE", help="Requests/s that one instance sustains, if known.")
     ] = None,
     window: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Width of a window. Default: about 60 windows.")

@@ -72,7 +72,7 @@ class Sizing:
 
 
 def sized(target_rate: float, headroom: float, per_instance: float, source: str = "as given") -> Sizing:
-    """Instances for a rate an instance is known to bear.
+    """Instances for a rate that an instance is known to sustain.
 
     Raises:
         SojournError: as ``instances_needed``.

@@ -129,7 +129,7 @@ def _notes(result: ClockResult) -> list[str]:
             f"Too little idle time for the clock of {called[_key(row)]}: its queue was never seen empty, so only the "
             f"bounds are certain: an offset between {signed(segment['lower'])} and {signed(segment['upper'])} ms, "
             f"an interval of {milliseconds(segment['upper'] - segment['lower'])} ms. The estimate follows the way "
-            "back, which has no queue. A window with an idle minute in it (--since, --until) tells more."
+            "back, which has no queue. A window with an idle minute in it (--since, --until) bounds it better."
         )
     if len(busy) > NAMED:
         notes.append(f"The same applies to {len(busy) - NAMED} more.")

@@ -191,7 +191,7 @@ def _table(rows: pl.LazyFrame, by: str, app_log: pl.DataFrame | None) -> pl.Data
     served = without_upgraded(rows)
     if "request_id" in names:
         key = pl.col("request_id")
-        # Rows without an id are all kept: nothing tells that two of them are one.
+        # Rows without an id are all kept: nothing shows that two of them are one request.
         served = served.filter(
             pl.struct("request_id", "time", "upstream").is_first_distinct() | key.is_null() | (key == "")
         )

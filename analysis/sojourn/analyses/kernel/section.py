@@ -80,7 +80,7 @@ def _failures(result: KernelResult) -> list[str]:
     if result.resets:
         failures.append(
             f"Counters went back {counted(result.resets, 'time')}: another boot or network namespace, or a 32-bit "
-            "counter that began anew. What happened across that is not counted."
+            "counter that restarted. Changes across a restart are not counted."
         )
     if result.backward:
         failures.append(f"The clock was set back {counted(result.backward, 'time')} while this was recorded.")

@@ -98,7 +98,7 @@ def service_against_queueing(hexbin: Hexbin) -> alt.LayerChart:
 def _hexagon(wide: float, high: float) -> str:
     """Return an expression for the outline of a hexagon on a corner, in pixels of a mark of size 4 (radius 1).
 
-    It is made of the width and the height that the chart has in the end, so that hexagons always meet.
+    It is computed from the final width and height of the chart, so that hexagons always meet.
 
     Args:
         wide: its width, in parts of the chart's width.

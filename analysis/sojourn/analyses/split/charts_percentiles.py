@@ -15,7 +15,7 @@ from sojourn.present.chart_parts import LINES, inline, line_colour, line_dash
 from sojourn.present.chart_sizes import HEIGHT, SMALLEST, WIDTH
 
 POINTS = 100
-NINES = (2, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)  # one request in so many takes longer
+NINES = (2, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)  # one request in this many takes longer
 WIDE = 30  # times the median: from here on the axis of times is logarithmic, too
 
 
@@ -24,7 +24,7 @@ def percentile_table(measures: Measures, requests: int) -> pl.DataFrame:
 
     Args:
         measures: the aggregates.
-        requests: how many there are: one in so many is the last point.
+        requests: how many there are: the last point is one request in that many.
     """
     if not requests:
         return pl.DataFrame(schema=dict.fromkeys(("share", "one_in", "seconds"), pl.Float64) | {"part": pl.String})

@@ -127,7 +127,7 @@ def split_from(
     where: Where = None,
     by: Sequence[str] = DEFAULT_GROUPS,
 ) -> SplitResult:
-    """Return the split of requests in any form; a split is used as it is, and a frame is split anew.
+    """Return the split of requests in any form; a split is returned as it is, and a frame is split again.
 
     Raises:
         SojournError: as ``requests_from``; or spans, times or conditions are given with a split.

@@ -25,8 +25,7 @@ from sojourn.analyses.whatif.workload import Floats, Workload, workload_of
 from sojourn.model.errors import SojournError
 from sojourn.model.formatting import counted, formatted
 from sojourn.model.one_worker import doubt
-from sojourn.timeline.loop import FOLLOW, SWING
-from sojourn.timeline.loop import Loop as ApparentLoop
+from sojourn.timeline.apparent_loop import FOLLOW, SWING, ApparentLoop
 from sojourn.timeline.station import loop_of_requests
 from sojourn.timeline.tables import workers_table
 from sojourn.timeline.visits import Visits

@@ -56,7 +56,7 @@ def with_legs(
     ends = ends.select(
         "_at", "endpoint",
         leg=pl.when("backend").then(pl.lit("backend"))
-        .when(near & pl.col("speaks")).then(pl.lit("client"))
+        .when(near & pl.col("has_protocol")).then(pl.lit("client"))
         .otherwise(pl.lit("unknown")).cast(LEG),
     )  # fmt: skip
     connections = connections.join(ends, on="_at", how="left", maintain_order="left").drop("_at")
@@ -64,7 +64,7 @@ def with_legs(
 
 
 def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
-    """Return one row per server address: _at, server, endpoint, speaks, configured and stamped (as a backend)."""
+    """Return one row per server address: _at, server, endpoint, has_protocol, configured and stamped (as a backend)."""
     ports = {int(name[1:]) for name in named if name.startswith(":") and name[1:].isdigit()}
     stamps = (
         of_connections(exchanges.select("connection", "stamp", "method"), connections.select("connection", "_at"))
@@ -73,7 +73,10 @@ def _ends(connections: pl.DataFrame, exchanges: pl.DataFrame, named: Collection[
     )
     return (
         connections.group_by("_at")
-        .agg(pl.col("server", "server_port").first(), speaks=pl.col("protocol").is_in(["http", "http2", "tls"]).any())
+        .agg(
+            pl.col("server", "server_port").first(),
+            has_protocol=pl.col("protocol").is_in(["http", "http2", "tls"]).any(),
+        )
         .join(stamps, on="_at", how="left")
         .with_columns(endpoint=address_and_port("server", "server_port"))
         .with_columns(

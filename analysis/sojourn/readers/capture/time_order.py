@@ -87,7 +87,7 @@ class TimeOrder:
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
         columns["payload"] += np.repeat(starts[:-1], [len(part) for part in parts])
         whole = Batch(**columns, buffer=np.concatenate([part.buffer for part in parts]))
-        return _taken(whole, np.argsort(whole.time, kind="stable"))
+        return _selected(whole, np.argsort(whole.time, kind="stable"))
 
     def _released(self, until: int) -> Iterator[Batch]:
         """Yield segments older than ``until``, and those in excess of MOST_HELD."""
@@ -106,13 +106,13 @@ class TimeOrder:
         if size > 2 * MOST_HELD:  # one batch, merged from several
             batch = self._held[0]
             part, self._held[0] = (
-                _taken(batch, some) for some in np.split(np.arange(len(batch)), [len(batch) - MOST_HELD])
+                _selected(batch, some) for some in np.split(np.arange(len(batch)), [len(batch) - MOST_HELD])
             )
             self._passed = int(part.time[-1])
             yield part
 
 
-def _taken(batch: Batch, places: np.ndarray) -> Batch:
+def _selected(batch: Batch, places: np.ndarray) -> Batch:
     """Return the segments at these indices, with only the part of the buffer that they need."""
     columns = {name: getattr(batch, name)[places] for name in _COLUMNS}
     begin = int(columns["payload"].min())

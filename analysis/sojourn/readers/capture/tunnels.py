@@ -251,7 +251,7 @@ _OF_PROTOCOL: dict[int, tuple[str, Opener]] = {
     137: ("mpls in ip", _as(_MPLS)),
 }
 
-# Port of UDP -> the tunnel over it, and the verdict on what it is not; 8472 is where Linux spoke VXLAN before 4789.
+# Port of UDP -> the tunnel over it, and the verdict on what it is not; 8472 is Linux's port of VXLAN from before 4789.
 _OF_PORT: dict[int, tuple[str, Opener, int]] = {
     4789: ("vxlan", _vxlan, VXLAN),
     8472: ("vxlan", _vxlan, VXLAN),

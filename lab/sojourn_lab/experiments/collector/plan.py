@@ -8,7 +8,7 @@ from sojourn_lab.load.plan import Plan, Summary
 
 HEARTBEAT, VIEWERS = "/heartbeat", "/viewers"
 BEAT_SECONDS = 10.0
-"""A viewer sends one heartbeat in so many seconds, as the article's do."""
+"""A viewer sends one heartbeat in this many seconds, as the article's do."""
 
 
 class Traffic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from sojourn_lab.load.plan import Plan
 class GrpcPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`channels` connections, made one after the other to the `addresses` by turns, and kept for all of the case.
 
-    An address is `host:port`. Each call of the plan's open load goes over a channel drawn for it, as calls of so many
+    An address is `host:port`. Each call of the plan's open load goes over a channel drawn for it, as calls of that many
     independent clients would.
     """
 

@@ -12,7 +12,7 @@ KEPT = 64
 
 
 def http_text(topology: Topology, upstreams: Upstreams) -> str:
-    """Return the http level: the backends, and that a row of the log tells its case."""
+    """Return the http level: the backends, and the case in each row of the log."""
     servers = "\n        ".join(f"server {address};" for address in upstreams.own)
     return f"""
     map $http_x_lab_case $sojourn_service {{

@@ -1,6 +1,6 @@
 """`python -m sojourn_lab.experiments.pipeline.store PLAN.json`: inserts into an embedded engine, as fast as they go.
 
-Rows are what the store itself makes of log records, and go in as Vector sends them, as JSON, one row a line.
+Rows are log records as the store transforms them, inserted as Vector sends them: JSON, one row a line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Events a second through Vector and the shipped program for requests: from a file of log lines into nothing.
 
-Vector tells itself how many events have left the program, four times a second; where its threads are all busy it comes
+Vector itself counts the events that have left the program, four times a second; where its threads are all busy it comes
 to that later, so the measuring is from one count to another.
 """
 
@@ -57,7 +57,7 @@ def vector_program() -> str | None:
 
 
 def measured_vector(stage: Stage, settings: Pipeline, work: Path) -> Outcome:
-    """Measure it; where there is no Vector the outcome has no figure but `skipped`, which says so."""
+    """Measure it; where there is no Vector the only figure is `skipped`, with the reason."""
     program = vector_program()
     if program is None:
         now = time.time()

@@ -40,7 +40,7 @@ def finished_playbook(
     for number, step in enumerate([None, *playbook.steps]):
         result = _planned(record, step)
         own = RunFolder.claimed(folder.partial / f"{number:02d}")
-        _made(record, result, own, partial(make_run, interrupts=interrupts, watcher=watcher))
+        _run_step(record, result, own, partial(make_run, interrupts=interrupts, watcher=watcher))
         result.ratio = ratio_to_start(record, result)
         result.kept = is_kept(playbook, step, result)
         record.steps.append(result)
@@ -66,7 +66,7 @@ def _planned(record: PlaybookRecord, step: Step | None) -> StepResult:
     return StepResult(step.name, change, {**before.settings, **step.set}, start, "failed")
 
 
-def _made(
+def _run_step(
     record: PlaybookRecord, result: StepResult, folder: RunFolder, make_run: Callable[[Scenario, float, RunFolder], Run]
 ) -> None:
     result.run = folder.final.name

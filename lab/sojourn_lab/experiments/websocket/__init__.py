@@ -47,7 +47,7 @@ SETTLED_IN = 0.25
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedConnections:
     """What a generator left."""
 
     summary: ConnectionSummary
@@ -136,7 +136,7 @@ def _started(stage: Stage, settings: Websocket, stack: contextlib.ExitStack) -> 
     return Parts(nginx, apps, usage, time.monotonic() - before)
 
 
-def _unloaded(stage: Stage, settings: Websocket, parts: Parts) -> Made:
+def _unloaded(stage: Stage, settings: Websocket, parts: Parts) -> GeneratedConnections:
     plan = ConnectionPlan(
         case=stage.name,
         url=f"{parts.nginx.url}/sync",
@@ -169,27 +169,27 @@ def _ramp_plan(stage: Stage, settings: Websocket, parts: Parts, capacity: float)
     )
 
 
-def _ramp(stage: Stage, settings: Websocket, plan: ConnectionPlan, capacity: float) -> Made:
+def _ramp(stage: Stage, settings: Websocket, plan: ConnectionPlan, capacity: float) -> GeneratedConnections:
     expected = plan.ramp + plan.hold
     stage.watcher.case(stage.name, expected)
     if settings.generator == "k6":
-        return _made_by_k6(stage, plan, capacity)
+        return _generated_by_k6(stage, plan, capacity)
     return _generated(stage, plan, "ramp", expected + plan.timeout)
 
 
-def _generated(stage: Stage, plan: ConnectionPlan, name: str, patience: float) -> Made:
+def _generated(stage: Stage, plan: ConnectionPlan, name: str, patience: float) -> GeneratedConnections:
     path = stage.logs / f"{name}.plan.json"
     path.write_bytes(msgspec.json.encode(plan))
     command = [sys.executable, "-m", "sojourn_lab.experiments.websocket.generator", str(path)]
     _finished(stage, command, f"{name}.generator", patience)
     decoder = msgspec.json.Decoder(Connection)
-    return Made(
+    return GeneratedConnections(
         msgspec.json.decode(Path(plan.summary).read_bytes(), type=ConnectionSummary),
         [decoder.decode(line) for line in Path(plan.client_log).read_bytes().splitlines()],
     )
 
 
-def _made_by_k6(stage: Stage, plan: ConnectionPlan, capacity: float) -> Made:
+def _generated_by_k6(stage: Stage, plan: ConnectionPlan, capacity: float) -> GeneratedConnections:
     console, summary = stage.logs / "k6.lines", stage.logs / "k6.summary.json"
     hold = k6_hold(plan, capacity)
     plan = msgspec.structs.replace(plan, url=plan.url.replace("http://", "ws://", 1))
@@ -197,7 +197,7 @@ def _made_by_k6(stage: Stage, plan: ConnectionPlan, capacity: float) -> Made:
     connections = connections_of(console, stage.name)
     encode = msgspec.json.Encoder().encode
     Path(plan.client_log).write_bytes(b"".join(encode(each) + b"\n" for each in connections))
-    return Made(k6_summary(plan, hold, connections, summary), connections)
+    return GeneratedConnections(k6_summary(plan, hold, connections, summary), connections)
 
 
 def _finished(stage: Stage, command: list[str], name: str, patience: float) -> None:

@@ -29,7 +29,7 @@ def connections_allowed() -> int:
 
 
 def check_room(expected: float, workers: int) -> None:
-    """Raise LabError where so many WebSockets could not be held through nginx."""
+    """Raise LabError if nginx could not hold that many WebSockets."""
     room = workers * connections_allowed() // 2
     # A Poisson process makes a few more than expected; nginx has a few files and connections of its own.
     if 1.1 * expected + 100 > room:
@@ -40,7 +40,7 @@ def check_room(expected: float, workers: int) -> None:
 
 
 def server_text(topology: Topology) -> str:
-    """Return the inside of nginx's server block: an upgrade is passed on only where a location says so."""
+    """Return the inside of nginx's server block: an upgrade is passed on only in a location that sets it."""
     patience = f"{max(1, round(topology.proxy_read_timeout * 1000))}ms"
     return f"""
         location / {{

@@ -16,7 +16,7 @@ from sojourn_lab.resources import resource_file
 
 
 class Line(msgspec.Struct):
-    """One connection as lab/k6/websocket.js tells it; instants in unix ms."""
+    """One connection as lab/k6/websocket.js reports it; instants in unix ms."""
 
     number: int
     due: float

@@ -13,9 +13,10 @@ from sojourn_lab.scenario.load import NotNegative, Positive, Rate
 class ConnectionPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One stage for one generator process; times in seconds.
 
-    With `sequential` so many connections are made one after the other, each closed before the next, and then by `users`
-    at the same time for `saturated` seconds. Without it new connections are made at a rate that goes from 0 to `rate` a
-    second in `ramp` seconds, and all are held until `hold` seconds after the last of them got its answer.
+    With `sequential` that many connections are made one after the other, each closed before the next; then `users`
+    connect at the same time for `saturated` seconds. Without it new connections are made at a rate that goes from 0
+    to `rate` a second in `ramp` seconds, and all are held until `hold` seconds after the last of them got its
+    answer.
     """
 
     case: str

@@ -10,7 +10,7 @@ import numpy as np
 from sojourn_lab.experiments.websocket.plan import Connection
 
 SLICES = 12
-"""A ramp is cut into so many slices of equally many connections: a quantile needs connections, not seconds."""
+"""A ramp is cut into this many slices of equally many connections: a quantile needs connections, not seconds."""
 
 QUEUEING = 8.0
 """Queueing begins where p95 of the wait remains beyond this many evaluations. By chance alone, far from saturation, a

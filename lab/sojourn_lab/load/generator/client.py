@@ -82,7 +82,7 @@ async def ended(
 
 
 class Asks(Protocol):
-    """What asks the system for what users want, and tells how each request ended."""
+    """Sends the users' requests to the system, and reports how each ended."""
 
     async def outcome(self, wanted: Wanted, intended: float, attempt: int = 1) -> ClientRecord:
         """Return the record of one request sent now; a failure is a record with an error, never a raise."""

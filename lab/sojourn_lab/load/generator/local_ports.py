@@ -88,7 +88,7 @@ def _reset_when_closed(address: Sequence[Any]) -> socket.socket:
 def bounded_sockets(ports: range) -> SocketFactory:
     """Return what makes sockets that the kernel connects from these ports only."""
 
-    def made(address: Sequence[Any]) -> socket.socket:
+    def factory(address: Sequence[Any]) -> socket.socket:
         sock = _reset_when_closed(address)
         try:
             sock.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, _packed(ports))
@@ -97,13 +97,13 @@ def bounded_sockets(ports: range) -> SocketFactory:
             raise
         return sock
 
-    return made
+    return factory
 
 
 def bound_sockets(ports: range) -> SocketFactory:
     """Return what makes sockets that hold one of these ports before they connect; OSError if the kernel gives none."""
 
-    def made(address: Sequence[Any]) -> socket.socket:
+    def factory(address: Sequence[Any]) -> socket.socket:
         for port in ports:
             sock = _reset_when_closed(address)
             try:
@@ -114,13 +114,13 @@ def bound_sockets(ports: range) -> SocketFactory:
                 return sock
         raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
 
-    return made
+    return factory
 
 
 def few_ports(count: int) -> SocketFactory:
     """Return a socket factory (as aiohttp takes it) for connections from `count` local ports, apart from others'.
 
-    Raises LabError where so many neighbouring ports are not free.
+    Raises LabError if that many neighbouring ports are not free.
     """
     try:
         ports = free_block(count, os.getpid())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sojourn_lab.errors import LabError
 from sojourn_lab.runtime.compose import keeper
-from sojourn_lab.runtime.compose.engine import docker, environment, last_words
+from sojourn_lab.runtime.compose.engine import docker, environment, last_line
 from sojourn_lab.runtime.compose.project import STOP_S
 from sojourn_lab.runtime.interrupts import Interrupts
 from sojourn_lab.runtime.process import Process
@@ -40,7 +40,7 @@ class Containers:
 
     def __enter__(self) -> Containers:
         with self._interrupts.shielded():
-            self._stack.enter_context(kept(self._project))
+            self._stack.enter_context(removal_guaranteed(self._project))
             self._stack.callback(self._take_down)
         return self
 
@@ -61,7 +61,7 @@ class Containers:
             # Should it still run when the rest is taken down, it ends first: it would go on making containers.
             self._stack.callback(up.stop)
         if up.wait(UP_PATIENCE):
-            raise LabError(self.fallen() or f"the containers could not be started: {last_words(up.last_lines())}")
+            raise LabError(self.fallen() or f"the containers could not be started: {last_line(up.last_lines())}")
 
     def _take_down(self) -> None:
         with contextlib.suppress(LabError):
@@ -106,7 +106,7 @@ class Containers:
                 check=False,
                 timeout=30.0,
             )
-            return last_words(done.stdout)
+            return last_line(done.stdout)
         return ""
 
     def wait_until(self, holds: Callable[[], bool], patience: float, what: str) -> None:
@@ -131,13 +131,13 @@ class Containers:
         rows = [line.split(maxsplit=1) for line in docker("top", self.name_of(service), "-eo", "pid,args").splitlines()]
         return {int(pid): words for pid, words in rows[1:]}
 
-    def said_inside(self, service: str, *command: str) -> str:
+    def output_of(self, service: str, *command: str) -> str:
         """Return what a command printed inside a service's container."""
         return docker("exec", self.name_of(service), *command)
 
 
 @contextlib.contextmanager
-def kept(project: str) -> Iterator[None]:
+def removal_guaranteed(project: str) -> Iterator[None]:
     """Have a program outlive this one that removes what is left of the project, unless the block ends in good order."""
     guardian = subprocess.Popen(
         [sys.executable, "-I", "-S", keeper.__file__, project],

@@ -65,7 +65,7 @@ def docker(*arguments: str, patience: float = PATIENCE) -> str:
     except subprocess.TimeoutExpired:
         raise LabError(f"{words}: no answer within {patience:g} s") from None
     if done.returncode:
-        raise LabError(f"{words}: {last_words(done.stderr) or f'exit code {done.returncode}'}")
+        raise LabError(f"{words}: {last_line(done.stderr) or f'exit code {done.returncode}'}")
     return done.stdout
 
 
@@ -74,8 +74,8 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("COMPOSE_")}
 
 
-def last_words(text: str) -> str:
-    """Return the last line that says something."""
+def last_line(text: str) -> str:
+    """Return the last line that is not blank."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 

@@ -24,18 +24,18 @@ def removed(project: str) -> int:
     label = f"label={PROJECT_LABEL}={project}"
     containers = _ids("ps", "--all", "--quiet", "--filter", label)
     if containers:
-        _said("rm", "--force", "--volumes", *containers)
+        _output_of("rm", "--force", "--volumes", *containers)
     networks = _ids("network", "ls", "--quiet", "--filter", label)
     if networks:
-        _said("network", "rm", *networks)
+        _output_of("network", "rm", *networks)
     return len(containers) + len(networks)
 
 
 def _ids(*arguments: str) -> list[str]:
-    return _said(*arguments).split()
+    return _output_of(*arguments).split()
 
 
-def _said(*arguments: str) -> str:
+def _output_of(*arguments: str) -> str:
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(
             ["docker", *arguments], capture_output=True, text=True, timeout=60.0, check=False, start_new_session=True
@@ -46,7 +46,7 @@ def _said(*arguments: str) -> str:
 def main() -> None:
     """Wait for the pipe to close, then remove what is left."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # They are meant for the lab, which goes on to take everything down and then says so.
+        # They are meant for the lab, which stops everything and then reports it.
         signal.signal(each, signal.SIG_IGN)
     if sys.stdin.read().strip() == ALL_CLEAR:
         return

@@ -72,7 +72,7 @@ def dark_upstream(upstreams: Upstreams) -> str:
 
 
 def control_server(parts: Parts) -> str:
-    """Return the server at the second port, which tells the lab who is idle: in no log, and past every upstream."""
+    """Return the server at the second port, which reports idle workers to the lab: not logged, past every upstream."""
     return f"""
     server {{
         listen {CONTROL_PORT};

@@ -19,7 +19,7 @@ from sojourn_lab.runtime.compose.engine import (
     image_id,
     image_ids,
     image_named,
-    last_words,
+    last_line,
     owner_here,
     remove_leftovers,
 )
@@ -132,7 +132,7 @@ class ComposeRuntime(Lifecycle):
             self._stack.callback(shared.give, self._shared, 0, 0)
 
     def _versions(self, engine: Engine, images: dict[str, str]) -> dict[str, str]:
-        inside = self._containers.said_inside(self._parts.apps[0].name, "python3", "-c", _VERSIONS)
+        inside = self._containers.output_of(self._parts.apps[0].name, "python3", "-c", _VERSIONS)
         return {
             "nginx": shared.nginx_version(self._shared),
             **json.loads(inside),
@@ -163,17 +163,17 @@ class ComposeRuntime(Lifecycle):
         before = self._accepting()
         self._containers.hang_up(MAIN)
 
-        def taken() -> bool:
+        def reloaded() -> bool:
             now = self._accepting()
             return bool(now) and not now & before
 
         try:
-            self._containers.wait_until(taken, RELOAD_PATIENCE, "nginx to take its new configuration")
+            self._containers.wait_until(reloaded, RELOAD_PATIENCE, "nginx to take its new configuration")
         except LabError as error:
-            raise LabError(f"{error}: {last_words(shared.error_log_text(self._shared))}") from None
+            raise LabError(f"{error}: {last_line(shared.error_log_text(self._shared))}") from None
 
     def _accepting(self) -> set[int]:
-        # nginx writes what a worker is doing where its name stands; one that only finishes its requests says so.
+        # nginx puts a worker's state into its process title; a worker that only finishes its requests is marked there.
         worker = "nginx: worker process"
         processes = self._containers.processes(MAIN).items()
         return {pid for pid, title in processes if title.startswith(worker) and "shutting down" not in title}

@@ -1,4 +1,4 @@
-"""The lines of nginx that hand requests to an app server, by the protocol it speaks."""
+"""The lines of nginx that hand requests to an app server, by its protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask an app server for /ready, in the protocol it speaks."""
+"""Ask an app server for /ready, in its protocol."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ready(address: tuple[str, int] | Path, protocol: Protocol, script: Path, tim
 
 
 def _http(_script: Path) -> bytes:
-    # Raw bytes: one socket and one reader serve three protocols, two of which no HTTP client speaks.
+    # Raw bytes: one socket and one reader serve three protocols, two of which no HTTP client knows.
     return b"GET /ready HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n"
 
 

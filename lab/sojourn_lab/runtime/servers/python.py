@@ -18,7 +18,7 @@ def gunicorn_settings(bind: str, topology: Topology) -> str:
     """Return gunicorn's configuration file for a topology; `bind` in gunicorn's notation."""
     threaded = topology.threads > 1
     worker_class = "gthread" if threaded else "sync"
-    kept = "gunicorn's default" if threaded else "The sync worker never keeps a connection alive; 0 says so to a reader"
+    kept = "gunicorn's default" if threaded else "The sync worker never keeps a connection alive; 0 makes it explicit"
     return f"""\
 # Written by the lab: the scenario's settings in gunicorn's notation.
 bind = "{bind}"

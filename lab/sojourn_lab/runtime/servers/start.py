@@ -1,4 +1,4 @@
-"""The parameters of one app server's start, and the process made of them."""
+"""The parameters of one app server's start, and the process started with them."""
 
 from __future__ import annotations
 

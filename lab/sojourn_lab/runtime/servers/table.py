@@ -1,4 +1,4 @@
-"""The table of app servers: how each is started, how nginx speaks to it, and what must be installed."""
+"""The table of app servers: how each is started, how nginx connects to it, and what must be installed."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 import sojourn
 from analysis_support import frame
+from built_visits import built_visits, drawn_visits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_visits import drawn_visits, made_visits
 from pool_simulator import SHOP, PoolSettings, PoolTruth, Route, Surge, as_lines, simulated_pool, span_lines
 from sojourn.analyses.blame.analysis import BlameResult, blame_by_minute, blame_of
 from sojourn.analyses.blame.chain import chain_of
@@ -265,7 +265,7 @@ def test_empty_system_has_no_blame(services: list[float]) -> None:
     for service in services:
         rows.append((0, clock, clock + 0.0005, clock + 0.0005, clock + service, "/a"))
         clock += service + 0.01
-    result = blame_of(made_visits(*rows, workers=(1, 1)))
+    result = blame_of(built_visits(*rows, workers=(1, 1)))
     assert (result.blamed, result.imbalance) == (0.0, 0.0)
     assert result.dispatch == pytest.approx(0.0005 * len(services), abs=1e-9)
     assert result.culprits["seconds"].sum() == 0
@@ -274,7 +274,7 @@ def test_empty_system_has_no_blame(services: list[float]) -> None:
 def test_matrix_computed_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     _, truth = simulated_pool(PoolSettings(requests=600))
     rows = [(r.backend, r.stamp, r.begun, r.begun, r.free, r.route) for r in truth.requests]
-    visits = made_visits(*rows, workers=(2, 2))
+    visits = built_visits(*rows, workers=(2, 2))
     whole, by_minute = blame_of(visits), blame_by_minute(visits, seconds=2.0)
     monkeypatch.setattr("sojourn.timeline.charge.CELLS", 30)
     pieces = blame_of(visits)
@@ -289,14 +289,14 @@ def test_precision_of_a_day_of_queueing() -> None:
     # One worker, 1 s each, arrivals a little faster: the wait grows to hours.
     count = 90_000
     rows = [(0, i * 0.96, float(i), float(i), i + 1.0, "/a" if i % 3 else "/b") for i in range(count)]
-    result = blame_of(made_visits(*rows))
+    result = blame_of(built_visits(*rows))
     assert result.blamed + result.imbalance + result.dispatch == pytest.approx(result.waited, abs=1e-6)
     assert result.matrix["seconds"].sum() == pytest.approx(result.waited, rel=1e-12)
 
 
 def test_combines_many_classes_with_exact_totals() -> None:
     rows = [(0, float(i), 2.0 * i, 2.0 * i, 2.0 * i + 2, f"/{i % 70}") for i in range(700)]
-    result = blame_of(made_visits(*rows))
+    result = blame_of(built_visits(*rows))
     assert result.matrix["victim"].n_unique() == result.matrix["culprit"].n_unique() == 51
     assert OTHER in result.matrix["culprit"]
     assert len(result.culprits) == len(result.victims) == 70
@@ -326,11 +326,11 @@ def test_requests_without_service_time_are_unknown_culprits(snapshot: SnapshotAs
 
 
 def test_no_requests(snapshot: SnapshotAssertion) -> None:
-    result = blame_of(made_visits())
+    result = blame_of(built_visits())
     assert (result.waited, result.requests, result.window) == (0.0, 0, None)
     assert result.to_dict()["matrix"] == []
     assert blame_section(result).sentence == snapshot
-    assert blame_by_minute(made_visits()).is_empty()
+    assert blame_by_minute(built_visits()).is_empty()
 
 
 def test_rejects_column_that_was_not_read() -> None:
@@ -348,7 +348,7 @@ def queue_of(rows: list[tuple[float, float, str]]) -> Visits:
         begun = max(arrival, free)
         free = begun + service
         produced.append((0, arrival, begun, begun, free, route))
-    return made_visits(*produced)
+    return built_visits(*produced)
 
 
 def chain_by_class(visits: Visits) -> dict[str, dict[str, float]]:

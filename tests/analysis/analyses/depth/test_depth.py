@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sojourn
+from built_visits import NAN, built_visits, drawn_visits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_visits import NAN, drawn_visits, made_visits
 from pool_simulator import PoolSettings, PoolTruth, Route, as_lines, simulated_pool, span_lines
 from sojourn.analyses.depth.analysis import ALL, DepthResult, depth_of
 from sojourn.analyses.depth.run import depth
@@ -88,22 +88,22 @@ def test_queue_length_on_arrival() -> None:
         (0, 1.0, 4.0, 4.0, 6.0, "/"),
         (0, 7.0, 7.0, 7.0, 9.0, "/"),
     ]
-    result = depth_of(made_visits(*rows))
+    result = depth_of(built_visits(*rows))
     assert result.seen.select("low", "high", "requests").rows() == [(0, 0, 3), (1, 1, 1)]
     assert result.backends[0]["seen_in_system"] == (0 + 1 + 2 + 0) / 4
     assert result.peak is not None
-    assert (result.peak["waiting"], (result.peak["at"] - made_visits().base).total_seconds()) == (2, 1.0)
+    assert (result.peak["waiting"], (result.peak["at"] - built_visits().base).total_seconds()) == (2, 1.0)
 
 
 def test_simultaneous_arrivals_queue_one_after_another() -> None:
     rows = [(0, 0.0, float(i), float(i), i + 1.0, "/") for i in range(5)]
-    seen = {row["low"]: row["requests"] for row in depth_of(made_visits(*rows)).seen.iter_rows(named=True)}
+    seen = {row["low"]: row["requests"] for row in depth_of(built_visits(*rows)).seen.iter_rows(named=True)}
     assert seen == {0: 2, 1: 1, 2: 1, 3: 1}
 
 
 def test_abandoned_request_remains_in_the_queue() -> None:
     rows = [(0, 0.0, 0.0, 0.0, 10.0, "/"), (0, 1.0, 3.0, 10.0, 12.0, "/"), (0, 5.0, 12.0, 12.0, 13.0, "/")]
-    result = depth_of(made_visits(*rows))
+    result = depth_of(built_visits(*rows))
     assert result.overall["gone"] * 13 == pytest.approx(7)
     assert result.overall["waiting"] * 13 == pytest.approx(2 + 7)
     assert result.seen.select("low", "requests").rows() == [(0, 2), (1, 1)]
@@ -111,7 +111,7 @@ def test_abandoned_request_remains_in_the_queue() -> None:
 
 def test_long_queues_are_binned() -> None:
     rows = [(0, i * 0.001, float(i), float(i), i + 1.0, "/") for i in range(730)]
-    seen = depth_of(made_visits(*rows)).seen
+    seen = depth_of(built_visits(*rows)).seen
     assert seen["low"].to_list() == [*range(10), 10, 20, 50, 100, 200, 500]
     assert seen["high"].to_list()[-1] == 728
     assert seen["requests"].sum() == 730
@@ -147,7 +147,7 @@ def test_regular_arrivals_see_less_than_time_averages(snapshot: SnapshotAssertio
         begun = max(arrival, free)
         free = begun + 0.9
         rows.append((0, arrival, begun, begun, free, "/"))
-    result = depth_of(made_visits(*rows))
+    result = depth_of(built_visits(*rows))
     assert depth_section(result).notes == snapshot
 
 
@@ -166,7 +166,7 @@ def test_spans_show_workers_held_by_streaming(tmp_path: Path) -> None:
 
 
 def test_without_service_time_service_lasts_until_the_answer() -> None:
-    visits = made_visits((0, 0.0, 1.0, NAN, NAN, "/"), (0, 0.0, 1.0, 1.0, 2.0, "/"))
+    visits = built_visits((0, 0.0, 1.0, NAN, NAN, "/"), (0, 0.0, 1.0, 1.0, 2.0, "/"))
     visits = Visits(**{**visits.__dict__, "frame": visits.frame.with_columns(header=3.0)})
     result = depth_of(visits)
     assert result.overall["in_service"] * 3 == pytest.approx(1 + 2)
@@ -182,7 +182,7 @@ def test_windows_cover_every_instant_and_begin_at_whole_multiples(
     first: float, length: float, width: float | None
 ) -> None:
     last = first + min(length, 1000 * (width or 1e6))
-    windows = Windows.over(made_visits().base, first, last, seconds=width)
+    windows = Windows.over(built_visits().base, first, last, seconds=width)
     assert windows.edges[0] <= first + 1e-6
     assert windows.edges[-1] >= last - 1e-6
     if width is None:

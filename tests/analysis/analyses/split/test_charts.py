@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 import pytest
 import sojourn
+from built_visits import built_visits, drawn_visits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_visits import drawn_visits, made_visits
 from shop_example import EXAMPLES
 from sojourn.analyses.blame.analysis import blame_of
 from sojourn.analyses.blame.charts_flow import blame_flow, flow_table
@@ -240,7 +240,7 @@ def test_ridges_hold_every_request_and_are_as_high_as_a_row(shop: SplitResult) -
 
 def test_ridges_by_concurrency_count_who_was_there() -> None:
     # One worker, 1 s each; four come at once: they find 0, 1, 2 and 3 there.
-    visits = made_visits(*((0, 0.0, float(n), float(n), n + 1.0, "/") for n in range(4)))
+    visits = built_visits(*((0, 0.0, float(n), float(n), n + 1.0, "/") for n in range(4)))
     frame = visits.frame.with_columns(
         request_time=pl.Series([n + 1.0 for n in range(4)]), queueing_delay=pl.Series([float(n) for n in range(4)]),
         service_time=pl.lit(1.0),
@@ -266,7 +266,7 @@ def test_every_second_of_waiting_flows_from_a_cause_to_a_victim(shop: SplitResul
 
 def test_a_cause_has_one_colour_however_long_its_name_is() -> None:
     long = "/" + "a" * 200
-    visits = made_visits((0, 0.0, 0.0, 0.0, 2.0, long), (0, 1.0, 2.0, 2.0, 3.0, "/b"))
+    visits = built_visits((0, 0.0, 0.0, 0.0, 2.0, long), (0, 1.0, 2.0, 2.0, 3.0, "/b"))
     spec = blame_flow(blame_of(visits)).to_dict()
     domain = spec["layer"][0]["encoding"]["color"]["scale"]["domain"]
     drawn = {row["cause"] for rows in spec["datasets"].values() for row in rows if row.get("cause")}
@@ -301,7 +301,7 @@ def test_a_scene_of_one_backend_has_only_its_requests(shop: SplitResult) -> None
 
 
 def test_few_requests_are_all_in_the_scene() -> None:
-    visits = made_visits((0, 0.0, 0.0, 0.0, 2.0, "/"), (0, 1.0, 2.0, 2.0, 3.0, "/"), (0, 1.5, 3.0, 3.0, 4.0, "/"))
+    visits = built_visits((0, 0.0, 0.0, 0.0, 2.0, "/"), (0, 1.0, 2.0, 2.0, 3.0, "/"), (0, 1.5, 3.0, 3.0, 4.0, "/"))
     ends = pl.Series([BASE_US + round(end * 1e6) for end in (2.0, 3.0, 4.0)])
     frame = visits.frame.with_columns(
         time=pl.from_epoch(ends, time_unit="us").cast(INSTANT), worker=pl.lit("7"), status=pl.lit(200)
@@ -317,7 +317,7 @@ def test_few_requests_are_all_in_the_scene() -> None:
 
 
 def test_a_worker_without_a_name_is_not_taken_for_one_with() -> None:
-    visits = made_visits(*((0, 0.0, 0.0, 0.0, 2.0, "/") for _ in range(4)))
+    visits = built_visits(*((0, 0.0, 0.0, 0.0, 2.0, "/") for _ in range(4)))
     ends = pl.Series([BASE_US + 2_000_000] * 4)
     names = ["1", "checkout-7f9c5d6b8-abcde", "checkout-7f9c5d6b8-fghij", None]
     frame = visits.frame.with_columns(

@@ -1,4 +1,4 @@
-"""A small capture of made traffic in every container, and what becomes of a damaged one on the whole way."""
+"""Build a small capture in every container, and read damaged ones with the invariants checked."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _numbers = itertools.count()
 
 
 def small_capture(folder: Path, requests: int = 2) -> bytes:
-    """pcap: so many requests through a proxy, the first SYN to the backend dropped."""
+    """Return a pcap of that many requests through a proxy; the first SYN to the backend is dropped."""
     path = folder / "small.pcap"
     write_capture(generate_traffic(Settings(requests=requests, rate=50, dropped_syns=0.5, repeated=0.5, seed=4)), path)
     return path.read_bytes()
 
 
 def packets_of(pcap: bytes) -> list[tuple[int, int, bytes]]:
-    """Seconds, nanoseconds and bytes of the packets of a little-endian pcap of ns."""
+    """Return the packets of a little-endian pcap of ns as (seconds, nanoseconds, bytes)."""
     result, at = [], 24
     while at < len(pcap):
         seconds, fraction, kept, _ = struct.unpack_from("<IIII", pcap, at)
@@ -43,7 +43,7 @@ def packets_of(pcap: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def as_pcapng(pcap: bytes, order: str = "<") -> bytes:
-    """The same packets in the other format: ns, Ethernet, a block of statistics at the end."""
+    """Return the same packets as pcapng: ns, Ethernet, a statistics block at the end."""
 
     def block(kind: int, body: bytes) -> bytes:
         body += b"\0" * (-len(body) % 4)
@@ -64,7 +64,7 @@ def as_pcapng(pcap: bytes, order: str = "<") -> bytes:
 
 
 def containers(pcap: bytes) -> dict[str, bytes]:
-    """The capture in every container that is damaged here."""
+    """Return the capture in every container, by its name."""
     return {
         "pcap": pcap,
         "pcapng": as_pcapng(pcap),
@@ -75,7 +75,7 @@ def containers(pcap: bytes) -> dict[str, bytes]:
 
 
 def read(data: bytes, folder: Path, batch_bytes: int = 1 << 16) -> Counts | str:
-    """What is counted in a capture of those bytes, or the one sentence that refuses it."""
+    """Read the capture: its counts, or the message of the error."""
     path = _written(data, folder)
     try:
         with Capture([path], batch_bytes=batch_bytes) as capture:
@@ -86,7 +86,7 @@ def read(data: bytes, folder: Path, batch_bytes: int = 1 << 16) -> Counts | str:
 
 
 def tracked(data: bytes, folder: Path) -> Counts | str:
-    """The same with connections and exchanges made of it."""
+    """Read and track the capture, and check the tables: its counts, or the message of the error."""
     path = _written(data, folder)
     try:
         with Capture([path], batch_bytes=1 << 16) as capture:

@@ -9,7 +9,7 @@ from sojourn.analyses.wire.pairs import Side, paired
 from sojourn.analyses.wire.stamps import stamp_us
 from sojourn.analyses.wire.timeline import Timelines, timeline
 from sojourn.sources.rows import split_rows
-from wire_simulator import Made, Wire, made_wire
+from wire_simulator import Wire, WireSettings, simulated_wire
 
 MS = 1_000_000
 
@@ -27,22 +27,22 @@ def wrong(rows: pl.DataFrame, side: str) -> int:
 
 
 SETTINGS = {
-    "plain": Made(),
-    "without ids": Made(ids=False),
-    "without ids and stamps": Made(ids=False, stamps=False),
-    "retries": Made(retried=0.1),
-    "kept connections": Made(per_connection=5, kept=3, syn_dropped=0.0),
-    "a late nginx": Made(proxy_late=0.1),
-    "TLS": Made(tls=True, clients=200),
-    "loopback": Made(loopback=True, clients=1, paths=50, rate=100.0),
-    "a capture ahead by 400 ms": Made(capture_ahead=0.4),
-    "a capture behind by 3 s": Made(capture_ahead=-3.0, skew=0.2),
+    "plain": WireSettings(),
+    "without ids": WireSettings(ids=False),
+    "without ids and stamps": WireSettings(ids=False, stamps=False),
+    "retries": WireSettings(retried=0.1),
+    "kept connections": WireSettings(per_connection=5, kept=3, syn_dropped=0.0),
+    "a late nginx": WireSettings(proxy_late=0.1),
+    "TLS": WireSettings(tls=True, clients=200),
+    "loopback": WireSettings(loopback=True, clients=1, paths=50, rate=100.0),
+    "a capture ahead by 400 ms": WireSettings(capture_ahead=0.4),
+    "a capture behind by 3 s": WireSettings(capture_ahead=-3.0, skew=0.2),
 }
 
 
 @pytest.mark.parametrize("made", SETTINGS.values(), ids=SETTINGS)
-def test_every_request_is_joined_to_its_own_record(made: Made) -> None:
-    wire = made_wire(made)
+def test_every_request_is_joined_to_its_own_record(made: WireSettings) -> None:
+    wire = simulated_wire(made)
     result, rows = joined(wire)
     assert wrong(rows, "client") == wrong(rows, "backend") == 0
     assert rows["backend_exchange"].count() == len(wire.rows)
@@ -54,7 +54,7 @@ def test_every_request_is_joined_to_its_own_record(made: Made) -> None:
 
 
 def test_attempts_are_one_row_and_the_last_is_the_row_s() -> None:
-    wire = made_wire(Made(retried=0.2))
+    wire = simulated_wire(WireSettings(retried=0.2))
     result, rows = joined(wire)
     again = wire.rows["attempts"] > 1
     assert rows.sort("log_row")["attempts"].to_list() == wire.rows["attempts"].to_list()
@@ -63,14 +63,14 @@ def test_attempts_are_one_row_and_the_last_is_the_row_s() -> None:
 
 
 def test_offset_of_another_machine_s_clock_from_requests_with_an_id() -> None:
-    result, _ = joined(made_wire(Made(capture_ahead=0.4)))
+    result, _ = joined(simulated_wire(WireSettings(capture_ahead=0.4)))
     assert result.joined.clock_offset == pytest.approx(0.4, abs=0.001)
-    assert joined(made_wire(Made()))[0].joined.clock_offset == 0.0
-    assert joined(made_wire(Made(ids=False)))[0].joined.clock_offset is None
+    assert joined(simulated_wire(WireSettings()))[0].joined.clock_offset == 0.0
+    assert joined(simulated_wire(WireSettings(ids=False)))[0].joined.clock_offset is None
 
 
 def test_stamps_that_are_none_do_not_move_the_clock() -> None:
-    wire = made_wire(Made())
+    wire = simulated_wire(WireSettings())
     late = wire.rows.with_columns(request_start="time", proxy_start="time")  # $msec of the log, not of the request
     bare = wire.rows.with_columns(
         pl.lit(None, wire.rows.schema["time"]).alias(n) for n in ("request_start", "proxy_start")
@@ -79,7 +79,7 @@ def test_stamps_that_are_none_do_not_move_the_clock() -> None:
         result, matched = joined(Wire(wire.tracked, rows, wire.truth, wire.backends))
         assert result.joined.clock_offset == 0.0
         assert wrong(matched, "client") == 0
-    ahead = made_wire(Made(capture_ahead=5.0))
+    ahead = simulated_wire(WireSettings(capture_ahead=5.0))
     bare = ahead.rows.with_columns(
         pl.lit(None, wire.rows.schema["time"]).alias(n) for n in ("request_start", "proxy_start")
     )
@@ -89,7 +89,9 @@ def test_stamps_that_are_none_do_not_move_the_clock() -> None:
 
 def test_equal_requests_are_not_joined_but_counted() -> None:
     # One client, one path, a thousand requests a second: of some nothing tells which is which.
-    wire = made_wire(Made(loopback=True, clients=1, paths=1, rate=1000.0, ids=False, wait=0.0005, service=0.001))
+    wire = simulated_wire(
+        WireSettings(loopback=True, clients=1, paths=1, rate=1000.0, ids=False, wait=0.0005, service=0.001)
+    )
     result, rows = joined(wire)
     assert wrong(rows, "client") + wrong(rows, "backend") <= 0.002 * len(wire.rows)
     assert result.joined.unjoined["ambiguous"] > 0
@@ -98,14 +100,14 @@ def test_equal_requests_are_not_joined_but_counted() -> None:
 
 def test_whole_connections_tell_what_single_requests_do_not() -> None:
     alike = {"loopback": True, "clients": 1, "paths": 1, "rate": 200.0, "wait": 0.0005, "service": 0.001}
-    alone, _ = joined(made_wire(Made(per_connection=1, **alike)))
-    kept, rows = joined(made_wire(Made(per_connection=20, **alike)))
+    alone, _ = joined(simulated_wire(WireSettings(per_connection=1, **alike)))
+    kept, rows = joined(simulated_wire(WireSettings(per_connection=20, **alike)))
     assert wrong(rows, "client") == 0
     assert kept.joined.both == 2_000 > alone.joined.both
 
 
 def test_duplicate_id_is_resolved_by_time() -> None:
-    wire = made_wire(Made(requests=100))
+    wire = simulated_wire(WireSettings(requests=100))
     twice = pl.when(pl.col("request_id").is_in(["r3", "r90"])).then(pl.lit("same")).otherwise("request_id")
     exchanges = wire.tracked.exchanges.with_columns(request_id=twice)
     rows = wire.rows.with_columns(request_id=twice)
@@ -116,7 +118,7 @@ def test_duplicate_id_is_resolved_by_time() -> None:
 
 
 def test_common_id_is_not_an_identity() -> None:
-    wire = made_wire(Made(requests=2_000, rate=50.0))
+    wire = simulated_wire(WireSettings(requests=2_000, rate=50.0))
     exchanges = wire.tracked.exchanges.with_columns(
         request_id=pl.when(pl.col("request_id").is_not_null()).then(pl.lit("constant"))
     )
@@ -128,7 +130,7 @@ def test_common_id_is_not_an_identity() -> None:
 
 
 def test_two_requests_of_one_id_at_the_same_time_are_not_guessed() -> None:
-    wire = made_wire(Made(requests=200, rate=2_000.0))
+    wire = simulated_wire(WireSettings(requests=200, rate=2_000.0))
     alike = wire.rows.sort("start")["request_id"][100:102].to_list()
     twice = pl.when(pl.col("request_id").is_in(alike)).then(pl.lit("same")).otherwise("request_id")
     stripped = wire.tracked.exchanges.with_columns(twice.alias("request_id"), stamp=pl.lit(None, pl.String))
@@ -144,7 +146,7 @@ def test_two_requests_of_one_id_at_the_same_time_are_not_guessed() -> None:
 
 
 def test_records_outside_the_capture_s_time_are_not_missed() -> None:
-    wire = made_wire(Made(requests=1_000))
+    wire = simulated_wire(WireSettings(requests=1_000))
     early = wire.rows.with_columns(pl.col("time", "start", "proxy_start", "request_start") - pl.duration(hours=1))
     early = early.with_columns(request_id=pl.col("request_id") + "-early")
     rows, _ = split_rows(pl.concat([wire.rows, early]).lazy())
@@ -158,7 +160,7 @@ def test_records_outside_the_capture_s_time_are_not_missed() -> None:
 
 
 def test_a_capture_of_backends_alone_is_not_held_to_what_nginx_answered_itself() -> None:
-    wire = made_wire(Made(requests=500))
+    wire = simulated_wire(WireSettings(requests=500))
     backend = wire.tracked.connections.filter(pl.col("server_port") == 8080)
     exchanges = wire.tracked.exchanges.join(backend.select("connection"), on="connection", how="semi")
     static = wire.rows.with_columns(
@@ -172,7 +174,7 @@ def test_a_capture_of_backends_alone_is_not_held_to_what_nginx_answered_itself()
 
 
 def test_an_address_behind_a_balancer_does_not_keep_a_record_from_its_request() -> None:
-    wire = made_wire(Made())
+    wire = simulated_wire(WireSettings())
     hidden = wire.rows.with_columns(remote_addr=pl.lit("203.0.113.7"))
     result, rows = joined(Wire(wire.tracked, hidden, wire.truth, wire.backends))
     assert wrong(rows, "client") == 0
@@ -180,7 +182,7 @@ def test_an_address_behind_a_balancer_does_not_keep_a_record_from_its_request() 
 
 
 def test_an_ipv4_address_written_as_ipv6_is_the_same_address() -> None:
-    rows = made_wire(Made(requests=50)).rows
+    rows = simulated_wire(WireSettings(requests=50)).rows
     mapped = rows.with_columns(remote_addr="::ffff:" + pl.col("remote_addr"))
     plain, _ = split_rows(rows.lazy())
     other, _ = split_rows(mapped.lazy())
@@ -189,7 +191,7 @@ def test_an_ipv4_address_written_as_ipv6_is_the_same_address() -> None:
 
 
 def test_without_a_log_both_sides_are_joined_by_path_and_time() -> None:
-    wire = made_wire(Made(paths=5))
+    wire = simulated_wire(WireSettings(paths=5))
     result = timeline(wire.tracked)
     both = result.frame.drop_nulls(["client_exchange", "backend_exchange"])
     truth = dict(wire.truth.select("client_exchange", "backend_exchange").iter_rows())
@@ -254,7 +256,7 @@ def test_stamps_go_by_magnitude() -> None:
 
 def test_a_log_that_is_redacted_joins_as_one_that_is_whole() -> None:
     """nginx logs a path without its query and 127.0.0.0: the packets have both whole."""
-    wire = made_wire(Made())
+    wire = simulated_wire(WireSettings())
     cut = wire.rows.with_columns(
         pl.col("remote_addr").str.replace(r"\.\d+$", ".0"), pl.col("uri").str.replace(r"\?.*", "")
     )
@@ -266,7 +268,7 @@ def test_a_log_that_is_redacted_joins_as_one_that_is_whole() -> None:
 
 
 def test_a_log_that_keeps_no_address_joins_by_the_rest() -> None:
-    wire = made_wire(Made())
+    wire = simulated_wire(WireSettings())
     none = wire.rows.with_columns(remote_addr=pl.lit(None, pl.String))
     result, rows = joined(Wire(wire.tracked, none, wire.truth, wire.backends))
     assert wrong(rows, "client") == 0

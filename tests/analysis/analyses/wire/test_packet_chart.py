@@ -12,16 +12,16 @@ from sojourn.analyses.wire.charts_packet_spans import Span
 from sojourn.analyses.wire.charts_packets import example_rows, packet_sequence
 from sojourn.present.pictures import drawn
 from sojourn.present.section import Picture
-from timeline_builder import Made
+from timeline_builder import TimelineBuilder
 
 
-def sequence(produced: Made, row: int = 0, *, connections: bool = True) -> Sequence:
+def sequence(produced: TimelineBuilder, row: int = 0, *, connections: bool = True) -> Sequence:
     frames = produced.frames()
     return sequence_of(frames[0], row, *(frames[1:] if connections else ()))
 
 
-def one(**how: Any) -> Made:
-    produced = Made()
+def one(**how: Any) -> TimelineBuilder:
+    produced = TimelineBuilder()
     produced.request(**how)
     return produced
 
@@ -30,12 +30,12 @@ def spans(sequence: Sequence, kind: str, *, at_proxy: bool = False) -> list[Span
     return [span for span in sequence.spans if span.kind == kind and span.at_proxy == at_proxy]
 
 
-def svg(produced: Made, row: int = 0) -> str:
+def svg(produced: TimelineBuilder, row: int = 0) -> str:
     frames = produced.frames()
     return str(drawn(Picture("p", "t", "c", lambda: packet_sequence(frames[0], row, *frames[1:]))).svg)
 
 
-def data(produced: Made, mark: str) -> list[dict[str, Any]]:
+def data(produced: TimelineBuilder, mark: str) -> list[dict[str, Any]]:
     """The values behind every layer of that mark."""
     frames = produced.frames()
     chart = packet_sequence(frames[0], 0, *frames[1:]).to_dict()
@@ -186,7 +186,7 @@ def test_control_characters_are_removed_and_long_texts_cut() -> None:
 
 
 def test_the_longest_and_the_median_request_are_shown() -> None:
-    produced = Made()
+    produced = TimelineBuilder()
     for wait in (5, 1, 900, 2, 4):
         produced.request(wait=wait)
     produced.request(dropped=1, wait=0.1)
@@ -198,7 +198,7 @@ def test_the_longest_and_the_median_request_are_shown() -> None:
 
 
 def test_incomplete_requests_are_shown_if_none_is_complete() -> None:
-    assert example_rows(Made().frames()[0]) == []
+    assert example_rows(TimelineBuilder().frames()[0]) == []
     assert example_rows(one(client_leg=False).frames()[0]) == [(0, "the longest queue before the app of 1 request")]
     assert example_rows(one(kept=True).frames()[0])[0][1].startswith("the longest wait for the backend")
     assert example_rows(one(backend_leg=False).frames()[0])[0][1].startswith("the longest wait for an answer")

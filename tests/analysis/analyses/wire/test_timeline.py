@@ -9,7 +9,7 @@ from sojourn.analyses.wire.result import PROXY_COLUMNS
 from sojourn.analyses.wire.timeline import Timelines, timeline
 from sojourn.analyses.wire.tracking_result import TrackingResult
 from sojourn.sources.rows import split_rows
-from wire_simulator import Made, Wire, made_wire
+from wire_simulator import Wire, WireSettings, simulated_wire
 
 MS = 1e-3
 
@@ -26,9 +26,9 @@ def joined(wire: Wire) -> pl.DataFrame:
 
 def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
     nothing = TrackingResult(empty(CONNECTIONS), empty(EXCHANGES))
-    for result in (timeline(nothing), timeline(made_wire(Made(requests=50)).tracked)):
+    for result in (timeline(nothing), timeline(simulated_wire(WireSettings(requests=50)).tracked)):
         assert dict(result.frame.schema) == {**TIMELINE, **PROXY_COLUMNS}
-    wire = made_wire(Made(requests=50))
+    wire = simulated_wire(WireSettings(requests=50))
     rows, _ = split_rows(wire.rows.lazy())
     result = timeline(nothing, rows)
     assert len(result.frame) == 0
@@ -38,7 +38,7 @@ def test_the_frame_has_the_columns_it_promises_also_of_nothing() -> None:
 @pytest.mark.parametrize("log", [True, False], ids=["log", "wire alone"])
 @pytest.mark.parametrize("skew", [0.0, 0.25, -0.1])
 def test_wait_for_accept_with_any_offset_of_the_app_s_clock(log: bool, skew: float) -> None:
-    wire = made_wire(Made(skew=skew))
+    wire = simulated_wire(WireSettings(skew=skew))
     rows = joined(wire) if log else with_truth(wire, timeline(wire.tracked))
     assert len(rows) == 2_000
     # The offset of the clocks is known to within the way there and back of an idle backend.
@@ -47,7 +47,7 @@ def test_wait_for_accept_with_any_offset_of_the_app_s_clock(log: bool, skew: flo
 
 
 def test_the_wait_lies_between_its_bounds() -> None:
-    rows = joined(made_wire(Made(ack_dropped=0.05, loopback=True)))
+    rows = joined(simulated_wire(WireSettings(ack_dropped=0.05, loopback=True)))
     held = rows.filter(pl.col("first"))
     assert (held["accept_wait_lower"] <= held["true_wait"] + 1e-6).all()
     assert (held["accept_wait_upper"] >= held["true_wait"] - 1e-6).all()
@@ -59,7 +59,7 @@ def test_the_wait_lies_between_its_bounds() -> None:
 
 
 def test_a_dropped_syn_is_no_part_of_the_wait_for_accept() -> None:
-    rows = joined(made_wire(Made(syn_dropped=0.2, loopback=True)))
+    rows = joined(simulated_wire(WireSettings(syn_dropped=0.2, loopback=True)))
     dropped = rows.filter(pl.col("syn_dropped") > 0.5)
     assert len(dropped) > 300
     assert (dropped["accept_wait"] - dropped["true_wait"]).abs().max() < 0.2 * MS
@@ -67,7 +67,7 @@ def test_a_dropped_syn_is_no_part_of_the_wait_for_accept() -> None:
 
 
 def test_only_the_first_request_of_a_connection_has_a_handshake() -> None:
-    rows = joined(made_wire(Made(kept=4, syn_dropped=0.0)))
+    rows = joined(simulated_wire(WireSettings(kept=4, syn_dropped=0.0)))
     later = rows.filter(~pl.col("first"))
     waits = ("syn_dropped", "syn_queue", "accept_wait_lower", "accept_wait_upper", "accept_wait", "backend_syn")
     assert len(later) == 1_500
@@ -77,7 +77,7 @@ def test_only_the_first_request_of_a_connection_has_a_handshake() -> None:
 
 
 def test_without_a_service_time_the_upper_bound_holds_it() -> None:
-    wire = made_wire(Made(answers=False))
+    wire = simulated_wire(WireSettings(answers=False))
     result = timeline(wire.tracked)
     assert result.frame["accept_wait"].is_null().all()
     assert result.joined.without_service == 2_000
@@ -85,11 +85,11 @@ def test_without_a_service_time_the_upper_bound_holds_it() -> None:
     service = wire.rows["response"].mean()
     assert isinstance(service, float)
     assert (rows["accept_wait_upper"] > rows["true_wait"]).all()
-    assert timeline(made_wire(Made()).tracked).joined.without_service == 0
+    assert timeline(simulated_wire(WireSettings()).tracked).joined.without_service == 0
 
 
 def test_a_request_that_nginx_reads_late_lay_unread() -> None:
-    wire = made_wire(Made(proxy_late=0.1))
+    wire = simulated_wire(WireSettings(proxy_late=0.1))
     rows = joined(wire)
     late = rows.filter(pl.col("proxy_unread_right") > 0)
     assert len(late) > 100
@@ -99,7 +99,7 @@ def test_a_request_that_nginx_reads_late_lay_unread() -> None:
 
 
 def test_the_bound_of_the_proxy_s_accept_queue_is_one_with_a_log_and_without() -> None:
-    wire = made_wire(Made(proxy_late=0.1, ids=True))
+    wire = simulated_wire(WireSettings(proxy_late=0.1, ids=True))
     rows = joined(wire)
     assert (rows["proxy_accept_wait_upper"] >= rows["proxy_unread_right"]).all()
     bare = timeline(wire.tracked).frame["proxy_accept_wait_upper"].drop_nulls()
@@ -108,7 +108,7 @@ def test_the_bound_of_the_proxy_s_accept_queue_is_one_with_a_log_and_without() -
 
 
 def test_a_clock_that_stands_elsewhere_moves_the_log_not_the_packets() -> None:
-    rows = joined(made_wire(Made(capture_ahead=0.4)))
+    rows = joined(simulated_wire(WireSettings(capture_ahead=0.4)))
     assert (rows["accept_wait"] - rows["true_wait"]).abs().max() < 0.2 * MS
     assert rows["proxy_unread"].abs().max() < 1.2 * MS
 
@@ -118,9 +118,9 @@ def test_legs_from_stamps_log_and_options() -> None:
         return dict(timelines.connections.select("endpoint", pl.col("leg").cast(pl.String)).unique().iter_rows())
 
     expected = {"10.0.0.1:80": "client", "10.0.1.1:8080": "backend", "10.0.1.2:8080": "backend"}
-    wire = made_wire(Made(requests=200))
+    wire = simulated_wire(WireSettings(requests=200))
     assert legs(timeline(wire.tracked)) == expected
-    bare = made_wire(Made(requests=200, stamps=False))
+    bare = simulated_wire(WireSettings(requests=200, stamps=False))
     assert legs(timeline(bare.tracked)) == dict.fromkeys(expected, "unknown")
     assert legs(timeline(bare.tracked, split_rows(bare.rows.lazy())[0])) == expected
     assert legs(timeline(bare.tracked, backends=[":8080"])) == expected
@@ -129,13 +129,13 @@ def test_legs_from_stamps_log_and_options() -> None:
 
 
 def test_where_nothing_names_a_backend_every_server_has_its_bounds() -> None:
-    result = timeline(made_wire(Made(requests=200, stamps=False, ids=False)).tracked)
+    result = timeline(simulated_wire(WireSettings(requests=200, stamps=False, ids=False)).tracked)
     assert len(result.frame) == 400
     assert result.frame["accept_wait_upper"].is_not_null().all()
 
 
 def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
-    wire = made_wire(Made(requests=100))
+    wire = simulated_wire(WireSettings(requests=100))
     six = wire.tracked.connections.with_columns(
         pl.when(pl.col("server_port") == 8080).then(pl.lit("fd00::7")).otherwise("server").alias("server")
     )
@@ -147,7 +147,7 @@ def test_addresses_of_the_sixth_version_are_in_brackets() -> None:
 
 @pytest.mark.parametrize("value", [1e300, -1e300, float("inf"), float("nan"), 4e12, -4e12])
 def test_durations_that_are_none_raise_nothing(value: float) -> None:
-    wire = made_wire(Made(requests=200))
+    wire = simulated_wire(WireSettings(requests=200))
     third = pl.col("exchange") % 3 == 0
     exchanges = wire.tracked.exchanges.with_columns(
         queueing_delay=pl.when(third).then(pl.lit(value)).otherwise("queueing_delay"),
@@ -159,7 +159,7 @@ def test_durations_that_are_none_raise_nothing(value: float) -> None:
 
 @pytest.mark.parametrize("value", [1e8, -1e8])
 def test_absurd_durations_of_the_log_raise_nothing(value: float) -> None:
-    wire = made_wire(Made(requests=200))
+    wire = simulated_wire(WireSettings(requests=200))
     long = pl.lit(abs(value))
     rows, _ = split_rows(wire.rows.with_columns(app_queueing_delay=pl.lit(value), header=long, response=long).lazy())
     assert len(timeline(wire.tracked, rows).frame) == 200

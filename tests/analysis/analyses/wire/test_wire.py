@@ -24,7 +24,7 @@ from sojourn.model.formatting import rounded
 from sojourn.readers.capture.batch import Counts
 from sojourn.sources.rows import split_rows
 from syrupy.assertion import SnapshotAssertion
-from wire_simulator import Made, Wire, made_wire
+from wire_simulator import Wire, WireSettings, simulated_wire
 
 
 def analysed(wire: Wire, *, log: bool = True, **more: object) -> WireResult:
@@ -33,7 +33,7 @@ def analysed(wire: Wire, *, log: bool = True, **more: object) -> WireResult:
 
 
 def test_figures_are_those_of_the_requests() -> None:
-    wire = made_wire(Made(syn_dropped=0.05, ack_dropped=0.02))
+    wire = simulated_wire(WireSettings(syn_dropped=0.05, ack_dropped=0.02))
     result = analysed(wire)
     truth = wire.truth.filter("first")
     assert result.sizes["accept_wait"] == len(truth)
@@ -41,14 +41,14 @@ def test_figures_are_those_of_the_requests() -> None:
         assert result.figures[name]["mean"] == pytest.approx(truth[column].mean(), abs=1e-4)
         assert result.figures[name]["max"] == pytest.approx(truth[column].max(), abs=1e-4)
     assert result.figures["handshake"]["max"] > 1
-    at_both_ends = analysed(made_wire(Made(requests=100, loopback=True))).figures
+    at_both_ends = analysed(simulated_wire(WireSettings(requests=100, loopback=True))).figures
     assert set(result.figures) | set(at_both_ends) == set(FIGURES)
     assert set(result.figures) - set(at_both_ends) == {"round_trip", "proxy_round_trip"}
     assert result.negative["accept_wait"] == 0
 
 
 def test_the_parts_make_up_the_split_s_queueing_delay() -> None:
-    result = analysed(made_wire(Made(syn_dropped=0.05)))
+    result = analysed(simulated_wire(WireSettings(syn_dropped=0.05)))
     assert result.split is not None
     parts = sum(result.split[name] for name in ("syn_dropped", "handshake", "accept_wait"))
     assert result.split["queueing_delay"] == pytest.approx(parts, abs=2e-4)
@@ -57,7 +57,7 @@ def test_the_parts_make_up_the_split_s_queueing_delay() -> None:
 
 
 def test_the_log_of_an_idle_nginx_agrees_with_the_wire() -> None:
-    result = analysed(made_wire(Made()))
+    result = analysed(simulated_wire(WireSettings()))
     agreed = {row.figure: row for row in result.agreement}
     assert set(agreed) == {
         "request_time", "upstream_connect_time", "upstream_header_time", "upstream_response_time", "queue",
@@ -74,7 +74,7 @@ def test_the_log_of_an_idle_nginx_agrees_with_the_wire() -> None:
 
 
 def test_a_log_with_other_times_does_not_agree() -> None:
-    wire = made_wire(Made())
+    wire = simulated_wire(WireSettings())
     late = wire.rows.with_columns(pl.col("header", "response") + 0.02)
     result = analysed(Wire(wire.tracked, late, wire.truth, wire.backends))
     (check,) = result.checks
@@ -86,7 +86,7 @@ def test_a_log_with_other_times_does_not_agree() -> None:
 
 
 def test_answers_that_nginx_no_longer_waited_for_are_not_compared() -> None:
-    wire = made_wire(Made(requests=200))
+    wire = simulated_wire(WireSettings(requests=200))
     gone = wire.rows.with_columns(status=pl.lit(504, pl.Int16), header=pl.lit(None, pl.Float64))
     agreed = {
         row.figure: row.requests for row in analysed(Wire(wire.tracked, gone, wire.truth, wire.backends)).agreement
@@ -106,7 +106,7 @@ def test_few_joined_records_are_a_failure_with_their_reasons(snapshot: SnapshotA
 
 
 def test_steps_are_when_a_repeated_syn_was_answered() -> None:
-    wire = made_wire(Made(requests=4))
+    wire = simulated_wire(WireSettings(requests=4))
     delays = {0: 1.03, 1: 3.05, 2: 3.01, 3: 0.21}
     connections = wire.tracked.connections.head(4)
     moved = [connections["syn"][k] + timedelta(seconds=delay) for k, delay in delays.items()]
@@ -125,7 +125,7 @@ def test_steps_are_when_a_repeated_syn_was_answered() -> None:
 
 
 def test_findings_name_dropped_packets_and_servers_count_them(snapshot: SnapshotAssertion) -> None:
-    wire = made_wire(Made(syn_dropped=0.05, ack_dropped=0.02, loopback=True))
+    wire = simulated_wire(WireSettings(syn_dropped=0.05, ack_dropped=0.02, loopback=True))
     result = analysed(wire)
     dropped = int((wire.truth["syn_dropped"] > 0).sum())
     assert result.findings[0].startswith(f"{dropped} SYNs to backends ")
@@ -139,7 +139,7 @@ def test_findings_name_dropped_packets_and_servers_count_them(snapshot: Snapshot
 
 
 def test_refused_unanswered_and_reset_connections_are_findings(snapshot: SnapshotAssertion) -> None:
-    wire = made_wire(Made(requests=100))
+    wire = simulated_wire(WireSettings(requests=100))
     at = pl.col("connection") - 100
     ends = pl.when(at == 0).then(pl.lit("refused")).when(at == 1).then(pl.lit("unanswered"))
     ends = ends.when(at == 2).then(pl.lit("reset_by_server")).otherwise(pl.col("end").cast(pl.String))
@@ -151,7 +151,7 @@ def test_refused_unanswered_and_reset_connections_are_findings(snapshot: Snapsho
 
 
 def test_repeated_first_requests_are_a_finding(snapshot: SnapshotAssertion) -> None:
-    wire = made_wire(Made(requests=100))
+    wire = simulated_wire(WireSettings(requests=100))
     exchanges = wire.tracked.exchanges.with_columns(
         retransmissions=pl.when(pl.col("exchange").is_in([100, 101])).then(1).otherwise(0).cast(pl.Int32)
     )
@@ -162,17 +162,17 @@ def test_repeated_first_requests_are_a_finding(snapshot: SnapshotAssertion) -> N
 
 
 def test_notes_name_unknown_values_and_the_clock_offset(snapshot: SnapshotAssertion) -> None:
-    bare = analysed(made_wire(Made(requests=100, stamps=False, answers=False)), log=False)
+    bare = analysed(simulated_wire(WireSettings(requests=100, stamps=False, answers=False)), log=False)
     assert any("--backend ADDR:PORT" in note for note in bare.notes)
     assert any("service time of 200 requests" in note for note in bare.notes)
     assert bare.notes == snapshot
     assert bare.checks == ()
-    moved = analysed(made_wire(Made(requests=300, capture_ahead=0.4)))
+    moved = analysed(simulated_wire(WireSettings(requests=300, capture_ahead=0.4)))
     assert any("+400" in note or "+399" in note for note in moved.notes)
 
 
 def test_since_and_until_select_connections() -> None:
-    wire = made_wire(Made(requests=1_000))
+    wire = simulated_wire(WireSettings(requests=1_000))
     whole = analysed(wire)
     assert whole.window is not None
     middle = whole.window[0] + (whole.window[1] - whole.window[0]) / 2
@@ -189,13 +189,13 @@ def test_empty_capture_is_no_error(snapshot: SnapshotAssertion) -> None:
     assert result.window is None
     assert result.figures == {}
     json.dumps(rounded(result.to_dict()))
-    logged = wire_of(nothing, Counts(), rows=split_rows(made_wire(Made(requests=10)).rows.lazy())[0])
+    logged = wire_of(nothing, Counts(), rows=split_rows(simulated_wire(WireSettings(requests=10)).rows.lazy())[0])
     assert logged.checks[0].verdict == "unknown"
     assert split_wire_section(logged).sentence == snapshot
 
 
 def test_the_json_has_the_keys_others_rely_on() -> None:
-    reported = rounded(analysed(made_wire(Made(requests=300))).to_dict(limit=7))
+    reported = rounded(analysed(simulated_wire(WireSettings(requests=300))).to_dict(limit=7))
     assert {
         "packets", "undecoded", "connections", "syn_retransmissions", "handshake", "accept_wait_bounds", "joined",
         "requests",
@@ -209,7 +209,7 @@ def test_the_json_has_the_keys_others_rely_on() -> None:
 
 
 def test_the_timeline_is_written_whole(tmp_path: Path) -> None:
-    result = analysed(made_wire(Made(requests=50)))
+    result = analysed(simulated_wire(WireSettings(requests=50)))
     result.write_parquet(tmp_path / "wire.parquet")
     assert pl.read_parquet(tmp_path / "wire.parquet").equals(result.timeline)
     with pytest.raises(SojournError):
@@ -227,7 +227,7 @@ def test_backends_are_addresses_with_ports() -> None:
 
 
 def test_the_split_s_section_divides_connect_and_queue() -> None:
-    wire = made_wire(Made(syn_dropped=0.05))
+    wire = simulated_wire(WireSettings(syn_dropped=0.05))
     section = split_wire_section(analysed(wire))
     assert "2,000 of 2,000 requests (100 %)" in section.sentence
     assert "dropped SYNs" in section.sentence
@@ -235,7 +235,7 @@ def test_the_split_s_section_divides_connect_and_queue() -> None:
     names = [row[0] for row in table.rows]
     assert "accept queue, to the app's start" in names
     assert not any("at most" in name for name in names)
-    unknown = made_wire(Made(answers=False))
+    unknown = simulated_wire(WireSettings(answers=False))
     bounded = [row[0] for row in split_wire_section(analysed(unknown)).tables[0].rows]
     assert "accept queue, at most" in bounded
 
@@ -255,7 +255,9 @@ def test_frames_with_missing_values_raise_no_error(seed: int) -> None:
             holes.append(pl.when(~mask).then(shuffled).otherwise(pl.lit(None, dtype)).alias(name))
         return frame.with_columns(holes)
 
-    wire = made_wire(Made(requests=60, per_connection=1 + seed % 3, kept=1 + seed % 2, retried=0.2, tls=seed == 5))
+    wire = simulated_wire(
+        WireSettings(requests=60, per_connection=1 + seed % 3, kept=1 + seed % 2, retried=0.2, tls=seed == 5)
+    )
     counted = [name for name, dtype in CONNECTIONS.items() if dtype == pl.Int32()]
     reported = ("connection", "client", "server", "first", "last", "end", "protocol", *counted)
     connections = holed(wire.tracked.connections, reported)

@@ -29,13 +29,13 @@ from sojourn.present.terminal import show
 from sojourn.readers.capture.batch import Counts
 from sojourn.report.html import report_page
 from syrupy.assertion import SnapshotAssertion
-from timeline_builder import Made, result_of
+from timeline_builder import TimelineBuilder, result_of
 
 HOSTILE = "\x1b[31m<script>alert(1)</script>"
 
 
-def requests(known: bool = True, **how: Any) -> Made:
-    produced = Made()
+def requests(known: bool = True, **how: Any) -> TimelineBuilder:
+    produced = TimelineBuilder()
     for wait in range(100):
         produced.request(wait=wait + 1, known=known, **how)
     return produced
@@ -82,7 +82,7 @@ def test_repeated_refused_and_unanswered_are_counted(snapshot: SnapshotAssertion
 
 
 def test_capture_of_unanswered_syns_only(snapshot: SnapshotAssertion) -> None:
-    produced = Made()
+    produced = TimelineBuilder()
     produced.attempt(syns=4, end="unanswered")
     result = result_of(produced)
     section = wire_section(result)
@@ -96,7 +96,7 @@ def test_capture_of_unanswered_syns_only(snapshot: SnapshotAssertion) -> None:
     ("counts", "numbers"), [(Counts(), []), (Counts(packets=7, other={"udp": 7}), ["7", "7"])], ids=["empty", "udp"]
 )
 def test_capture_without_tcp(counts: Counts, numbers: list[str], snapshot: SnapshotAssertion) -> None:
-    section = wire_section(result_of(Made(), counts=counts))
+    section = wire_section(result_of(TimelineBuilder(), counts=counts))
     assert re.findall(r"\d+", section.sentence) == numbers
     assert section.sentence == snapshot
     assert (section.pictures, section.tables) == ((), ())
@@ -129,7 +129,7 @@ def test_unread_packets_are_a_failure(counts: Counts, values: tuple[str, ...], s
 
 def test_counts_of_one_are_singular(snapshot: SnapshotAssertion) -> None:
     counts = Counts(packets=1, segments=1, cut=1, dropped=1, undecoded={"link header cut": 1}, tunnels={"gre": 1})
-    produced = Made()
+    produced = TimelineBuilder()
     produced.request()
     result = result_of(
         produced, counts=counts, unparsed=dict.fromkeys(UNPARSED, 1), joined=Joined(log=1, by={"tuple": 1})

@@ -20,7 +20,7 @@ US, MS = 1_000, 1_000_000
 
 
 @dataclass
-class Made:
+class TimelineBuilder:
     """Frames as the reader of captures makes them."""
 
     timeline: list[dict[str, Any]] = field(default_factory=list)
@@ -145,7 +145,7 @@ def _frame(rows: Iterable[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl
     return pl.DataFrame(listed, schema=as_ints).cast(dict(schema))  # type: ignore[arg-type]
 
 
-def result_of(produced: Made, **more: Any) -> WireResult:
+def result_of(produced: TimelineBuilder, **more: Any) -> WireResult:
     """A result of these frames as ``wire`` makes it; ``more`` replaces attributes."""
     timeline, connections, exchanges = produced.frames()
     legs = pl.when(pl.col("server_port") == 80).then(pl.lit("client")).otherwise(pl.lit("backend"))

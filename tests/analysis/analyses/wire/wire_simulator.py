@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Made:
+class WireSettings:
     """How the requests are. Shares of requests, times in s."""
 
     requests: int = 2_000
@@ -64,7 +64,7 @@ class Wire:
     backends: list[str]
 
 
-def made_wire(produced: Made = Made()) -> Wire:
+def simulated_wire(produced: WireSettings = WireSettings()) -> Wire:
     """Requests through nginx."""
     rng = np.random.default_rng(produced.seed)
     n = produced.requests - produced.requests % produced.per_connection

@@ -170,10 +170,10 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
     while done < size and side.mode != OVER:
         seen = max(kept - done, 0)
         begins = seen > 0 and done == 0 and is_known_request(octets, at, at + kept)
-        anew = (
+        restarted = (
             begins and side.mode == HOLED and side.head_length == 0 and is_empty(tables, connection.last_request, True)
         )
-        if anew:  # the missing bytes belong to the message before
+        if restarted:  # the missing bytes belong to the message before
             side.mode = HEAD
         if OPEN <= side.mode <= HOLED:
             if not (is_answered(tables, connection) and (begins or seen == 0)):
@@ -199,7 +199,7 @@ def take_request(tables, number, d, time, octets, at, kept, size, position):
             if seen > 0 and not is_request_start(octets, at + done, at + kept):
                 side.mode = OPEN
                 continue
-            if not anew:
+            if not restarted:
                 begin_exchange(tables, number, time)
         last_request = connection.last_request
         consumed, _ = head_bytes(tables, number, d, octets, at + done, seen, size - done, position + done)

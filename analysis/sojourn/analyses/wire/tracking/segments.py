@@ -140,7 +140,9 @@ def take_syn_ack(tables, number, d, time, seq, ack):
     connection.syn_acks += 1
     if connection.syn_ack == NONE:
         connection.syn_ack = time
-    if connection.established != NONE and not side.spoke:  # a server that sent data has the ACK: this SYN-ACK is late
+    if (
+        connection.established != NONE and not side.sent_data
+    ):  # a server that sent data has the ACK: this SYN-ACK is late
         if proves_dropped_ack(connection, other, time):
             connection.acks_dropped += 1
             connection.ack_taken = NONE
@@ -220,7 +222,7 @@ def take_segment(tables, number, d, time, seq, ack, flags, window, length, buffe
             take_syn(tables, number, d, time, seq, length)
         seq = (seq + 1) & 0xFFFFFFFF
     else:
-        side.spoke = 1
+        side.sent_data = 1
     if flags & ACK and not flags & SYN:
         take_ack(connection, other, d, time, ack)
     if length > 0:

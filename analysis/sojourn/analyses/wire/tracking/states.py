@@ -77,7 +77,7 @@ CONNECTION = np.dtype(
 SIDE = np.dtype(
     [
         ("begun", np.int8),  # ``next`` is known
-        ("spoke", np.int8),  # sent a segment that is neither SYN nor RST
+        ("sent_data", np.int8),  # sent a segment that is neither SYN nor RST
         ("mode", np.int8),
         ("isn", np.int64),  # sequence number of the SYN; ABSENT: not seen
         ("next", np.int64),  # position after the last byte seen

@@ -16,19 +16,19 @@ def tell_route(get_response: Callable[[Any], Any]) -> Callable[[Any], Any] | Cal
     """Return a Django middleware, synchronous or asynchronous like the wrapped one."""
     if iscoroutinefunction(get_response):
 
-        async def telling_async(request: Any) -> Any:
+        async def with_route_async(request: Any) -> Any:
             response = await get_response(request)
             _tell(request)
             return response
 
-        return telling_async
+        return with_route_async
 
-    def telling(request: Any) -> Any:
+    def with_route(request: Any) -> Any:
         response = get_response(request)
         _tell(request)
         return response
 
-    return telling
+    return with_route
 
 
 tell_route.sync_capable = True  # type: ignore[attr-defined]  # Django asks the function for these.

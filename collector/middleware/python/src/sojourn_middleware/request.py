@@ -145,7 +145,7 @@ class ScopeRequest:
 
     @property
     def method(self) -> str:
-        """See `Request`. A WebSocket handshake is a GET, though its scope does not say so."""
+        """See `Request`. A WebSocket handshake is a GET; its scope has no method."""
         return str(self.scope.get("method", "GET"))
 
     @property

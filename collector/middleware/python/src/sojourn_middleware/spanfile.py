@@ -15,7 +15,7 @@ _logger = logging.getLogger("sojourn_middleware")
 class AppendingStream:
     """Just enough of a text stream for an exporter to write lines to.
 
-    The file is opened anew for every line: a rotated log is followed, nothing is shared over a fork, and
+    The file is opened for every line: a rotated log is followed, nothing is shared over a fork, and
     there is nothing to flush. Raises OSError at once when the file cannot be opened for appending.
     """
 

@@ -25,8 +25,8 @@ ENOUGH = 50  # arrivals
 
 
 @dataclass(frozen=True)
-class Loop:
-    """What tells a closed loop.
+class ApparentLoop:
+    """Signs of a closed loop.
 
     Attributes:
         closed: True or False; None where there is too little to tell.
@@ -44,7 +44,7 @@ class Loop:
         return {"closed": self.closed, "clients": self.clients, "swing": self.swing, "follow": self.follow}
 
 
-def loop_of(table: pl.DataFrame) -> Loop:
+def loop_of(table: pl.DataFrame) -> ApparentLoop:
     """Whether windows (columns of ``LoadWindows.table``) are those of a closed loop without think time."""
     gaps = pl.col("gaps") / 1e6
     usable = (pl.col("gaps") > 0) & (pl.col("followed") > 0)
@@ -59,9 +59,9 @@ def loop_of(table: pl.DataFrame) -> Loop:
     ).row(0, named=True)
     clients = sums["clients"] or 0.0
     if sums["arrivals"] < ENOUGH or sums["concurrency"] <= 0:
-        return Loop(None, clients, None, None)
+        return ApparentLoop(None, clients, None, None)
     swing = sums["apart"] / (2 * sums["concurrency"])
     gap = sums["gaps"] / 1e6 / sums["between"] if sums["between"] else 0.0
     follow = sums["seen"] / sums["usual"] if gap >= RESOLVED and sums["usual"] > 0 else None
     closed = swing < SWING_ALONE if follow is None else swing < SWING and follow < FOLLOW
-    return Loop(closed, clients, swing, follow)
+    return ApparentLoop(closed, clients, swing, follow)

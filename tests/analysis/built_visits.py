@@ -14,7 +14,7 @@ BASE = datetime(2026, 1, 1, tzinfo=UTC)
 NAN = math.nan
 
 
-def made_visits(
+def built_visits(
     *rows: tuple[int, float, float, float, float, str],
     workers: tuple[int, ...] = (1,),
     pool: tuple[int, ...] | None = None,
@@ -67,4 +67,4 @@ def drawn_visits(draw: st.DrawFn) -> Visits:
         rows.append((draw(st.integers(0, backends - 1)), float(arrival), float(wait_end), *times, route))
     workers = tuple(draw(st.integers(1, 2)) for _ in range(backends))
     pool = tuple([0, draw(st.integers(0, 1)), 0][:backends])
-    return made_visits(*rows, workers=workers, pool=pool)
+    return built_visits(*rows, workers=workers, pool=pool)
